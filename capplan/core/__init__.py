@@ -1,0 +1,1 @@
+"""The arithmetic: pure functions over traces, GPUs and calibrations. No torch, files, clock or print."""

@@ -1,0 +1,127 @@
+"""What is to be run: precision, mode, framework, layout. The words of every question to capplan."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Precision(StrEnum):
+    """Number formats as PyTorch would run them.
+
+    `FP32` is PyTorch's default (TF32 convolutions, fp32 matrix products on Ampere and later),
+    `TF32` allows TF32 in both, `FP32_IEEE` in neither. `FP16` and `BF16` convert the whole model;
+    `AMP_*` leave weights in fp32 and run under autocast.
+    """
+
+    FP32 = "fp32"
+    TF32 = "tf32"
+    FP32_IEEE = "fp32-ieee"
+    FP16 = "fp16"
+    BF16 = "bf16"
+    AMP_FP16 = "amp-fp16"
+    AMP_BF16 = "amp-bf16"
+
+    @property
+    def variant(self) -> "Variant":
+        """The recording that this precision is answered from."""
+        if self in (Precision.FP16, Precision.BF16):
+            return Variant.HALF
+        return Variant.AMP if self in (Precision.AMP_FP16, Precision.AMP_BF16) else Variant.FULL
+
+    @property
+    def half_dtype(self) -> str | None:
+        """The 16-bit type that stands for "half" in a recording; None where there is none."""
+        if self in (Precision.FP16, Precision.AMP_FP16):
+            return "float16"
+        return "bfloat16" if self in (Precision.BF16, Precision.AMP_BF16) else None
+
+
+class Variant(StrEnum):
+    """The numeric variants that a trace records: the model's own dtypes, all 16-bit, autocast."""
+
+    FULL = "full"
+    HALF = "half"
+    AMP = "amp"
+
+
+class Mode(StrEnum):
+    """Inference (under `torch.inference_mode`) or whole training steps."""
+
+    INFERENCE = "inference"
+    TRAINING = "training"
+
+
+class Framework(StrEnum):
+    """How the graph is executed."""
+
+    EAGER = "eager"
+    COMPILE = "compile"
+    COMPILE_GRAPHS = "compile-graphs"
+
+
+class Layout(StrEnum):
+    """Memory format of image tensors."""
+
+    NCHW = "nchw"
+    NHWC = "nhwc"
+
+
+class Optimizer(StrEnum):
+    """Optimizers whose steps a training recording can hold; foreach implementations, as on CUDA."""
+
+    SGD = "sgd"
+    MOMENTUM = "momentum"
+    ADAM = "adam"
+    ADAMW = "adamw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How a training step is made up."""
+
+    optimizer: Optimizer = Optimizer.ADAMW
+    checkpointing: bool = False
+    accumulate: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """Which of a trace's recordings: what changes the operators that run, GPU and batch apart.
+
+    `training` is None for inference.
+    """
+
+    variant: Variant = Variant.FULL
+    layout: Layout = Layout.NCHW
+    training: Training | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """Inference, or training where a training step is described."""
+        return Mode.INFERENCE if self.training is None else Mode.TRAINING
+
+    def __str__(self) -> str:
+        words = [self.variant.value, self.layout.value]
+        if self.training:
+            words += ["training", self.training.optimizer.value]
+            words += ["checkpointing"] * self.training.checkpointing
+            words += [f"accumulate={self.training.accumulate}"] * (self.training.accumulate > 1)
+        return "/".join(words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A question's conditions, batch and GPU apart.
+
+    `torch_version` is (major, minor): it decides kernels and is an input of every estimate.
+    """
+
+    precision: Precision = Precision.FP32
+    framework: Framework = Framework.EAGER
+    layout: Layout = Layout.NCHW
+    training: Training | None = None
+    torch_version: tuple[int, int] = (2, 11)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The recording that answers this workload."""
+        return Configuration(variant=self.precision.variant, layout=self.layout, training=self.training)

@@ -1,0 +1,61 @@
+"""The error tree: every failure that a user can cause, each with its exit code.
+
+`cli` prints the message alone and exits with the class's code. Any other exception is a bug and
+keeps its traceback.
+"""
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class CapplanError(Exception):
+    """An expected failure, worded for the one who must mend it."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class UsageError(CapplanError):
+    """Bad arguments or input: unknown names, malformed values, contradictory options."""
+
+
+class UnknownNameError(UsageError):
+    """A name that is not known; the message gives the nearest ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
+        nearest = nearest_names(name, known)
+        meant = f"; did you mean {', '.join(nearest)}?" if nearest else "."
+        super().__init__(f"unknown {kind} {name!r}{meant}{' ' + hint if hint else ''}")
+
+
+class SpecError(UsageError):
+    """A YAML file of GPU specs, prices or calibrations that does not hold what it must."""
+
+
+class TraceFileError(UsageError):
+    """A trace file that is truncated, newer than this program, or no trace file at all."""
+
+
+class MissingRecordingError(UsageError):
+    """A trace lacks the numeric variant, mode or layout that a question needs."""
+
+
+class TraceError(CapplanError):
+    """The model was found but could not be traced."""
+
+    exit_code = 3
+
+
+class MeasurementError(CapplanError):
+    """The device at hand could not run what was to be measured."""
+
+    exit_code = 4
+
+
+def nearest_names(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
+    """Name the known words closest to a misspelt one, best first."""
+    by_folded = {word.lower(): word for word in known}
+    folded = name.lower()
+    close = difflib.get_close_matches(folded, by_folded, n=limit, cutoff=0.6)
+    containing = [word for word in sorted(by_folded, key=len) if folded and folded in word]
+    return [by_folded[word] for word in dict.fromkeys([*close, *containing])][:limit]

@@ -1,0 +1,1 @@
+"""Everything that needs torch: finding, building, tracing, counting and timing models."""

@@ -1,0 +1,1 @@
+"""Renderings: a plan or report in, text or bytes out; nothing is printed here."""

@@ -1,0 +1,1 @@
+"""YAML files (GPU specs, prices, calibrations) read strictly into types."""

@@ -1,0 +1,102 @@
+"""Read and write quantities: the only place that knows "80 GiB", "50ms" and "312 TFLOP/s".
+
+Inside the program a quantity is a plain number in a base unit (bytes, seconds, FLOP/s, bytes/s,
+hertz, watts). GB is 10⁹ bytes, GiB 2³⁰.
+"""
+
+import re
+from collections.abc import Mapping
+
+from capplan.errors import UsageError
+
+_DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+BYTES: Mapping[str, float] = {
+    **{f"{prefix}B": scale for prefix, scale in (_DECIMAL | _BINARY).items()},
+    "KB": 10**3,
+}
+BYTES_PER_S: Mapping[str, float] = {f"{unit}/s": scale for unit, scale in BYTES.items()}
+FLOPS_PER_S: Mapping[str, float] = {
+    **{f"{prefix}FLOP/s": scale for prefix, scale in _DECIMAL.items()},
+    **{f"{prefix}OP/s": scale for prefix, scale in _DECIMAL.items()},
+}
+HERTZ: Mapping[str, float] = {f"{prefix}Hz": scale for prefix, scale in _DECIMAL.items()}
+SECONDS: Mapping[str, float] = {
+    "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400,
+}  # fmt: skip
+WATTS: Mapping[str, float] = {"mW": 1e-3, "W": 1, "kW": 1e3, "MW": 1e6}
+BITS_PER_S: Mapping[str, float] = {f"{prefix}bit/s": scale for prefix, scale in _DECIMAL.items()}
+
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ/]*)\s*")
+
+
+def parse_quantity(text: str, units: Mapping[str, float], *, what: str) -> float:
+    """Read a number with its unit, such as "80 GiB" or "50ms", into the base unit.
+
+    Raises:
+        UsageError: the text is no number, or its unit is not among `units`.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None or match[2] not in units:
+        known = ", ".join(unit for unit in units if unit)
+        raise UsageError(f"{what}: {text!r} is no quantity; write a number and one of {known}.")
+    return float(match[1]) * units[match[2]]
+
+
+def _scaled(value: float, scales: list[tuple[float, str]], digits: int) -> str:
+    for scale, unit in scales:
+        if abs(value) >= scale:
+            return f"{_significant(value / scale, digits)} {unit}"
+    scale, unit = scales[-1]
+    return f"{_significant(value / scale, digits)} {unit}"
+
+
+def _significant(value: float, digits: int) -> str:
+    if value == 0:
+        return "0"
+    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    return f"{value:.{max(0, digits - whole)}f}" if whole else f"{value:.{digits}g}"
+
+
+def format_bytes(size_bytes: float) -> str:
+    """Write a size in binary units, such as "79.6 GiB"."""
+    return _scaled(size_bytes, [(2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")], 3)
+
+
+def format_seconds(time_s: float) -> str:
+    """Write a duration, such as "11.8 ms"."""
+    return _scaled(time_s, [(1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")], 3)
+
+
+def format_flops(flops: float) -> str:
+    """Write a count of floating-point operations, such as "8.18 GFLOP"."""
+    return f"{format_count(flops, spaced=True)}FLOP"
+
+
+def format_flops_per_s(rate: float) -> str:
+    """Write a rate, such as "312 TFLOP/s"."""
+    return f"{format_count(rate, spaced=True)}FLOP/s"
+
+
+def format_bytes_per_s(rate: float) -> str:
+    """Write a bandwidth in decimal units, as data sheets print it, such as "3.35 TB/s"."""
+    return f"{format_count(rate, spaced=True)}B/s"
+
+
+def format_count(value: float, *, spaced: bool = False) -> str:
+    """Write a count with a decimal prefix, such as "25.6 M"; `spaced` keeps the blank when there is none."""
+    scales = [(10.0**power, prefix) for power, prefix in ((15, "P"), (12, "T"), (9, "G"), (6, "M"), (3, "k"))]
+    if abs(value) < 1000:
+        return f"{_significant(value, 3)}{' ' if spaced else ''}"
+    return _scaled(value, scales, 3)
+
+
+def format_rate(rate_per_s: float) -> str:
+    """Write samples per second with thousands separated, such as "1,234"."""
+    return f"{rate_per_s:,.0f}" if rate_per_s >= 100 else _significant(rate_per_s, 3)
+
+
+def format_fraction(fraction: float) -> str:
+    """Write a share as a percentage, such as "7.3 %"."""
+    return f"{_significant(100 * fraction, 3)} %"
