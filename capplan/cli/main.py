@@ -1,0 +1,59 @@
+"""The `capplan` command: registers the commands, turns expected errors into exit codes."""
+
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from capplan import __version__
+from capplan.errors import CapplanError
+
+EPILOG = (
+    "Exit codes: 0 answered; 1 nothing fits, or a gate failed; 2 bad usage or input; "
+    "3 the model could not be traced; 4 measuring failed; 130 interrupted."
+)
+
+
+class CapplanGroup(TyperGroup):
+    """A command group that prints expected errors as one sentence and exits with their code."""
+
+    def invoke(self, ctx: "typer.Context") -> object:
+        """Run the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except CapplanError as error:
+            typer.echo(f"capplan: {error}", err=True)
+            raise typer.Exit(error.exit_code) from error
+        except BrokenPipeError:
+            raise typer.Exit(0) from None
+
+
+app = typer.Typer(
+    cls=CapplanGroup,
+    name="capplan",
+    help="Which GPU fits this model at batch 32, how fast will it run there, and what will it cost?",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"capplan {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def capplan(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Register the options that stand before any command."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

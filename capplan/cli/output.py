@@ -1,0 +1,113 @@
+"""Where an answer goes: data to stdout or atomically to a file, everything else to stderr."""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from capplan.errors import UsageError
+
+
+class Format(StrEnum):
+    """Spellings of an answer."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MD = "md"
+
+
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--format", help="Spelling of the answer; by default -o's extension, else a table.", show_default=False),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write here, whole or not at all, instead of to stdout.")
+]
+
+_FORMAT_BY_EXTENSION = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.MD, ".txt": Format.TABLE}
+
+
+def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | None) -> Format:
+    """Decide the spelling: an explicit one, else the output file's extension, else a table."""
+    if json_flag:
+        if chosen not in (None, Format.JSON):
+            raise UsageError(f"--json contradicts --format {chosen}; give one of them.")
+        return Format.JSON
+    if chosen is not None:
+        return chosen
+    if output is None:
+        return Format.TABLE
+    if output.suffix not in _FORMAT_BY_EXTENSION:
+        known = ", ".join(_FORMAT_BY_EXTENSION)
+        raise UsageError(f"{output}: the extension tells no format (known: {known}); add --format.")
+    return _FORMAT_BY_EXTENSION[output.suffix]
+
+
+def to_json(document: Mapping[str, Any] | list[Any]) -> str:
+    """Spell a document as indented JSON; NaN and infinity are bugs."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def emit(content: str, *, output: Path | None) -> None:
+    """Put an answer on stdout, or into a file that appears whole or not at all."""
+    if output is None:
+        sys.stdout.write(content)
+        sys.stdout.flush()
+    else:
+        write_atomically(output, content.encode())
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file through a temporary neighbour, so that it is never seen half-written.
+
+    Raises:
+        UsageError: the folder is missing or cannot be written.
+    """
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}.") from error
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}.") from error
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def warn(message: str) -> None:
+    """Say something beside the answer, on stderr."""
+    typer.echo(message, err=True)
+
+
+@contextmanager
+def progress(label: str) -> Iterator[None]:
+    """Show on a terminal's stderr what is being done; silent elsewhere, gone when finished."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    started = time.monotonic()
+    sys.stderr.write(f"\r{label} …")
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.write("\r\x1b[2K")
+        if (elapsed_s := time.monotonic() - started) > 1:
+            sys.stderr.write(f"{label}: {elapsed_s:.1f} s\n")
+        sys.stderr.flush()
