@@ -175,10 +175,16 @@ class Recording:
     rung: str = "meta"
     guesses: tuple[Guess, ...] = ()
 
+    def steady_ops(self) -> tuple[Op, ...]:
+        """The ops of one inference, or of the last training step, when optimizer states exist."""
+        last_step = max((phase.step for phase in self.phases), default=None)
+        starts = [phase.first_op for phase in self.phases if phase.step == last_step]
+        return self.ops[min(starts, default=0) :]
+
     def calls_per_kernel(self) -> list[int]:
-        """How often each kernel runs, aligned with `kernels`."""
+        """How often each kernel runs among `steady_ops`, aligned with `kernels`."""
         counts = [0] * len(self.kernels)
-        for op in self.ops:
+        for op in self.steady_ops():
             counts[op.kernel] += 1
         return counts
 
