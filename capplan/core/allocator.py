@@ -1,0 +1,238 @@
+"""PyTorch's CUDA caching allocator, replayed: what a stream of allocations and frees reserves.
+
+The rules are those of the native backend (c10/cuda/CUDACachingAllocator): sizes round up to
+512 bytes; up to 1 MiB comes from a pool of 2 MiB segments, less than 10 MiB from 20 MiB segments, more
+from segments of its own size rounded up to 2 MiB; the smallest free block that is large enough is
+taken, lowest address first, and split where more than 1 MiB (small pool: 512 bytes) would be left; a freed
+block merges with its free neighbours; when the device is full, wholly free segments are given back
+and the allocation is tried once more. `memory_allocated` counts whole blocks, unsplit remainders included.
+
+Blocks are kept in units of 512 bytes, and segments never touch, so that neighbours are found by address alone.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+UNIT_BYTES = 512
+"""Every block is a multiple of this. [bytes]"""
+
+_MIB = 2**20 // UNIT_BYTES
+_SMALL_LIMIT = 1 * _MIB
+_SMALL_SEGMENT = 2 * _MIB
+_LARGE_SEGMENT = 20 * _MIB
+_LARGE_LIMIT = 10 * _MIB
+_LARGE_ROUNDING = 2 * _MIB
+_ADDRESS_BITS = 44
+_ADDRESS_MASK = (1 << _ADDRESS_BITS) - 1
+_SMALL, _LARGE = 0, 1
+
+
+class OutOfDeviceMemory(Exception):  # noqa: N818 - the field's name for it
+    """An allocation that failed after the cached segments were given back; a signal between replays, never shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """What a stream of events came to.
+
+    `peak_event` is the index of the event at which the allocated peak was first reached, `failed_event` the
+    allocation that found no memory (None where all did); peaks are over what ran. [bytes]
+    """
+
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    peak_event: int
+    failed_event: int | None = None
+    retries: int = 0
+
+
+@dataclass(slots=True)
+class CachingAllocator:
+    """The allocator's state; addresses and sizes in units of 512 bytes, totals in the properties in bytes.
+
+    `capacity_bytes` is what the device leaves to the allocator; None is no limit.
+    """
+
+    capacity_bytes: int | None = None
+    expandable_segments: bool = False
+    _free: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+    _size_by_start: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
+    _start_by_end: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
+    _segments: dict[int, int] = field(default_factory=dict)
+    _frontier: list[int] = field(default_factory=lambda: [1, 1 << (_ADDRESS_BITS - 1)])
+    allocated: int = 0
+    reserved: int = 0
+    peak_allocated: int = 0
+    peak_reserved: int = 0
+    retries: int = 0
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of the blocks in use. [bytes]"""
+        return self.allocated * UNIT_BYTES
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes of the segments held. [bytes]"""
+        return self.reserved * UNIT_BYTES
+
+    def allocate(self, size_bytes: int) -> tuple[int, int, int] | None:
+        """Take a block: its (pool, start, size) in units of 512 bytes, to be given to `free`; None for no bytes.
+
+        Raises:
+            OutOfDeviceMemory: the device holds no more, even after cached segments were given back.
+        """
+        if size_bytes <= 0:
+            return None
+        size = -(-size_bytes // UNIT_BYTES)
+        pool = _SMALL if size <= _SMALL_LIMIT else _LARGE
+        free = self._free[pool]
+        index = bisect_left(free, size << _ADDRESS_BITS)
+        if index == len(free):
+            self._grow(pool, size)
+            index = bisect_left(free, size << _ADDRESS_BITS)
+        key = free.pop(index)
+        start, found = key & _ADDRESS_MASK, key >> _ADDRESS_BITS
+        del self._size_by_start[pool][start]
+        del self._start_by_end[pool][start + found]
+        rest = found - size
+        if rest and (pool == _SMALL or rest > _SMALL_LIMIT or self.expandable_segments):
+            self._add_free(pool, start + size, rest)
+            found = size
+        self.allocated += found
+        self.peak_allocated = max(self.peak_allocated, self.allocated)
+        return pool, start, found
+
+    def free(self, block: tuple[int, int, int] | None) -> None:
+        """Give a block back to its pool, merged with its free neighbours."""
+        if block is None:
+            return
+        pool, start, size = block
+        self.allocated -= size
+        sizes, starts = self._size_by_start[pool], self._start_by_end[pool]
+        end = start + size
+        following = sizes.get(end)
+        if following is not None:
+            self._remove_free(pool, end, following)
+            size += following
+        before = starts.get(start)
+        if before is not None:
+            self._remove_free(pool, before, start - before)
+            size += start - before
+            start = before
+        self._add_free(pool, start, size)
+
+    def _add_free(self, pool: int, start: int, size: int) -> None:
+        insort(self._free[pool], (size << _ADDRESS_BITS) | start)
+        self._size_by_start[pool][start] = size
+        self._start_by_end[pool][start + size] = start
+
+    def _remove_free(self, pool: int, start: int, size: int) -> None:
+        free = self._free[pool]
+        del free[bisect_left(free, (size << _ADDRESS_BITS) | start)]
+        del self._size_by_start[pool][start]
+        del self._start_by_end[pool][start + size]
+
+    def _grow(self, pool: int, size: int) -> None:
+        if self.expandable_segments:
+            self._expand(pool, size)
+            return
+        if pool == _SMALL:
+            segment = _SMALL_SEGMENT
+        elif size < _LARGE_LIMIT:
+            segment = _LARGE_SEGMENT
+        else:
+            segment = -(-size // _LARGE_ROUNDING) * _LARGE_ROUNDING
+        self._reserve(segment)
+        start = self._frontier[pool]
+        self._frontier[pool] = start + segment + 1
+        self._segments[start] = segment
+        self._add_free(pool, start, segment)
+
+    def _expand(self, pool: int, size: int) -> None:
+        page = _SMALL_SEGMENT if pool == _SMALL else _LARGE_SEGMENT
+        frontier = self._frontier[pool]
+        before = self._start_by_end[pool].get(frontier, frontier)
+        mapped = -(-(size - (frontier - before)) // page) * page
+        self._reserve(mapped)
+        before = self._start_by_end[pool].get(frontier, frontier)  # pages may have been given back meanwhile
+        if frontier - before + mapped < size:
+            more = -(-(size - (frontier - before) - mapped) // page) * page
+            self._reserve(more)
+            mapped += more
+        if before < frontier:
+            self._remove_free(pool, before, frontier - before)
+        self._frontier[pool] = frontier + mapped
+        self._add_free(pool, before, frontier - before + mapped)
+
+    def _reserve(self, size: int) -> None:
+        if self.capacity_bytes is not None and (self.reserved + size) * UNIT_BYTES > self.capacity_bytes:
+            self.retries += 1
+            self._give_back()
+            if (self.reserved + size) * UNIT_BYTES > self.capacity_bytes:
+                raise OutOfDeviceMemory
+        self.reserved += size
+        self.peak_reserved = max(self.peak_reserved, self.reserved)
+
+    def _give_back(self) -> None:
+        for pool in (_SMALL, _LARGE):
+            for start, size in list(self._size_by_start[pool].items()):
+                if self.expandable_segments:
+                    self._unmap(pool, start, size)
+                elif self._segments.get(start) == size:
+                    self._remove_free(pool, start, size)
+                    del self._segments[start]
+                    self.reserved -= size
+
+    def _unmap(self, pool: int, start: int, size: int) -> None:
+        """Give back the whole pages inside a free block; what is left of it stays free on either side."""
+        page = _SMALL_SEGMENT if pool == _SMALL else _LARGE_SEGMENT
+        base = 1 if pool == _SMALL else 1 << (_ADDRESS_BITS - 1)
+        first = base + -(-(start - base) // page) * page
+        last = base + (start + size - base) // page * page
+        if first >= last:
+            return
+        self._remove_free(pool, start, size)
+        if start < first:
+            self._add_free(pool, start, first - start)
+        if last < start + size:
+            self._add_free(pool, last, start + size - last)
+        if last == self._frontier[pool]:
+            self._frontier[pool] = first
+        self.reserved -= last - first
+
+
+def replay(
+    sizes_bytes: Sequence[int],
+    events: Sequence[int],
+    *,
+    capacity_bytes: int | None = None,
+    expandable_segments: bool = False,
+) -> Replay:
+    """Run a stream of events: `e` >= 0 allocates storage e, `~e` < 0 frees it.
+
+    `sizes_bytes` holds each storage's requested size. A stream that fails stops there. [bytes]
+    """
+    allocator = CachingAllocator(capacity_bytes=capacity_bytes, expandable_segments=expandable_segments)
+    blocks: list[tuple[int, int, int] | None] = [None] * len(sizes_bytes)
+    allocate, free = allocator.allocate, allocator.free
+    peak, peak_event, failed_event = 0, 0, None
+    for index, event in enumerate(events):
+        if event < 0:
+            free(blocks[~event])
+            continue
+        try:
+            blocks[event] = allocate(sizes_bytes[event])
+        except OutOfDeviceMemory:
+            failed_event = index
+            break
+        if allocator.peak_allocated > peak:
+            peak, peak_event = allocator.peak_allocated, index
+    return Replay(
+        peak_allocated_bytes=allocator.peak_allocated * UNIT_BYTES,
+        peak_reserved_bytes=allocator.peak_reserved * UNIT_BYTES,
+        peak_event=peak_event,
+        failed_event=failed_event,
+        retries=allocator.retries,
+    )

@@ -1,0 +1,85 @@
+"""Does it fit, and how much of it: the questions about GPU memory that a plan asks of a trace.
+
+For many batches or GPUs build a `MemoryModel` once: it keeps its event streams and replays.
+"""
+
+import math
+
+from capplan.core.estimates import Interval, MemoryEstimate
+from capplan.core.gpu import GpuSpec
+from capplan.core.memory_calibration import UNCALIBRATED, MemoryCalibration
+from capplan.core.memory_model import PART_NAMES, MemoryModel
+from capplan.core.memory_search import largest_fitting_batch
+from capplan.core.trace import Role, Trace
+from capplan.core.workload import Workload
+
+MOST_GPUS = 4096
+"""Models are not spread over more GPUs than this here."""
+
+_SHARDED = (Role.PARAMETER, Role.GRADIENT, Role.OPTIMIZER)
+
+
+def estimate_memory(
+    trace: Trace,
+    workload: Workload,
+    *,
+    batch: int,
+    gpu: GpuSpec | None,
+    calibration: MemoryCalibration = UNCALIBRATED,
+) -> MemoryEstimate:
+    """Estimate the peaks of one workload at one batch.
+
+    Raises:
+        UsageError: the batch is none, too large for any device, or not the one the recording holds for.
+        MissingRecordingError: the trace lacks the workload's recording.
+    """
+    return MemoryModel(trace=trace, workload=workload, calibration=calibration).estimate(batch=batch, gpu=gpu)
+
+
+def largest_batch(
+    trace: Trace,
+    workload: Workload,
+    *,
+    gpu: GpuSpec | None,
+    available_bytes: float,
+    calibration: MemoryCalibration = UNCALIBRATED,
+) -> int:
+    """Find the largest batch whose expected total stays within `available_bytes`; 0 if not even one sample does."""
+    model = MemoryModel(trace=trace, workload=workload, calibration=calibration)
+    return largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes)
+
+
+def min_gpus(
+    trace: Trace,
+    workload: Workload,
+    *,
+    batch: int,
+    gpu: GpuSpec | None,
+    available_bytes: float,
+    calibration: MemoryCalibration = UNCALIBRATED,
+) -> int | None:
+    """Bound from below how many GPUs hold the model at a batch each: weights, gradients and states sharded evenly.
+
+    Activations, inputs, workspaces and context stay whole on each: None where these alone are too much.
+    """
+    estimate = estimate_memory(trace, workload, batch=batch, gpu=gpu, calibration=calibration)
+    return gpus_to_shard(estimate, available_bytes=available_bytes)
+
+
+def gpus_to_shard(estimate: MemoryEstimate, *, available_bytes: float) -> int | None:
+    """Bound from below the GPUs over which an estimate's weights, gradients and optimizer states must be spread."""
+    names = {PART_NAMES[role] for role in _SHARDED}
+    sharded = sum(part.size_bytes.low for part in estimate.parts if part.name in names)
+    room = available_bytes - (estimate.total_bytes.low - sharded)
+    if room <= 0:
+        return 1 if sharded <= 0 and room == 0 else None
+    gpus = max(1, math.ceil(sharded / room))
+    return gpus if gpus <= MOST_GPUS else None
+
+
+def usable_memory(gpu: GpuSpec) -> Interval:
+    """What a process can take of a GPU: reported, or the share of cards of its kind give or take 3 %. [bytes]"""
+    if gpu.usable_bytes is not None:
+        return Interval.exact(gpu.usable_bytes)
+    expected = gpu.expected_usable_bytes
+    return Interval(low=0.97 * expected, expected=expected, high=min(gpu.memory_bytes, 1.03 * expected))
