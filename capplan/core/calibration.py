@@ -1,0 +1,111 @@
+"""Fitted efficiencies and the distribution of their errors: a type of its own, never mixed with specs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassConstants:
+    """How well one class of kernels uses a GPU. Dimensionless but for `half_k` and the times.
+
+    `compute` and `bandwidth` are shares of the sustained peak and the printed bandwidth; `half_k` is
+    the inner dimension at which a matrix product reaches half of its rate; `misaligned` the log of
+    the slowdown for dimensions that are no multiple of 8; `layout_passes` the extra passes over input
+    and output around a convolution that runs in another layout than its tensors; `write_weight` the
+    cost of a written byte against a read one; `strided` the extra time share of strided inputs.
+    """
+
+    compute: float = 1.0
+    bandwidth: float = 0.85
+    half_k: float = 0.0
+    misaligned: float = 0.0
+    layout_passes: float = 0.0
+    write_weight: float = 1.0
+    strided: float = 0.0
+
+
+CLASS_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(ClassConstants))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalConstants:
+    """What all classes share: the L2's reach, tiles, what a kernel and a call cost. [s where named so]
+
+    `l2_hit` is the share of activation traffic that a small working set keeps in L2, `l2_reach` the
+    working set, in units of the L2's size, at which half of it is gone, `l2_sharpness` how suddenly.
+    `tile_power` tempers the loss of unfilled tiles and waves. `kernel_s` is the device's fixed time
+    per kernel, `call_s` the host's per call into PyTorch, `launch_s` the host's on top per kernel.
+    `watts_share` is the share of the power limit that arithmetic may use.
+    """
+
+    l2_hit: float = 0.664
+    l2_reach: float = 0.695
+    l2_sharpness: float = 2.66
+    tile_power: float = 0.73
+    kernel_s: float = 4e-6
+    call_s: float = 3e-6
+    launch_s: float = 6e-6
+    cuda_graph_kernel_s: float = 2e-6
+
+
+GLOBAL_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(GlobalConstants))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFactors:
+    """What remains of one GPU or architecture after its spec sheet: factors on compute and bandwidth.
+
+    `classes` multiplies both roofs of single classes. `evidence` says from how many rows; `parent` is
+    the architecture that an uncalibrated one inherits from.
+    """
+
+    compute: float = 1.0
+    bandwidth: float = 1.0
+    classes: Mapping[str, float] = field(default_factory=dict)
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalWidth:
+    """The half-widths of |log(predicted ÷ measured)| in one cell, by split conformal prediction.
+
+    `known` holds for GPUs and architectures with measurements, `unseen` for the others; both at
+    `coverage_fraction`.
+    """
+
+    known: float
+    unseen: float
+    coverage_fraction: float = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a calibration was made from."""
+
+    made: date
+    command: str
+    sources: tuple[str, ...]
+    rows: int
+    held_out_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """All that was fitted: constants by class, residuals by GPU and architecture, widths by cell.
+
+    Cells are spelt "framework/layout/precision family", such as "eager/nchw/half".
+    """
+
+    name: str
+    origin: Origin | None
+    constants: GlobalConstants
+    classes: Mapping[str, ClassConstants]
+    architectures: Mapping[str, DeviceFactors] = field(default_factory=dict)
+    gpus: Mapping[str, DeviceFactors] = field(default_factory=dict)
+    versions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    widths: Mapping[str, IntervalWidth] = field(default_factory=dict)
+
+    def without_gpu(self, gpu_id: str) -> "Calibration":
+        """The same calibration as if one GPU had never been measured."""
+        return replace(self, gpus={name: factors for name, factors in self.gpus.items() if name != gpu_id})

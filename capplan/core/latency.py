@@ -1,0 +1,233 @@
+"""How long a batch takes on every GPU: each kernel's time on the device, against what the host needs to launch them.
+
+The device's time is the sum over kernels of `latency_model.kernel_times`; the host's, which runs ahead, is a
+cost per call into PyTorch and per kernel. The longer decides: a 4-norm of the two. CUDA graphs leave only the
+device's time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.core.calibration import Calibration
+from capplan.core.calibration_lookup import ResolvedConstants, interval_width, resolve_constants
+from capplan.core.estimates import Binding, Interval, LatencyEstimate
+from capplan.core.gpu import GpuSpec
+from capplan.core.kernels import AttentionBackend, choose_attention
+from capplan.core.latency_attention import AttentionPath
+from capplan.core.latency_device import DeviceRates, Unsupported, device_rates
+from capplan.core.latency_features import KernelTable, kernel_table
+from capplan.core.latency_model import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
+from capplan.core.latency_priors import prior_calibration
+from capplan.core.roofline import FloatArray, bound_s
+from capplan.core.trace import Recording
+from capplan.core.workload import Framework, Workload
+
+_HOST_NORM = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceTimes:
+    """Kernels' times on several GPUs at several batches: arrays [GPU, kernel row, batch], and how often each row runs.
+
+    `host_s` is the time that the host needs for a step, the same at every batch.
+    """
+
+    table: KernelTable
+    times: KernelTimes
+    bound_s: FloatArray
+    count: FloatArray
+    host_s: float
+
+    @property
+    def device_s(self) -> FloatArray:
+        """Time of a step on the device, [GPU, batch]. [s]"""
+        return np.asarray((self.times.total_s * self.count[:, :, None]).sum(axis=1))
+
+    @property
+    def step_s(self) -> FloatArray:
+        """Time of a step, the longer of device and host, [GPU, batch]. [s]"""
+        return np.asarray((self.device_s**_HOST_NORM + self.host_s**_HOST_NORM) ** (1 / _HOST_NORM))
+
+
+def estimate_latencies(
+    recording: Recording,
+    workload: Workload,
+    *,
+    gpus: Sequence[GpuSpec],
+    batches: Sequence[int],
+    calibration: Calibration | None,
+) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
+    """Estimate the time of a step on each GPU at each batch; `Unsupported` where a GPU lacks the precision.
+
+    Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
+    """
+    rates = [device_rates(gpu, workload) for gpu in gpus]
+    runnable = [(gpu, rate) for gpu, rate in zip(gpus, rates, strict=True) if isinstance(rate, DeviceRates)]
+    answers: dict[str, tuple[LatencyEstimate, ...]] = {}
+    if runnable:
+        table = kernel_table(recording, workload, batches=batches)
+        times = time_kernels(table, recording, workload, devices=runnable, calibration=calibration)
+        answers = _estimates(times, [gpu for gpu, _ in runnable], calibration)
+    return tuple(
+        rate if isinstance(rate, Unsupported) else answers[gpu.id] for gpu, rate in zip(gpus, rates, strict=True)
+    )
+
+
+def time_kernels(
+    table: KernelTable,
+    recording: Recording,
+    workload: Workload,
+    *,
+    devices: Sequence[tuple[GpuSpec, DeviceRates]],
+    calibration: Calibration | None,
+) -> DeviceTimes:
+    """Time every kernel of a table on every device at once."""
+    known = calibration or prior_calibration()
+    resolved = [resolve_constants(known, gpu) for gpu, _ in devices]
+    rates = _kernel_rates(table, [rate for _, rate in devices], resolved)
+    work = _kernel_work(table, np.array([rate.units for _, rate in devices]))
+    constants = known.constants
+    printed = np.stack([rate.printed_flops_per_s for _, rate in devices])[:, table.peak_use, None]
+    bandwidth = np.array([rate.printed_bandwidth_bytes_per_s for _, rate in devices])[:, None, None]
+    return DeviceTimes(
+        table=table,
+        times=kernel_times(work, rates, constants),
+        bound_s=bound_s(
+            flops=table.flops,
+            peak_flops_per_s=printed,
+            traffic_bytes=table.read_bytes + table.written_bytes + table.weight_bytes,
+            bandwidth_bytes_per_s=bandwidth,
+        ),
+        count=_counts(table, recording, workload, [gpu for gpu, _ in devices]),
+        host_s=_host_s(table, workload, call_s=constants.call_s, launch_s=constants.launch_s),
+    )
+
+
+def _host_s(table: KernelTable, workload: Workload, *, call_s: float, launch_s: float) -> float:
+    if workload.framework is Framework.COMPILE_GRAPHS:
+        return 0.0
+    return call_s * table.host_calls + launch_s * float(table.count @ (table.path != AttentionPath.UNFUSED))
+
+
+def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[ResolvedConstants]) -> KernelRates:
+    def per_class(name: str) -> FloatArray:
+        return np.stack([getattr(item, name) for item in resolved])[:, table.label, None]
+
+    peaks = np.stack([rate.peaks_flops_per_s * item.gpu_compute for rate, item in zip(rates, resolved, strict=True)])
+    bandwidths = [rate.bandwidth_bytes_per_s * item.gpu_bandwidth for rate, item in zip(rates, resolved, strict=True)]
+    return KernelRates(
+        peak_flops_per_s=peaks[:, table.peak_use, None],
+        bandwidth_bytes_per_s=np.array(bandwidths)[:, None, None],
+        l2_bytes=np.array([rate.l2_bytes for rate in rates])[:, None, None],
+        serial_step_s=np.array([item.serial_step_s for item in resolved])[:, None, None],
+        compute=per_class("compute"),
+        bandwidth=per_class("bandwidth"),
+        half_k=per_class("half_k"),
+        misaligned=per_class("misaligned"),
+        layout_passes=per_class("layout_passes"),
+        write_weight=per_class("write_weight"),
+        strided=per_class("strided"),
+    )
+
+
+def _kernel_work(table: KernelTable, units: FloatArray) -> KernelWork:
+    is_product = table.m[:, 0] > 0
+    distinct, position = np.unique(units, return_inverse=True)
+    used = np.ones((len(distinct), *table.m.shape))
+    used[:, is_product] = tile_utilisation(
+        m=table.m[None, is_product], n=table.n[None, is_product], groups=table.groups[None, is_product],
+        k=table.k[None, is_product], units=distinct[:, None, None],
+    )  # fmt: skip
+    return KernelWork(
+        flops=table.flops,
+        read_bytes=table.read_bytes,
+        written_bytes=table.written_bytes,
+        weight_bytes=table.weight_bytes,
+        k=np.where(table.k > 0, table.k, 1.0),
+        utilisation=used[position],
+        serial=table.serial,
+        launches=table.launches[:, None],
+        misaligned=table.misaligned[:, None].astype(float),
+        strided=table.strided[:, None].astype(float),
+        foreign_layout=table.foreign_layout[:, None].astype(float),
+    )
+
+
+def _counts(table: KernelTable, recording: Recording, workload: Workload, gpus: list[GpuSpec]) -> FloatArray:
+    """How often each row runs on each GPU: attention goes one way or the other."""
+    counts = np.tile(table.count, (len(gpus), 1))
+    choosing = sorted(set(table.kernel[table.path != AttentionPath.ALWAYS].tolist()))
+    fused_by_capability: dict[tuple[int, int], dict[int, bool]] = {}
+    for row, gpu in enumerate(gpus):
+        capability = gpu.compute_capability or (8, 0)
+        if capability not in fused_by_capability:
+            fused_by_capability[capability] = {
+                index: _is_fused(recording, workload, index, table.batches[0], capability) for index in choosing
+            }
+        for index, fused in fused_by_capability[capability].items():
+            dropped = AttentionPath.UNFUSED if fused else AttentionPath.FUSED
+            counts[row, (table.kernel == index) & (table.path == dropped)] = 0.0
+    return counts
+
+
+def _is_fused(recording: Recording, workload: Workload, index: int, batch: int, capability: tuple[int, int]) -> bool:
+    kernel = recording.kernels[index]
+    stored = kernel.inputs[0].dtype
+    backend = choose_attention(
+        kernel,
+        batch=batch,
+        dtype=(workload.precision.half_dtype or stored) if stored == "half" else stored,
+        torch_version=workload.torch_version,
+        compute_capability=capability,
+    )
+    return backend is not AttentionBackend.MATH
+
+
+def _estimates(
+    times: DeviceTimes, gpus: list[GpuSpec], calibration: Calibration | None
+) -> dict[str, tuple[LatencyEstimate, ...]]:
+    step_s, device_s = times.step_s, times.device_s
+    bound = np.einsum("gkb,gk->gb", times.bound_s, times.count)
+    shares = _shares(times, step_s, device_s)
+    answers: dict[str, tuple[LatencyEstimate, ...]] = {}
+    for row, gpu in enumerate(gpus):
+        width = interval_width(calibration)
+        answers[gpu.id] = tuple(
+            _estimate(batch, float(bound[row, column]), float(step_s[row, column]), shares[:, row, column], width)
+            for column, batch in enumerate(times.table.batches)
+        )
+    return answers
+
+
+def _shares(times: DeviceTimes, step_s: FloatArray, device_s: FloatArray) -> FloatArray:
+    """Shares of a step by what binds, [binding, GPU, batch], in `Binding`'s order: they sum to 1."""
+    kernels = times.times
+    by_compute = (kernels.compute_s > kernels.memory_s) * (kernels.total_s - kernels.fixed_s)
+    by_memory = (kernels.compute_s <= kernels.memory_s) * (kernels.total_s - kernels.fixed_s)
+    compute = np.einsum("gkb,gk->gb", by_compute, times.count)
+    memory = np.einsum("gkb,gk->gb", by_memory, times.count)
+    stretched = np.where(device_s >= times.host_s, 1.0, device_s / step_s)
+    compute, memory = compute / device_s * stretched, memory / device_s * stretched
+    return np.stack([compute, memory, 1 - compute - memory])
+
+
+def _estimate(
+    batch: int, bound: float, latency_s: float, shares: FloatArray, width: "tuple[float, str | None, tuple[str, ...]]"
+) -> LatencyEstimate:
+    half_width, source, notes = width
+    bindings = tuple(zip(Binding, (float(share) for share in shares), strict=True))
+    return LatencyEstimate(
+        batch=batch,
+        bound_s=bound,
+        latency_s=Interval(
+            low=latency_s * float(np.exp(-half_width)),
+            expected=latency_s,
+            high=latency_s * float(np.exp(half_width)),
+        ),
+        bound_by=max(bindings, key=lambda pair: pair[1])[0],
+        share_by_binding=bindings,
+        calibration=source,
+        notes=notes,
+    )

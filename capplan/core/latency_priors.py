@@ -1,0 +1,60 @@
+"""Engineering guesses of kernel efficiencies, used where nothing was measured and as the fit's priors.
+
+Orders of magnitude from a study of eager and compiled PyTorch on three consumer and workstation GPUs;
+a calibration replaces them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from capplan.core import latency_classes as kinds
+from capplan.core.calibration import Calibration, ClassConstants, GlobalConstants
+
+_C = ClassConstants
+
+_EAGER: Mapping[str, ClassConstants] = {
+    kinds.CONV: _C(compute=0.94, bandwidth=0.84, half_k=29, misaligned=0.32, layout_passes=2.0),
+    kinds.CONV_1X1: _C(compute=0.88, bandwidth=0.90, half_k=11, misaligned=0.17, layout_passes=1.6, write_weight=0.8),
+    kinds.CONV_STEM: _C(compute=0.38, bandwidth=0.83, half_k=11, layout_passes=3.0),
+    kinds.CONV_GROUPED: _C(compute=0.68, bandwidth=0.87, half_k=26, layout_passes=2.3),
+    kinds.DEPTHWISE_3: _C(compute=0.47, bandwidth=0.75, layout_passes=0.1, write_weight=2.0),
+    kinds.DEPTHWISE_NATIVE: _C(compute=0.30, bandwidth=0.75, layout_passes=0.1, write_weight=2.0),
+    kinds.DEPTHWISE_5: _C(compute=0.10, bandwidth=0.80, layout_passes=0.1),
+    kinds.DEPTHWISE_7: _C(compute=0.15, bandwidth=0.85, layout_passes=0.1),
+    kinds.DEPTHWISE_LARGE: _C(compute=0.03, bandwidth=0.85, layout_passes=0.1),
+    kinds.CONV_OTHER: _C(compute=0.50, bandwidth=0.80, half_k=20, misaligned=0.2, layout_passes=2.0),
+    kinds.LINEAR: _C(compute=1.05, bandwidth=0.80, half_k=12, misaligned=0.24),
+    kinds.BATCHED_MATMUL: _C(compute=0.84, bandwidth=0.75, half_k=9, misaligned=0.8, write_weight=1.5),
+    kinds.ATTENTION: _C(compute=1.2, bandwidth=0.85, half_k=60, misaligned=0.30),
+    kinds.LAYER_NORM: _C(bandwidth=0.83, write_weight=1.2, strided=1.0),
+    kinds.GROUP_NORM: _C(bandwidth=0.75, write_weight=1.2, strided=1.0),
+    kinds.BATCH_NORM: _C(bandwidth=0.90, write_weight=0.8, strided=0.2),
+    kinds.SOFTMAX: _C(bandwidth=0.90, write_weight=0.9, strided=0.2),
+    kinds.CAST: _C(bandwidth=0.90, write_weight=0.9, strided=0.5),
+    kinds.WEIGHT_CAST: _C(bandwidth=0.85),
+    kinds.ACTIVATION: _C(bandwidth=0.86, write_weight=0.93, strided=0.1),
+    kinds.ADD: _C(bandwidth=0.86, write_weight=0.8, strided=0.2),
+    kinds.POINTWISE: _C(bandwidth=0.88, write_weight=1.2, strided=0.3),
+    kinds.COPY: _C(bandwidth=0.85, write_weight=1.2, strided=0.3),
+    kinds.POOL: _C(bandwidth=0.80, write_weight=1.5, strided=0.2),
+    kinds.REDUCTION: _C(bandwidth=0.85, write_weight=1.2, strided=0.8),
+    kinds.UPSAMPLE: _C(bandwidth=0.60, write_weight=1.5),
+    kinds.GATHER: _C(bandwidth=0.70, write_weight=1.3),
+    kinds.RECURRENT: _C(compute=0.35, bandwidth=0.7, half_k=30),
+    kinds.OTHER: _C(bandwidth=0.80, strided=0.2),
+}
+
+
+def _channels_last(constants: ClassConstants) -> ClassConstants:
+    return replace(constants, layout_passes=0.0, strided=0.0)
+
+
+PRIOR_CLASSES: Mapping[str, ClassConstants] = {
+    **_EAGER,
+    **{label + kinds.CHANNELS_LAST_SUFFIX: _channels_last(_EAGER[label]) for label in kinds.SPATIAL},
+}
+
+
+def prior_calibration() -> Calibration:
+    """The guesses as a calibration without origin, which every estimate must then tell."""
+    return Calibration(name="priors", origin=None, constants=GlobalConstants(), classes=PRIOR_CLASSES)
