@@ -1,0 +1,117 @@
+"""Words become a model: "timm:resnet50", "net.py:Net", "hf:config.json" name a module and what it is fed.
+
+Nothing is built until `Target.build`, and then under whatever device context the caller has entered: on meta no
+weights are made.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from capplan.errors import UsageError
+from capplan.probe.inputs import InputRequest, ModelInputs
+from capplan.probe.inputs_make import Device, InputMaker
+from capplan.probe.target_code import model_code, no_weights
+
+ModuleBuilder = Callable[[], torch.nn.Module]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A model that can be built afresh, and the inputs that it takes.
+
+    `words` name it again on a command line, its arguments included. `library` is where its code comes from
+    ("torchvision", "timm", "transformers", "file", "package"). `source_sha256` hashes the source it is built from.
+    `notes` tell the user what was chosen for them.
+    """
+
+    name: str
+    words: str
+    library: str
+    builder: ModuleBuilder
+    inputs: InputMaker
+    versions: Mapping[str, str] = field(default_factory=dict)
+    source_sha256: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def build(self) -> torch.nn.Module:
+        """Build a fresh module, on the default device of the enclosing context.
+
+        Raises:
+            TraceError: the constructor raised; its own message is given.
+            UsageError: arguments that the constructor does not take.
+        """
+        with model_code(f"building {self.words}"):
+            if torch.get_default_device().type != "meta":
+                return self.builder()
+            with no_weights():
+                return self.builder()
+
+    def make_inputs(self, batch: int, *, device: Device) -> ModelInputs:
+        """Make the arguments of one forward call for a batch."""
+        return self.inputs(batch, device)
+
+
+def load_target(words: str, *, request: InputRequest) -> Target:
+    """Find the model that words name, without building it.
+
+    `torchvision:NAME`, `timm:NAME`, a bare name of either; `hf:` with a config.json, its folder or an architecture;
+    `FILE.py:NAME`, `package.module:NAME`.
+
+    Raises:
+        UsageError: no such model or file, arguments or inputs that it does not take.
+        TraceError: the code that defines it raised.
+    """
+    kind, colon, rest = words.partition(":")
+    if kind == "torchvision" and colon:
+        from capplan.probe.zoo_torchvision import torchvision_target
+
+        return torchvision_target(rest, request)
+    if kind == "timm" and colon:
+        from capplan.probe.zoo_timm import timm_target
+
+        return timm_target(rest, request)
+    if kind == "hf" and colon:
+        from capplan.probe.zoo_transformers import transformers_target
+
+        return transformers_target(rest, request)
+    if colon or words.endswith(".py"):
+        from capplan.probe.target_file import code_target
+
+        return code_target(words, request)
+    if "/" in words or "." in words.rpartition("/")[2] and words.endswith(_FOREIGN):
+        raise UsageError(_refusal(words))
+    return _bare_target(words, request)
+
+
+_FOREIGN = (".pt", ".pth", ".onnx", ".pkl", ".pickle", ".ckpt", ".safetensors", ".bin", ".pt2", ".json")
+
+
+def _refusal(words: str) -> str:
+    """Say why a file is no model, and what would be one."""
+    if words.endswith(".json"):
+        return f"{words} is no model by itself: write hf:{words} for a transformers config."
+    return (
+        f"{words} is no model that can be read without running what it holds: give the code instead, "
+        "as FILE.py:Name or package.module:Name."
+    )
+
+
+def _bare_target(name: str, request: InputRequest) -> Target:
+    """Look a bare name up in torchvision and timm; torchvision wins, and a note says so."""
+    from capplan.errors import UnknownNameError
+    from capplan.probe.zoo_timm import timm_defines, timm_names, timm_target
+    from capplan.probe.zoo_torchvision import torchvision_names, torchvision_target
+
+    if name in torchvision_names():
+        target = torchvision_target(name, request)
+        if not timm_defines(name):
+            return target
+        note = f"both torchvision and timm have {name}: this is torchvision's; timm:{name} is the other."
+        return replace(target, notes=(note, *target.notes))
+    timm_known = timm_names()
+    if name.split(".")[0] in timm_known:
+        return timm_target(name, request)
+    hint = "Others are FILE.py:Name, package.module:Name, or hf: with a config.json, its folder or an architecture."
+    raise UnknownNameError("model", name, {*torchvision_names(), *timm_known}, hint=hint)

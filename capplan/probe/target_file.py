@@ -1,0 +1,167 @@
+"""Models from the user's own code: `FILE.py:Name` and `package.module:Name`."""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from capplan.errors import TraceError, UsageError, nearest_names
+from capplan.probe.inputs import InputRequest
+from capplan.probe.inputs_make import InputMaker, SpecInputs
+from capplan.probe.target import Target
+from capplan.probe.target_code import model_code
+from capplan.probe.target_words import full_words, source_sha256, versions_of
+from capplan.probe.zoo import asked_inputs, image_spec, refuse_seq_len
+
+
+def code_target(words: str, request: InputRequest) -> Target:
+    """Find a class, factory or instance in a file or an importable module.
+
+    Raises:
+        UsageError: no such file, module or name, or something that makes no module.
+        TraceError: the code raised while it was loaded.
+    """
+    where, _, name = words.rpartition(":")
+    if not where:
+        raise UsageError(f"{words}: say which model of the file is meant, as {words}:Name.{_offer(words)}")
+    module = load_code(where)
+    thing = _attribute(module, name, where)
+    full = full_words(words, request)
+    refuse_seq_len(full, request)
+    return Target(
+        name=name.rpartition(".")[2],
+        words=full,
+        library="file" if where.endswith(".py") else "package",
+        builder=_builder(thing, full, dict(request.arguments)),
+        inputs=_inputs(thing, full, request),
+        versions=versions_of("torch"),
+        source_sha256=source_sha256(module),
+    )
+
+
+def load_function(words: str, option: str) -> Callable[..., Any]:
+    """Find the function that an option names as `FILE.py:function` or `package.module:function`.
+
+    Raises:
+        UsageError: no such file or function.
+    """
+    where, _, name = words.rpartition(":")
+    if not where:
+        raise UsageError(f"{option} {words!r} is not FILE.py:function.")
+    function = _attribute(load_code(where), name, where)
+    if not callable(function):
+        raise UsageError(f"{option} {words}: {name} is no function.")
+    return function  # type: ignore[no-any-return] # callable() narrows to an unnamed type
+
+
+def load_code(where: str) -> ModuleType:
+    """Run a file or import a module, once per process."""
+    return _load_file(Path(where)) if where.endswith(".py") else _import_module(where)
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}.")
+    path = path.resolve()
+    name = f"capplan_model_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file.")
+    module = importlib.util.module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    sys.modules[name] = module
+    try:
+        with model_code(f"running {path.name}"):
+            spec.loader.exec_module(module)
+    except TraceError:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    try:
+        with model_code(f"importing {name}"):
+            return importlib.import_module(name)
+    except TraceError as error:
+        if isinstance(error.__cause__, ModuleNotFoundError) and name.startswith(error.__cause__.name or ""):
+            raise UsageError(f"there is no module {name} on Python's path.") from error
+        raise
+
+
+def _attribute(module: ModuleType, name: str, where: str) -> Any:
+    thing: Any = module
+    for part in name.split("."):
+        if not hasattr(thing, part):
+            offered = _module_names(module)
+            nearest = nearest_names(name, offered) or offered
+            raise UsageError(f"{where} has no {name!r}; its modules are {', '.join(nearest) or 'none'}.")
+        thing = getattr(thing, part)
+    return thing
+
+
+def _module_names(module: ModuleType) -> list[str]:
+    """Names of the nn.Module classes and instances that a module defines itself."""
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    return [name for name in own if _is_module_class(getattr(module, name))]
+
+
+def _is_module_class(thing: Any) -> bool:
+    return isinstance(thing, type) and issubclass(thing, torch.nn.Module)
+
+
+def _offer(words: str) -> str:
+    names = _module_names(load_code(words)) if Path(words).is_file() else []
+    return f" Its modules are {', '.join(names)}." if names else ""
+
+
+def _builder(thing: Any, words: str, arguments: dict[str, Any]) -> Callable[[], torch.nn.Module]:
+    if isinstance(thing, torch.nn.Module):
+        if arguments:
+            raise UsageError(f"{words} is an instance: --arg has no constructor to go to.")
+        return lambda: thing
+    if not callable(thing):
+        raise UsageError(f"{words} is a {type(thing).__name__}, no nn.Module class, factory or instance.")
+    try:
+        inspect.signature(thing).bind(**arguments)
+    except TypeError as error:
+        raise UsageError(f"{words}: {error}; it takes {inspect.signature(thing)}: give --arg NAME=VALUE.") from error
+    except ValueError:
+        pass  # a callable without a readable signature is judged by calling it
+
+    def build() -> torch.nn.Module:
+        made = thing(**arguments)
+        if not isinstance(made, torch.nn.Module):
+            raise UsageError(f"{words} made a {type(made).__name__}, no nn.Module.")
+        return made
+
+    return build
+
+
+def _inputs(thing: Any, words: str, request: InputRequest) -> InputMaker:
+    forward = thing.forward if isinstance(thing, torch.nn.Module) or _is_module_class(thing) else None
+    names = _parameter_names(forward)
+    if asked := asked_inputs(request, positional_names=names):
+        return asked
+    if request.size is not None:
+        return SpecInputs(specs=(image_spec(request.size),), positional_names=names)
+    takes = f"forward({', '.join(names)})" if names else "its forward"
+    example = f"{names[0]}=3x224x224" if names else "3x224x224"
+    raise UsageError(f"{words}: say what {takes} is fed: --input {example}, --input-size or --inputs-from.")
+
+
+def _parameter_names(forward: Any) -> tuple[str, ...]:
+    if forward is None:
+        return ()
+    parameters = [p for p in inspect.signature(forward).parameters.values() if p.name != "self"]
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
