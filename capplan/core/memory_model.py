@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from capplan.core.allocator import Replay, replay
 from capplan.core.estimates import Interval, LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.gpu import GpuSpec
+from capplan.core.kernels import Version
 from capplan.core.memory_calibration import MemoryCalibration
 from capplan.core.memory_curve import LiveCurve, live_curve
-from capplan.core.memory_program import End, ExtraSizes, Program, Version, build_program
+from capplan.core.memory_program import End, ExtraSizes, Program, build_program
 from capplan.core.trace import ALWAYS, Recording, Role, Trace
 from capplan.core.workload import Workload
 from capplan.errors import UsageError
@@ -171,7 +172,7 @@ class MemoryModel:
         guesses = sum(guess.count for guess in self.recording.guesses)
         if guesses:
             notes.append(
-                f"{guesses} values that the model computes were guessed while tracing; sizes that depend on them may differ"
+                f"{guesses} values that the model computes were guessed; sizes that depend on them may differ"
             )
         return tuple(notes)
 
