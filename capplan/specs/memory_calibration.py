@@ -1,0 +1,66 @@
+"""Read what was measured or fitted about memory: the shipped YAML, or a user's own."""
+
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from capplan.core.estimates import Interval
+from capplan.core.memory_calibration import ContextSize, MemoryCalibration
+from capplan.errors import SpecError
+from capplan.specs.strict_yaml import read_yaml
+from capplan.units import BYTES, parse_quantity
+
+SCHEMA_VERSION = 1
+_DEFAULT = "memory.yaml"
+_KEYS = {"schema_version", "origin", "convolution_workspace", "contexts"}
+
+
+def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
+    """Read a memory calibration; the shipped one where no path is given.
+
+    Raises:
+        SpecError: the file is missing, no strict YAML, of another schema, or holds unknown or missing keys.
+    """
+    if path is not None:
+        return _calibration(read_yaml(path), str(path))
+    with as_file(files("capplan") / "calibrations" / _DEFAULT) as shipped:
+        return _calibration(read_yaml(shipped, shown=f"calibrations/{_DEFAULT}"), f"calibrations/{_DEFAULT}")
+
+
+def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
+    if document.get("schema_version") != SCHEMA_VERSION:
+        raise SpecError(f"{where} is no memory calibration of schema_version {SCHEMA_VERSION}.")
+    if unknown := sorted(set(document) - _KEYS):
+        raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}.")
+    try:
+        origin = document["origin"]
+        return MemoryCalibration(
+            convolution_workspace=_shares(document["convolution_workspace"]),
+            contexts=tuple(_context(row) for row in document["contexts"]),
+            origin=f"calibration of {origin['made']}: {origin['data']}",
+        )
+    except KeyError as error:
+        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise SpecError(f"{where}: {error}.") from error
+
+
+def _shares(row: dict[str, float]) -> Interval:
+    return Interval(low=row["low"], expected=row["expected"], high=row["high"])
+
+
+def _context(row: dict[str, Any]) -> ContextSize:
+    lowest, highest = (_capability(text) for text in row["compute_capability"])
+    low, expected, high = (
+        parse_quantity(row[end], BYTES, what=f"contexts: {end}") for end in ("low", "expected", "high")
+    )
+    return ContextSize(
+        capabilities=(lowest, highest),
+        size_bytes=Interval(low=low, expected=expected, high=high),
+        origin="; ".join(row["sources"]),
+    )
+
+
+def _capability(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
