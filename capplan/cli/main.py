@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from capplan import __version__
+from capplan.cli import analyze, plan, trace
 from capplan.errors import CapplanError
 
 EPILOG = (
@@ -52,6 +53,11 @@ def capplan(
     ] = False,
 ) -> None:
     """Register the options that stand before any command."""
+
+
+app.command("plan")(plan.plan)
+app.command("analyze")(analyze.analyze)
+app.command("trace")(trace.trace)
 
 
 def main() -> None:

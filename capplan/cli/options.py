@@ -8,11 +8,15 @@ import typer
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError
 
+_MODEL_HELP = (
+    "resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, "
+    "or a trace file."
+)
 Models = Annotated[
     list[str],
     typer.Argument(
         metavar="MODEL...",
-        help="resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.",
+        help=_MODEL_HELP,
         show_default=False,
     ),
 ]
@@ -20,7 +24,7 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.",
+        help=_MODEL_HELP,
         show_default=False,
     ),
 ]
@@ -45,7 +49,9 @@ SequenceLength = Annotated[
 ]
 InputsFrom = Annotated[
     str | None,
-    typer.Option(metavar="FILE.py:FUNCTION", help="Function of the batch size that returns the inputs.", show_default=False),
+    typer.Option(
+        metavar="FILE.py:FUNCTION", help="Function of the batch size that returns the inputs.", show_default=False
+    ),
 ]
 Prepare = Annotated[
     list[str] | None,
@@ -73,7 +79,9 @@ Checkpointing = Annotated[bool, typer.Option("--checkpointing", help="Recompute 
 Accumulate = Annotated[int, typer.Option(min=1, help="Micro-batches per optimizer step.")]
 GpuNames = Annotated[
     list[str] | None,
-    typer.Option("--gpu", metavar="ID", help="Exact id or alias of a GPU; repeatable; all by default.", show_default=False),
+    typer.Option(
+        "--gpu", metavar="ID", help="Exact id or alias of a GPU; repeatable; all by default.", show_default=False
+    ),
 ]
 SpecFolders = Annotated[
     list[Path] | None,
@@ -90,7 +98,7 @@ def parse_torch_version(text: str) -> tuple[int, int]:
     Raises:
         UsageError: it is no version.
     """
-    pieces = text.split("+")[0].split(".")
+    pieces = text.split("+", maxsplit=1)[0].split(".")
     if len(pieces) < 2 or not all(piece.isdecimal() for piece in pieces[:2]):
         raise UsageError(f"--torch {text!r} is no PyTorch version; write MAJOR.MINOR, such as {DEFAULT_TORCH}.")
     return int(pieces[0]), int(pieces[1])

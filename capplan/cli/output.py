@@ -27,7 +27,9 @@ class Format(StrEnum):
 
 FormatOption = Annotated[
     Format | None,
-    typer.Option("--format", help="Spelling of the answer; by default -o's extension, else a table.", show_default=False),
+    typer.Option(
+        "--format", help="Spelling of the answer; by default -o's extension, else a table.", show_default=False
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
 OutputOption = Annotated[

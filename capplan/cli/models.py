@@ -1,0 +1,80 @@
+"""From the words on a command line to traces: read from a file, from the cache, or made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from capplan.cli.output import progress
+from capplan.core.trace import Trace
+from capplan.core.workload import Configuration
+from capplan.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelWords:
+    """What the user said of a model: its name, arguments and inputs, as typed."""
+
+    words: str
+    arguments: Sequence[str] = ()
+    inputs: Sequence[str] = ()
+    input_size: str | None = None
+    sequence_length: int | None = None
+    inputs_from: str | None = None
+    prepare: Sequence[str] = ()
+
+    @property
+    def is_trace_file(self) -> bool:
+        """True where the words name an existing trace file."""
+        return read_trace_file(self.words) is not None
+
+
+def read_trace_file(words: str) -> Trace | None:
+    """Read a trace, if the words name a file that holds one.
+
+    Raises:
+        TraceFileError: it is a trace file, but damaged or from a newer version.
+        UsageError: a file that ends like a trace is missing or cannot be read.
+    """
+    from capplan.core.trace_format import is_trace_content, load_trace
+
+    path = Path(words)
+    looks_like_one = words.endswith((".trace.json", ".trace.json.gz", ".json.gz"))
+    if not looks_like_one and (":" in words or path.suffix != ".json"):
+        return None
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {words}: {error.strerror or error}.") from error
+    if looks_like_one or is_trace_content(content):
+        return load_trace(content, where=words)
+    raise UsageError(f"{words} is JSON but no trace file; for a transformers config write hf:{words}.")
+
+
+def obtain_trace(
+    model: ModelWords, configurations: Sequence[Configuration], *, exact_batch: int | None = None
+) -> Trace:
+    """Give the trace of a model with the recordings asked for, from its file or by tracing it.
+
+    Raises:
+        UsageError: no such model, or words that only a model to be traced can take beside a trace file.
+        TraceError: the model could not be traced.
+    """
+    if (trace := read_trace_file(model.words)) is not None:
+        if model.arguments or model.inputs or model.input_size or model.sequence_length or model.prepare:
+            raise UsageError(f"{model.words} is a trace: its arguments and inputs are fixed; trace the model again.")
+        return trace
+    with progress(f"tracing {model.words}"):
+        from capplan.probe.inputs import parse_request
+        from capplan.probe.target import load_target
+        from capplan.probe.trace import trace_target
+
+        request = parse_request(
+            arg=model.arguments,
+            inputs=model.inputs,
+            input_size=model.input_size,
+            seq_len=model.sequence_length,
+            inputs_from=model.inputs_from,
+            prepare=model.prepare,
+        )
+        target = load_target(model.words, request=request)
+        return trace_target(target, configurations=configurations, exact_batch=exact_batch)
