@@ -1,4 +1,4 @@
-"""What a vendor prints of a GPU, and what its driver reports as usable: a type, never fitted numbers."""
+"""What a vendor prints of a GPU, and what its driver reports as usable: types, never fitted numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,18 @@ from enum import StrEnum
 
 
 class SourceKind(StrEnum):
-    """How a value is known."""
+    """How a value is known.
+
+    `DATASHEET` was read in the vendor's own document, `SECONDARY` in somebody else's table, `FORMULA`
+    follows from other values of the file, `MEASURED` was reported by a driver or timed, `UNVERIFIED` is
+    what the vendor is commonly quoted with and nobody has read again, `EXAMPLE` is made up.
+    """
 
     DATASHEET = "datasheet"
     SECONDARY = "secondary"
     FORMULA = "formula"
     MEASURED = "measured"
+    UNVERIFIED = "unverified"
     EXAMPLE = "example"
 
 
@@ -20,12 +26,14 @@ class PeakKind(StrEnum):
     """The units and number formats whose dense peak rate a spec may state.
 
     Without a suffix, 16-bit and narrower formats are tensor-core rates with fp32 accumulation
-    (int32 for int8), which is what PyTorch uses.
+    (int32 for int8; DP4A where there are no tensor cores), which is what PyTorch uses.
+    `FP32` and `*_VECTOR` are the ordinary units, `FP32_MATRIX` AMD's matrix cores.
     """
 
     FP64 = "fp64"
     FP64_TENSOR = "fp64-tensor"
     FP32 = "fp32"
+    FP32_MATRIX = "fp32-matrix"
     FP16_VECTOR = "fp16-vector"
     BF16_VECTOR = "bf16-vector"
     TF32 = "tf32"
@@ -49,40 +57,116 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One value of a spec file as it is written there, with where it was read.
+
+    `text` is the figure and its unit, "none" for what is unsupported; `printed` is what the source
+    prints instead, where that is only the rate with structured sparsity; `origin` is "built-in" or the
+    user's file.
+    """
+
+    text: str
+    sources: tuple[Source, ...] = ()
+    printed: str | None = None
+    origin: str = "built-in"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """What all GPUs of one design share.
+
+    `operations_per_clock` are dense operations per unit and clock, two per multiply-add; None is
+    unsupported, an absent key unknown.
+    """
+
+    id: str
+    name: str
+    vendor: str
+    unit_kind: str | None = None
+    compute_capability: tuple[int, int] | None = None
+    gfx_target: str | None = None
+    operations_per_clock: Mapping[PeakKind, float | None] = field(default_factory=dict)
+    sparse_factor: float | None = None
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
     """One purchasable accelerator; every figure is per device, dense, in base units.
 
     `None` in `peak_flops_per_s` means unsupported, an absent key unknown. Other `None`s mean unknown.
-    `sources` maps a field's dotted key, as in the YAML file, to where it was read.
+    `memory_bytes` is what is printed, `usable_bytes` what torch reports as the device's total,
+    `driver_total_bytes` what nvidia-smi prints. `nvlink_bytes_per_s` is the sum of both directions, as
+    printed, also of AMD's and Intel's links; `pcie_bytes_per_s` is one direction. `nominal_tdp_w` is the
+    power limit of the full-power card that this one is a capped edition of. `figures` maps a dotted key
+    of the YAML file to what is written there and its sources.
     """
 
     id: str
     name: str
     vendor: str
     architecture: str
+    architecture_id: str = ""
     aliases: tuple[str, ...] = ()
+    pci_ids: tuple[str, ...] = ()
     compute_capability: tuple[int, int] | None = None
+    gfx_target: str | None = None
     form_factor: str | None = None
     release_date: date | None = None
     devices_per_board: int = 1
     memory_bytes: int
     usable_bytes: int | None = None
+    driver_total_bytes: int | None = None
     memory_type: str | None = None
     memory_bus_bits: int | None = None
+    memory_bits_per_s_per_pin: float | None = None
     memory_bandwidth_bytes_per_s: float
+    ecc: str | None = None
     l2_bytes: int | None = None
     unit_count: int | None = None
+    unit_kind: str | None = None
     boost_clock_hz: float | None = None
     tensor_clock_hz: float | None = None
     peak_flops_per_s: Mapping[PeakKind, float | None] = field(default_factory=dict)
     sparse_factor: float | None = None
     tdp_w: float | None = None
+    tdp_min_w: float | None = None
+    tdp_max_w: float | None = None
+    nominal_tdp_w: float | None = None
     nvlink_bytes_per_s: float | None = None
     pcie_bytes_per_s: float | None = None
-    nominal_tdp_w: float | None = None
-    sources: Mapping[str, Source] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    figures: Mapping[str, Figure] = field(default_factory=dict)
     origin: str = "built-in"
 
     def peak(self, kind: PeakKind) -> float | None:
         """The dense peak rate of a unit and format; None where unsupported or unknown. [FLOP/s]"""
         return self.peak_flops_per_s.get(kind)
+
+    @property
+    def ridge_flop_per_byte(self) -> float | None:
+        """Arithmetic intensity above which 16-bit matrix products are bound by compute. [FLOP/byte]
+
+        The dense bf16 tensor peak (fp16 without bf16, the faster of fp16 and fp32 vectors without tensor
+        cores) over the bandwidth.
+        """
+        vector = max(self.peak(PeakKind.FP16_VECTOR) or 0.0, self.peak(PeakKind.FP32) or 0.0)
+        peak = self.peak(PeakKind.BF16) or self.peak(PeakKind.FP16) or vector
+        return peak / self.memory_bandwidth_bytes_per_s if peak else None
+
+    @property
+    def expected_usable_bytes(self) -> float:
+        """What a process can allocate at most: reported where known, else expected from the memory type. [bytes]
+
+        Without a report, the printed memory times the share that torch reports on cards of the same kind
+        (medians of 51 public readings): HBM 0.988, GDDR with ECC carved out of it 0.923, other GDDR 0.983,
+        memory shared with the host 0.93.
+        """
+        if self.usable_bytes is not None:
+            return self.usable_bytes
+        memory = self.memory_type or ""
+        if memory.startswith("LPDDR"):
+            return 0.93 * self.memory_bytes
+        if memory.startswith("GDDR"):
+            return (0.923 if self.ecc == "default" else 0.983) * self.memory_bytes
+        return 0.988 * self.memory_bytes

@@ -1,1 +1,5 @@
-"""YAML files (GPU specs, prices, calibrations) read strictly into types."""
+"""The only door to YAML: GPU specs, prices, calibrations and loads, read strictly."""
+
+from capplan.specs.gpus import Gpus, load_gpus
+
+__all__ = ["Gpus", "load_gpus"]

@@ -1,0 +1,178 @@
+"""Read YAML without its surprises: no anchors, tags or repeated keys, and no word that YAML means otherwise.
+
+Plain YAML keeps the last of two equal keys, reads `no` as false and `1e12` as text, and expands
+anchors without bound. Here each of these is refused, with its key.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from capplan.errors import SpecError
+from capplan.specs.problems import Problem, SpecFileError
+
+MAX_FILE_BYTES = 1_000_000
+_MAX_DEPTH = 12
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+(?:e[+-][0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NUMBER_LIKE = re.compile(
+    r"[+-]?(?:[0-9][0-9_]*)?\.?[0-9_]*(?:[eE][+-]?[0-9]+)?|0[xob][0-9a-fA-F_]+|[0-9]+(?::[0-9]+)+"
+)
+_CONSTANTS = {"null": None, "true": True, "false": False}
+_MISREAD = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~", ".inf", "-.inf", "+.inf", ".nan"}
+
+Tree = dict[str, Any]
+
+
+def read_yaml(path: Path, *, shown: str | None = None) -> Tree:
+    """Read a file whose top level is a mapping.
+
+    Returns:
+        Mappings, lists, text, numbers, booleans, dates and None, nothing else.
+
+    Raises:
+        SpecFileError: the file cannot be read, is too large, or is not this strict YAML; all that is
+            wrong with it at once, as far as it can be read.
+    """
+    name = shown or str(path)
+    reader = _Reader(name, _read_text(path, name))
+    try:
+        tree = reader.read()
+    except yaml.YAMLError as error:
+        raise SpecFileError([*reader.problems, Problem(file=name, key="", message=_syntax(error))]) from error
+    if reader.problems:
+        raise SpecFileError(reader.problems)
+    if not isinstance(tree, dict):
+        raise SpecFileError([Problem(file=name, key="", message="the top level must be keys with values")])
+    return tree
+
+
+def _read_text(path: Path, name: str) -> str:
+    try:
+        if not path.is_file():
+            raise SpecError(f"{name}: no such file.")
+        size_bytes = path.stat().st_size
+        if size_bytes > MAX_FILE_BYTES:
+            raise SpecError(f"{name}: {size_bytes:,} bytes; a file of specs has at most {MAX_FILE_BYTES:,}.")
+        with path.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise SpecError(f"{name}: cannot be read ({error.strerror or error}).") from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise SpecError(
+            f"{name}: line {line}: byte {content[error.start]:#04x} is no UTF-8; save it as UTF-8."
+        ) from error
+
+
+def _syntax(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    if "\\t" in problem or "'\t'" in problem:
+        problem = "a tab indents; indent with blanks"
+    return f"line {mark.line + 1}: {problem}" if mark else str(problem)
+
+
+class _Reader:
+    """Builds plain values from the parser's events and notes what it refuses."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.problems: list[Problem] = []
+        self._name = name
+        self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
+
+    def read(self) -> object:
+        """Read the only document."""
+        tree: object = None
+        documents = 0
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    self._refuse("", "a second document begins; a file holds one")
+                    break
+                tree = self._value(next(self._events), "", 0)
+        return tree
+
+    def _refuse(self, key: str, message: str) -> None:
+        self.problems.append(Problem(file=self._name, key=key, message=message))
+
+    def _value(self, event: Any, key: str, depth: int) -> object:
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event, key)
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            self._refuse(key, "anchors and aliases (&, *) are not read; write the value out")
+        if isinstance(event, yaml.AliasEvent):
+            return None
+        if event.tag is not None:
+            self._refuse(key, f"tags are not read; drop {event.tag!r}")
+        if depth >= _MAX_DEPTH:
+            raise yaml.MarkedYAMLError(problem="nested too deep", problem_mark=event.start_mark)
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(key, depth)
+        return self._sequence(key, depth)
+
+    def _mapping(self, key: str, depth: int) -> Tree:
+        tree: Tree = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            word = event.value if isinstance(event, yaml.ScalarEvent) else None
+            if word is None:
+                self._refuse(key, "a key must be a word")
+                self._value(event, key, depth + 1)
+            inner = f"{key}.{word}" if key else str(word)
+            value = self._value(next(self._events), inner, depth + 1)
+            if word in tree:
+                self._refuse(inner, "is given twice; keep one")
+            elif word is not None:
+                tree[word] = value
+        return tree
+
+    def _sequence(self, key: str, depth: int) -> list[object]:
+        items: list[object] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._value(event, f"{key}[{len(items)}]", depth + 1))
+        return items
+
+    def _scalar(self, event: Any, key: str) -> object:
+        if event.anchor is not None:
+            self._refuse(key, "anchors and aliases (&, *) are not read; write the value out")
+        if event.tag is not None:
+            self._refuse(key, f"tags are not read; drop {event.tag!r}")
+        text: str = event.value
+        if not event.implicit[0]:
+            return text
+        if text in _CONSTANTS:
+            return _CONSTANTS[text]
+        if not text:
+            self._refuse(key, "is empty; write a value, null for unsupported, or leave the key out")
+            return None
+        first = text[0]
+        if first in "0123456789+-.":
+            return self._number_or_text(text, key)
+        if first in "yYnNoOtTfF~" and text.lower() in _MISREAD:
+            self._refuse(key, f"YAML does not read {text!r} as text; quote it, or write true, false or null")
+        return text
+
+    def _number_or_text(self, text: str, key: str) -> object:
+        if _INTEGER.fullmatch(text) and len(text) < 20:
+            return int(text)
+        if _DECIMAL.fullmatch(text) and len(text) < 30:
+            return float(text)
+        if _DATE.fullmatch(text):
+            try:
+                return date.fromisoformat(text)
+            except ValueError:
+                self._refuse(key, f"{text} is no day of the calendar")
+                return None
+        if text.lower() in _MISREAD or _NUMBER_LIKE.fullmatch(text):
+            self._refuse(key, f"{text} is no plain number; write it like 12, 0.5 or 1.0e+12, or quote it if it is text")
+        return text
