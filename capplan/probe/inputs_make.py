@@ -16,7 +16,8 @@ Device = torch.device | str
 class InputMaker(Protocol):
     """Makes a model's inputs for a batch size on a device; on meta only their shapes."""
 
-    def __call__(self, batch: int, device: Device) -> ModelInputs: ...
+    def __call__(self, batch: int, device: Device) -> ModelInputs:
+        """Make them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from capplan.errors import UsageError
+from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs import InputRequest, ModelInputs
 from capplan.probe.inputs_make import Device, InputMaker
 from capplan.probe.target_code import model_code, no_weights
+from capplan.probe.target_meta import SmallValues, defeated_meta
+from capplan.probe.zoo_torchvision_ops import import_torchvision, lacks_operators
 
 ModuleBuilder = Callable[[], torch.nn.Module]
 
@@ -42,11 +44,27 @@ class Target:
             TraceError: the constructor raised; its own message is given.
             UsageError: arguments that the constructor does not take.
         """
+        if torch.get_default_device().type != "meta":
+            return self._construct()
+        with no_weights():
+            try:
+                return self._construct()
+            except TraceError as error:
+                if not defeated_meta(error.__cause__):
+                    raise
+            with SmallValues():
+                return self._construct().to("meta")
+
+    def _construct(self) -> torch.nn.Module:
+        try:
+            with model_code(f"building {self.words}"):
+                return self.builder()
+        except TraceError as error:
+            if not lacks_operators(error):
+                raise
+        import_torchvision()
         with model_code(f"building {self.words}"):
-            if torch.get_default_device().type != "meta":
-                return self.builder()
-            with no_weights():
-                return self.builder()
+            return self.builder()
 
     def make_inputs(self, batch: int, *, device: Device) -> ModelInputs:
         """Make the arguments of one forward call for a batch."""
@@ -80,7 +98,7 @@ def load_target(words: str, *, request: InputRequest) -> Target:
         from capplan.probe.target_file import code_target
 
         return code_target(words, request)
-    if "/" in words or "." in words.rpartition("/")[2] and words.endswith(_FOREIGN):
+    if "/" in words or words.endswith(_FOREIGN):
         raise UsageError(_refusal(words))
     return _bare_target(words, request)
 
@@ -111,7 +129,7 @@ def _bare_target(name: str, request: InputRequest) -> Target:
         note = f"both torchvision and timm have {name}: this is torchvision's; timm:{name} is the other."
         return replace(target, notes=(note, *target.notes))
     timm_known = timm_names()
-    if name.split(".")[0] in timm_known:
+    if name.partition(".")[0] in timm_known:
         return timm_target(name, request)
     hint = "Others are FILE.py:Name, package.module:Name, or hf: with a config.json, its folder or an architecture."
     raise UnknownNameError("model", name, {*torchvision_names(), *timm_known}, hint=hint)

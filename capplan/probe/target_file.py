@@ -1,10 +1,7 @@
 """Models from the user's own code: `FILE.py:Name` and `package.module:Name`."""
 
-import hashlib
-import importlib
-import importlib.util
+import copy
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -12,11 +9,11 @@ from typing import Any
 
 import torch
 
-from capplan.errors import TraceError, UsageError, nearest_names
+from capplan.errors import UsageError, nearest_names
 from capplan.probe.inputs import InputRequest
 from capplan.probe.inputs_make import InputMaker, SpecInputs
 from capplan.probe.target import Target
-from capplan.probe.target_code import model_code
+from capplan.probe.target_import import load_code
 from capplan.probe.target_words import full_words, source_sha256, versions_of
 from capplan.probe.zoo import asked_inputs, image_spec, refuse_seq_len
 
@@ -55,65 +52,30 @@ def load_function(words: str, option: str) -> Callable[..., Any]:
     where, _, name = words.rpartition(":")
     if not where:
         raise UsageError(f"{option} {words!r} is not FILE.py:function.")
-    function = _attribute(load_code(where), name, where)
-    if not callable(function):
-        raise UsageError(f"{option} {words}: {name} is no function.")
-    return function  # type: ignore[no-any-return] # callable() narrows to an unnamed type
-
-
-def load_code(where: str) -> ModuleType:
-    """Run a file or import a module, once per process."""
-    return _load_file(Path(where)) if where.endswith(".py") else _import_module(where)
-
-
-def _load_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}.")
-    path = path.resolve()
-    name = f"capplan_model_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file.")
-    module = importlib.util.module_from_spec(spec)
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
-    sys.modules[name] = module
-    try:
-        with model_code(f"running {path.name}"):
-            spec.loader.exec_module(module)
-    except TraceError:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def _import_module(name: str) -> ModuleType:
-    try:
-        with model_code(f"importing {name}"):
-            return importlib.import_module(name)
-    except TraceError as error:
-        if isinstance(error.__cause__, ModuleNotFoundError) and name.startswith(error.__cause__.name or ""):
-            raise UsageError(f"there is no module {name} on Python's path.") from error
-        raise
+    function = getattr(load_code(where), name, None)
+    if not inspect.isroutine(function):
+        raise UsageError(f"{option} {words}: {where} has no function {name!r}.")
+    return function
 
 
 def _attribute(module: ModuleType, name: str, where: str) -> Any:
     thing: Any = module
     for part in name.split("."):
         if not hasattr(thing, part):
-            offered = _module_names(module)
+            offered = _own_modules(module)
             nearest = nearest_names(name, offered) or offered
             raise UsageError(f"{where} has no {name!r}; its modules are {', '.join(nearest) or 'none'}.")
         thing = getattr(thing, part)
     return thing
 
 
-def _module_names(module: ModuleType) -> list[str]:
-    """Names of the nn.Module classes and instances that a module defines itself."""
-    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
-    return [name for name in own if _is_module_class(getattr(module, name))]
+def _own_modules(module: ModuleType) -> list[str]:
+    """Names of the nn.Module classes that a module defines itself and of its instances."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if (_is_module_class(value) and value.__module__ == module.__name__) or isinstance(value, torch.nn.Module)
+    ]
 
 
 def _is_module_class(thing: Any) -> bool:
@@ -121,7 +83,7 @@ def _is_module_class(thing: Any) -> bool:
 
 
 def _offer(words: str) -> str:
-    names = _module_names(load_code(words)) if Path(words).is_file() else []
+    names = _own_modules(load_code(words)) if Path(words).is_file() else []
     return f" Its modules are {', '.join(names)}." if names else ""
 
 
@@ -129,15 +91,10 @@ def _builder(thing: Any, words: str, arguments: dict[str, Any]) -> Callable[[], 
     if isinstance(thing, torch.nn.Module):
         if arguments:
             raise UsageError(f"{words} is an instance: --arg has no constructor to go to.")
-        return lambda: thing
+        return lambda: _copy(thing)
     if not callable(thing):
         raise UsageError(f"{words} is a {type(thing).__name__}, no nn.Module class, factory or instance.")
-    try:
-        inspect.signature(thing).bind(**arguments)
-    except TypeError as error:
-        raise UsageError(f"{words}: {error}; it takes {inspect.signature(thing)}: give --arg NAME=VALUE.") from error
-    except ValueError:
-        pass  # a callable without a readable signature is judged by calling it
+    _check_arguments(thing, words, arguments)
 
     def build() -> torch.nn.Module:
         made = thing(**arguments)
@@ -146,6 +103,29 @@ def _builder(thing: Any, words: str, arguments: dict[str, Any]) -> Callable[[], 
         return made
 
     return build
+
+
+def _check_arguments(thing: Callable[..., Any], words: str, arguments: dict[str, Any]) -> None:
+    try:
+        signature = inspect.signature(thing)
+    except ValueError:
+        return  # written in C: it is judged by calling it
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise UsageError(f"{words}: {error}; it takes {signature}: give --arg NAME=VALUE.") from error
+
+
+def _copy(module: torch.nn.Module) -> torch.nn.Module:
+    """Copy the user's instance; on meta its tensors are not copied but stood for."""
+    if torch.get_default_device().type != "meta":
+        return copy.deepcopy(module)
+    memo: dict[int, Any] = {}
+    for tensor in (*module.parameters(), *module.buffers()):
+        twin = tensor.detach().to("meta")
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        memo[id(tensor)] = torch.nn.Parameter(twin, requires_grad=tensor.requires_grad) if is_parameter else twin
+    return copy.deepcopy(module, memo)
 
 
 def _inputs(thing: Any, words: str, request: InputRequest) -> InputMaker:

@@ -30,7 +30,9 @@ def import_library(name: str) -> ModuleType:
         raise UsageError(f"{name} is not installed: pip install 'capplan[zoo]', or pip install {name}.") from error
 
 
-def call_with_arguments(what: str, make: Callable[..., torch.nn.Module], arguments: Mapping[str, Any]) -> torch.nn.Module:
+def call_with_arguments(
+    what: str, make: Callable[..., torch.nn.Module], arguments: Mapping[str, Any]
+) -> torch.nn.Module:
     """Call a constructor with the user's arguments.
 
     Raises:

@@ -17,7 +17,7 @@ from capplan.probe.zoo import (
     refuse_seq_len,
     resized,
 )
-from capplan.probe.zoo_torchvision import import_torchvision
+from capplan.probe.zoo_torchvision_ops import import_torchvision
 
 
 def import_timm() -> ModuleType:

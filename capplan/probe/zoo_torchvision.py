@@ -1,6 +1,5 @@
 """torchvision: models by name, inputs from their weights' transforms or their task."""
 
-import sys
 from types import ModuleType
 from typing import Any
 
@@ -13,35 +12,15 @@ from capplan.probe.zoo import (
     asked_inputs,
     call_with_arguments,
     image_spec,
-    import_library,
     refuse_seq_len,
     resized,
 )
+from capplan.probe.zoo_torchvision_ops import import_torchvision
 
 _DETECTOR_IMAGE = (3, 800, 800)
 _FLOW_IMAGE = (3, 520, 960)
 _CLIP_FRAMES = {"swin3d": 32, "s3d": 64}
 _DEFAULT_FRAMES = 16
-
-
-def import_torchvision() -> ModuleType:
-    """Import torchvision; where its compiled operators do not fit the installed torch, declare their schemas.
-
-    Raises:
-        UsageError: it is not installed.
-    """
-    try:
-        return import_library("torchvision")
-    except RuntimeError as error:
-        if "torchvision::" not in str(error):
-            raise
-    from capplan.probe.zoo_torchvision_ops import compiled_library_taken_as_loaded, declare_operators
-
-    for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-        del sys.modules[name]
-    declare_operators()
-    with compiled_library_taken_as_loaded():
-        return import_library("torchvision")
 
 
 def torchvision_names() -> frozenset[str]:

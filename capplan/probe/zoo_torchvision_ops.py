@@ -7,10 +7,14 @@ operator registry.
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import torch
+
+from capplan.probe.zoo import import_library
 
 _ROI = "Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
 _ROI_BACK = "float spatial_scale, SymInt pooled_height, SymInt pooled_width"
@@ -20,7 +24,7 @@ _DEFORM = (
     "SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, "
     "bool use_mask"
 )
-SCHEMAS = (
+_SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     f"roi_align({_ROI}, int sampling_ratio, bool aligned) -> Tensor",
@@ -41,14 +45,42 @@ SCHEMAS = (
 )
 
 
+def import_torchvision() -> ModuleType:
+    """Import torchvision; where its compiled operators do not fit the installed torch, declare their schemas.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        return import_library("torchvision")
+    except RuntimeError as error:
+        if not lacks_operators(error):
+            raise
+    for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+        del sys.modules[name]
+    _declare_operators()
+    with _compiled_library_taken_as_loaded():
+        return import_library("torchvision")
+
+
+def lacks_operators(error: BaseException) -> bool:
+    """Tell whether an error, or one that led to it, is that torchvision's compiled operators are not there."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, RuntimeError) and "operator torchvision::" in str(cause):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
 @functools.cache
-def declare_operators() -> torch.library.Library:
+def _declare_operators() -> Any:
     """Declare torchvision's operators, with slow but true CPU kernels for those that its detectors run.
 
     The library that is returned must live as long as the declarations.
     """
-    library = torch.library.Library("torchvision", "DEF")
-    for schema in SCHEMAS:
+    library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call] # torch's own
+    for schema in _SCHEMAS:
         library.define(schema)
     library.impl("_cuda_version", lambda: -1, "CompositeImplicitAutograd")
     library.impl("nms", _nms, "CPU")
@@ -57,18 +89,18 @@ def declare_operators() -> torch.library.Library:
 
 
 @contextlib.contextmanager
-def compiled_library_taken_as_loaded() -> Iterator[None]:
+def _compiled_library_taken_as_loaded() -> Iterator[None]:
     """Let torchvision believe that its `_C` library loads, so that it registers its rules for the declared schemas."""
     load: Callable[..., Any] = torch.ops.load_library
 
     def load_others(path: str) -> Any:
         return None if "torchvision" in str(path) and "_C" in str(path) else load(path)
 
-    torch.ops.load_library = load_others
+    torch.ops.load_library = load_others  # type: ignore[method-assign] # put back below
     try:
         yield
     finally:
-        torch.ops.load_library = load
+        torch.ops.load_library = load  # type: ignore[method-assign] # the original
 
 
 def _nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
@@ -85,15 +117,8 @@ def _nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> tor
     return torch.stack(kept) if kept else order
 
 
-def _roi_align(
-    features: torch.Tensor,
-    rois: torch.Tensor,
-    spatial_scale: float,
-    pooled_height: int,
-    pooled_width: int,
-    sampling_ratio: int,
-    aligned: bool,
-) -> torch.Tensor:
-    from torchvision.ops.roi_align import _roi_align as in_python
+def _roi_align(*arguments: Any) -> Any:
+    """Align regions by torchvision's own Python implementation."""
+    from torchvision.ops import roi_align
 
-    return in_python(features, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
+    return roi_align._roi_align(*arguments)

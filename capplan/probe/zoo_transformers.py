@@ -1,5 +1,6 @@
 """transformers: architectures from a config, never from a checkpoint."""
 
+import contextlib
 import inspect
 import json
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from capplan.probe.target import Target
 from capplan.probe.target_code import model_code
 from capplan.probe.target_words import full_words, source_sha256, versions_of
 from capplan.probe.zoo import asked_inputs, import_library
-from capplan.probe.zoo_torchvision import import_torchvision
+from capplan.probe.zoo_torchvision_ops import import_torchvision
 
 _BARE_CLASSES = (
     "MODEL_MAPPING_NAMES",
@@ -30,10 +31,8 @@ _BARE_CLASSES = (
 
 def import_transformers() -> ModuleType:
     """Import transformers, which imports torchvision where it is installed."""
-    try:
+    with contextlib.suppress(UsageError):  # its text models do without
         import_torchvision()
-    except UsageError:
-        pass  # its text models do without
     return import_library("transformers")
 
 
@@ -53,7 +52,11 @@ def transformers_target(words: str, request: InputRequest) -> Target:
     config = make_config(full, given or {"model_type": words}, dict(request.arguments))
     model_class = choose_class(config, full)
     inputs = asked_inputs(request) or transformers_inputs(config, model_class, full, request)
-    notes = (f"{model_class.__name__} of {config.model_type}'s " + ("default config" if path is None else f"{path.name}") + ".",)
+    notes = (
+        f"{model_class.__name__} of {config.model_type}'s "
+        + ("default config" if path is None else f"{path.name}")
+        + ".",
+    )
     return Target(
         name=words if path is None else path.resolve().parent.name,
         words=full,
@@ -99,11 +102,11 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
 
     A dotted argument goes to a part: `text_config.num_hidden_layers`.
     """
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
+    from transformers import CONFIG_MAPPING
 
     model_type = given["model_type"]
-    if model_type not in CONFIG_MAPPING_NAMES:
-        raise UnknownNameError("transformers architecture", model_type, CONFIG_MAPPING_NAMES)
+    if model_type not in CONFIG_MAPPING:
+        raise UnknownNameError("transformers architecture", model_type, CONFIG_MAPPING)
     with model_code(f"the config of {words}", error=UsageError):
         config_class = CONFIG_MAPPING[model_type]
         content = {key: value for key, value in given.items() if key != "auto_map"}
