@@ -1,8 +1,139 @@
-"""capplan: which GPU fits a model, how fast it runs there and what it costs, before anyone buys one."""
+"""capplan: which GPU fits a model, how fast it runs there and what it costs, before anyone buys one.
 
-from importlib.metadata import PackageNotFoundError, version
+The public face: `trace`, `load_trace`, `load_gpus` and `plan`. Importing it loads neither torch nor numpy.
+"""
 
-try:
-    __version__ = version("capplan")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0+unknown"
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from capplan.core.gpu import GpuSpec
+    from capplan.core.plan import Plan
+    from capplan.core.trace import Trace
+    from capplan.core.workload import Training
+    from capplan.specs import Gpus
+
+__version__ = "0.1.0"
+__all__ = ["load_gpus", "load_trace", "plan", "trace"]
+
+
+def trace(
+    model: "str | nn.Module",
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    inputs: Sequence[str] | Callable[[int], Any] = (),
+    input_size: Sequence[int] | None = None,
+    seq_len: int | None = None,
+    precisions: Iterable[str] = ("fp32",),
+    layout: str = "nchw",
+    training: "Training | None" = None,
+) -> "Trace":
+    """Trace a model, named as on the command line or given as a module, on the meta device.
+
+    `inputs` are words of the input grammar ("x=3x224x224", "ids=int64:Nx128") or a function of the batch
+    size that returns what the model takes. One recording is made per distinct variant of `precisions`.
+
+    Raises:
+        UsageError: no such model, or arguments and inputs that it does not take.
+        TraceError: the model could not be traced.
+    """
+    from dataclasses import replace
+
+    from capplan.core.workload import Configuration, Layout, Precision
+    from capplan.probe.inputs import parse_request
+    from capplan.probe.target import load_target, module_target
+    from capplan.probe.trace import trace_target
+
+    words = () if callable(inputs) else inputs
+    size = None if input_size is None else "x".join(map(str, input_size))
+    request = replace(
+        parse_request(inputs=words, input_size=size, seq_len=seq_len), arguments=tuple((arguments or {}).items())
+    )
+    if isinstance(model, str):
+        target = load_target(model, request=request)
+    else:
+        target = module_target(model, request=request, make=inputs if callable(inputs) else None)
+    variants = dict.fromkeys(Precision(each).variant for each in precisions)
+    configurations = [Configuration(variant=each, layout=Layout(layout), training=training) for each in variants]
+    return trace_target(target, configurations=configurations)
+
+
+def load_trace(path: str | Path) -> "Trace":
+    """Read a trace file; needs neither torch nor the model.
+
+    Raises:
+        TraceFileError: truncated, damaged, no trace, or written by a newer capplan.
+    """
+    from capplan.core.trace_format import load_trace as parse_trace
+
+    return parse_trace(Path(path).read_bytes(), where=str(path))
+
+
+def load_gpus(*, overlays: Sequence[Path] = ()) -> "Gpus":
+    """Read the GPU database, own specs laid over it.
+
+    Raises:
+        SpecError: a spec file does not hold what it must.
+    """
+    from capplan.specs import load_gpus as read_gpus
+
+    return read_gpus(overlays=overlays)
+
+
+def plan(
+    trace: "Trace",
+    *,
+    gpus: "Gpus | Iterable[GpuSpec]",
+    batches: Sequence[int] | str = "auto",
+    precision: str = "fp32",
+    framework: str = "eager",
+    layout: str = "nchw",
+    training: "Training | None" = None,
+    torch_version: tuple[int, int] | None = None,
+    utilization_fraction: float = 0.9,
+    max_latency_s: float | None = None,
+    min_throughput_per_s: float | None = None,
+    sort: str = "throughput",
+) -> "Plan":
+    """Say for every GPU and batch whether it fits, how fast it is and what binds it.
+
+    `batches` is a list of sizes, "auto" (the recommended batch of each GPU) or "max".
+
+    Raises:
+        MissingRecordingError: the trace lacks the recording of this precision, layout or mode.
+    """
+    from capplan.core.batches import BatchChoice, Batches
+    from capplan.core.plan import Limits, SortKey, make_plan
+    from capplan.core.workload import Framework, Layout, Precision, Workload
+    from capplan.specs.calibration import load_calibration
+    from capplan.specs.memory_calibration import load_memory_calibration
+
+    workload = Workload(
+        precision=Precision(precision),
+        framework=Framework(framework),
+        layout=Layout(layout),
+        training=training,
+        **({"torch_version": torch_version} if torch_version else {}),
+    )
+    asked = (
+        Batches(choice=BatchChoice(batches))
+        if isinstance(batches, str)
+        else Batches(choice=BatchChoice.LISTED, sizes=tuple(batches))
+    )
+    return make_plan(
+        trace,
+        gpus=list(gpus.values()) if isinstance(gpus, Mapping) else gpus,
+        batches=asked,
+        workload=workload,
+        limits=Limits(
+            utilization_fraction=utilization_fraction,
+            max_latency_s=max_latency_s,
+            min_throughput_per_s=min_throughput_per_s,
+        ),
+        calibration=load_calibration(),
+        memory_calibration=load_memory_calibration(),
+        sort=SortKey(sort),
+    )

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from capplan import __version__
-from capplan.cli import analyze, plan, trace
+from capplan.cli import analyze, plan, schema, trace
 from capplan.errors import CapplanError
 
 EPILOG = (
@@ -58,6 +58,7 @@ def capplan(
 app.command("plan")(plan.plan)
 app.command("analyze")(analyze.analyze)
 app.command("trace")(trace.trace)
+app.command("schema")(schema.schema)
 
 
 def main() -> None:

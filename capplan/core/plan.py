@@ -15,6 +15,7 @@ from capplan.core.gpu import GpuSpec
 from capplan.core.latency import Unsupported, estimate_latencies, knee_batch
 from capplan.core.memory import gpus_to_shard, usable_memory
 from capplan.core.memory_calibration import UNCALIBRATED, MemoryCalibration
+from capplan.core.memory_curve import live_curve
 from capplan.core.memory_model import MemoryModel
 from capplan.core.memory_search import largest_fitting_batch
 from capplan.core.trace import Kernel, Parameter, Recording, Trace
@@ -54,13 +55,18 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """What holds of the model on any GPU; MACs and FLOPs of one sample's forward pass (or training step)."""
+    """What holds of the model on any GPU.
+
+    MACs and FLOPs are of one sample's forward pass or training step. `activation_peak_bytes` is the most
+    that lives at once beside weights, buffers and inputs, at batch 1 and before any rounding. [bytes]
+    """
 
     name: str
     class_name: str
     parameters: tuple[Parameter, ...]
     macs_per_sample: int
     flops_per_sample: int
+    activation_peak_bytes: int
     uncounted: tuple[str, ...]
     input_bytes_per_sample: int
 
@@ -205,12 +211,14 @@ def model_facts(trace: Trace, recording: Recording) -> ModelFacts:
         counts = (times * count(kernel, batch) for times, kernel in zip(calls, recording.kernels, strict=True))
         return sum(counts) // batch
 
+    live = live_curve(recording).at(batch)
     return ModelFacts(
         name=trace.name,
         class_name=trace.class_name,
         parameters=trace.parameters,
         macs_per_sample=per_sample(kernel_macs),
         flops_per_sample=per_sample(kernel_flops),
+        activation_peak_bytes=int(live.max() - live[0]),
         uncounted=uncounted(recording),
         input_bytes_per_sample=sum(each.size_bytes(batch) for each in trace.inputs) // batch,
     )

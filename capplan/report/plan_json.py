@@ -66,6 +66,7 @@ def _model_to_json(model: ModelFacts) -> dict[str, Any]:
         "macs_per_sample": model.macs_per_sample,
         "flops_per_sample": model.flops_per_sample,
         "weight_bytes": model.weight_bytes,
+        "activation_peak_bytes": model.activation_peak_bytes,
         "input_bytes_per_sample": model.input_bytes_per_sample,
         "uncounted": list(model.uncounted),
     }

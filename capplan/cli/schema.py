@@ -1,0 +1,24 @@
+"""`capplan schema`: the JSON Schemas of the documents that capplan writes."""
+
+from importlib.resources import files
+from typing import Annotated
+
+import typer
+
+from capplan.cli.output import OutputOption, emit
+from capplan.errors import UnknownNameError
+
+
+def schema(
+    name: Annotated[str | None, typer.Argument(help="Document whose schema to print; without one, their names.")] = None,
+    output: OutputOption = None,
+) -> None:
+    """Print the JSON Schema of a document that capplan writes."""
+    folder = files("capplan") / "schemas"
+    names = sorted(entry.name.removesuffix(".schema.json") for entry in folder.iterdir())
+    if name is None:
+        emit("".join(f"{each}\n" for each in names), output=output)
+    elif name in names:
+        emit((folder / f"{name}.schema.json").read_text(), output=output)
+    else:
+        raise UnknownNameError("document", name, names, hint=f"Known: {', '.join(names)}.")
