@@ -10,7 +10,7 @@ from capplan.errors import UnknownNameError
 
 
 def schema(
-    name: Annotated[str | None, typer.Argument(help="Document whose schema to print; without one, their names.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Whose schema to print; without one, the names.")] = None,
     output: OutputOption = None,
 ) -> None:
     """Print the JSON Schema of a document that capplan writes."""
