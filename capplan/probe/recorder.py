@@ -1,0 +1,340 @@
+"""Record, below autograd, every operator that one pass through a model runs, and every storage's life.
+
+Storages are watched through weak references to torch's own storage objects, so that a death is the moment at which
+reference counting frees the block on the device. The recorder holds no tensor of the model's.
+"""
+
+import contextlib
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from capplan.core.trace import ALWAYS, Attribute, Role
+from capplan.probe.recorder_schema import Operator, describe_operator
+from capplan.probe.shadow import Shadows
+
+RawOperand: TypeAlias = tuple[torch.dtype, tuple[int, ...], str, tuple[int, ...]]
+RawKernel: TypeAlias = tuple[str, tuple[tuple[str, Attribute], ...], tuple[int, ...], tuple[int, ...]]
+"""Name, attributes, and operands as 2 · index + is_weight."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """One pass at one batch size, in concrete numbers."""
+
+    operands: list[RawOperand] = field(default_factory=list)
+    kernels: list[RawKernel] = field(default_factory=list)
+    op_kernels: list[int] = field(default_factory=list)
+    op_modules: list[int] = field(default_factory=list)
+    op_calls: list[int] = field(default_factory=list)
+    op_reads: list[tuple[int, ...]] = field(default_factory=list)
+    op_writes: list[tuple[int, ...]] = field(default_factory=list)
+    sizes_bytes: list[int] = field(default_factory=list)
+    roles: list[Role] = field(default_factory=list)
+    births: list[int] = field(default_factory=list)
+    deaths: list[int | None] = field(default_factory=list)
+    phases: list[tuple[str, int, int]] = field(default_factory=list)
+    guesses: dict[str, int] = field(default_factory=dict)
+    flops: dict[int, int] = field(default_factory=dict)
+
+
+class _Tag:
+    """What the recorder knows of one tensor object: the owning recorder's token, its storage, its operand."""
+
+    __slots__ = ("operand", "shape", "storage", "token")
+
+    def __init__(self, token: object, storage: int) -> None:
+        self.token = token
+        self.storage = storage
+        self.operand = -1
+        self.shape: Any = None
+
+
+class _StorageRef(weakref.ref):  # type: ignore[type-arg]  # subclassed for its slots; torch's storages are untyped here
+    __slots__ = ("address", "index")
+    index: int
+    address: int
+
+
+class Recorder(TorchDispatchMode):
+    """The dispatch mode that records a pass."""
+
+    def __init__(self, operators: dict[Any, Operator], shadows: Shadows) -> None:
+        super().__init__()
+        self.record = Pass()
+        self.module = 0
+        self._operators = operators
+        self._shadows = shadows
+        self._token = object()
+        self._calls = 0
+        self._operand_ids: dict[Any, int] = {}
+        self._raw_operand_ids: dict[RawOperand, int] = {}
+        self._kernel_ids: dict[RawKernel, int] = {}
+        self._by_address: dict[int, _StorageRef] = {}
+        self._is_weight: list[bool] = []
+        self._closed = False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self._calls += 1
+        operator = self._operators.get(func)
+        if operator is None:
+            operator = self._operators[func] = describe_operator(func)
+        kwargs = kwargs or {}
+        if operator.is_composite:
+            with self:
+                out = func.decompose(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        if operator.is_view:
+            return self._view(operator, args, kwargs)
+        return self._op(operator, args, kwargs)
+
+    def _view(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        source = args[0] if args else next(iter(kwargs.values()))
+        out = operator.overload(*args, **kwargs)
+        if source.device.type == "cpu":
+            return out
+        storage = self._tag(source).storage
+        for tensor in (out,) if isinstance(out, Tensor) else out:
+            if tensor is not source:
+                tensor._capplan = _Tag(self._token, storage)
+        self._shadows.follow(operator, args, kwargs, out)
+        return out
+
+    def _op(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        inputs = flatten(args)
+        if kwargs:
+            inputs += flatten(kwargs.values())
+        if not self._shadows.on_device(inputs, kwargs):
+            return operator.overload(*args, **kwargs)
+        args, kwargs, inputs = self._shadows.to_device(args, kwargs, inputs)
+        if operator.reshapes_in_place:
+            out = operator.overload(*args, **kwargs)
+            out._capplan = _Tag(self._token, self._storage_of(out))
+            self._shadows.follow(operator, args, kwargs, out)
+            return out
+        reads, read_operands, weight = self._reading(operator, args, inputs)
+        out = self._shadows.run(operator, args, kwargs, inputs)
+        outputs = (out,) if isinstance(out, Tensor) else flatten((out,))
+        if not outputs:
+            outputs = self._written(operator, args, kwargs)
+        self.append(operator.name, self._attributes(operator, args, kwargs), reads, read_operands, outputs, weight)
+        return out
+
+    def _reading(
+        self, operator: Operator, args: tuple[Any, ...], inputs: list[Tensor]
+    ) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+        if operator.written and not operator.reads_written:
+            inputs = inputs[1:] if operator.written[0] == 0 else inputs[: -len(operator.written)]
+        reads, operands = [], []
+        weight = True
+        for tensor in inputs:
+            tag = self._tag(tensor)
+            if tag.operand < 0:
+                tag.operand = self._operand(tensor)
+            is_weight = self._is_weight[tag.storage]
+            weight = weight and is_weight
+            reads.append(tag.storage)
+            operands.append(2 * tag.operand + is_weight)
+        return tuple(reads), tuple(operands), weight
+
+    def _written(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
+        found: list[Any] = [args[index] for index in operator.written if index < len(args)]
+        found += [kwargs[name] for name in operator.written_names if name in kwargs]
+        return tuple(flatten(found))
+
+    def append(
+        self,
+        name: str,
+        attributes: tuple[tuple[str, Attribute], ...],
+        reads: tuple[int, ...],
+        read_operands: tuple[int, ...],
+        outputs: Iterable[Tensor],
+        weight: bool,
+    ) -> None:
+        """Add an op whose inputs were looked up before it ran."""
+        record = self.record
+        op = len(record.op_kernels)
+        writes, operands = [], []
+        fresh = False
+        for tensor in outputs:
+            tag = getattr(tensor, "_capplan", None)
+            if tag is None or tag.token is not self._token:
+                if tensor.numel() == 0:
+                    continue
+                storage = self._storage_of(tensor, birth=op, weight=weight)
+                tag = tensor._capplan = _Tag(self._token, storage)
+                fresh = True
+            if tag.operand < 0:
+                tag.operand = self._operand(tensor)
+            if not weight:
+                self._is_weight[tag.storage] = False
+            writes.append(tag.storage)
+            operands.append(2 * tag.operand + self._is_weight[tag.storage])
+        if not writes and not fresh:
+            return
+        key = (name, attributes, read_operands, tuple(operands))
+        kernel = self._kernel_ids.get(key)
+        if kernel is None:
+            kernel = self._kernel_ids[key] = len(record.kernels)
+            record.kernels.append(key)
+        record.op_kernels.append(kernel)
+        record.op_modules.append(self.module)
+        record.op_calls.append(self._calls)
+        record.op_reads.append(reads)
+        record.op_writes.append(tuple(writes))
+        self._calls = 0
+
+    def note(
+        self,
+        name: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        attributes: tuple[tuple[str, Attribute], ...] = (),
+    ) -> None:
+        """Record a logical op whose outputs the caller made outside the mode."""
+        reads, operands = [], []
+        weight = True
+        for tensor in inputs:
+            tag = self._tag(tensor)
+            if tag.operand < 0:
+                tag.operand = self._operand(tensor)
+            reads.append(tag.storage)
+            is_weight = self._is_weight[tag.storage]
+            weight = weight and is_weight
+            operands.append(2 * tag.operand + is_weight)
+        self._calls += 1
+        self.append(name, attributes, tuple(reads), tuple(operands), outputs, weight)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Run without recording, though the mode may be on."""
+        with _disable_current_modes():
+            yield
+
+    def adopt(self, tensor: Tensor, role: Role) -> int:
+        """Register a tensor that exists before the pass; gives its storage's index."""
+        is_weight = role in (Role.PARAMETER, Role.BUFFER)
+        index = self._storage_of(tensor, birth=ALWAYS, role=role, weight=is_weight)
+        tensor._capplan = _Tag(self._token, index)
+        return index
+
+    def forget(self, tensors: Iterable[Tensor]) -> None:
+        """Take the recorder's tag off tensors that outlive the pass."""
+        for tensor in tensors:
+            if "_capplan" in tensor.__dict__:
+                del tensor._capplan
+
+    def close(self) -> Pass:
+        """End the pass: whatever is alive now outlives it."""
+        self._closed = True
+        return self.record
+
+    def begin_phase(self, name: str, step: int) -> None:
+        """Mark that the next op starts a phase."""
+        self.record.phases.append((name, step, len(self.record.op_kernels)))
+
+    def _tag(self, tensor: Tensor) -> Any:
+        tag = getattr(tensor, "_capplan", None)
+        if tag is None or tag.token is not self._token:
+            tag = _Tag(self._token, self._storage_of(tensor, role=Role.BUFFER, weight=True))
+            tensor._capplan = tag  # type: ignore[attr-defined]  # the recorder's own mark
+        return tag
+
+    def _storage_of(
+        self, tensor: Tensor, *, birth: int = ALWAYS, role: Role = Role.ACTIVATION, weight: bool = False
+    ) -> int:
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        known = self._by_address.get(address)
+        if known is not None:
+            return known.index
+        record = self.record
+        reference = _StorageRef(storage, self._freed)
+        reference.address = address
+        reference.index = len(record.sizes_bytes)
+        self._by_address[address] = reference
+        record.sizes_bytes.append(storage.nbytes())
+        record.roles.append(role)
+        record.births.append(birth)
+        record.deaths.append(None)
+        self._is_weight.append(weight)
+        return reference.index
+
+    def _freed(self, reference: Any) -> None:
+        if self._by_address.get(reference.address) is reference:
+            del self._by_address[reference.address]
+        if not self._closed:
+            self.record.deaths[reference.index] = len(self.record.op_kernels) - 1
+
+    def _operand(self, tensor: Tensor) -> int:
+        dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
+        key = (dtype, shape, strides)
+        index = self._operand_ids.get(key)
+        if index is None:
+            raw = (dtype, tuple(shape), *classify_layout(tensor))
+            index = self._raw_operand_ids.get(raw)
+            if index is None:
+                index = self._raw_operand_ids[raw] = len(self.record.operands)
+                self.record.operands.append(raw)
+            self._operand_ids[key] = index
+        return index
+
+    def _attributes(
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[str, Attribute], ...]:
+        found = []
+        count = len(args)
+        for index, name in operator.scalars:
+            value = args[index] if index < count else kwargs.get(name)
+            if value is not None:
+                plain = plain_attribute(value)
+                if plain is not None:
+                    found.append((name, plain))
+        return tuple(found)
+
+
+def plain_attribute(value: Any) -> Attribute | None:
+    """Keep a scalar argument if a trace can hold it."""
+    kind = type(value)
+    if kind is bool or kind is int or kind is str:
+        return value  # type: ignore[no-any-return]  # narrowed by `kind`
+    if kind is float:
+        return value if isfinite(value) else None
+    if isinstance(value, (list, tuple)) and len(value) <= 16 and all(type(item) in (int, bool) for item in value):
+        return tuple(int(item) for item in value)
+    return None
+
+
+def flatten(values: Iterable[Any]) -> list[Tensor]:
+    """Collect the tensors of an argument list, lists inside it included, in order."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += flatten(value)
+    return found
+
+
+def classify_layout(tensor: Tensor) -> tuple[str, tuple[int, ...]]:
+    """Tell how a tensor lies in memory: its `MemoryFormat` value and its dimensions of stride 0."""
+    if tensor.layout is not torch.strided:
+        return "s", ()
+    if tensor.is_contiguous():
+        return "c", ()
+    rank = tensor.dim()
+    for wanted, memory_format in ((4, torch.channels_last), (5, torch.channels_last_3d)):
+        if rank == wanted and tensor.is_contiguous(memory_format=memory_format):
+            return "n", ()
+    strides = tensor.stride()
+    expanded = tuple(axis for axis, size in enumerate(tensor.shape) if size > 1 and strides[axis] == 0)
+    return "s", expanded

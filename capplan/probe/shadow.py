@@ -1,0 +1,158 @@
+"""Real values for the small bookkeeping of a model on the meta device: positions, masks, sizes.
+
+A meta tensor has a shape and no values. Models nevertheless ask for `.item()`, truth or a boolean selection of
+tensors that do not depend on data: those carry their value along, as a small tensor on the CPU. What a model asks of
+unknown values is guessed and counted.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capplan.probe.recorder_schema import Operator
+from capplan.probe.shadow_guess import guess_output, is_guessed
+
+LARGEST_SHADOW = 131_072
+"""Elements up to which values are kept."""
+
+
+class Shadows:
+    """Runs operators on the meta device and, where every input's value is known, on the values too."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.guesses: dict[str, int] = {}
+        self._is_meta = device.type == "meta"
+
+    def on_device(self, inputs: Sequence[Tensor], kwargs: dict[str, Any]) -> bool:
+        """Tell whether an operator would run on the GPU: one of its tensors, or what it makes, is there."""
+        if not self._is_meta:
+            return True
+        if not inputs:
+            device = kwargs.get("device")
+            return device is not None and torch.device(device).type == "meta"
+        return any(tensor.is_meta for tensor in inputs)
+
+    def to_device(self, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> tuple[Any, ...]:
+        """Move CPU tensors that meet meta tensors over, values kept."""
+        if not self._is_meta or all(tensor.is_meta or tensor.dim() == 0 for tensor in inputs):
+            return args, kwargs, inputs if all(t.is_meta for t in inputs) else [t for t in inputs if t.is_meta]
+        args = tuple(self._moved(value) for value in args)
+        kwargs = {name: self._moved(value) for name, value in kwargs.items()}
+        moved = [value for value in _flatten((*args, *kwargs.values())) if value.is_meta]
+        return args, kwargs, moved
+
+    def _moved(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value if value.is_meta or value.dim() == 0 else self.place(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._moved(item) for item in value)
+        return value
+
+    def place(self, value: Tensor) -> Tensor:
+        """Make a meta tensor that carries a CPU tensor's value."""
+        known = getattr(value, "_capplan_placed", None)
+        if known is not None:
+            return known  # type: ignore[no-any-return]  # our own mark
+        placed = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        if value.numel() <= LARGEST_SHADOW:
+            placed._shadow = value.detach()  # type: ignore[attr-defined]  # our own mark
+        return placed
+
+    def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:
+        """Run an operator's shapes, and its values where they are known."""
+        if not self._is_meta:
+            return operator.overload(*args, **kwargs)
+        if not operator.is_random and all(hasattr(tensor, "_shadow") for tensor in inputs):
+            return self._run_known(operator, args, kwargs, inputs)
+        if operator.returns_first:
+            self._spoil(args[0])
+        elif operator.is_data_dependent and is_guessed(operator.overload, args):
+            return self._guess(operator, args, kwargs)
+        if operator.shape_rule is not None:
+            out = operator.shape_rule(*args, **kwargs)
+            if out is not None:
+                return out
+        return operator.overload(*args, **kwargs)
+
+    def _run_known(
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]
+    ) -> Any:
+        values = tuple(_real(value) for value in args)
+        named = {name: _real(value) for name, value in kwargs.items()}
+        if "device" in named:
+            named["device"] = torch.device("cpu")
+        if not inputs and not _is_small_factory(args, kwargs):
+            return operator.overload(*args, **kwargs)
+        real = operator.overload(*values, **named)
+        if operator.is_data_dependent and not operator.is_view:
+            return _on_meta(real)
+        out = operator.overload(*args, **kwargs)
+        _attach(out, real)
+        return out
+
+    def follow(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Give a view the value of what it views."""
+        if hasattr(args[0], "_shadow") and self._is_meta:
+            _attach(out, operator.overload(*(_real(value) for value in args), **kwargs))
+
+    def _spoil(self, tensor: Tensor) -> None:
+        if hasattr(tensor, "_shadow"):
+            del tensor._shadow
+
+    def _guess(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = guess_output(operator.overload, args, kwargs)
+        if out is NotImplemented:
+            return operator.overload(*args, **kwargs)
+        self.guesses[operator.name] = self.guesses.get(operator.name, 0) + 1
+        return out
+
+
+def _is_small_factory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    size = args[0] if args else kwargs.get("size", ())
+    if isinstance(size, (list, tuple)):
+        count = 1
+        for dim in size:
+            count *= int(dim)
+        return count <= LARGEST_SHADOW
+    return True
+
+
+def _flatten(values: Any) -> list[Tensor]:
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += _flatten(value)
+    return found
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value._shadow if value.is_meta else value  # type: ignore[attr-defined]  # our own mark
+    if isinstance(value, (list, tuple)):
+        return type(value)(_real(item) for item in value)
+    return value
+
+
+def _on_meta(real: Any) -> Any:
+    if isinstance(real, Tensor):
+        out = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device="meta")
+        _attach(out, real)
+        return out
+    if isinstance(real, (list, tuple)):
+        return type(real)(_on_meta(item) for item in real)
+    return real
+
+
+def _attach(out: Any, real: Any) -> None:
+    if isinstance(out, Tensor):
+        if real.numel() <= LARGEST_SHADOW:
+            out._shadow = real  # type: ignore[attr-defined]  # our own mark
+    elif isinstance(out, (list, tuple)):
+        for item, value in zip(out, real, strict=True):
+            if isinstance(item, Tensor):
+                _attach(item, value)

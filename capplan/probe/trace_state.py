@@ -1,0 +1,99 @@
+"""Leave everything as found: a model's tensors, attributes and modes, random states, and torch's global switches."""
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+_INNER = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+
+
+@contextlib.contextmanager
+def preserved(module: nn.Module) -> Iterator[None]:
+    """Restore, at the end, what a forward could have changed."""
+    states = [(m, m.__dict__.copy(), {k: m.__dict__[k].copy() for k in _INNER}) for m in module.modules()]
+    default_dtype = torch.get_default_dtype()
+    torch_state, python_state, numpy_state = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002  # legacy state is what models use
+    grad_enabled = torch.is_grad_enabled()
+    switches = _switches()
+    try:
+        yield
+    finally:
+        for each, attributes, inner in states:
+            each.__dict__.clear()
+            each.__dict__.update(attributes)
+            for key, content in inner.items():
+                held: Any = attributes[key]
+                held.clear()
+                held.update(content)
+        torch.set_default_dtype(default_dtype)
+        torch.set_rng_state(torch_state)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)  # noqa: NPY002  # as above
+        torch.set_grad_enabled(grad_enabled)
+        _restore(switches)
+
+
+def _switches() -> dict[str, Any]:
+    return {
+        "matmul": torch.get_float32_matmul_precision(),
+        "deterministic": (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        "threads": torch.get_num_threads(),
+        "cudnn": (torch.backends.cudnn.enabled, torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic),
+    }
+
+
+def _restore(switches: dict[str, Any]) -> None:
+    if torch.get_float32_matmul_precision() != switches["matmul"]:
+        torch.set_float32_matmul_precision(switches["matmul"])
+    enabled, warn_only = switches["deterministic"]
+    if torch.are_deterministic_algorithms_enabled() != enabled:
+        torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
+    if torch.get_num_threads() != switches["threads"]:
+        torch.set_num_threads(switches["threads"])
+    cudnn = torch.backends.cudnn
+    if (cudnn.enabled, cudnn.benchmark, cudnn.deterministic) != switches["cudnn"]:
+        cudnn.enabled, cudnn.benchmark, cudnn.deterministic = switches["cudnn"]
+
+
+@contextlib.contextmanager
+def swapped(module: nn.Module, *, half: torch.dtype | None, channels_last: bool) -> Iterator[None]:
+    """Put meta tensors in the place of parameters and buffers; `preserved` puts the old ones back."""
+    stand_ins: dict[int, Tensor] = {}
+
+    def stand_in(tensor: Tensor) -> Tensor:
+        known = stand_ins.get(id(tensor))
+        if known is None:
+            known = stand_ins[id(tensor)] = _on_meta(tensor, half=half, channels_last=channels_last)
+        return known
+
+    for each in module.modules():
+        for content in (each._parameters, each._buffers):
+            for name, tensor in content.items():
+                if tensor is not None:
+                    content[name] = stand_in(tensor)  # type: ignore[assignment]  # a Parameter for a Parameter
+        for name, value in list(each.__dict__.items()):
+            if name not in _INNER and isinstance(value, list) and value and isinstance(value[0], Tensor):
+                each.__dict__[name] = [stand_ins.get(id(item), item) for item in value]
+    yield
+
+
+def _on_meta(tensor: Tensor, *, half: torch.dtype | None, channels_last: bool) -> Tensor:
+    dtype = half if half is not None and tensor.is_floating_point() else tensor.dtype
+    if channels_last and tensor.dim() == 4:
+        made = torch.empty(tensor.shape, dtype=dtype, device="meta", memory_format=torch.channels_last)
+    else:
+        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(made, requires_grad=tensor.requires_grad)
+    value = getattr(tensor, "_shadow", None) if tensor.is_meta else tensor
+    if value is not None and value.numel() <= 131_072:
+        made._shadow = value.detach().to(dtype).clone()  # type: ignore[attr-defined]  # our own mark
+    return made
