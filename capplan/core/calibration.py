@@ -54,16 +54,11 @@ GLOBAL_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(GlobalConsta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFactors:
-    """What remains of one GPU or architecture after its spec sheet: factors on compute and bandwidth.
-
-    `classes` multiplies both roofs of single classes. `evidence` says from how many rows; `parent` is
-    the architecture that an uncalibrated one inherits from.
-    """
+    """What remains of one GPU after its spec sheet: factors on its two roofs, and the rows that say so."""
 
     compute: float = 1.0
     bandwidth: float = 1.0
-    classes: Mapping[str, float] = field(default_factory=dict)
-    evidence: str = ""
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,18 +87,18 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """All that was fitted: constants by class, residuals by GPU and architecture, widths by cell.
+    """All that was fitted: constants by class, residuals by GPU, deviations, and interval widths by cell.
 
-    Cells are spelt "framework/layout/precision family", such as "eager/nchw/half".
+    `deviations` hold factors on both roofs of classes, by "architecture 8.9", "torch 2.4" or
+    "precision single". Cells of `widths` are spelt "framework layout precision-family".
     """
 
     name: str
     origin: Origin | None
     constants: GlobalConstants
     classes: Mapping[str, ClassConstants]
-    architectures: Mapping[str, DeviceFactors] = field(default_factory=dict)
     gpus: Mapping[str, DeviceFactors] = field(default_factory=dict)
-    versions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    deviations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     widths: Mapping[str, IntervalWidth] = field(default_factory=dict)
 
     def without_gpu(self, gpu_id: str) -> "Calibration":

@@ -85,7 +85,7 @@ def time_kernels(
 ) -> DeviceTimes:
     """Time every kernel of a table on every device at once."""
     known = calibration or prior_calibration()
-    resolved = [resolve_constants(known, gpu) for gpu, _ in devices]
+    resolved = [resolve_constants(known, gpu, workload) for gpu, _ in devices]
     rates = _kernel_rates(table, [rate for _, rate in devices], resolved)
     work = _kernel_work(table, np.array([rate.units for _, rate in devices]))
     constants = known.constants

@@ -55,7 +55,6 @@ def _calibration(document: dict[str, Any], where: str) -> Calibration:
         parts: dict[str, Any] = {
             "constants": _part(GlobalConstants, document.pop("constants"), f"{where}: constants"),
             "classes": _parts(ClassConstants, document.pop("classes"), f"{where}: classes"),
-            "architectures": _parts(DeviceFactors, document.pop("architectures", {}), f"{where}: architectures"),
             "gpus": _parts(DeviceFactors, document.pop("gpus", {}), f"{where}: gpus"),
             "widths": _parts(IntervalWidth, document.pop("widths", {}), f"{where}: widths"),
             "origin": _origin(origin, where) if origin else None,

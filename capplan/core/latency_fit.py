@@ -1,0 +1,282 @@
+"""Fit the latency model's constants to measured steps: Gauss-Newton on log errors, with physical priors.
+
+Every constant is looked up per kernel, so derivatives are taken once per field over all kernels at once and
+summed by (row, constant). What differs between architectures, torch versions and number formats is a
+factor per class on both roofs, held near 1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from capplan.core.calibration import (
+    CLASS_FIELDS,
+    Calibration,
+    ClassConstants,
+    DeviceFactors,
+    GlobalConstants,
+)
+from capplan.core.latency_classes import ALL_CLASSES
+from capplan.core.latency_features import IntArray
+from capplan.core.latency_model import KernelRates, KernelWork, kernel_times
+from capplan.core.latency_priors import PRIOR_CLASSES, prior_calibration
+from capplan.core.least_squares import Problem, minimise
+from capplan.core.roofline import FloatArray
+
+SPREAD = 0.08
+"""The typical log error of a step's predicted time."""
+
+_FIELD_SD: Mapping[str, float] = {
+    "compute": 0.5, "bandwidth": 0.10, "half_k": 0.7, "misaligned": 1.0, "layout_passes": 1.0, "write_weight": 0.3,
+    "strided": 1.0,
+}  # fmt: skip
+_GLOBAL_SD: Mapping[str, float] = {
+    "l2_hit": 0.3, "l2_reach": 0.5, "l2_sharpness": 0.3, "tile_power": 0.2, "kernel_s": 0.5, "call_s": 0.7,
+    "launch_s": 0.7,
+}  # fmt: skip
+GPU_COMPUTE_SD, GPU_BANDWIDTH_SD = 0.10, 0.10
+DEVIATION_SD: Mapping[str, float] = {"architecture": 0.10, "torch": 0.07, "precision": 0.3}
+_STEP = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRows:
+    """Measured steps, their kernels laid end to end.
+
+    Per kernel: `row`, `label`, `count`, and its work and rates before any fitted factor. Per row:
+    `latency_s`, `weight`, GPU, host calls and launches, and the level of each kind of deviation.
+    """
+
+    row: IntArray
+    label: IntArray
+    count: FloatArray
+    work: KernelWork
+    peak_flops_per_s: FloatArray
+    bandwidth_bytes_per_s: FloatArray
+    l2_bytes: FloatArray
+    latency_s: FloatArray
+    weight: FloatArray
+    gpu: IntArray
+    host_calls: FloatArray
+    host_launches: FloatArray
+    levels: Mapping[str, IntArray]
+    gpu_names: tuple[str, ...]
+    level_names: Mapping[str, tuple[str, ...]]
+
+    def select(self, rows: IntArray) -> "FitRows":
+        """The same with only some rows."""
+        position = np.full(len(self.latency_s), -1)
+        position[rows] = np.arange(len(rows))
+        kept = position[self.row] >= 0
+        return replace(
+            self,
+            row=position[self.row[kept]],
+            label=self.label[kept],
+            count=self.count[kept],
+            work=KernelWork(**{item.name: getattr(self.work, item.name)[kept] for item in fields(KernelWork)}),
+            peak_flops_per_s=self.peak_flops_per_s[kept],
+            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s[kept],
+            l2_bytes=self.l2_bytes[kept],
+            latency_s=self.latency_s[rows],
+            weight=self.weight[rows],
+            gpu=self.gpu[rows],
+            host_calls=self.host_calls[rows],
+            host_launches=self.host_launches[rows],
+            levels={kind: levels[rows] for kind, levels in self.levels.items()},
+        )
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Which column of the parameter vector a constant has; -1 where it is held."""
+
+    mean: list[float]
+    sd: list[float]
+    classes: dict[str, IntArray]
+    globals: dict[str, int]
+    gpu: dict[str, IntArray]
+    deviations: dict[str, IntArray]
+
+    def add(self, mean: float, sd: float) -> int:
+        self.mean.append(mean)
+        self.sd.append(sd)
+        return len(self.mean) - 1
+
+
+class LatencyFit:
+    """The model of `FitRows` as a function of a vector of log constants."""
+
+    def __init__(self, rows: FitRows, *, deviation_sd: Mapping[str, float] | None = None) -> None:
+        self.rows = rows
+        self._deviation_sd = deviation_sd if deviation_sd is not None else DEVIATION_SD
+        self._start = prior_calibration()
+        self.columns = self._make_columns()
+
+    def fit(self, *, start: FloatArray | None = None, iterations: int = 25) -> FloatArray:
+        """Find the most probable constants, as a vector of logs."""
+        mean, sd = np.array(self.columns.mean), np.array(self.columns.sd)
+        problem = Problem(
+            residuals=lambda x: self.log_errors(x) / SPREAD,
+            derivatives=self._derivatives,
+            row_weight=self.rows.weight,
+            prior_mean=mean,
+            prior_sd=sd,
+        )
+        return minimise(problem, mean if start is None else start, iterations=iterations)
+
+    def predicted_s(self, x: FloatArray, rows: FitRows | None = None) -> FloatArray:
+        """Predict each row's time; other rows than those fitted must share GPU and level names. [s]"""
+        rows = rows or self.rows
+        rates, constants = self._rates(x, rows)
+        return self._steps(rows, rates, constants)[0]
+
+    def log_errors(self, x: FloatArray) -> FloatArray:
+        """log(predicted ÷ measured) of each row."""
+        return np.asarray(np.log(self.predicted_s(x) / self.rows.latency_s))
+
+    def calibration(self, x: FloatArray, *, name: str) -> Calibration:
+        """The constants as a calibration, without origin and widths."""
+        classes = {
+            label: ClassConstants(**{field: self._class_value(x, field, index) for field in CLASS_FIELDS})
+            for index, label in enumerate(ALL_CLASSES)
+        }
+        factors = np.exp(self._gpu_values(x))
+        gpus = {
+            gpu: DeviceFactors(compute=float(factors[0, index]), bandwidth=float(factors[1, index]))
+            for index, gpu in enumerate(self.rows.gpu_names)
+        }
+        deviations = {
+            f"{kind} {level}": {
+                ALL_CLASSES[index]: float(np.exp(x[column]))
+                for index, column in enumerate(self.columns.deviations[kind][position])
+                if column >= 0
+            }
+            for kind, levels in self.rows.level_names.items()
+            for position, level in enumerate(levels)
+        }
+        return Calibration(
+            name=name, origin=None, constants=self._global_values(x), classes=classes, gpus=gpus, deviations=deviations
+        )
+
+    def _make_columns(self) -> _Columns:
+        columns = _Columns(mean=[], sd=[], classes={}, globals={}, gpu={}, deviations={})
+        present = set(np.unique(self.rows.label).tolist())
+        for field in CLASS_FIELDS:
+            columns.classes[field] = np.full(len(ALL_CLASSES), -1)
+            for index, label in enumerate(ALL_CLASSES):
+                value = getattr(PRIOR_CLASSES[label], field)
+                if index in present and value > 0 and not self._is_idle(field, index):
+                    columns.classes[field][index] = columns.add(float(np.log(value)), _FIELD_SD[field])
+        for name, sd in _GLOBAL_SD.items():
+            columns.globals[name] = columns.add(float(np.log(getattr(self._start.constants, name))), sd)
+        for name, sd in (("compute", GPU_COMPUTE_SD), ("bandwidth", GPU_BANDWIDTH_SD)):
+            seen = set(self.rows.gpu.tolist())
+            columns.gpu[name] = np.array(
+                [columns.add(0.0, sd) if index in seen else -1 for index in range(len(self.rows.gpu_names))]
+            )
+        for kind, sd in self._deviation_sd.items():
+            columns.deviations[kind] = self._deviation_columns(columns, kind, sd)
+        return columns
+
+    def _is_idle(self, field: str, index: int) -> bool:
+        """Would the field change nothing, since the class has no arithmetic?"""
+        return field == "compute" and not (self.rows.work.flops[self.rows.label == index] > 0).any()
+
+    def _deviation_columns(self, columns: _Columns, kind: str, sd: float) -> IntArray:
+        levels = self.rows.levels[kind][self.rows.row]
+        found = np.full((len(self.rows.level_names[kind]), len(ALL_CLASSES)), -1)
+        pairs = np.unique(np.stack([levels, self.rows.label]), axis=1)
+        for level, label in pairs.T:
+            if level >= 0:
+                found[level, label] = columns.add(0.0, sd)
+        return found
+
+    def _class_value(self, x: FloatArray, field: str, index: int) -> float:
+        column = self.columns.classes[field][index]
+        return float(np.exp(x[column])) if column >= 0 else float(getattr(PRIOR_CLASSES[ALL_CLASSES[index]], field))
+
+    def _gpu_values(self, x: FloatArray) -> FloatArray:
+        return np.stack([_lookup(x, self.columns.gpu[name]) for name in ("compute", "bandwidth")])
+
+    def _global_values(self, x: FloatArray) -> GlobalConstants:
+        fitted = {name: float(np.exp(x[column])) for name, column in self.columns.globals.items()}
+        fitted["l2_hit"] = min(fitted["l2_hit"], 0.95)
+        return replace(self._start.constants, **fitted)
+
+    def _rates(self, x: FloatArray, rows: FitRows) -> tuple[KernelRates, GlobalConstants]:
+        per_class = {
+            field: np.array([self._class_value(x, field, index) for index in range(len(ALL_CLASSES))])[rows.label]
+            for field in CLASS_FIELDS
+        }
+        deviation = np.zeros(len(rows.label))
+        for kind, columns in self.columns.deviations.items():
+            levels = rows.levels[kind][rows.row]
+            values = np.vstack([_lookup(x, columns), np.zeros(len(ALL_CLASSES))])
+            deviation += values[levels, rows.label]
+        per_class["compute"] = per_class["compute"] * np.exp(deviation)
+        per_class["bandwidth"] = per_class["bandwidth"] * np.exp(deviation)
+        compute, bandwidth = np.exp(self._gpu_values(x))[:, rows.gpu[rows.row]]
+        rates = KernelRates(
+            peak_flops_per_s=rows.peak_flops_per_s * compute,
+            bandwidth_bytes_per_s=rows.bandwidth_bytes_per_s * bandwidth,
+            l2_bytes=rows.l2_bytes,
+            serial_step_s=np.full(len(rows.label), 0.0),
+            **per_class,
+        )
+        return rates, self._global_values(x)
+
+    def _steps(
+        self, rows: FitRows, rates: KernelRates, constants: GlobalConstants
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Step time, device time, host time by row, and time by kernel."""
+        kernel_s = kernel_times(rows.work, rates, constants).total_s
+        device_s = np.bincount(rows.row, rows.count * kernel_s, minlength=len(rows.latency_s))
+        host_s = constants.call_s * rows.host_calls + constants.launch_s * rows.host_launches
+        return (device_s**4 + host_s**4) ** 0.25, device_s, host_s, kernel_s
+
+    def _derivatives(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        rows = self.rows
+        rates, constants = self._rates(x, rows)
+        step_s, device_s, host_s, kernel_s = self._steps(rows, rates, constants)
+        by_device = (device_s / step_s) ** 3 / step_s / SPREAD
+        by_host = (host_s / step_s) ** 3 / step_s / SPREAD
+        jacobian = np.zeros((len(step_s), len(x)))
+
+        def slope(changed: KernelRates, changed_constants: GlobalConstants) -> FloatArray:
+            times = kernel_times(rows.work, changed, changed_constants).total_s
+            return np.asarray(rows.count * (times - kernel_s) / _STEP)
+
+        def spread(values: FloatArray, columns: IntArray) -> None:
+            """Add a per-kernel slope into the columns that its kernels look up, row by row."""
+            used = columns >= 0
+            flat = rows.row[used] * len(x) + columns[used]
+            jacobian.ravel()[:] += np.bincount(flat, values[used] * by_device[rows.row[used]], minlength=jacobian.size)
+
+        by_rate = np.zeros(len(rows.label))
+        for field in CLASS_FIELDS:
+            change = slope(replace(rates, **{field: getattr(rates, field) * np.exp(_STEP)}), constants)
+            spread(change, self.columns.classes[field][rows.label])
+            if field == "compute":
+                by_rate += change
+                spread(change, self.columns.gpu["compute"][rows.gpu[rows.row]])
+            if field == "bandwidth":
+                by_rate += change
+        faster = replace(rates, bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s * np.exp(_STEP))
+        spread(slope(faster, constants), self.columns.gpu["bandwidth"][rows.gpu[rows.row]])
+        for kind, columns in self.columns.deviations.items():
+            levels = rows.levels[kind][rows.row]
+            spread(by_rate, np.vstack([columns, np.full(len(ALL_CLASSES), -1)])[levels, rows.label])
+        for name, column in self.columns.globals.items():
+            value = getattr(constants, name)
+            if name in ("call_s", "launch_s"):
+                amount = rows.host_calls if name == "call_s" else rows.host_launches
+                jacobian[:, column] = amount * value * by_host
+                continue
+            change = slope(rates, replace(constants, **{name: value * float(np.exp(_STEP))}))
+            jacobian[:, column] = np.bincount(rows.row, change, minlength=len(step_s)) * by_device
+        return np.log(step_s / rows.latency_s) / SPREAD, jacobian
+
+
+def _lookup(x: FloatArray, columns: IntArray) -> FloatArray:
+    return np.where(columns >= 0, x[np.maximum(columns, 0)], 0.0)
