@@ -96,7 +96,7 @@ def plan(
         train=train, optimizer=optimizer, checkpointing=checkpointing, accumulate=accumulate
     )
     context = _Context(
-        gpus=list(dict.fromkeys(known.find(name) for name in gpu)) if gpu else list(known.values()),
+        gpus=list({found.id: found for found in map(known.find, gpu)}.values()) if gpu else list(known.values()),
         batches=parse_batches(batch),
         workload=options.make_workload(
             precision=precision or Precision.FP32,
