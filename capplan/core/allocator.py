@@ -11,7 +11,7 @@ Blocks are kept in units of 512 bytes, and segments never touch, so that neighbo
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 UNIT_BYTES = 512
@@ -209,10 +209,12 @@ def replay(
     *,
     capacity_bytes: int | None = None,
     expandable_segments: bool = False,
+    optional: Set[int] = frozenset(),
 ) -> Replay:
     """Run a stream of events: `e` >= 0 allocates storage e, `~e` < 0 frees it.
 
-    `sizes_bytes` holds each storage's requested size. A stream that fails stops there. [bytes]
+    `sizes_bytes` holds each storage's requested size. A stream that fails stops there, unless the storage is
+    `optional`: then it goes on without, as cuDNN does with an algorithm that needs no workspace. [bytes]
     """
     allocator = CachingAllocator(capacity_bytes=capacity_bytes, expandable_segments=expandable_segments)
     blocks: list[tuple[int, int, int] | None] = [None] * len(sizes_bytes)
@@ -225,6 +227,8 @@ def replay(
         try:
             blocks[event] = allocate(sizes_bytes[event])
         except OutOfDeviceMemory:
+            if event in optional:
+                continue
             failed_event = index
             break
         if allocator.peak_allocated > peak:

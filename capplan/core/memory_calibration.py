@@ -7,43 +7,55 @@ from capplan.core.estimates import Interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextSize:
-    """What CUDA takes beside the allocator on some compute capabilities, lowest and highest included. [bytes]"""
+    """What CUDA takes beside the allocator: torch from `since` on, compute capabilities lowest to highest. [bytes]"""
 
+    since: tuple[int, int] = (0, 0)
     capabilities: tuple[tuple[int, int], tuple[int, int]]
     size_bytes: Interval
     origin: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryCalibration:
-    """Fitted or measured terms of a memory estimate, with where they come from.
+class ConvolutionWorkspaces:
+    """cuDNN's workspaces as shares of the bytes that a call reads and writes.
 
-    `convolution_workspace` is a share of the bytes that a cuDNN call reads and writes.
+    `nchw_half` is for 16-bit tensors in NCHW, which tensor cores need copied to NHWC; `other` for the rest.
     """
 
-    convolution_workspace: Interval
+    nchw_half: Interval
+    other: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCalibration:
+    """Fitted or measured terms of a memory estimate, with where they come from; contexts latest release first."""
+
+    convolution_workspaces: ConvolutionWorkspaces
     contexts: tuple[ContextSize, ...]
     origin: str
 
-    def context(self, compute_capability: tuple[int, int] | None) -> ContextSize:
-        """Find the context's size; unknown compute capabilities get the widest row."""
-        for row in self.contexts:
+    def context(self, compute_capability: tuple[int, int] | None, *, torch_version: tuple[int, int]) -> ContextSize:
+        """Find the context's size; an unknown compute capability gets the range over all known."""
+        released = [row for row in self.contexts if torch_version >= row.since] or list(self.contexts)
+        for row in released:
             lowest, highest = row.capabilities
             if compute_capability is not None and lowest <= compute_capability <= highest:
                 return row
         return ContextSize(
             capabilities=((0, 0), (99, 9)),
             size_bytes=Interval(
-                low=min(row.size_bytes.low for row in self.contexts),
-                expected=sorted(row.size_bytes.expected for row in self.contexts)[len(self.contexts) // 2],
-                high=max(row.size_bytes.high for row in self.contexts),
+                low=min(row.size_bytes.low for row in released),
+                expected=released[0].size_bytes.expected,
+                high=max(row.size_bytes.high for row in released),
             ),
             origin="no figure for this device: the range over all",
         )
 
 
 UNCALIBRATED = MemoryCalibration(
-    convolution_workspace=Interval(low=0, expected=0, high=1),
+    convolution_workspaces=ConvolutionWorkspaces(
+        nchw_half=Interval(low=0, expected=0, high=1), other=Interval(low=0, expected=0, high=1)
+    ),
     contexts=(
         ContextSize(
             capabilities=((0, 0), (99, 9)),

@@ -89,12 +89,15 @@ class MemoryModel:
                 program.events,
                 capacity_bytes=capacity_bytes,
                 expandable_segments=self.expandable_segments,
+                optional=program.optional,
             )
         return self._replays[key]
 
     def context(self, gpu: GpuSpec | None) -> MemoryPart:
         """What CUDA takes beside the allocator."""
-        row = self.calibration.context(gpu.compute_capability if gpu else None)
+        row = self.calibration.context(
+            gpu.compute_capability if gpu else None, torch_version=self.workload.torch_version
+        )
         return MemoryPart(name="CUDA context", size_bytes=row.size_bytes, origin=row.origin)
 
     def estimate(self, *, batch: int, gpu: GpuSpec | None = None) -> MemoryEstimate:
@@ -171,9 +174,7 @@ class MemoryModel:
             notes.append(f"nobody published what {gpu.name} leaves usable; the share of cards of its kind is taken")
         guesses = sum(guess.count for guess in self.recording.guesses)
         if guesses:
-            notes.append(
-                f"{guesses} values that the model computes were guessed; sizes that depend on them may differ"
-            )
+            notes.append(f"{guesses} values that the model computes were guessed; sizes that depend on them may differ")
         return tuple(notes)
 
 

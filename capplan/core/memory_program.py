@@ -15,22 +15,22 @@ from capplan.core.estimates import Interval
 from capplan.core.kernels import AttentionBackend, Version, choose_attention
 from capplan.core.memory_calibration import MemoryCalibration
 from capplan.core.trace import ALWAYS, Kernel, Recording
-from capplan.core.workload import Workload
+from capplan.core.workload import Variant, Workload
 from capplan.core.workspace import (
     CUBLAS_KEPT,
     CUBLASLT_PASSING,
+    Release,
     library_workspace,
     passing_bytes,
     saved_bytes,
     takes_cublas,
     takes_cublaslt,
+    takes_cudnn,
 )
 from capplan.errors import UsageError
 
 LARGEST_BYTES = 2**62
 """No size above this is worked out: no device is within a factor of a million of it. [bytes]"""
-
-_UPCAST_SINCE: Version = (2, 5)
 
 
 class End(StrEnum):
@@ -79,6 +79,17 @@ class Program:
     events: tuple[int, ...]
     event_ops: tuple[int, ...]
 
+    @property
+    def optional(self) -> frozenset[int]:
+        """Blocks that cuDNN does without on a full device: it then takes an algorithm that needs no workspace."""
+        first = len(self.recording.storages)
+        kernels = self.recording.kernels
+        return frozenset(
+            first + index
+            for index, extra in enumerate(self.extras)
+            if extra.purpose is Purpose.PASSING and takes_cudnn(kernels[extra.kernel])
+        )
+
     def sizes(self, batch: int, end: End) -> list[int]:
         """Sizes of all blocks at a batch. [bytes]"""
         check_batch(self.constants, self.per_sample, batch)
@@ -103,7 +114,9 @@ class ExtraSizes:
     def of(self, extra: Extra, recording: Recording, batch: int) -> Interval:
         """Size one extra. [bytes]"""
         kernel = recording.kernels[extra.kernel]
-        upcast = self.workload.torch_version >= _UPCAST_SINCE
+        release = Release(
+            torch_version=self.workload.torch_version, autocast=self.workload.precision.variant is Variant.AMP
+        )
         if extra.purpose in (Purpose.CUBLAS, Purpose.CUBLASLT):
             table = CUBLAS_KEPT if extra.purpose is Purpose.CUBLAS else CUBLASLT_PASSING
             row = library_workspace(
@@ -111,13 +124,13 @@ class ExtraSizes:
             )
             return row.size_bytes if row else Interval.exact(0)
         if extra.purpose is Purpose.SAVED:
-            return Interval.exact(saved_bytes(kernel, batch=batch, upcast_math=upcast))
+            return Interval.exact(saved_bytes(kernel, batch=batch, release=release))
         return passing_bytes(
             kernel,
             batch=batch,
             backend=self.backend(kernel, batch),
             calibration=self.calibration,
-            upcast_math=upcast,
+            release=release,
         )
 
     def backend(self, kernel: Kernel, batch: int) -> AttentionBackend | None:

@@ -8,6 +8,7 @@ Sizes that torch fixes are tables here, each row with its origin. cuDNN's choice
 its share of the tensors it reads and writes comes from a calibration.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -99,21 +100,44 @@ def takes_cublaslt(kernel: Kernel) -> bool:
     return kernel.name == "aten.addmm" and bool(kernel.inputs) and len(kernel.inputs[0].shape) == 1
 
 
-def passing_bytes(
-    kernel: Kernel, *, batch: int, backend: AttentionBackend | None, calibration: MemoryCalibration, upcast_math: bool
-) -> Interval:
-    """Bound what a kernel takes within its own call, library handles apart. [bytes]
+def takes_cudnn(kernel: Kernel) -> bool:
+    """Tell whether a kernel runs on cuDNN, which chooses its algorithm and the workspace that goes with it."""
+    return kernel.name.startswith(("aten.convolution", "capplan.rnn"))
 
-    `backend` is the chosen attention kernel, for attention alone; `upcast_math` says that the release's unfused
-    attention computes 16-bit inputs in fp32 (from 2.5).
-    """
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What decides an unfused attention's temporaries: the torch release, and whether autocast is on."""
+
+    torch_version: Version
+    autocast: bool
+
+    def scores_bytes(self, item_bytes: float) -> float:
+        """Bytes held for one score at the peak: the scores and their softmax. [bytes]
+
+        Before 2.0 models spelt attention out, and autocast ran its softmax in fp32; from 2.5 torch's own unfused
+        attention computes 16-bit inputs in fp32.
+        """
+        if item_bytes == 2 and self.autocast and self.torch_version < (2, 0):
+            return 6
+        return 8 if item_bytes == 2 and self.torch_version >= (2, 5) else 2 * item_bytes
+
+    def item_bytes(self, item_bytes: float) -> float:
+        """Bytes of an element that unfused attention computes in. [bytes]"""
+        return 4 if item_bytes == 2 and self.torch_version >= (2, 5) else item_bytes
+
+
+def passing_bytes(
+    kernel: Kernel, *, batch: int, backend: AttentionBackend | None, calibration: MemoryCalibration, release: Release
+) -> Interval:
+    """Bound what a kernel takes within its own call, library handles apart; `backend` for attention alone. [bytes]"""
     if kernel.name.startswith("capplan.attention"):
-        return _attention_bytes(kernel, batch=batch, backend=backend, upcast_math=upcast_math)
-    if kernel.name.startswith("aten.convolution") or kernel.name.startswith("capplan.rnn"):
+        return _attention_bytes(kernel, batch=batch, backend=backend, release=release)
+    if takes_cudnn(kernel):
         return _cudnn_bytes(kernel, batch=batch, calibration=calibration)
     if kernel.name in _SORTING:
-        # keys and indices, once more each, and cub's own storage
-        size = 2 * sum(o.size_bytes(batch) for o in kernel.outputs)
+        # keys and indices once more each, and the radix sort's own storage
+        size = 2 * sum(operand.size_bytes(batch) for operand in kernel.outputs)
         return Interval(low=0, expected=size, high=1.5 * size)
     return Interval.exact(0)
 
@@ -122,13 +146,15 @@ _SORTING = frozenset({"aten.sort", "aten.argsort", "aten.topk", "aten.unique", "
 
 
 def _cudnn_bytes(kernel: Kernel, *, batch: int, calibration: MemoryCalibration) -> Interval:
-    touched = sum(o.size_bytes(batch) for o in (*kernel.inputs, *kernel.outputs))
-    share = calibration.convolution_workspace
-    copies = sum(_relaid_bytes(kernel, operand, batch) for operand in kernel.inputs[:2])
+    touched = sum(operand.size_bytes(batch) for operand in (*kernel.inputs, *kernel.outputs))
+    first = kernel.inputs[0]
+    copied = ITEM_BYTES[first.dtype] == 2 and first.memory_format is not MemoryFormat.CHANNELS_LAST
+    share = calibration.convolution_workspaces.nchw_half if copied else calibration.convolution_workspaces.other
+    relaid = sum(_relaid_bytes(kernel, operand, batch) for operand in kernel.inputs[:2])
     return Interval(
-        low=copies + share.low * touched,
-        expected=copies + share.expected * touched,
-        high=copies + share.high * touched,
+        low=relaid + share.low * touched,
+        expected=relaid + share.expected * touched,
+        high=relaid + share.high * touched,
     )
 
 
@@ -140,37 +166,25 @@ def _relaid_bytes(kernel: Kernel, operand: Operand, batch: int) -> int:
     return operand.size_bytes(batch) if differs else 0
 
 
-def _attention_bytes(kernel: Kernel, *, batch: int, backend: AttentionBackend | None, upcast_math: bool) -> Interval:
+def _attention_bytes(kernel: Kernel, *, batch: int, backend: AttentionBackend | None, release: Release) -> Interval:
     query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
-    rows = _product(query[:-1])
-    backward = kernel.name.endswith("_backward")
+    rows = math.prod(query[:-1])
+    item = ITEM_BYTES[kernel.inputs[0].dtype]
     if backend is AttentionBackend.MATH:
-        return _math_bytes(kernel, batch=batch, scores=rows * key[-2], upcast=upcast_math)
+        scores = rows * key[-2] * release.scores_bytes(item)
+        cast = sum(math.prod(operand.shape_at(batch)) for operand in kernel.inputs[:3]) * release.item_bytes(item)
+        return Interval(low=scores, expected=scores + cast, high=1.6 * scores + 2 * cast)
     logsumexp = 4 * rows
-    if not backward:
+    if not kernel.name.endswith("_backward"):
         return Interval.exact(logsumexp if len(kernel.outputs) == 1 else 0)
-    halves = ITEM_BYTES[kernel.inputs[0].dtype] == 2
-    accumulator = 4 * rows * query[-1] if halves else 0
+    accumulator = 4 * rows * query[-1] if item == 2 else 0
     return Interval(low=logsumexp, expected=logsumexp + accumulator, high=logsumexp + 1.5 * accumulator)
 
 
-def _math_bytes(kernel: Kernel, *, batch: int, scores: int, upcast: bool) -> Interval:
-    item = 4 if upcast else ITEM_BYTES[kernel.inputs[0].dtype]
-    matrix = scores * item
-    elements = [_product(operand.shape_at(batch)) for operand in kernel.inputs[:3]]
-    scaled = item * (sum(elements) if upcast and ITEM_BYTES[kernel.inputs[0].dtype] == 2 else sum(elements[:2]))
-    return Interval(low=2 * matrix, expected=2 * matrix + scaled, high=3.25 * matrix + 2 * scaled)
-
-
-def saved_bytes(kernel: Kernel, *, batch: int, upcast_math: bool) -> int:
+def saved_bytes(kernel: Kernel, *, batch: int, release: Release) -> int:
     """What an unfused attention saves for its backward: scaled queries and keys, and the softmax. [bytes]"""
     query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
-    item = 4 if upcast_math else ITEM_BYTES[kernel.inputs[0].dtype]
-    return int(item * (_product(query) + _product(key) + _product(query[:-1]) * key[-2]))
-
-
-def _product(shape: Sequence[int]) -> int:
-    count = 1
-    for dim in shape:
-        count *= dim
-    return count
+    item = ITEM_BYTES[kernel.inputs[0].dtype]
+    scaled = release.item_bytes(item) * (math.prod(query) + math.prod(key))
+    softmax = release.scores_bytes(item) if item == 2 and release.torch_version < (2, 0) else release.item_bytes(item)
+    return int(scaled + softmax * math.prod(query[:-1]) * key[-2])

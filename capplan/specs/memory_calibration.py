@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from capplan.core.estimates import Interval
-from capplan.core.memory_calibration import ContextSize, MemoryCalibration
+from capplan.core.memory_calibration import ContextSize, ConvolutionWorkspaces, MemoryCalibration
 from capplan.errors import SpecError
 from capplan.specs.strict_yaml import read_yaml
 from capplan.units import BYTES, parse_quantity
 
 SCHEMA_VERSION = 1
 _DEFAULT = "memory.yaml"
-_KEYS = {"schema_version", "origin", "convolution_workspace", "contexts"}
+_KEYS = {"schema_version", "origin", "convolution_workspaces", "contexts"}
 
 
 def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
@@ -35,7 +35,10 @@ def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
     try:
         origin = document["origin"]
         return MemoryCalibration(
-            convolution_workspace=_shares(document["convolution_workspace"]),
+            convolution_workspaces=ConvolutionWorkspaces(
+                nchw_half=_shares(document["convolution_workspaces"]["nchw_half"]),
+                other=_shares(document["convolution_workspaces"]["other"]),
+            ),
             contexts=tuple(_context(row) for row in document["contexts"]),
             origin=f"calibration of {origin['made']}: {origin['data']}",
         )
@@ -50,17 +53,18 @@ def _shares(row: dict[str, float]) -> Interval:
 
 
 def _context(row: dict[str, Any]) -> ContextSize:
-    lowest, highest = (_capability(text) for text in row["compute_capability"])
+    lowest, highest = (_version(text) for text in row["compute_capability"])
     low, expected, high = (
         parse_quantity(row[end], BYTES, what=f"contexts: {end}") for end in ("low", "expected", "high")
     )
     return ContextSize(
+        since=_version(row["torch_since"]),
         capabilities=(lowest, highest),
         size_bytes=Interval(low=low, expected=expected, high=high),
         origin="; ".join(row["sources"]),
     )
 
 
-def _capability(text: str) -> tuple[int, int]:
+def _version(text: str) -> tuple[int, int]:
     major, _, minor = text.partition(".")
     return int(major), int(minor)
