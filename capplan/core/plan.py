@@ -3,6 +3,7 @@
 Reads nothing and prints nothing; `report` spells a `Plan` out.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -86,6 +87,15 @@ class ModelFacts:
         """Bytes of the parameters in the model's own dtypes. [bytes]"""
         return sum(p.size_bytes for p in self.parameters if not p.is_buffer)
 
+    @property
+    def dtype(self) -> str | None:
+        """The model's own dtype: the one of most parameter bytes; None without parameters."""
+        sizes: Counter[str] = Counter()
+        for parameter in self.parameters:
+            if not parameter.is_buffer:
+                sizes[parameter.dtype] += parameter.size_bytes
+        return max(sizes, key=lambda dtype: sizes[dtype]) if sizes else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
@@ -140,6 +150,13 @@ class Plan:
     versions: Mapping[str, str]
     calibration: str | None
 
+    @property
+    def precision_label(self) -> str:
+        """The number formats in words: the model's own dtype where fp32 was not what it is built in."""
+        if self.workload.precision is Precision.FP32 and self.model.dtype not in ("float32", None):
+            return f"{self.model.dtype} (the model's own)"
+        return self.workload.precision.value
+
 
 def make_plan(
     trace: Trace,
@@ -190,8 +207,8 @@ def merge_plans(plans: Sequence[Plan], *, sort: SortKey) -> Plan:
 
 
 def half_precision_note(best: Fit, half: Plan) -> str | None:
-    """Say what 16-bit floats would change for a fit; None where that GPU does not run them."""
-    if not half.fits:
+    """Say what 16-bit floats would change for a fit; None where that GPU or the model gains nothing from it."""
+    if not half.fits or half.model.dtype not in ("float32", "float64"):
         return None
     other = half.fits[0]
     time_s, half_time_s = best.latency.latency_s.expected, other.latency.latency_s.expected

@@ -82,7 +82,7 @@ def _headline(plan: Plan) -> str:
     counted = f"{format_flops(model.flops_per_sample)} = {format_count(model.macs_per_sample)} MACs/sample"
     sizes = f"{model.parameter_count:,} parameters ({format_bytes(model.weight_bytes)})"
     buffers = f"{model.buffer_count:,} buffer elements, activation peak {format_bytes(model.activation_peak_bytes)}"
-    conditions = f"{plan.workload.precision} {plan.workload.configuration.mode}"
+    conditions = f"{plan.precision_label} {plan.workload.configuration.mode}"
     return f"{model.name} ({model.class_name}): {sizes}, {buffers}, {counted}; {conditions}"
 
 

@@ -1,0 +1,48 @@
+import pytest
+
+from capplan import units
+from capplan.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "value"),
+    [
+        ("80 GiB", units.BYTES, 80 * 2**30),
+        ("80GB", units.BYTES, 80e9),
+        ("3.35 TB/s", units.BYTES_PER_S, 3.35e12),
+        ("989.4 TFLOP/s", units.FLOPS_PER_S, 989.4e12),
+        ("50ms", units.SECONDS, 0.05),
+        ("2 µs", units.SECONDS, 2e-6),
+        ("1.5e3 MHz", units.HERTZ, 1.5e9),
+        ("700 W", units.WATTS, 700),
+    ],
+)
+def test_quantities_are_read_into_base_units(text: str, known: dict[str, float], value: float) -> None:
+    assert units.parse_quantity(text, known, what="x") == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["80 gib", "GiB", "80 GHz", "", "1,5 GiB", "nan GiB"])
+def test_unknown_units_and_numbers_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="no quantity"):
+        units.parse_quantity(text, units.BYTES, what="memory")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (units.format_bytes(80 * 2**30), "80.0 GiB"),
+        (units.format_bytes(512), "512 B"),
+        (units.format_bytes(0), "0 B"),
+        (units.format_seconds(0.0118), "11.8 ms"),
+        (units.format_seconds(2.5e-7), "250 ns"),
+        (units.format_flops(8_178_368_512), "8.18 GFLOP"),
+        (units.format_flops_per_s(312e12), "312 TFLOP/s"),
+        (units.format_bytes_per_s(3.35e12), "3.35 TB/s"),
+        (units.format_count(25_557_032), "25.6 M"),
+        (units.format_rate(13631.4), "13,631"),
+        (units.format_rate(8.123), "8.12"),
+        (units.format_fraction(0.0728), "7.28 %"),
+    ],
+)
+def test_quantities_are_written_with_three_digits(written: str, expected: str) -> None:
+    assert written == expected
