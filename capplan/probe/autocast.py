@@ -3,9 +3,11 @@
 The lists are those of `ATen/autocast_mode.h` (torch 2.4 to 2.13), by the names under which Python calls the operators.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -71,53 +73,54 @@ def policies() -> Mapping[Callable[..., Any], Policy]:
 
 
 class Autocast:
-    """Applies the policies; keeps the 16-bit copies of weights that autocast would keep."""
+    """Applies the policies while autocast is on for CUDA; keeps the 16-bit copies of weights that autocast keeps.
 
-    def __init__(self, half: torch.dtype, *, keeps_weights: bool) -> None:
-        self.half = half
+    Copies are kept for weights that need gradients, until the outermost context ends; under inference mode, as
+    inference is recorded, none are.
+    """
+
+    def __init__(self, *, keeps_weights: bool) -> None:
         self.policies = policies()
-        self.enabled = True
         self._keeps_weights = keeps_weights
         self._kept: dict[int, Tensor] = {}
 
+    def policy(self, func: Callable[..., Any]) -> Policy | None:
+        """Find what to do with a call's inputs; None where nothing."""
+        found = self.policies.get(func)
+        return found if found is not None and torch.is_autocast_enabled("cuda") else None
+
     def call(self, policy: Policy, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function as autocast would."""
+        half = torch.get_autocast_dtype("cuda")
         if policy is Policy.FP32_RESULT:
             return self._call_fp32_result(func, args, kwargs)
         if policy is Policy.LOWER_PRECISION:
-            dtype = self.half
+            dtype = half
         elif policy is Policy.FP32:
             dtype = torch.float32
         else:
-            dtype = self._widest((*args, *kwargs.values()))
+            dtype = _widest((*args, *kwargs.values()), half)
         args = tuple(self._cast(value, dtype) for value in args)
         return func(*args, **{name: self._cast(value, dtype) for name, value in kwargs.items()})
 
     def _call_fp32_result(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         first = args[0] if args else kwargs.get("input")
         given = kwargs.get("dtype") is not None or any(isinstance(value, torch.dtype) for value in args)
-        if isinstance(first, Tensor) and first.dtype is self.half and not given:
+        if isinstance(first, Tensor) and first.dtype in _HALVES and first.device.type != "cpu" and not given:
             kwargs = {**kwargs, "dtype": torch.float32}
         return func(*args, **kwargs)
-
-    def _widest(self, values: Iterable[Any]) -> torch.dtype:
-        tensors = [t for value in values for t in (value if isinstance(value, (list, tuple)) else (value,))]
-        wide = any(isinstance(t, Tensor) and t.dtype is torch.float32 for t in tensors)
-        return torch.float32 if wide else self.half
 
     def _cast(self, value: Any, dtype: torch.dtype) -> Any:
         if isinstance(value, Tensor):
             if value.dtype is dtype or not value.is_floating_point() or value.dtype is torch.float64:
                 return value
-            if value.device.type == "cpu":
-                return value
-            return self._kept_cast(value, dtype)
+            return value if value.device.type == "cpu" else self._kept_cast(value, dtype)
         if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
             return type(value)(self._cast(item, dtype) for item in value)
         return value
 
     def _kept_cast(self, value: Tensor, dtype: torch.dtype) -> Tensor:
-        keeps = self._keeps_weights and dtype is self.half and value.requires_grad and value.is_leaf
+        keeps = self._keeps_weights and value.requires_grad and value.is_leaf and dtype in _HALVES
         if not keeps or value.dtype is not torch.float32:
             return value.to(dtype)
         kept = self._kept.get(id(value))
@@ -125,6 +128,63 @@ class Autocast:
             kept = self._kept[id(value)] = value.to(dtype)
         return kept
 
-    def leave(self) -> None:
-        """End the context: the kept copies of weights are released."""
+    def forget(self) -> None:
+        """End the outermost context: the kept copies of weights are released."""
         self._kept.clear()
+
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def _widest(values: Iterable[Any], half: torch.dtype) -> torch.dtype:
+    tensors = [t for value in values for t in (value if isinstance(value, (list, tuple)) else (value,))]
+    return torch.float32 if any(isinstance(t, Tensor) and t.dtype is torch.float32 for t in tensors) else half
+
+
+@contextlib.contextmanager
+def cuda_autocast(dtype: torch.dtype, autocast: Autocast) -> Iterator[None]:
+    """Switch CUDA's autocast on, as `torch.autocast("cuda")` would where there is a GPU."""
+    before = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+    torch.set_autocast_enabled("cuda", True)
+    torch.set_autocast_dtype("cuda", dtype)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled("cuda", before[0])
+        torch.set_autocast_dtype("cuda", before[1])
+        autocast.forget()
+
+
+@contextlib.contextmanager
+def contexts_of_models() -> Iterator[None]:
+    """Let autocast contexts in a model's code act as they would on CUDA, whatever device they were given."""
+    with (
+        mock.patch.object(torch.autocast, "__init__", _initialise),
+        mock.patch.object(torch.autocast, "__enter__", _enter),
+        mock.patch.object(torch.autocast, "__exit__", _exit),
+    ):
+        yield
+
+
+def _initialise(
+    self: Any, device_type: str, dtype: torch.dtype | None = None, enabled: bool = True, cache_enabled: Any = None
+) -> None:
+    del cache_enabled
+    self.device, self._enabled = device_type, enabled
+    self.fast_dtype = dtype or torch.get_autocast_dtype("cuda")
+    self._before = []
+
+
+def _enter(self: Any) -> Any:
+    if self.device in ("cuda", "meta"):
+        self._before.append((torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")))
+        torch.set_autocast_enabled("cuda", self._enabled)
+        torch.set_autocast_dtype("cuda", self.fast_dtype)
+    return self
+
+
+def _exit(self: Any, *_: object) -> None:
+    if self.device in ("cuda", "meta"):
+        enabled, dtype = self._before.pop()
+        torch.set_autocast_enabled("cuda", enabled)
+        torch.set_autocast_dtype("cuda", dtype)

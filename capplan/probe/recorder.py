@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from capplan.core.trace import ALWAYS, Attribute, Role
@@ -84,9 +85,7 @@ class Recorder(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         self._calls += 1
-        operator = self._operators.get(func)
-        if operator is None:
-            operator = self._operators[func] = describe_operator(func)
+        operator = self._operators.get(func) or self.describe(func)
         kwargs = kwargs or {}
         if operator.is_composite:
             with self:
@@ -96,6 +95,13 @@ class Recorder(TorchDispatchMode):
         if operator.is_view:
             return self._view(operator, args, kwargs)
         return self._op(operator, args, kwargs)
+
+    def describe(self, overload: OpOverload) -> Operator:
+        """Look an overload up, reading its schema the first time."""
+        operator = self._operators.get(overload)
+        if operator is None:
+            operator = self._operators[overload] = describe_operator(overload)
+        return operator
 
     def _view(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         source = args[0] if args else next(iter(kwargs.values()))
@@ -116,6 +122,15 @@ class Recorder(TorchDispatchMode):
         if not self._shadows.on_device(inputs, kwargs):
             return operator.overload(*args, **kwargs)
         args, kwargs, inputs = self._shadows.to_device(args, kwargs, inputs)
+        if operator.prelude is not None:
+            return operator.prelude(self, operator, args, kwargs)
+        return self._run(operator, args, kwargs, inputs)
+
+    def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run and record one operator on the device."""
+        return self._run(operator, args, kwargs, flatten((*args, *kwargs.values())))
+
+    def _run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:
         if operator.reshapes_in_place:
             out = operator.overload(*args, **kwargs)
             out._capplan = _Tag(self._token, self._storage_of(out))
@@ -219,6 +234,18 @@ class Recorder(TorchDispatchMode):
         """Run without recording, though the mode may be on."""
         with _disable_current_modes():
             yield
+
+    def laid_out(self, tensor: Tensor, layout: torch.memory_format) -> Tensor:
+        """Copy a tensor to a layout unless it has it already."""
+        if tensor.is_contiguous(memory_format=layout):
+            return tensor
+        copy = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device, memory_format=layout)
+        self.note("aten.clone", [tensor], [copy])
+        return copy
+
+    def adopt_view(self, view: Tensor, source: Tensor) -> None:
+        """Register a view that was made outside the mode."""
+        view._capplan = _Tag(self._token, self._tag(source).storage)
 
     def adopt(self, tensor: Tensor, role: Role) -> int:
         """Register a tensor that exists before the pass; gives its storage's index."""

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from capplan.probe.recorder_cuda import PRELUDES, Prelude
 from capplan.probe.recorder_shapes import SHAPE_RULES
 
 VIEWS_WITHOUT_ALIAS = frozenset({"aten._unsafe_view", "aten._reshape_alias", "aten.lift_fresh", "aten.lift"})
@@ -26,7 +27,7 @@ RESHAPING_IN_PLACE = frozenset(
 
 ALLOCATING_ONLY = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"})
 UNRECORDED_ATTRIBUTES = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "size",
-                                   "generator", "self", "implicit"})  # fmt: skip
+                                   "generator", "self", "implicit", "eps", "momentum"})  # fmt: skip
 RANDOM_TAG = torch.Tag.nondeterministic_seeded
 DATA_DEPENDENT_TAGS = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 
@@ -49,6 +50,7 @@ class Operator:
     is_composite: bool
     launches: bool
     shape_rule: Callable[..., Any] | None
+    prelude: Prelude | None
 
 
 def describe_operator(overload: OpOverload) -> Operator:
@@ -84,6 +86,7 @@ def describe_operator(overload: OpOverload) -> Operator:
         is_composite=_is_composite(overload),
         launches=launches,
         shape_rule=SHAPE_RULES.get(str(overload)),
+        prelude=PRELUDES.get(name),
     )
 
 

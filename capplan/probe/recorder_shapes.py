@@ -10,6 +10,52 @@ import torch
 from torch import Tensor
 
 
+def suggests_channels_last(tensor: Tensor) -> bool:
+    """Tell whether `at::Tensor::suggest_memory_format` would say channels-last."""
+    strides = tensor.stride()
+    rank = len(strides)
+    if rank not in (4, 5) or strides[1] != 1 or strides[-1] != tensor.shape[1]:
+        return False
+    if tensor.shape[1] == 1 and tensor.is_contiguous():
+        return False
+    return tensor.is_contiguous(memory_format=torch.channels_last if rank == 4 else torch.channels_last_3d)
+
+
+def _convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Tensor | None:
+    shape, kernel = x.shape, weight.shape
+    spatial = len(kernel) - 2
+    lengths = {len(stride), len(padding), len(dilation)}
+    channels = kernel[0] if transposed else kernel[1] * groups
+    if x.dtype is not weight.dtype or len(shape) != spatial + 2 or lengths != {spatial} or shape[1] != channels:
+        return None
+    if bias is not None and (bias.dtype is not x.dtype or bias.shape[0] != (kernel[1] * groups if transposed else kernel[0])):
+        return None
+    out = [shape[0], kernel[1] * groups if transposed else kernel[0]]
+    for axis in range(spatial):
+        reach = dilation[axis] * (kernel[axis + 2] - 1)
+        size = shape[axis + 2]
+        if transposed:
+            out.append((size - 1) * stride[axis] - 2 * padding[axis] + reach + output_padding[axis] + 1)
+        else:
+            out.append((size + 2 * padding[axis] - reach - 1) // stride[axis] + 1)
+    if min(out[1:]) <= 0 or out[1] % groups:
+        return None
+    if suggests_channels_last(x) or suggests_channels_last(weight):
+        layout = torch.channels_last if spatial == 2 else torch.channels_last_3d
+        return torch.empty(out, dtype=x.dtype, device=x.device, memory_format=layout)
+    return x.new_empty(out)
+
+
 def _like_first(x: Any, *_: Any, **__: Any) -> Tensor | None:
     return torch.empty_like(x) if x.is_floating_point() else None
 
@@ -98,7 +144,7 @@ def _cat(tensors: Any, dim: int = 0) -> Tensor | None:
 
 
 def _mean(x: Tensor, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Tensor | None:
-    if not dims or dtype is not None or not x.is_floating_point():
+    if not dims or dtype is not None or not x.is_floating_point() or not x.is_contiguous():
         return None
     rank = x.dim()
     axes = {axis % rank for axis in dims}
@@ -128,6 +174,7 @@ SHAPE_RULES: Mapping[str, Callable[..., Any]] = {
     **{f"aten.{name}.default": _like_first for name in _UNARY},
     "aten.pow.Tensor_Scalar": _like_first,
     **{f"aten.{name}.{kind}": _binary for name in ("add", "sub", "mul", "div") for kind in ("Tensor", "Scalar")},
+    "aten.convolution.default": _convolution,
     "aten.addmm.default": _addmm,
     "aten.mm.default": _mm,
     "aten.bmm.default": _bmm,

@@ -13,12 +13,12 @@ from torch.utils import _pytree as pytree
 from capplan.core.trace import InputTensor, Parameter, Provenance, Recording, Role, Trace
 from capplan.core.workload import Configuration, Layout, Variant
 from capplan.errors import TraceError
-from capplan.probe.autocast import Autocast
+from capplan.probe.autocast import Autocast, cuda_autocast
 from capplan.probe.recorder import Pass, Recorder
 from capplan.probe.shadow import Shadows
 from capplan.probe.trace_fit import DoesNotFitError, fit_recording
 from capplan.probe.trace_modules import ModulePaths
-from capplan.probe.trace_rules import CudaRules, functions_seen_through
+from capplan.probe.trace_rules import CudaRules, as_on_cuda
 
 BATCHES = (2, 3, 5)
 """Two batches to fit, a third to check. Batch 1 is special (broadcasts, squeezes) and never fitted from."""
@@ -153,14 +153,15 @@ class Stage:
         recorder = Recorder(self._operators, shadows)
         tensors = self._adopt_weights(recorder)
         args, kwargs = self._inputs(batch, recorder)
-        autocast = Autocast(HALF, keeps_weights=False) if self.configuration.variant is Variant.AMP else None
+        autocast = Autocast(keeps_weights=self.configuration.training is not None)
         was_enabled = gc.isenabled()
         gc.disable()
         try:
             with (
                 torch.no_grad(),
                 self.paths.watched(recorder),
-                functions_seen_through(),
+                as_on_cuda(),
+                self._autocasting(autocast),
                 CudaRules(recorder, autocast),
                 recorder,
             ):
@@ -174,6 +175,10 @@ class Stage:
             recorder.forget(tensors)
             if was_enabled:
                 gc.enable()
+
+    def _autocasting(self, autocast: Autocast) -> contextlib.AbstractContextManager[None]:
+        amp = self.configuration.variant is Variant.AMP
+        return cuda_autocast(HALF, autocast) if amp else contextlib.nullcontext()
 
     def _adopt_weights(self, recorder: Recorder) -> list[Tensor]:
         tensors: list[Tensor] = []
@@ -211,7 +216,8 @@ class Stage:
             if not value.is_floating_point() and not value.is_meta:
                 placed._shadow = value  # type: ignore[attr-defined]  # our own mark
             recorder.adopt(placed, Role.INPUT)
-            seen.append((f"input{len(seen)}", value.dtype, tuple(value.shape)))
+            name = made.names[len(seen)] if len(seen) < len(made.names) else f"input{len(seen)}"
+            seen.append((name, value.dtype, tuple(value.shape)))
             return placed
 
         args, kwargs = pytree.tree_map(place, (made.args, made.kwargs))

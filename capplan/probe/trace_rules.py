@@ -1,82 +1,131 @@
 """What PyTorch would run on CUDA where it differs from the meta device: seen above autograd, per call from Python."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from capplan.probe.attention import attend
-from capplan.probe.autocast import Autocast
+from capplan.probe.attention_native import encoder_layer, multi_head_attention
+from capplan.probe.autocast import Autocast, contexts_of_models
 from capplan.probe.recorder import Recorder
+from capplan.probe.trace_rnn import RnnRules
+
+_VARIABLE = torch._C._VariableFunctions
 
 
 class CudaRules(TorchFunctionMode):
     """The function mode of a trace."""
 
-    def __init__(self, recorder: Recorder, autocast: Autocast | None) -> None:
+    def __init__(self, recorder: Recorder, autocast: Autocast) -> None:
         super().__init__()
         self._recorder = recorder
         self._autocast = autocast
+        rnn = RnnRules(recorder)
         self._stand_ins: dict[Callable[..., Any], Callable[..., Any]] = {
             torch._C._nn.scaled_dot_product_attention: self._attend,
-            torch.tensor: self._make_from_data,
-            torch.as_tensor: self._make_from_data,
+            _VARIABLE._native_multi_head_attention: self._multi_head_attention,
+            _VARIABLE._transformer_encoder_layer_fwd: self._encoder_layer,
+            _VARIABLE.lstm: rnn.lstm,
+            _VARIABLE.gru: rnn.gru,
+            _VARIABLE.rnn_tanh: rnn.rnn_tanh,
+            _VARIABLE.rnn_relu: rnn.rnn_relu,
+            _VARIABLE.dropout: _dropout,
+            torch.tensor: _make_from_data,
+            torch.as_tensor: _make_from_data,
             torch.Tensor.tolist: _tolist,
+            torch.Tensor.cuda: _cuda,
+            torch.Tensor.to: _to,
         }
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        autocast = self._autocast
-        if autocast is not None and autocast.enabled:
-            policy = autocast.policies.get(func)
-            if policy is not None:
-                return autocast.call(policy, self._stand_ins.get(func, func), args, kwargs)
-        stand_in = self._stand_ins.get(func)
-        return func(*args, **kwargs) if stand_in is None else stand_in(*args, **kwargs)
+        stand_in = self._stand_ins.get(func, func)
+        policy = self._autocast.policy(func)
+        if policy is not None:
+            return self._autocast.call(policy, stand_in, args, kwargs)
+        if stand_in is not func:
+            return stand_in(*args, **kwargs)
+        device = kwargs.get("device")
+        if device is not None and _is_accelerator(device):
+            kwargs = {**kwargs, "device": "meta"}
+        return func(*args, **kwargs)
 
     def _attend(self, *args: Any, **kwargs: Any) -> Tensor:
         return attend(self._recorder, *args, **kwargs)
 
-    def _make_from_data(self, data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Tensor:
-        if isinstance(data, Tensor):
-            return torch.as_tensor(data, *args, device=device, **kwargs)
-        made = torch.tensor(data, *args, **kwargs)
-        return made if device is None else made.to(device)
+    def _multi_head_attention(self, *args: Any, **kwargs: Any) -> Any:
+        return multi_head_attention(self._recorder, *args, **kwargs)
+
+    def _encoder_layer(self, *args: Any, **kwargs: Any) -> Any:
+        return encoder_layer(self._recorder, *args, **kwargs)
+
+
+def _dropout(x: Tensor, p: float = 0.5, train: bool = False) -> Tensor:
+    """Use the fused kernel, as `at::dropout` does on CUDA (aten/src/ATen/native/Dropout.cpp)."""
+    fused = train and 0 < p < 1 and x.numel() > 0 and x.device.type != "cpu"
+    return torch.native_dropout(x, p, train)[0] if fused else torch.dropout(x, p, train)
+
+
+def _make_from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Tensor:
+    if device is not None and _is_accelerator(device):
+        device = "meta"
+    if isinstance(data, Tensor):
+        return torch.as_tensor(data, *args, device=device, **kwargs)
+    made = torch.tensor(data, *args, **kwargs)
+    return made if device is None else made.to(device)
 
 
 def _tolist(tensor: Tensor) -> Any:
-    return getattr(tensor, "_shadow", tensor).tolist()
+    return torch.Tensor.tolist(getattr(tensor, "_shadow", tensor))
 
 
-_SEES_THROUGH = ("torch.nn.functional", "torch.functional", "torch._tensor")
+def _cuda(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
+    return tensor.to("meta")
+
+
+def _to(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    if args and _is_accelerator(args[0]):
+        args = ("meta", *args[1:])
+    if _is_accelerator(kwargs.get("device")):
+        kwargs["device"] = "meta"
+    return tensor.to(*args, **kwargs)
+
+
+def _is_accelerator(device: Any) -> bool:
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    return isinstance(device, int) or (isinstance(device, str) and device.startswith("cuda"))
+
+
+_SEES_THROUGH = ("torch.nn.functional", "torch.functional", "torch._tensor", "torch.overrides")
 
 
 @contextlib.contextmanager
-def functions_seen_through() -> Iterator[None]:
-    """Let the rules see the C functions inside PyTorch's own Python functions.
+def as_on_cuda() -> Iterator[None]:
+    """Let the rules see what PyTorch's own Python functions call, and modules take the paths they take on CUDA.
 
-    Those hand themselves over whole to an active function mode, which then is off inside them.
+    Python functions of PyTorch hand themselves over whole to an active function mode, which then is off inside them;
+    nn.MultiheadAttention and nn.TransformerEncoderLayer take their fast path only on devices that they know.
     """
     with contextlib.ExitStack() as stack:
-        import sys
-
         for module_name in _SEES_THROUGH:
             module = sys.modules[module_name]
             for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
                 if hasattr(module, name):
                     stack.enter_context(mock.patch.object(module, name, _is_plain))
+        backends = torch.utils.backend_registration
+        stack.enter_context(mock.patch.object(backends, "_privateuse1_backend_name", "meta"))
+        stack.enter_context(contexts_of_models())
         yield
 
 
 def _is_plain(*_: Any) -> bool:
     return False
-
-
-assert functional is not None
