@@ -1,5 +1,6 @@
 """Money against a hand-calculated purchase: one 8-GPU node, three years, 8 %."""
 
+import math
 from dataclasses import replace
 from datetime import date
 
@@ -156,8 +157,6 @@ def test_unit_costs():
 def test_reserve_by_the_newsvendor():
     demand = [16 if hour == 14 else 0 for hour in range(24)]
     assert best_reserve(demand=demand, on_demand_per_hour=3.0, reserved_per_hour=1.8) == 0
-    import math
-
     daily = [ceil_guarded(10 + 6 * math.sin(2 * math.pi * (hour - 8) / 24)) for hour in range(24)]
     assert (sum(daily), max(daily)) == (248, 16)
     assert best_reserve(demand=daily, on_demand_per_hour=3.0, reserved_per_hour=1.8) == 9

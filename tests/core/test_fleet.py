@@ -36,7 +36,8 @@ def candidate(times_s: dict[int, float], *, spread: float = 0.0, gpu: str = "g")
 def service(**changed) -> Service:
     given = {
         "peak_per_s": 500.0, "mean_per_s": 250.0, "latency_limit_s": 0.05, "percentile": 95.0,
-        "growth_per_year_fraction": 0.0, "spares": 1, "utilization_ceiling_fraction": 0.7, "window_s": 0.0, "gap_scv": 1.0,
+        "growth_per_year_fraction": 0.0, "spares": 1, "utilization_ceiling_fraction": 0.7,
+        "window_s": 0.0, "gap_scv": 1.0,
     }  # fmt: skip
     return Service(**(given | changed))
 
@@ -103,7 +104,8 @@ def test_a_service_without_batching_is_md1():
         low, high = (middle, high) if wait <= 0.015 else (low, middle)
     [sizing] = size_fleets([candidate({1: 0.01})], service(latency_limit_s=0.025, utilization_ceiling_fraction=0.9))
     assert isinstance(sizing, Sizing)
-    assert sizing.need == near(500 / low, abs=1.01)  # simulated with its own error, so a replica either way
+    assert 500 / low == near(12.8, abs=0.05)
+    assert sizing.need in (13, 14)  # the simulation has its own error
     assert sizing.response.percentile_s.expected <= 0.025 * 1.03
 
 

@@ -107,7 +107,7 @@ def test_mdc_of_one_server_is_md1():
         (200, 0.005, 0.001, 8, 9.897630e-3, 1.589669, 0.829062),
     ],
 )
-def test_greedy_batching_by_renewal_reward(rate, fixed, per_sample, largest, response, batch, busy):
+def test_greedy_batching_by_renewal_reward(*, rate, fixed, per_sample, largest, response, batch, busy):
     times = affine(fixed_s=fixed, per_sample_s=per_sample, largest=largest)
     found = greedy_batching(rate_per_s=rate, batch_times_s=times)
     assert found.response_s == near(response, rel=1e-6)

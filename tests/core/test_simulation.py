@@ -72,7 +72,7 @@ def test_percentiles_of_greedy_batching(observed):
 
 
 def test_window_with_a_busy_gpu(observed):
-    # Two independent simulations of the same rule: mean 12.850 and 15.567 ms; p95 18.76 and 21.00 ms; busy 0.9991, 0.8586.
+    # By two other simulations of the same rule: mean 12.850, 15.567 ms; p95 18.76, 21.00 ms; busy 0.9991, 0.8586.
     short, long = observed["window2"], observed["window10"]
     assert short.mean_s.expected == pytest.approx(12.850e-3, rel=0.01)
     assert short.percentile_s(95).expected == pytest.approx(18.76e-3, rel=0.01)
