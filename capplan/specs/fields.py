@@ -66,7 +66,9 @@ MEMORY_DATA_RATES: Mapping[str, tuple[float, float]] = {
 """Bits a second on each pin that a memory type is sold with. [bit/s]"""
 
 FIELDS: Mapping[str, Field] = {
-    "pci_ids": Field(form=Form.WORDS, help="PCI vendor and device, such as 10de:2330", pattern="[0-9a-f]{4}:[0-9a-f]{4}"),
+    "pci_ids": Field(
+        form=Form.WORDS, help="PCI vendor and device, such as 10de:2330", pattern="[0-9a-f]{4}:[0-9a-f]{4}"
+    ),
     "released": Field(form=Form.DATE, help="day of the announcement or release, as YYYY-MM-DD"),
     "devices_per_board": Field(form=Form.COUNT, help="devices that software sees on one board", low=1, high=16),
     "memory": Field(
@@ -88,7 +90,8 @@ FIELDS: Mapping[str, Field] = {
     ),
     "bandwidth": Field(form=Form.QUANTITY, help="memory bandwidth", units=_RATE, low=5e9, high=50e12),
     "ecc": Field(
-        form=Form.WORD, help="ECC: default costs a sixteenth of the memory, built-in none, optional is off unless asked for",
+        form=Form.WORD,
+        help="ECC: default costs a sixteenth of the memory, built-in none, optional is off unless asked for",
         words=("built-in", "default", "optional"), nullable=True,
     ),
     "l2": Field(
@@ -97,12 +100,13 @@ FIELDS: Mapping[str, Field] = {
     "units": Field(form=Form.COUNT, help="compute units in use (SM, CU, ...)", low=1, high=2048),
     "boost_clock": Field(form=Form.QUANTITY, help="boost clock", units=_CLOCK, low=1e8, high=5e9),
     "tensor_clock": Field(
-        form=Form.QUANTITY, help="clock at which tensor peaks are printed, where it differs", units=_CLOCK, low=1e8, high=5e9
+        form=Form.QUANTITY, help="clock at which tensor peaks are printed, where it differs",
+        units=_CLOCK, low=1e8, high=5e9,
     ),
     **{
         f"peak.{kind}": Field(
-            form=Form.QUANTITY, help=f"dense {kind} peak", units=_some(FLOPS_PER_S, "GFLOP/s TFLOP/s PFLOP/s TOP/s POP/s"),
-            low=1e9, high=1e17, nullable=True,
+            form=Form.QUANTITY, help=f"dense {kind} peak",
+            units=_some(FLOPS_PER_S, "GFLOP/s TFLOP/s PFLOP/s TOP/s POP/s"), low=1e9, high=1e17, nullable=True,
         )
         for kind in PeakKind
     },

@@ -1,20 +1,16 @@
 """Merge sheets of built-in and own specs, complete them from their architecture, and hand out `GpuSpec`s."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from capplan.core.gpu import Architecture, Figure, GpuSpec, PeakKind
-from capplan.errors import SpecError, UnknownNameError
+from capplan.errors import UnknownNameError
+from capplan.specs.entries import Entries
 from capplan.specs.fields import REQUIRED
+from capplan.specs.folders import ARCHITECTURES, BUILT_IN, built_in_folder, own_overlays, spec_files
 from capplan.specs.problems import Problem, SpecFileError
-from capplan.specs.sheets import Entry, Sheet, read_architecture_sheet, read_gpu_sheet
-
-BUILT_IN = "built-in"
-ARCHITECTURES = "architectures"
-PRICES = "prices"
-ENVIRONMENT_VARIABLE = "CAPPLAN_SPECS"
+from capplan.specs.sheets import Sheet, read_architecture_sheet, read_gpu_sheet
 
 _PCIE_BYTES_PER_S_PER_LANE = {
     1: 0.25e9,
@@ -69,24 +65,6 @@ class Gpus(Mapping[str, GpuSpec]):
         return [*self._specs, *(alias for spec in self._specs.values() for alias in spec.aliases)]
 
 
-def built_in_folder() -> Path:
-    """Where the specs lie that come with capplan: inside the package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "gpu_specs"
-    return installed if installed.is_dir() else package.parent / "gpu_specs"
-
-
-def own_overlays() -> tuple[Path, ...]:
-    """The user's own specs, lowest first: the config folder, then the environment variable's paths.
-
-    The config folder is `capplan/gpu_specs` under XDG_CONFIG_HOME (or ~/.config); CAPPLAN_SPECS names folders or
-    files, parted like PATH.
-    """
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "capplan" / "gpu_specs"
-    named = [Path(part) for part in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if part]
-    return (*([config] if config.is_dir() else []), *named)
-
-
 def load_gpus(*, overlays: Sequence[Path] = ()) -> Gpus:
     """Load the built-in specs with the user's own laid on top.
 
@@ -102,7 +80,7 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> Gpus:
     for overlay in (*own_overlays(), *overlays):
         if overlay.is_dir():
             architectures |= _read_architectures(overlay, origin=str(overlay))
-        for path in _overlay_files(overlay):
+        for path in spec_files(overlay):
             sheet = read_gpu_sheet(path, shown=str(path), origin=str(path))
             sheets[sheet.id] = _merge(sheets.get(sheet.id), sheet)
     specs = {gpu_id: build_spec(sheet, architectures, sheets) for gpu_id, sheet in sheets.items()}
@@ -116,14 +94,6 @@ def _read_built_in(path: Path, folder: Path) -> Sheet:
     return read_gpu_sheet(path, shown=f"{folder.name}/{path.name}", origin=BUILT_IN)
 
 
-def _overlay_files(overlay: Path) -> list[Path]:
-    if overlay.is_dir():
-        return sorted(overlay.glob("*.yaml"))
-    if overlay.suffix != ".yaml" or not overlay.is_file():
-        raise SpecError(f"{overlay}: is neither a folder of specs nor a .yaml file.")
-    return [overlay]
-
-
 def _read_architectures(folder: Path, *, origin: str) -> dict[str, Architecture]:
     built_in = origin == BUILT_IN
     found = {}
@@ -135,23 +105,20 @@ def _read_architectures(folder: Path, *, origin: str) -> dict[str, Architecture]
 
 def _build_architecture(sheet: Sheet) -> Architecture:
     entries = sheet.entries
-    capability = entries.get("compute_capability")
-    major, _, minor = str(capability.value).partition(".") if capability else ("", "", "")
-    sparse, target = entries.get("sparse_factor"), entries.get("gfx_target")
+    capability = entries.text("compute_capability")
+    major, _, minor = (capability or "").partition(".")
     return Architecture(
         id=sheet.id,
         name=sheet.words["name"],
         vendor=sheet.words["vendor"],
         unit_kind=sheet.words.get("unit"),
         compute_capability=(int(major), int(minor)) if capability else None,
-        gfx_target=str(target.value) if target else None,
+        gfx_target=entries.text("gfx_target"),
         operations_per_clock={
-            kind: entries[key].value  # type: ignore[misc]  # Form.COUNT or null, as the field's form says
-            for kind in PeakKind
-            if (key := f"operations_per_clock.{kind}") in entries
+            kind: entries.number(key) for kind in PeakKind if (key := f"operations_per_clock.{kind}") in entries
         },
-        sparse_factor=sparse.value if sparse else None,  # type: ignore[arg-type]  # Form.COUNT or null
-        figures={key: entry.figure for key, entry in entries.items()},
+        sparse_factor=entries.number("sparse_factor"),
+        figures=entries.figures(),
     )
 
 
@@ -163,7 +130,7 @@ def _merge(below: Sheet | None, above: Sheet) -> Sheet:
         file=f"{above.file} (over {below.file})",
         words={**below.words, **above.words},
         aliases=tuple(dict.fromkeys((*below.aliases, *above.aliases))),
-        entries={**below.entries, **above.entries},
+        entries=Entries({**below.entries, **above.entries}),
         exemptions=below.exemptions + above.exemptions,
         notes=below.notes + above.notes,
     )
@@ -191,67 +158,60 @@ def build_spec(sheet: Sheet, architectures: Mapping[str, Architecture], sheets: 
         problems.append(Problem(file=sheet.file, key="capped_from", message=message))
     if problems or architecture is None:
         raise SpecFileError(problems)
-    return _spec(sheet, architecture, nominal_tdp_w=sibling.entries["tdp"].value if sibling else None)
+    return _spec(sheet, architecture, nominal_tdp_w=sibling.entries.number("tdp") if sibling else None)
 
 
-def _spec(sheet: Sheet, architecture: Architecture, *, nominal_tdp_w: object) -> GpuSpec:
+def _spec(sheet: Sheet, architecture: Architecture, *, nominal_tdp_w: float | None) -> GpuSpec:
     entries = sheet.entries
-    values = {key: entry.value for key, entry in entries.items()}
-    origins = dict.fromkeys(entry.figure.origin for entry in entries.values())
-    origin = BUILT_IN if set(origins) <= {BUILT_IN} else " + ".join(origins)
-    return GpuSpec(  # every value has the type that its field's form says
+    return GpuSpec(
         id=sheet.id,
         name=sheet.words["name"],
         vendor=architecture.vendor,
         architecture=architecture.name,
         architecture_id=architecture.id,
         aliases=sheet.aliases,
-        pci_ids=values.get("pci_ids", ()),  # type: ignore[arg-type]
+        pci_ids=entries.texts("pci_ids"),
         compute_capability=architecture.compute_capability,
         gfx_target=architecture.gfx_target,
         form_factor=sheet.words.get("form_factor"),
-        release_date=values.get("released"),  # type: ignore[arg-type]
-        devices_per_board=values.get("devices_per_board", 1),  # type: ignore[arg-type]
-        memory_bytes=values["memory"],  # type: ignore[arg-type]
-        usable_bytes=values.get("usable"),  # type: ignore[arg-type]
-        driver_total_bytes=values.get("driver_total"),  # type: ignore[arg-type]
-        memory_type=values.get("memory_type"),  # type: ignore[arg-type]
-        memory_bus_bits=values.get("memory_bus"),  # type: ignore[arg-type]
-        memory_bits_per_s_per_pin=values.get("memory_data_rate"),  # type: ignore[arg-type]
-        memory_bandwidth_bytes_per_s=values["bandwidth"],  # type: ignore[arg-type]
-        ecc=values.get("ecc"),  # type: ignore[arg-type]
-        l2_bytes=values.get("l2"),  # type: ignore[arg-type]
-        unit_count=values.get("units"),  # type: ignore[arg-type]
+        release_date=entries.day("released"),
+        devices_per_board=entries.integer("devices_per_board") or 1,
+        memory_bytes=entries.integer("memory") or 0,
+        usable_bytes=entries.integer("usable"),
+        driver_total_bytes=entries.integer("driver_total"),
+        memory_type=entries.text("memory_type"),
+        memory_bus_bits=entries.integer("memory_bus"),
+        memory_bits_per_s_per_pin=entries.number("memory_data_rate"),
+        memory_bandwidth_bytes_per_s=entries.number("bandwidth") or 0.0,
+        ecc=entries.text("ecc"),
+        l2_bytes=entries.integer("l2"),
+        unit_count=entries.integer("units"),
         unit_kind=architecture.unit_kind,
-        boost_clock_hz=values.get("boost_clock"),  # type: ignore[arg-type]
-        tensor_clock_hz=values.get("tensor_clock"),  # type: ignore[arg-type]
-        peak_flops_per_s=_peaks(values, architecture),
-        sparse_factor=values.get("sparse_factor", architecture.sparse_factor),  # type: ignore[arg-type]
-        tdp_w=values.get("tdp"),  # type: ignore[arg-type]
-        tdp_min_w=values.get("tdp_min"),  # type: ignore[arg-type]
-        tdp_max_w=values.get("tdp_max"),  # type: ignore[arg-type]
-        nominal_tdp_w=nominal_tdp_w,  # type: ignore[arg-type]
-        nvlink_bytes_per_s=values.get("nvlink"),  # type: ignore[arg-type]
-        pcie_bytes_per_s=_pcie_bytes_per_s(values.get("pcie")),  # type: ignore[arg-type]
+        boost_clock_hz=entries.number("boost_clock"),
+        tensor_clock_hz=entries.number("tensor_clock"),
+        peak_flops_per_s=_peaks(entries, architecture),
+        sparse_factor=entries.number("sparse_factor") if "sparse_factor" in entries else architecture.sparse_factor,
+        tdp_w=entries.number("tdp"),
+        tdp_min_w=entries.number("tdp_min"),
+        tdp_max_w=entries.number("tdp_max"),
+        nominal_tdp_w=nominal_tdp_w,
+        nvlink_bytes_per_s=entries.number("nvlink"),
+        pcie_bytes_per_s=_pcie_bytes_per_s(entries.text("pcie")),
         notes=sheet.notes,
-        figures=_figures(entries),
-        origin=origin,
+        figures=entries.figures(),
+        origin=" + ".join(dict.fromkeys(entry.figure.origin for entry in entries.values())),
     )
 
 
-def _peaks(values: Mapping[str, object], architecture: Architecture) -> dict[PeakKind, float | None]:
+def _peaks(entries: Entries, architecture: Architecture) -> dict[PeakKind, float | None]:
     peaks: dict[PeakKind, float | None] = {}
     for kind in PeakKind:
         key = f"peak.{kind}"
-        if key in values:
-            peaks[kind] = values[key]  # type: ignore[assignment]  # Form.QUANTITY or null
+        if key in entries:
+            peaks[kind] = entries.number(key)
         elif architecture.operations_per_clock.get(kind, 0) is None:
             peaks[kind] = None
     return peaks
-
-
-def _figures(entries: Mapping[str, Entry]) -> dict[str, Figure]:
-    return {key: entry.figure for key, entry in entries.items()}
 
 
 def _pcie_bytes_per_s(text: str | None) -> float | None:

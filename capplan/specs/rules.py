@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 
 from capplan.core.gpu import Architecture, GpuSpec, PeakKind
 from capplan.specs.fields import MEMORY_DATA_RATES
@@ -94,12 +95,13 @@ def _formula(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
             continue
         expected = formula_peak(spec, architecture, kind)
         if expected is None:
-            message = f"cannot be checked without units, clock and {architecture.id}'s operations per clock; exempt it with a reason"
+            needed = f"units, clock and {architecture.id}'s operations per clock"
+            message = f"cannot be checked without {needed}; exempt it with a reason"
             yield Finding(rule="formula", key=key, message=message, missing=True)
         elif _off(peak, 2 * expected) <= FORMULA_TOLERANCE:
             message = (
-                f"{format_flops_per_s(peak)} is twice units × clock × operations per clock: the rate with structured sparsity; "
-                f"write the dense {format_flops_per_s(peak / 2)} and `printed:` beside it"
+                f"{format_flops_per_s(peak)} is twice units × clock × operations per clock: "
+                f"the rate with structured sparsity; write the dense {format_flops_per_s(peak / 2)} and `printed:` beside it"
             )
             yield Finding(rule="formula", key=key, message=message)
         elif _off(peak, expected) > FORMULA_TOLERANCE:
@@ -117,10 +119,9 @@ def _bandwidth(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
         return
     expected = spec.memory_bus_bits * spec.memory_bits_per_s_per_pin / 8
     if _off(spec.memory_bandwidth_bytes_per_s, expected) > BANDWIDTH_TOLERANCE:
-        message = (
-            f"{format_bytes_per_s(spec.memory_bandwidth_bytes_per_s)} is "
-            f"{_percent(spec.memory_bandwidth_bytes_per_s, expected)} off bus × data rate ({format_bytes_per_s(expected)})"
-        )
+        given = spec.memory_bandwidth_bytes_per_s
+        off = f"{_percent(given, expected)} off bus × data rate ({format_bytes_per_s(expected)})"
+        message = f"{format_bytes_per_s(given)} is {off}"
         yield Finding(rule="bandwidth", key="bandwidth", message=message)
 
 
@@ -146,10 +147,8 @@ def _ladder(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
             continue
         operations = architecture.operations_per_clock
         own, of_base = operations.get(kind), operations.get(base_kind)
-        if own and of_base:
-            known = (own / of_base,)
-        else:
-            known = (0.5, 0.25) if kind is PeakKind.TF32 else _LADDER_STEPS
+        steps = (0.5, 0.25) if kind is PeakKind.TF32 else _LADDER_STEPS
+        known = (own / of_base,) if own and of_base else steps
         if min(_off(peak, base * share) for share in known) > LADDER_TOLERANCE:
             sparse = any(_off(peak, 2 * base * share) <= LADDER_TOLERANCE for share in known)
             message = (
@@ -166,7 +165,8 @@ def _vector_ratio(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding
         if not (fp32 and peak) or architecture.operations_per_clock.get(kind):
             continue
         if min(_off(peak / fp32, share) for share in shares) > 0.05:
-            message = f"is {peak / fp32:.3g} of fp32, which no GPU has; its share is one of {', '.join(f'{s:.4g}' for s in shares)}"
+            known = ", ".join(f"{share:.4g}" for share in shares)
+            message = f"is {peak / fp32:.3g} of fp32, where {known} are known"
             yield Finding(rule="vector-ratio", key=f"peak.{kind}", message=message)
 
 
@@ -174,7 +174,8 @@ def _usable(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
     low, high = USABLE_FRACTIONS
     for key, size in (("usable", spec.usable_bytes), ("driver_total", spec.driver_total_bytes)):
         if size is not None and not low <= size / spec.memory_bytes <= high:
-            message = f"{format_bytes(size)} is {size / spec.memory_bytes:.3f} of the printed memory; {low:g} to {high:g} is possible"
+            share = size / spec.memory_bytes
+            message = f"{format_bytes(size)} is {share:.3f} of the printed memory; {low:g} to {high:g} is possible"
             yield Finding(rule="usable", key=key, message=message)
     if spec.usable_bytes and spec.driver_total_bytes and spec.usable_bytes > spec.driver_total_bytes:
         yield Finding(rule="usable", key="usable", message="is more than driver_total")
@@ -191,7 +192,7 @@ def _ridge(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
 def _power(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
     limits = [("tdp_min", spec.tdp_min_w), ("tdp", spec.tdp_w), ("tdp_max", spec.tdp_max_w)]
     known = [(key, limit) for key, limit in limits if limit is not None]
-    for (lower_key, lower), (key, limit) in zip(known, known[1:], strict=False):
+    for (lower_key, lower), (key, limit) in pairwise(known):
         if lower > limit:
             yield Finding(rule="power", key=lower_key, message=f"{lower:g} W is above {key} ({limit:g} W)")
     if spec.nominal_tdp_w is not None and not (spec.tdp_w or 0) < spec.nominal_tdp_w:

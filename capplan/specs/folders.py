@@ -1,0 +1,46 @@
+"""Where specs lie: those that come with capplan, and the user's own."""
+
+import os
+from pathlib import Path
+
+from capplan.errors import SpecError
+
+BUILT_IN = "built-in"
+ARCHITECTURES = "architectures"
+PRICES = "prices"
+ENVIRONMENT_VARIABLE = "CAPPLAN_SPECS"
+
+
+def built_in_folder() -> Path:
+    """Where the specs lie that come with capplan: inside the package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "gpu_specs"
+    return installed if installed.is_dir() else package.parent / "gpu_specs"
+
+
+def config_folder() -> Path:
+    """Where the user's own specs lie without being named: capplan/gpu_specs in the user's config folder."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "capplan" / "gpu_specs"
+
+
+def own_overlays() -> tuple[Path, ...]:
+    """The user's own specs that no option names, lowest first: the config folder, then CAPPLAN_SPECS.
+
+    CAPPLAN_SPECS holds folders or files, parted like PATH.
+    """
+    config = config_folder()
+    named = [Path(part) for part in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if part]
+    return (*([config] if config.is_dir() else []), *named)
+
+
+def spec_files(overlay: Path) -> list[Path]:
+    """The GPU files of an overlay, which is a folder or one file.
+
+    Raises:
+        SpecError: it is neither.
+    """
+    if overlay.is_dir():
+        return sorted(overlay.glob("*.yaml"))
+    if overlay.suffix != ".yaml" or not overlay.is_file():
+        raise SpecError(f"{overlay}: is neither a folder of specs nor a .yaml file.")
+    return [overlay]
