@@ -36,6 +36,7 @@ app = typer.Typer(
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help and errors stay plain text: nothing is cut or boxed when piped
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

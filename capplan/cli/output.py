@@ -40,7 +40,13 @@ _FORMAT_BY_EXTENSION = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.
 
 
 def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | None) -> Format:
-    """Decide the spelling: an explicit one, else the output file's extension, else a table."""
+    """Decide the spelling: an explicit one, else the output file's extension, else a table.
+
+    Raises:
+        UsageError: contradictory or unknown formats, or an output folder that does not exist.
+    """
+    if output is not None and not output.parent.is_dir():
+        raise UsageError(f"cannot write {output}: there is no folder {output.parent}.")
     if json_flag:
         if chosen not in (None, Format.JSON):
             raise UsageError(f"--json contradicts --format {chosen}; give one of them.")
