@@ -94,11 +94,10 @@ class EntryReader(Checker):
         return Entry(value, Figure(text=text, sources=named, printed=printed, origin=self.origin))
 
     def _named_sources(self, key: str, given: object, sources: Mapping[str, Source]) -> tuple[Source, ...]:
-        names = given if isinstance(given, list) else [given]
+        names = [str(name) for name in (given if isinstance(given, list) else [given])]
         if given is None or not names:
             self.refuse(f"{key}.source", "is missing; every value names its source")
             return ()
-        names = [str(name) for name in names]
         self.used.update(names)
         for name in names:
             if name not in sources:

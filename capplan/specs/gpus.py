@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from capplan.core.gpu import Architecture, Figure, GpuSpec, PeakKind
+from capplan.core.gpu import Architecture, GpuSpec, PeakKind
 from capplan.errors import UnknownNameError
 from capplan.specs.entries import Entries
 from capplan.specs.fields import REQUIRED
 from capplan.specs.folders import ARCHITECTURES, BUILT_IN, built_in_folder, own_overlays, spec_files
 from capplan.specs.problems import Problem, SpecFileError
+from capplan.specs.rules import contradictions
 from capplan.specs.sheets import Sheet, read_architecture_sheet, read_gpu_sheet
 
 _PCIE_BYTES_PER_S_PER_LANE = {
@@ -72,35 +73,73 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> Gpus:
         overlays: folders or files that win over the config folder and the environment variable, the last most.
 
     Raises:
-        SpecError: a file is refused (all that is wrong with it), or two GPUs share a name.
+        SpecFileError: all that is wrong with the files, each with its key; figures of own specs that contradict
+            each other; GPUs that share a name.
     """
-    folder = built_in_folder()
-    architectures = _read_architectures(folder, origin=BUILT_IN)
-    sheets = {path.stem: _read_built_in(path, folder) for path in sorted(folder.glob("*.yaml"))}
+    loader = _Loader()
+    loader.read_built_in(built_in_folder())
     for overlay in (*own_overlays(), *overlays):
-        if overlay.is_dir():
-            architectures |= _read_architectures(overlay, origin=str(overlay))
+        loader.read_overlay(overlay)
+    return loader.build()
+
+
+class _Loader:
+    """Reads files one over the other and gathers what is wrong with any of them."""
+
+    def __init__(self) -> None:
+        self._architectures: dict[str, Architecture] = {}
+        self._sheets: dict[str, Sheet] = {}
+        self._own_ids: set[str] = set()
+        self._problems: list[Problem] = []
+
+    def read_built_in(self, folder: Path) -> None:
+        """Read the specs that come with capplan."""
+        for path in sorted((folder / ARCHITECTURES).glob("*.yaml")):
+            self._read_architecture(path, f"{folder.name}/{ARCHITECTURES}/{path.name}", BUILT_IN)
+        for path in sorted(folder.glob("*.yaml")):
+            self._read_gpu(path, f"{folder.name}/{path.name}", BUILT_IN)
+
+    def read_overlay(self, overlay: Path) -> None:
+        """Lay the user's own specs over what was read before."""
+        for path in sorted((overlay / ARCHITECTURES).glob("*.yaml")):
+            self._read_architecture(path, str(path), str(path))
         for path in spec_files(overlay):
-            sheet = read_gpu_sheet(path, shown=str(path), origin=str(path))
-            sheets[sheet.id] = _merge(sheets.get(sheet.id), sheet)
-    specs = {gpu_id: build_spec(sheet, architectures, sheets) for gpu_id, sheet in sheets.items()}
-    problems = name_clashes(specs, sheets)
-    if problems:
-        raise SpecFileError(problems)
-    return Gpus(specs, architectures=architectures, sheets=sheets)
+            self._read_gpu(path, str(path), str(path))
+            self._own_ids.add(path.stem)
 
+    def _read_architecture(self, path: Path, shown: str, origin: str) -> None:
+        try:
+            sheet = read_architecture_sheet(path, shown=shown, origin=origin)
+        except SpecFileError as error:
+            self._problems += error.problems
+        else:
+            self._architectures[sheet.id] = _build_architecture(sheet)
 
-def _read_built_in(path: Path, folder: Path) -> Sheet:
-    return read_gpu_sheet(path, shown=f"{folder.name}/{path.name}", origin=BUILT_IN)
+    def _read_gpu(self, path: Path, shown: str, origin: str) -> None:
+        try:
+            sheet = read_gpu_sheet(path, shown=shown, origin=origin)
+        except SpecFileError as error:
+            self._problems += error.problems
+        else:
+            self._sheets[sheet.id] = _merge(self._sheets.get(sheet.id), sheet)
 
-
-def _read_architectures(folder: Path, *, origin: str) -> dict[str, Architecture]:
-    built_in = origin == BUILT_IN
-    found = {}
-    for path in sorted((folder / ARCHITECTURES).glob("*.yaml")):
-        shown = f"{folder.name}/{ARCHITECTURES}/{path.name}" if built_in else str(path)
-        found[path.stem] = _build_architecture(read_architecture_sheet(path, shown=shown, origin=origin))
-    return found
+    def build(self) -> Gpus:
+        """Complete every sheet, unless anything was wrong."""
+        if self._problems:
+            raise SpecFileError(self._problems)
+        specs: dict[str, GpuSpec] = {}
+        for gpu_id, sheet in sorted(self._sheets.items(), key=lambda item: item[0] in self._own_ids):
+            try:
+                specs[gpu_id] = build_spec(sheet, self._architectures, self._sheets)
+            except SpecFileError as error:
+                self._problems += error.problems
+        self._problems += name_clashes(specs, self._sheets)
+        for gpu_id in self._own_ids & specs.keys():
+            spec = specs[gpu_id]
+            self._problems += contradictions(spec, self._architectures[spec.architecture_id], self._sheets[gpu_id])
+        if self._problems:
+            raise SpecFileError(self._problems)
+        return Gpus(specs, architectures=self._architectures, sheets=self._sheets)
 
 
 def _build_architecture(sheet: Sheet) -> Architecture:

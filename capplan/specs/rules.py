@@ -100,8 +100,8 @@ def _formula(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
             yield Finding(rule="formula", key=key, message=message, missing=True)
         elif _off(peak, 2 * expected) <= FORMULA_TOLERANCE:
             message = (
-                f"{format_flops_per_s(peak)} is twice units × clock × operations per clock: "
-                f"the rate with structured sparsity; write the dense {format_flops_per_s(peak / 2)} and `printed:` beside it"
+                f"{format_flops_per_s(peak)} is twice units × clock × operations per clock: the rate with structured "
+                f"sparsity; write the dense {format_flops_per_s(peak / 2)} and `printed:` beside it"
             )
             yield Finding(rule="formula", key=key, message=message)
         elif _off(peak, expected) > FORMULA_TOLERANCE:

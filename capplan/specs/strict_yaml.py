@@ -12,7 +12,6 @@ from typing import Any
 
 import yaml
 
-from capplan.errors import SpecError
 from capplan.specs.problems import Problem, SpecFileError
 
 MAX_FILE_BYTES = 1_000_000
@@ -57,21 +56,23 @@ def read_yaml(path: Path, *, shown: str | None = None) -> Tree:
 def _read_text(path: Path, name: str) -> str:
     try:
         if not path.is_file():
-            raise SpecError(f"{name}: no such file.")
+            raise _refusal(name, "no such file")
         size_bytes = path.stat().st_size
         if size_bytes > MAX_FILE_BYTES:
-            raise SpecError(f"{name}: {size_bytes:,} bytes; a file of specs has at most {MAX_FILE_BYTES:,}.")
+            raise _refusal(name, f"{size_bytes:,} bytes; a file of specs has at most {MAX_FILE_BYTES:,}")
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise SpecError(f"{name}: cannot be read ({error.strerror or error}).") from error
+        raise _refusal(name, f"cannot be read ({error.strerror or error})") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise SpecError(
-            f"{name}: line {line}: byte {content[error.start]:#04x} is no UTF-8; save it as UTF-8."
-        ) from error
+        raise _refusal(name, f"line {line}: byte {content[error.start]:#04x} is no UTF-8; save it as UTF-8") from error
+
+
+def _refusal(name: str, message: str) -> SpecFileError:
+    return SpecFileError([Problem(file=name, key="", message=message)])
 
 
 def _syntax(error: yaml.YAMLError) -> str:
