@@ -4,14 +4,11 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from capplan.core.affine import Affine
 from capplan.core.trace import ITEM_BYTES
 from capplan.errors import UsageError, nearest_names
-
-if TYPE_CHECKING:
-    import torch
 
 BATCH = Affine(0, 1)
 
@@ -25,8 +22,9 @@ _INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>[A-Za-z]\w*):)?(?
 class InputSpec:
     """One tensor that a model takes: shape over the batch, dtype, and what its values must be.
 
-    `name` is None for a positional input. Integers are drawn from 0 to `high` - 1. `row` holds values that the
-    model's contract fixes (grid sizes, placeholder tokens); it is repeated over the leading dimensions.
+    `name` is None for a positional input. Integers are drawn from 0 to `high` - 1; floats from 0 to 1, booleans are
+    true. `row` holds values that the model's contract fixes (grid sizes, placeholder tokens); it is repeated over the
+    leading dimensions.
     """
 
     shape: tuple[Affine, ...]
@@ -38,16 +36,11 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInputs:
-    """The arguments of one forward call.
-
-    `names` align with the tensors of `(args, kwargs)` in `torch.utils._pytree` order. `known` holds, by such a name,
-    the real values of small integer inputs whose values shape the computation, wherever the tensors themselves live.
-    """
+    """The arguments of one forward call; `names` align with its tensors (`inputs_make.input_tensors`)."""
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
-    known: Mapping[str, "torch.Tensor"] = field(default_factory=dict)
 
 
 Argument: TypeAlias = tuple[str, Any]
@@ -143,15 +136,3 @@ def _parse_dim(text: str, words: str) -> Affine:
     if not re.fullmatch(r"[1-9]\d*", text):
         raise UsageError(f"--input {words!r}: dimension {text!r} is neither a positive integer nor N; {GRAMMAR}.")
     return Affine(int(text))
-
-
-def describe_inputs(inputs: ModelInputs) -> str:
-    """Say what a model was given, for its refusals: "x float32 [8, 3, 224, 224]"."""
-    from torch import Tensor
-    from torch.utils._pytree import tree_leaves
-
-    tensors = [leaf for leaf in tree_leaves((inputs.args, dict(inputs.kwargs))) if isinstance(leaf, Tensor)]
-    return ", ".join(
-        f"{name} {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
-        for name, tensor in zip(inputs.names, tensors, strict=True)
-    )

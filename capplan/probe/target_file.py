@@ -131,7 +131,7 @@ def _copy(module: torch.nn.Module) -> torch.nn.Module:
 def _inputs(thing: Any, words: str, request: InputRequest) -> InputMaker:
     forward = thing.forward if isinstance(thing, torch.nn.Module) or _is_module_class(thing) else None
     names = _parameter_names(forward)
-    if asked := asked_inputs(request, positional_names=names):
+    if asked := asked_inputs(request, positional_names=names, forward=forward):
         return asked
     if request.size is not None:
         return SpecInputs(specs=(image_spec(request.size),), positional_names=names)

@@ -61,12 +61,15 @@ def resized(size: tuple[int, ...], wanted: tuple[int, ...] | None) -> tuple[int,
     return (*size[: len(size) - len(wanted)], *wanted)
 
 
-def asked_inputs(request: InputRequest, *, positional_names: tuple[str, ...] = ()) -> InputMaker | None:
+def asked_inputs(
+    request: InputRequest, *, positional_names: tuple[str, ...] = (), forward: Callable[..., Any] | None = None
+) -> InputMaker | None:
     """The inputs that the user spelt out; None where they left it to the model's source."""
     if request.inputs_from is not None:
         from capplan.probe.target_file import load_function
 
-        return FunctionInputs(words=request.inputs_from, function=load_function(request.inputs_from, "--inputs-from"))
+        function = load_function(request.inputs_from, "--inputs-from")
+        return FunctionInputs(words=request.inputs_from, function=function, forward=forward)
     if request.inputs:
         return SpecInputs(specs=request.inputs, positional_names=positional_names)
     return None

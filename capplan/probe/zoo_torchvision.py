@@ -68,7 +68,7 @@ def _inputs(models: ModuleType, name: str, builder: Any, request: InputRequest) 
     task = builder.__module__.removeprefix("torchvision.models.").partition(".")[0]
     if task == "detection":
         image = _crop(models, name) if name.startswith("ssd") else _DETECTOR_IMAGE
-        return ImageListInputs(image=resized(image, request.size))
+        return ImageListInputs(image=image_spec(resized(image, request.size)))
     if task == "optical_flow":
         image = resized(_FLOW_IMAGE, request.size)
         return SpecInputs(specs=(image_spec(image), image_spec(image)), positional_names=("image1", "image2"))

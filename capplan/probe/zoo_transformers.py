@@ -110,17 +110,20 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
     with model_code(f"the config of {words}", error=UsageError):
         config_class = CONFIG_MAPPING[model_type]
         content = {key: value for key, value in given.items() if key != "auto_map"}
+        defaults = config_class().to_dict() if any("." in name for name in arguments) else {}
         for name, value in arguments.items():
-            _place(content, name.split("."), value)
+            _place(content, name.split("."), value, defaults)
         config = config_class.from_dict(content)
         _check_arguments(words, config_class, arguments)
     _forget_cache(config)
     return config
 
 
-def _place(content: dict[str, Any], path: list[str], value: Any) -> None:
+def _place(content: dict[str, Any], path: list[str], value: Any, defaults: Mapping[str, Any]) -> None:
+    """Put a value where a dotted name points, below the defaults of the parts it leads through."""
     for part in path[:-1]:
-        content = content.setdefault(part, {})
+        defaults = defaults.get(part) or {}
+        content = content.setdefault(part, dict(defaults))
     content[path[-1]] = value
 
 
