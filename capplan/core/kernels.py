@@ -146,6 +146,8 @@ def choose_attention(
     `dtype` is the type that a recording's "half" stands for; it counts only where the operands are 16-bit.
     Without a compute capability (an unknown or non-CUDA device) an Ampere-like one is assumed.
     """
+    if kernel.attributes.get("rank", 4) != 4:  # fused kernels take [batch, heads, length, width] only
+        return AttentionBackend.MATH
     call = attention_call(kernel, batch=batch, dtype=dtype)
     capability = compute_capability or (8, 0)
     for backend in PREFERENCE:
