@@ -45,6 +45,9 @@ class Pass:
     flops: dict[int, int] = field(default_factory=dict)
 
 
+_sequence_number = torch._C._autograd._get_sequence_nr
+
+
 class _Tag:
     """What the recorder knows of one tensor object: the owning recorder's token, its storage, its operand."""
 
@@ -70,6 +73,9 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.record = Pass()
         self.module = 0
+        self.trains = False
+        self._in_backward = False
+        self._modules_by_node: dict[int, int] = {}
         self._operators = operators
         self._shadows = shadows
         self._token = object()
@@ -190,7 +196,7 @@ class Recorder(TorchDispatchMode):
                 fresh = True
             if tag.operand < 0:
                 tag.operand = self._operand(tensor)
-            if not weight:
+            if not weight and record.roles[tag.storage] is not Role.PARAMETER:
                 self._is_weight[tag.storage] = False
             writes.append(tag.storage)
             operands.append(2 * tag.operand + self._is_weight[tag.storage])
@@ -202,7 +208,7 @@ class Recorder(TorchDispatchMode):
             kernel = self._kernel_ids[key] = len(record.kernels)
             record.kernels.append(key)
         record.op_kernels.append(kernel)
-        record.op_modules.append(self.module)
+        record.op_modules.append(self._module_now() if self.trains else self.module)
         record.op_calls.append(self._calls)
         record.op_reads.append(reads)
         record.op_writes.append(tuple(writes))
@@ -264,6 +270,30 @@ class Recorder(TorchDispatchMode):
         """End the pass: whatever is alive now outlives it."""
         self._closed = True
         return self.record
+
+    def assign_role(self, tensors: Iterable[Tensor], role: Role) -> None:
+        """Say what tensors that already have a storage in the record are for."""
+        for tensor in tensors:
+            if tensor.device.type == self._shadows.device.type:
+                self.record.roles[self._tag(tensor).storage] = role
+
+    @contextlib.contextmanager
+    def in_backward(self) -> Iterator[None]:
+        """Attribute ops to the modules whose forward they differentiate."""
+        self._in_backward = True
+        try:
+            yield
+        finally:
+            self._in_backward = False
+            self._modules_by_node.clear()
+
+    def _module_now(self) -> int:
+        if not self._in_backward:
+            if torch.is_grad_enabled():
+                self._modules_by_node[_sequence_number() - 1] = self.module
+            return self.module
+        node = torch._C._current_autograd_node()
+        return self.module if node is None else self._modules_by_node.get(node._sequence_nr(), self.module)
 
     def begin_phase(self, name: str, step: int) -> None:
         """Mark that the next op starts a phase."""

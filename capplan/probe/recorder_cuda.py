@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from capplan.probe.recorder_schema import Operator
 
 _ADD = torch.ops.aten.add_.Tensor
+_SUM = torch.ops.aten.sum.dim_IntList
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 Prelude = Callable[["Recorder", "Operator", tuple[Any, ...], dict[str, Any]], Any]
@@ -44,6 +45,25 @@ def is_depthwise(x: Tensor, weight: Tensor, *rest: Any) -> bool:
     return not transposed and groups > 1 and groups == x.shape[1] and weight.shape[0] % x.shape[1] == 0 and x.dim() > 3
 
 
+def _convolve_backward(
+    recorder: "Recorder", operator: "Operator", args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Run a convolution's gradients: cuDNN's two, and the bias's as a sum of its own."""
+    grad, x, weight, bias_sizes, *rest, mask = args
+    depthwise = is_depthwise(x, weight, *rest)
+    channels_last = suggests_channels_last(x) or suggests_channels_last(weight)
+    layout = _CHANNELS_LAST[x.dim()] if channels_last else torch.contiguous_format
+    grad = recorder.laid_out(grad, layout)
+    x = recorder.laid_out(x, layout)
+    if not depthwise or channels_last:
+        weight = recorder.laid_out(weight, layout)
+    made = recorder.run(operator, (grad, x, weight, bias_sizes, *rest, [*mask[:2], False]), kwargs)
+    if not mask[2]:
+        return made
+    axes = [axis for axis in range(grad.dim()) if axis != 1]
+    return (*made[:2], recorder.run(recorder.describe(_SUM), (grad, axes), {}))
+
+
 def _on_contiguous(recorder: "Recorder", operator: "Operator", args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator that first makes its input row-major."""
     return recorder.run(operator, (recorder.laid_out(args[0], torch.contiguous_format), *args[1:]), kwargs)
@@ -61,6 +81,7 @@ def _names(*names: str) -> Sequence[str]:
 
 PRELUDES: Mapping[str, Prelude] = {
     "aten.convolution": _convolve,
+    "aten.convolution_backward": _convolve_backward,
     **dict.fromkeys(
         _names("native_layer_norm", "_softmax", "_log_softmax", "im2col", "col2im", "native_group_norm"), _on_contiguous
     ),

@@ -121,6 +121,43 @@ def _softmax(x: Tensor, _dim: int, half_to_float: bool) -> Tensor:
     return torch.empty_like(x, dtype=torch.float32) if half_to_float else torch.empty_like(x)
 
 
+def _softmax_backward(grad: Tensor, _output: Tensor, _dim: int, input_dtype: torch.dtype) -> Tensor:
+    return torch.empty_like(grad, dtype=input_dtype)
+
+
+def _activation_backward(grad: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
+    same = grad.shape == x.shape and grad.dtype is x.dtype and grad.stride() == x.stride()
+    return torch.empty_like(grad) if same else None
+
+
+def _layer_norm_backward(
+    grad: Tensor, x: Tensor, _shape: Any, _mean: Any, _rstd: Any, weight: Any, bias: Any, mask: Any
+) -> Any:
+    made = (x if mask[0] else None, weight if mask[1] else None, bias if mask[2] else None)
+    return tuple(None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in made)
+
+
+def _batch_norm_backward(grad: Tensor, x: Tensor, weight: Any, *rest: Any) -> Any:
+    mask = rest[-1]
+    made = (x if mask[0] else None, weight if mask[1] else None, weight if mask[2] else None)
+    return tuple(None if t is None else torch.empty_like(t) for t in made)
+
+
+def _convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, *rest: Any) -> Any:
+    mask = rest[-1]
+    if mask[2]:
+        return None
+    return (torch.empty_like(x) if mask[0] else None, torch.empty_like(weight) if mask[1] else None, None)
+
+
+def _native_dropout(x: Tensor, _p: float, train: bool | None) -> tuple[Tensor, Tensor] | None:
+    return (torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)) if train else None
+
+
+def _dropout_backward(grad: Tensor, mask: Tensor, _scale: float) -> Tensor | None:
+    return torch.empty_like(grad) if grad.shape == mask.shape and grad.stride() == mask.stride() else None
+
+
 def _clone(x: Tensor, *, memory_format: Any = None) -> Tensor | None:
     if memory_format is torch.contiguous_format:
         return x.new_empty(x.shape)
@@ -186,4 +223,14 @@ SHAPE_RULES: Mapping[str, Callable[..., Any]] = {
     "aten.mean.dim": _mean,
     "aten.embedding.default": _embedding,
     "aten._to_copy.default": _to_copy,
+    "aten._log_softmax.default": _softmax,
+    "aten._softmax_backward_data.default": _softmax_backward,
+    "aten._log_softmax_backward_data.default": _softmax_backward,
+    "aten.native_layer_norm_backward.default": _layer_norm_backward,
+    "aten.native_batch_norm_backward.default": _batch_norm_backward,
+    "aten.convolution_backward.default": _convolution_backward,
+    "aten.native_dropout.default": _native_dropout,
+    **{f"aten.{name}_backward.default": _activation_backward for name in ("gelu", "silu", "hardswish", "hardsigmoid")},
+    "aten.threshold_backward.default": _activation_backward,
+    "aten.native_dropout_backward.default": _dropout_backward,
 }

@@ -4,6 +4,7 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -103,12 +104,21 @@ def _record(
     stage = Stage(module, make_inputs, configuration)
     with stage.set():
         passes = [stage.run(batch) for batch in batches]
+        try:
+            recording = stage.fit(passes, batches)
+        except DoesNotFitError:
+            recording = _record_warm(stage, batches)
         inputs = stage.input_tensors(batches[: len(passes)])
-    try:
-        recording = stage.fit(passes, batches)
-    except DoesNotFitError:
-        recording = stage.fit(passes[:1], batches[:1])
     return recording, inputs
+
+
+def _record_warm(stage: "Stage", batches: Sequence[int]) -> Recording:
+    """Record again what a first pass may have changed: models that keep tensors of theirs for later calls."""
+    passes = [stage.run(batch) for batch in batches]
+    try:
+        return stage.fit(passes, batches)
+    except DoesNotFitError:
+        return stage.fit(passes[:1], batches[:1])
 
 
 @dataclass(slots=True)
@@ -154,18 +164,20 @@ class Stage:
         tensors = self._adopt_weights(recorder)
         args, kwargs = self._inputs(batch, recorder)
         autocast = Autocast(keeps_weights=self.configuration.training is not None)
+        training = self.configuration.training
+        recorder.trains = training is not None
         was_enabled = gc.isenabled()
         gc.disable()
         try:
             with (
-                torch.no_grad(),
+                torch.set_grad_enabled(training is not None),
                 self.paths.watched(recorder),
                 as_on_cuda(),
-                self._autocasting(autocast),
+                self._checkpointing(),
                 CudaRules(recorder, autocast),
                 recorder,
             ):
-                output = self.module(*args, **kwargs)
+                output = self._execute(args, kwargs, recorder, autocast)
             record = recorder.close()
             record.guesses = shadows.guesses
             if output is None:
@@ -175,6 +187,26 @@ class Stage:
             recorder.forget(tensors)
             if was_enabled:
                 gc.enable()
+
+    def _execute(self, args: Any, kwargs: Any, recorder: Recorder, autocast: Autocast) -> Any:
+        def call() -> Any:
+            return self.module(*args, **kwargs)
+
+        training = self.configuration.training
+        if training is None:
+            with self._autocasting(autocast):
+                return call()
+        from capplan.probe.training import run_steps
+
+        autocasting = partial(self._autocasting, autocast)
+        return run_steps(self.module, call, recorder=recorder, training=training, autocasting=autocasting)
+
+    def _checkpointing(self) -> contextlib.AbstractContextManager[None]:
+        from capplan.probe.training import checkpointed_blocks
+
+        training = self.configuration.training
+        wanted = training is not None and training.checkpointing
+        return checkpointed_blocks(self.module) if wanted else contextlib.nullcontext()
 
     def _autocasting(self, autocast: Autocast) -> contextlib.AbstractContextManager[None]:
         amp = self.configuration.variant is Variant.AMP

@@ -36,6 +36,11 @@ class CudaRules(TorchFunctionMode):
             _VARIABLE.rnn_tanh: rnn.rnn_tanh,
             _VARIABLE.rnn_relu: rnn.rnn_relu,
             _VARIABLE.dropout: _dropout,
+            torch.softmax: _softmax(torch._softmax, torch.softmax),
+            torch.Tensor.softmax: _softmax(torch._softmax, torch.softmax),
+            torch.log_softmax: _softmax(torch._log_softmax, torch.log_softmax),
+            torch.Tensor.log_softmax: _softmax(torch._log_softmax, torch.log_softmax),
+            torch._C._nn.cross_entropy_loss: self._cross_entropy,
             torch.tensor: _make_from_data,
             torch.as_tensor: _make_from_data,
             torch.Tensor.tolist: _tolist,
@@ -61,11 +66,35 @@ class CudaRules(TorchFunctionMode):
     def _attend(self, *args: Any, **kwargs: Any) -> Tensor:
         return attend(self._recorder, *args, **kwargs)
 
+    def _cross_entropy(
+        self, x: Tensor, target: Tensor, weight: Any = None, reduction: int = 1, ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+    ) -> Tensor:  # fmt: skip
+        """Take the two steps of `at::cross_entropy_loss` where autocast acts between them."""
+        plain = torch._C._nn.cross_entropy_loss
+        if not torch.is_autocast_enabled("cuda") or label_smoothing or target.is_floating_point():
+            return plain(x, target, weight, reduction, ignore_index, label_smoothing)
+        axis = 0 if x.dim() == 1 else 1
+        log_probability = _softmax(torch._log_softmax, torch.log_softmax)(x, axis, dtype=torch.float32)
+        return torch._C._nn.nll_loss_nd(log_probability, target, weight, reduction, ignore_index)
+
     def _multi_head_attention(self, *args: Any, **kwargs: Any) -> Any:
         return multi_head_attention(self._recorder, *args, **kwargs)
 
     def _encoder_layer(self, *args: Any, **kwargs: Any) -> Any:
         return encoder_layer(self._recorder, *args, **kwargs)
+
+
+def _softmax(fused: Callable[..., Tensor], plain: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Read 16 bits and write fp32 in one kernel where that is asked for, as CUDA does for float16."""
+
+    def softmax(x: Tensor, dim: Any = None, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        if dtype is torch.float32 and x.dtype in (torch.float16, torch.bfloat16) and type(dim) is int:
+            if x.device.type == "meta":
+                return fused(x, dim, True)
+        return plain(x, dim, *args, dtype=dtype, **kwargs)
+
+    return softmax
 
 
 def _dropout(x: Tensor, p: float = 0.5, train: bool = False) -> Tensor:
@@ -105,7 +134,7 @@ def _is_accelerator(device: Any) -> bool:
     return isinstance(device, int) or (isinstance(device, str) and device.startswith("cuda"))
 
 
-_SEES_THROUGH = ("torch.nn.functional", "torch.functional", "torch._tensor", "torch.overrides")
+_SEES_THROUGH = ("torch.nn.functional", "torch.functional", "torch._tensor", "torch.overrides", "torch.autograd")
 
 
 @contextlib.contextmanager
