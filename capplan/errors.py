@@ -36,6 +36,10 @@ class TraceFileError(UsageError):
     """A trace file that is truncated, newer than this program, or no trace file at all."""
 
 
+class MeasurementFileError(UsageError):
+    """A measurement file that is damaged, newer than this program, or in use by another run."""
+
+
 class MissingRecordingError(UsageError):
     """A trace lacks the numeric variant, mode or layout that a question needs."""
 

@@ -15,7 +15,7 @@ def knee_batch(estimates: Sequence[LatencyEstimate], *, gain_fraction: float = 0
     points = sorted((estimate.batch, estimate.throughput_per_s.expected) for estimate in estimates)
     for index, (batch, rate) in enumerate(points[:-1]):
         later = points[index + 1 :]
-        if all(_gain_of_doubling(batch, rate, other, other_rate) < gain_fraction for other, other_rate in later):
+        if all(gain_of_doubling(batch, rate, other, other_rate) < gain_fraction for other, other_rate in later):
             return batch
     return points[-1][0]
 
@@ -27,6 +27,6 @@ def saturating_batch(estimates: Sequence[LatencyEstimate], *, share_fraction: fl
     return next(batch for batch, rate in points if rate >= share_fraction * best)
 
 
-def _gain_of_doubling(batch: int, rate: float, other: int, other_rate: float) -> float:
+def gain_of_doubling(batch: int, rate: float, other: int, other_rate: float) -> float:
     """The relative gain of throughput per doubling of the batch, from one point of the curve to a later one."""
     return float((other_rate / rate) ** (1 / math.log2(other / batch)) - 1)

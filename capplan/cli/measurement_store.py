@@ -1,0 +1,99 @@
+"""The measurement file on disk: locked while a run writes it, appended to line by line, mended where it was cut."""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from capplan.errors import MeasurementError, MeasurementFileError, UsageError
+
+if TYPE_CHECKING:
+    from capplan.core.measurement import Point
+    from capplan.core.measurement_format import MeasurementFile
+
+
+def read_measurements(path: Path) -> "MeasurementFile":
+    """Read a measurement file.
+
+    Raises:
+        UsageError: it cannot be read.
+        MeasurementFileError: it is damaged elsewhere than in a last line that was cut off.
+    """
+    from capplan.core.measurement_format import parse_points
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
+    return parse_points(content, where=str(path))
+
+
+class MeasurementStore:
+    """A measurement file open for appending; a context manager that holds the file's lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.points: tuple[Point, ...] = ()
+        self.was_cut = False
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        try:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise UsageError(f"cannot write {self.path}: {error.strerror or error}.") from error
+        try:
+            self._lock()
+            self._mend()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+    def append(self, point: "Point") -> None:
+        """Add a point, whole or not at all.
+
+        Raises:
+            MeasurementError: it cannot be written, as on a full disk; the file holds what it held before.
+        """
+        from capplan.core.measurement_format import point_to_line
+
+        line = point_to_line(point).encode()
+        before = os.fstat(self._descriptor).st_size
+        try:
+            written = os.write(self._descriptor, line)
+            while written < len(line):
+                written += os.write(self._descriptor, line[written:])
+        except OSError as error:
+            os.ftruncate(self._descriptor, before)
+            raise MeasurementError(
+                f"cannot write {self.path}: {error.strerror or error}; the points before this one are kept in it."
+            ) from error
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise MeasurementFileError(
+                f"{self.path} is being written by another run; wait for it, or give this one a file of its own."
+            ) from error
+
+    def _mend(self) -> None:
+        """Read what is there; drop a last line that was cut off, and end one that only lacks its end."""
+        from capplan.core.measurement_format import parse_points
+
+        content = self.path.read_bytes()
+        found = parse_points(content, where=str(self.path))
+        if found.whole_bytes == len(content) and content.lstrip().startswith(b"{\n"):
+            raise MeasurementFileError(f"{self.path} is a JSON document, not JSON lines; append to another file.")
+        self.points, self.was_cut = found.points, found.is_cut
+        if found.is_cut:
+            os.ftruncate(self._descriptor, found.whole_bytes)
+        elif content and not content.endswith(b"\n"):
+            os.write(self._descriptor, b"\n")

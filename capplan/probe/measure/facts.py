@@ -1,0 +1,79 @@
+"""The fingerprint of device and software, and who else uses the device."""
+
+import os
+from pathlib import Path
+
+import torch
+
+from capplan.core.measurement import Clocks, DeviceFacts
+from capplan.probe.measure.device import TorchDevice, cpu_name
+from capplan.probe.measure.nvml import Nvml
+from capplan.units import format_bytes
+
+_BUSY_LOAD = 0.5
+"""A CPU is busy where processes other than this one keep more of its cores than this share at work."""
+
+
+def device_facts(device: TorchDevice, *, nvml: Nvml | None, gpu: str | None = None) -> DeviceFacts:
+    """Gather what identifies a device and its state now. `gpu` is the id of its spec."""
+    where = device.torch_device
+    return DeviceFacts(
+        name=_name(where),
+        kind=device.kind,
+        gpu=gpu,
+        driver=nvml.driver_version() if nvml else None,
+        cuda=torch.version.cuda or torch.version.hip,
+        cudnn=_cudnn_version() if device.kind == "cuda" else None,
+        torch=torch.__version__,
+        memory_bytes=_memory_bytes(where),
+        power_limit_w=nvml.power_limit_w() if nvml else None,
+        clocks=nvml.clocks() if nvml else Clocks(),
+        temperature_c=nvml.temperature_c() if nvml else None,
+        throttling=nvml.throttling() if nvml else (),
+        threads=torch.get_num_threads() if device.kind == "cpu" else None,
+    )
+
+
+def _name(where: torch.device) -> str:
+    if where.type == "cuda":
+        return torch.cuda.get_device_name(where)
+    if where.type == "xpu":
+        return str(torch.xpu.get_device_name(where))
+    return cpu_name() if where.type == "cpu" else "Apple GPU"
+
+
+def _memory_bytes(where: torch.device) -> int | None:
+    if where.type == "cuda":
+        return int(torch.cuda.get_device_properties(where).total_memory)
+    if where.type == "cpu":
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
+def others_at_work(device: TorchDevice, *, nvml: Nvml | None) -> str | None:
+    """Say who else uses the device, in one sentence; None where nobody does, or nobody can tell."""
+    if device.kind == "cpu":
+        return _busy_host()
+    others = nvml.other_processes() if nvml else ()
+    if not others:
+        return None
+    listed = ", ".join(
+        f"pid {each.pid} ({'memory unknown' if each.memory_bytes is None else format_bytes(each.memory_bytes)})"
+        for each in others
+    )
+    return f"{_name(device.torch_device)} is in use by {len(others)} other process(es): {listed}; timings will suffer."
+
+
+def _busy_host() -> str | None:
+    try:
+        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1
+    except (OSError, ValueError, IndexError):
+        return None
+    cores = os.cpu_count() or 1
+    if running <= _BUSY_LOAD * cores:
+        return None
+    return f"{running} other process(es) or threads run on this host's {cores} cores; timings will suffer."
+
+
+def _cudnn_version() -> str:
+    return str(torch.backends.cudnn.version())  # type: ignore[no-untyped-call]  # untyped in torch

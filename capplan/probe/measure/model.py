@@ -1,0 +1,128 @@
+"""A target made ready to run: built on the device with random weights, in its precision, layout and framework."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from capplan.core.workload import Framework, Layout, Precision, Workload
+from capplan.errors import TraceError
+from capplan.probe.inputs import ModelInputs
+from capplan.probe.measure.oom import is_out_of_memory
+from capplan.probe.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyModel:
+    """A module on its device, and how it is fed."""
+
+    target: Target
+    workload: Workload
+    device: torch.device
+    module: torch.nn.Module
+    call: Callable[..., Any]
+
+    def make_inputs(self, batch: int) -> ModelInputs:
+        """Make random inputs of the workload's number format and layout."""
+        made = self.target.make_inputs(batch, device=self.device)
+        dtype = half_dtype(self.workload.precision) if _is_converted(self.workload.precision) else None
+        is_nhwc = self.workload.layout is Layout.NHWC
+
+        def convert(tensor: torch.Tensor) -> torch.Tensor:
+            if dtype is not None and tensor.is_floating_point():
+                tensor = tensor.to(dtype)
+            if is_nhwc and tensor.dim() in _CHANNELS_LAST:
+                tensor = tensor.contiguous(memory_format=_CHANNELS_LAST[tensor.dim()])
+            return tensor
+
+        args, kwargs = tree_map_only(torch.Tensor, convert, (made.args, dict(made.kwargs)))
+        return replace(made, args=args, kwargs=kwargs)
+
+    def runner(self, inputs: ModelInputs) -> Callable[[], Any]:
+        """One forward call, autocast included where the workload has it."""
+        call, args, kwargs = self.call, inputs.args, dict(inputs.kwargs)
+        dtype = half_dtype(self.workload.precision)
+        if dtype is None or _is_converted(self.workload.precision):
+            return lambda: call(*args, **kwargs)
+        kind = self.device.type
+
+        def run() -> Any:
+            with torch.autocast(kind, dtype=dtype):
+                return call(*args, **kwargs)
+
+        return run
+
+
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def half_dtype(precision: Precision) -> torch.dtype | None:
+    """The 16-bit type that a precision computes in; None where it has none."""
+    return getattr(torch, precision.half_dtype) if precision.half_dtype else None
+
+
+def _is_converted(precision: Precision) -> bool:
+    return precision in (Precision.FP16, Precision.BF16)
+
+
+def ready_model(target: Target, *, workload: Workload, device: torch.device) -> ReadyModel:
+    """Build a target on a device and prepare it; weights are random.
+
+    Raises:
+        TraceError: it could not be built.
+    """
+    module = _built(target, device).eval().requires_grad_(False)
+    if _is_converted(workload.precision):
+        module = module.to(half_dtype(workload.precision))
+    if workload.layout is Layout.NHWC:
+        module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in stubs
+    return ReadyModel(
+        target=target, workload=workload, device=device, module=module, call=_compiled(module, workload.framework)
+    )
+
+
+def _built(target: Target, device: torch.device) -> torch.nn.Module:
+    """Build on the device itself; a constructor that an accelerator's tensors defeat, on the CPU."""
+    if device.type != "cpu":
+        try:
+            with torch.device(device):
+                return target.build().to(device)
+        except TraceError as error:
+            if error.__cause__ is not None and is_out_of_memory(error.__cause__):
+                raise
+    return target.build().to(device)
+
+
+def _compiled(module: torch.nn.Module, framework: Framework) -> Callable[..., Any]:
+    if framework is Framework.EAGER:
+        return module
+    mode = "reduce-overhead" if framework is Framework.COMPILE_GRAPHS else None
+    compiled: Callable[..., Any] = torch.compile(module, dynamic=False, mode=mode)
+    return compiled
+
+
+def has_finite_outputs(output: Any) -> bool:
+    """Are all floats that a model returned finite? Dataclasses such as transformers' outputs are looked into."""
+    leaves = tree_leaves(dict(output) if hasattr(output, "keys") else output)
+    floats = (leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point())
+    return all(bool(torch.isfinite(leaf).all()) for leaf in floats)
+
+
+@contextlib.contextmanager
+def numeric_settings(precision: Precision, *, autotune: bool) -> Iterator[None]:
+    """Set TF32 as the precision says and cuDNN's autotuning, and put torch's flags back afterwards."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark
+    convolutions, products = _TF32.get(precision, (True, False))
+    matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = products, convolutions, autotune
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before
+
+
+_TF32 = {Precision.TF32: (True, True), Precision.FP32_IEEE: (False, False)}
+"""TF32 in convolutions and in matrix products; others keep PyTorch's defaults."""

@@ -1,0 +1,98 @@
+"""Out of memory, recognised whoever raises it, and survived: nothing stays allocated, one retry."""
+
+import contextlib
+import gc
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+
+from capplan.core.measurement import FailureKind
+from capplan.errors import CapplanError, MeasurementError
+from capplan.probe.measure.device import Device
+from capplan.probe.target_code import first_line, model_code
+
+_Result = TypeVar("_Result")
+
+_WORDS = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "bad_alloc",
+    "alloc_failed",
+    "out_of_device_memory",
+    "out_of_resources",
+    "invalid buffer size",
+)
+"""What CUDA, ROCm, cuDNN, cuBLAS, XPU, MPS, C++ and the CPU's allocator say, in lower case."""
+
+
+class PointError(MeasurementError):
+    """One point could not be measured; others may."""
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Does an exception tell that memory ran out?"""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _WORDS)
+
+
+def surviving(device: Device, attempt: Callable[[], _Result], *, doing: str) -> _Result:
+    """Run foreign code that may not fit ("running resnet50 at batch 8"); if it does not, free all and try once more.
+
+    Raises:
+        PointError: it ran out of memory twice, or failed otherwise; nothing of it is left on the device.
+    """
+    try:
+        return _attempted(device, attempt, doing=doing)
+    except PointError as error:
+        if error.kind is not FailureKind.OUT_OF_MEMORY:
+            raise
+    return _attempted(device, attempt, doing=doing)
+
+
+def _attempted(device: Device, attempt: Callable[[], _Result], *, doing: str) -> _Result:
+    try:
+        with model_code(doing, error=MeasurementError):
+            return attempt()
+    except CapplanError as error:
+        cause = error.__cause__
+        if cause is None or not (isinstance(error, MeasurementError) or is_out_of_memory(cause)):
+            raise
+        failed = _point_error(cause, doing)
+        _forget(error)
+    _clean(device)
+    raise failed
+
+
+def _point_error(error: BaseException, doing: str) -> PointError:
+    if is_out_of_memory(error):
+        return PointError(FailureKind.OUT_OF_MEMORY, f"{doing} ran out of memory: {first_line(error)}")
+    hint = "; the device may be left unusable to this process: add --isolate" if _is_sticky(error) else ""
+    return PointError(FailureKind.ERROR, f"{doing} failed: {first_line(error)}{hint}")
+
+
+def _is_sticky(error: BaseException) -> bool:
+    """Is it a CUDA error after which the process cannot use the device any more?"""
+    words = str(error).lower()
+    return "cuda error" in words or "hip error" in words or "device-side assert" in words
+
+
+def _forget(error: BaseException) -> None:
+    """Let go of the frames that an exception and its causes hold, and with them of the tensors inside."""
+    seen: BaseException | None = error
+    while seen is not None:
+        traceback.clear_frames(seen.__traceback__)
+        seen.__traceback__, seen = None, seen.__context__
+
+
+def _clean(device: Device) -> None:
+    gc.collect()
+    with contextlib.suppress(RuntimeError):  # a device lost to the failure itself
+        device.free_cached()

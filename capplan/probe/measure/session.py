@@ -1,0 +1,177 @@
+"""A model's points measured in this process, one after another; it is built once."""
+
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Protocol, Self
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from capplan.core.measurement import (
+    DeviceFacts,
+    Failure,
+    FailureKind,
+    MeasuredWorkload,
+    Measurement,
+    ModelIdentity,
+    Point,
+)
+from capplan.probe.measure.device import open_device
+from capplan.probe.measure.job import Job
+from capplan.probe.measure.model import ReadyModel, numeric_settings, ready_model
+from capplan.probe.measure.nvml import open_nvml
+from capplan.probe.measure.oom import PointError, surviving
+from capplan.probe.measure.point import Bench, OnProgress, measure_point, try_point
+from capplan.probe.target import Target
+
+
+class Measurer(Protocol):
+    """Whoever measures a job's points: this process, or a child for each."""
+
+    def measure(self, batch: int, *, on_progress: OnProgress) -> Point:
+        """Time a batch; what fails is a value."""
+
+    def attempt(self, batch: int) -> Failure | None:
+        """Run a batch without timing it; None where it ran."""
+
+
+class Session:
+    """Measures in this process. A context manager: torch's flags and memory limits are put back at its end."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.target = job.model.load()
+        self.bench = Bench(device=(device := open_device(job.device)), nvml=open_nvml(device.torch_device), gpu=job.gpu)
+        self.facts = self.bench.facts()
+        self._ready: ReadyModel | None = None
+        self._settings = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._settings.enter_context(numeric_settings(self.job.precision, autotune=self.job.rules.autotune))
+        if (allowed_bytes := self._allowed_bytes()) is not None:
+            self._settings.enter_context(self.bench.device.limited_to(allowed_bytes))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ready = None
+        self._settings.close()
+        self.bench.device.free_cached()
+
+    def measure(self, batch: int, *, on_progress: OnProgress = lambda _: None) -> Point:
+        """Time a batch; what fails at this batch is a value."""
+        try:
+            timed = measure_point(
+                self._ready_model(), batch, bench=self.bench, rules=self.job.rules, on_progress=on_progress
+            )
+        except PointError as error:
+            return self._failure(batch, error)
+        return Measurement(
+            model=self.identity,
+            workload=self._workload(batch),
+            device=timed.device,
+            samples_s=timed.samples_s,
+            method=timed.method,
+            warm_up=timed.warm_up,
+            memory=timed.memory,
+            date=_now(),
+            command=self.job.command,
+            l2_flushed=self.job.rules.flush_l2,
+            power=timed.power,
+            finite_outputs=timed.finite_outputs,
+            notes=(*self.target.notes, *timed.notes),
+        )
+
+    def attempt(self, batch: int) -> Failure | None:
+        """Run a batch without timing it; None where it ran."""
+        try:
+            try_point(self._ready_model(), batch, bench=self.bench)
+        except PointError as error:
+            return self._failure(batch, error)
+        return None
+
+    def with_run(self, batch: int, use: Callable[[ReadyModel], None]) -> None:
+        """Let the ready model be used otherwise, as a profiler does.
+
+        Raises:
+            PointError: it ran out of memory or failed.
+        """
+        ready = self._ready_model()
+        surviving(self.bench.device, lambda: use(ready), doing=f"running {self.target.words} at batch {batch}")
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Which model this is."""
+        return model_identity(self.target)
+
+    def failure(self, batch: int, kind: FailureKind, message: str) -> Failure:
+        """Tell a point that has no measurement."""
+        return make_failure(self.job, self.identity, self.facts, batch=batch, kind=kind, message=message)
+
+    def _failure(self, batch: int, error: PointError) -> Failure:
+        return self.failure(batch, error.kind, str(error))
+
+    def _workload(self, batch: int) -> MeasuredWorkload:
+        return measured_workload(self.job, batch)
+
+    def _ready_model(self) -> ReadyModel:
+        if self._ready is None:
+            device = self.bench.device
+            self._ready = surviving(
+                device,
+                lambda: ready_model(self.target, workload=self.job.workload, device=device.torch_device),
+                doing=f"building {self.target.words}",
+            )
+        return self._ready
+
+    def _allowed_bytes(self) -> int | None:
+        allowed = self.job.allowed_bytes
+        if self.job.reserve_fraction is None:
+            return allowed
+        available = self.bench.device.available_bytes()
+        if available is None:
+            return allowed
+        left = int(available * (1 - self.job.reserve_fraction))
+        return left if allowed is None else min(left, allowed)
+
+
+def model_identity(target: Target) -> ModelIdentity:
+    """Say which model a target is; `input_size` is its first input's shape without the batch."""
+    made = target.make_inputs(2, device="meta")
+    tensors = [leaf for leaf in tree_leaves((made.args, dict(made.kwargs))) if isinstance(leaf, torch.Tensor)]
+    first = tuple(tensors[0].shape) if tensors else ()
+    return ModelIdentity(
+        name=target.name,
+        words=target.words,
+        library=target.library,
+        input_size=first[1:] if first[:1] == (2,) else first,
+        versions=dict(target.versions),
+        source_sha256=target.source_sha256,
+    )
+
+
+def measured_workload(job: Job, batch: int) -> MeasuredWorkload:
+    """The conditions of one point of a job."""
+    return MeasuredWorkload(batch=batch, precision=job.precision, framework=job.framework, layout=job.layout)
+
+
+def make_failure(
+    job: Job, model: ModelIdentity, device: DeviceFacts, *, batch: int, kind: FailureKind, message: str
+) -> Failure:
+    """Tell a point that has no measurement."""
+    return Failure(
+        model=model,
+        workload=measured_workload(job, batch),
+        device=device,
+        kind=kind,
+        message=message,
+        date=_now(),
+        command=job.command,
+    )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)

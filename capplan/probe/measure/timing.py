@@ -1,0 +1,213 @@
+"""The timed loops: warm-up until stable, rounds of repetitions, the rule that ends them.
+
+Inside a round nothing but the repetition runs between its two marks, and nothing waits: events are
+read after one synchronise at the round's end.
+"""
+
+import gc
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+from capplan.core.measurement import TimingMethod, WarmUp
+from capplan.core.statistics import median_interval
+from capplan.probe.measure.device import Device, Event
+
+Run = Callable[[], object]
+
+ROUND_S = 0.25
+"""About how long a round takes: between rounds progress is shown and Ctrl-C is heard."""
+
+
+_LEAD_FROM = 10
+"""Rounds of fewer repetitions than this have long ones, and go without an untimed run before them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRule:
+    """When enough was repeated.
+
+    With `repetitions`, after just so many. Else when at least `minimum` were timed and the median's 95 % interval
+    is narrower than `width_fraction` of it, or after `budget_s` or `maximum`.
+    """
+
+    repetitions: int | None = None
+    minimum: int = 50
+    maximum: int = 2000
+    budget_s: float = 10.0
+    width_fraction: float = 0.01
+
+    def is_met(self, samples_s: list[float], *, elapsed_s: float) -> bool:
+        """Is it enough?"""
+        if self.repetitions is not None:
+            return len(samples_s) >= self.repetitions
+        if elapsed_s >= self.budget_s or len(samples_s) >= self.maximum:
+            return bool(samples_s)
+        interval = median_interval(samples_s) if len(samples_s) >= self.minimum else None
+        return interval is not None and interval.width_fraction < self.width_fraction
+
+    def most_left(self, done: int) -> int:
+        """How many repetitions may still follow."""
+        return (self.maximum if self.repetitions is None else self.repetitions) - done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUpRule:
+    """When a model is warm: after just `runs`, or once it is stable, `minimum` runs and at most `budget_s`.
+
+    Stable is: the medians of the last two windows of `window` runs differ by less than `change_fraction`.
+    """
+
+    runs: int | None = None
+    minimum: int = 10
+    window: int = 5
+    budget_s: float = 5.0
+    change_fraction: float = 0.02
+
+    def is_stable(self, times_s: list[float]) -> bool:
+        """Have the last two windows the same median?"""
+        if len(times_s) < 2 * self.window + 1:
+            return False
+        before = median(times_s[-2 * self.window : -self.window])
+        after = median(times_s[-self.window :])
+        return abs(after / before - 1) < self.change_fraction if before > 0 else True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far the repetitions are. [s]"""
+
+    repetitions: int
+    median_s: float
+    width_fraction: float | None
+
+
+def warm_up(device: Device, run: Run, rule: WarmUpRule) -> WarmUp:
+    """Run until power saving, lazy loading and autotuning are behind; each run is waited for."""
+    times_s: list[float] = []
+    started = device.now_s()
+    stable = False
+    while True:
+        begun = device.now_s()
+        run()
+        device.synchronize()
+        times_s.append(device.now_s() - begun)
+        elapsed_s = device.now_s() - started
+        stable = rule.is_stable(times_s)
+        if rule.runs is not None:
+            if len(times_s) >= rule.runs:
+                break
+        elif len(times_s) >= rule.minimum and (stable or elapsed_s >= rule.budget_s):
+            break
+    return WarmUp(runs=len(times_s), elapsed_s=elapsed_s, first_s=times_s[0], stable=stable)
+
+
+def repeat(
+    device: Device,
+    run: Run,
+    *,
+    method: TimingMethod,
+    rule: StopRule,
+    expected_s: float,
+    flush: bool = False,
+    on_round: Callable[[Progress], None] = lambda _: None,
+) -> list[float]:
+    """Time repetitions until the rule is met. [s]
+
+    `expected_s` is about how long one takes; it sizes the rounds. Ctrl-C leaves between repetitions.
+    """
+    measure_round = Rounds(device, run, method=method, flush=flush)
+    samples_s: list[float] = []
+    started = device.now_s()
+    while not rule.is_met(samples_s, elapsed_s=device.now_s() - started):
+        typical_s = median(samples_s) if samples_s else expected_s
+        count = min(rule.most_left(len(samples_s)), max(1, math.ceil(ROUND_S / max(typical_s, 1e-7))))
+        samples_s += measure_round(count)
+        on_round(_progress(samples_s))
+    return samples_s
+
+
+def _progress(samples_s: list[float]) -> Progress:
+    interval = median_interval(samples_s)
+    return Progress(
+        repetitions=len(samples_s),
+        median_s=median(samples_s),
+        width_fraction=interval.width_fraction if interval else None,
+    )
+
+
+class Rounds:
+    """A round of repetitions by one method; events are made once and recorded again in every round."""
+
+    def __init__(self, device: Device, run: Run, *, method: TimingMethod, flush: bool) -> None:
+        self._device = device
+        self._run = run
+        self._flush = flush
+        self._method = method
+        self._starts: list[Event] = []
+        self._ends: list[Event] = []
+
+    def __call__(self, count: int) -> list[float]:
+        """Time `count` repetitions. [s]"""
+        with _no_collection():
+            if self._method is TimingMethod.EVENT:
+                return self._between_events(count)
+            if self._method is TimingMethod.SYNC:
+                return self._waited_for(count)
+            return self._by_host_clock(count)
+
+    def _between_events(self, count: int) -> list[float]:
+        device, run, flush = self._device, self._run, self._flush
+        for _ in range(count - len(self._starts)):
+            self._starts.append(device.make_event())
+            self._ends.append(device.make_event())
+        pairs = list(zip(self._starts[:count], self._ends, strict=False))
+        if count >= _LEAD_FROM:
+            run()  # untimed: the first timed repetition is queued behind work, as all others are
+        for start, end in pairs:
+            if flush:
+                device.flush_cache()
+            start.record()
+            run()
+            end.record()
+        device.synchronize()
+        return [end.seconds_since(start) for start, end in pairs]
+
+    def _waited_for(self, count: int) -> list[float]:
+        device, run, flush, now_s = self._device, self._run, self._flush, self._device.now_s
+        samples_s = [0.0] * count
+        for index in range(count):
+            if flush:
+                device.flush_cache()
+            device.synchronize()
+            begun = now_s()
+            run()
+            device.synchronize()
+            samples_s[index] = now_s() - begun
+        return samples_s
+
+    def _by_host_clock(self, count: int) -> list[float]:
+        device, run, flush, now_s = self._device, self._run, self._flush, self._device.now_s
+        samples_s = [0.0] * count
+        for index in range(count):
+            if flush:
+                device.flush_cache()
+            begun = now_s()
+            run()
+            samples_s[index] = now_s() - begun
+        device.synchronize()
+        return samples_s
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector out of the timed stretch."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
