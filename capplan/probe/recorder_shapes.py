@@ -38,7 +38,9 @@ def _convolution(
     channels = kernel[0] if transposed else kernel[1] * groups
     if x.dtype is not weight.dtype or len(shape) != spatial + 2 or lengths != {spatial} or shape[1] != channels:
         return None
-    if bias is not None and (bias.dtype is not x.dtype or bias.shape[0] != (kernel[1] * groups if transposed else kernel[0])):
+    if bias is not None and (
+        bias.dtype is not x.dtype or bias.shape[0] != (kernel[1] * groups if transposed else kernel[0])
+    ):
         return None
     out = [shape[0], kernel[1] * groups if transposed else kernel[0]]
     for axis in range(spatial):

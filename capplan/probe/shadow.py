@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from capplan.probe.recorder_schema import Operator
+from capplan.probe.recorder_schema import Operator, describe_operator
 from capplan.probe.shadow_guess import guess_output, is_guessed
 
 LARGEST_SHADOW = 131_072
@@ -25,6 +26,7 @@ class Shadows:
         self.device = device
         self.guesses: dict[str, int] = {}
         self._is_meta = device.type == "meta"
+        self._spoiled: dict[int, Tensor] = {}
 
     def on_device(self, inputs: Sequence[Tensor], kwargs: dict[str, Any]) -> bool:
         """Tell whether an operator would run on the GPU: one of its tensors, or what it makes, is there."""
@@ -65,11 +67,14 @@ class Shadows:
         """Run an operator's shapes, and its values where they are known."""
         if not self._is_meta:
             return operator.overload(*args, **kwargs)
-        if not operator.is_random and all(hasattr(tensor, "_shadow") for tensor in inputs):
+        if operator.launches and not operator.is_random and all(map(self.knows, inputs)):
             return self._run_known(operator, args, kwargs, inputs)
-        if operator.returns_first:
-            self._spoil(args[0])
-        elif operator.is_data_dependent and is_guessed(operator.overload, args):
+        for index in operator.written:
+            if index < len(args) and isinstance(args[index], Tensor):
+                self._spoil(args[index])
+        if operator.returns_first and operator.shape_rule is None and _fits(args):
+            return args[0]
+        if operator.is_data_dependent and is_guessed(operator.overload, args):
             return self._guess(operator, args, kwargs)
         if operator.shape_rule is not None:
             out = operator.shape_rule(*args, **kwargs)
@@ -95,12 +100,21 @@ class Shadows:
 
     def follow(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Give a view the value of what it views."""
-        if hasattr(args[0], "_shadow") and self._is_meta:
+        if self._is_meta and self.knows(args[0]):
             _attach(out, operator.overload(*(_real(value) for value in args), **kwargs))
 
+    def knows(self, tensor: Tensor) -> bool:
+        """Tell whether a tensor's value is known."""
+        value = getattr(tensor, "_shadow", None)
+        if value is None:
+            return False
+        return not self._spoiled or value.untyped_storage()._cdata not in self._spoiled
+
     def _spoil(self, tensor: Tensor) -> None:
-        if hasattr(tensor, "_shadow"):
-            del tensor._shadow
+        """Forget the value of a tensor that something unknown is written to, and of all its views."""
+        value = getattr(tensor, "_shadow", None)
+        if value is not None:
+            self._spoiled[value.untyped_storage()._cdata] = value
 
     def _guess(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = guess_output(operator.overload, args, kwargs)
@@ -108,6 +122,40 @@ class Shadows:
             return operator.overload(*args, **kwargs)
         self.guesses[operator.name] = self.guesses.get(operator.name, 0) + 1
         return out
+
+
+def _fits(args: tuple[Any, ...]) -> bool:
+    """Tell whether an in-place operator plainly leaves its first argument's shape: nothing needs computing."""
+    first = args[0]
+    if len(args) > 1 and isinstance(args[1], Tensor):
+        return len(args) == 2 and args[1].shape == first.shape and args[1].dtype is first.dtype
+    return not any(isinstance(value, (list, tuple, Tensor)) for value in args[1:])
+
+
+class ShadowMode(TorchDispatchMode):
+    """Keeps the values of small meta tensors while modules are built."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shadows = Shadows(torch.device("meta"))
+        self._operators: dict[Any, Operator] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        operator = self._operators.get(func)
+        if operator is None:
+            operator = self._operators[func] = describe_operator(func)
+        kwargs = kwargs or {}
+        inputs = _flatten((*args, *kwargs.values()))
+        if not self._shadows.on_device(inputs, kwargs):
+            return func(*args, **kwargs)
+        if operator.is_view or operator.reshapes_in_place:
+            out = func(*args, **kwargs)
+            self._shadows.follow(operator, args, kwargs, out)
+            return out
+        args, kwargs, inputs = self._shadows.to_device(args, kwargs, inputs)
+        return self._shadows.run(operator, args, kwargs, inputs)
 
 
 def _is_small_factory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

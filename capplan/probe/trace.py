@@ -3,7 +3,6 @@
 import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,9 +16,12 @@ from capplan.errors import TraceError
 from capplan.probe.autocast import Autocast, cuda_autocast
 from capplan.probe.recorder import Pass, Recorder
 from capplan.probe.shadow import Shadows
-from capplan.probe.trace_fit import DoesNotFitError, fit_recording
+from capplan.probe.target_code import model_code
+from capplan.probe.trace_fit import DoesNotFitError, SeenInput, fit_inputs, fit_recording
+from capplan.probe.trace_ladder import LARGEST_REAL_BYTES, Builder, Ground, Rung, building, building_with_values
 from capplan.probe.trace_modules import ModulePaths
 from capplan.probe.trace_rules import CudaRules, as_on_cuda
+from capplan.probe.trace_state import preserved, swapped
 
 BATCHES = (2, 3, 5)
 """Two batches to fit, a third to check. Batch 1 is special (broadcasts, squeezes) and never fitted from."""
@@ -39,10 +41,12 @@ def trace_module(
     configurations: Sequence[Configuration] = (Configuration(),),
     exact_batch: int | None = None,
     provenance: Provenance | None = None,
+    rebuild: Builder | None = None,
 ) -> Trace:
-    """Trace a module; `make_inputs(batch, device=...)` gives `args` and `kwargs` (and `names`).
+    """Trace a module; `make_inputs(batch, device=...)` gives `args`, `kwargs` and `names`.
 
-    The module's tensors are replaced by meta tensors for the time of the trace and put back.
+    The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `rebuild`
+    makes the module anew where the first rung fails: on meta with small values kept, or with real weights.
 
     Raises:
         TraceError: the model could not be run on any rung; the message says where it stopped.
@@ -50,19 +54,16 @@ def trace_module(
     from capplan import __version__
 
     batches = (exact_batch,) if exact_batch is not None else BATCHES
+    tracer = _Tracer(module, make_inputs, name=name, batches=batches, rebuild=rebuild)
     parameters = tuple(_parameters(module))
-    recordings = []
-    inputs: tuple[InputTensor, ...] = ()
-    for configuration in configurations:
-        recording, inputs = _record(module, make_inputs, configuration, batches)
-        recordings.append(recording)
+    made = [tracer.record(configuration) for configuration in configurations]
     return Trace(
         name=name,
         target=target or name,
         class_name=type(module).__name__,
         parameters=parameters,
-        inputs=inputs,
-        recordings=tuple(recordings),
+        inputs=made[0][1] if made else (),
+        recordings=tuple(recording for recording, _ in made),
         provenance=provenance or Provenance(capplan_version=__version__, versions={"torch": torch.__version__}),
     )
 
@@ -70,7 +71,11 @@ def trace_module(
 def trace_target(
     target: Any, *, configurations: Sequence[Configuration] = (Configuration(),), exact_batch: int | None = None
 ) -> Trace:
-    """Trace what words name: build the module on the meta device, then as `trace_module`."""
+    """Trace what words name: build the module on the meta device, then as `trace_module`.
+
+    Raises:
+        TraceError: as `trace_module`, or the constructor raised.
+    """
     from capplan import __version__
 
     with building():
@@ -88,89 +93,133 @@ def trace_target(
             source_sha256=target.source_sha256,
             notes=target.notes,
         ),
+        rebuild=target.build,
     )
 
 
-@contextlib.contextmanager
-def building() -> Iterator[None]:
-    """Build modules without weights while the context lasts."""
-    with torch.device("meta"):
-        yield
+Made = tuple[Recording, tuple[InputTensor, ...]]
 
 
-def _record(
-    module: nn.Module, make_inputs: MakeInputs, configuration: Configuration, batches: Sequence[int]
-) -> tuple[Recording, tuple[InputTensor, ...]]:
-    stage = Stage(module, make_inputs, configuration)
-    with stage.set():
-        passes = [stage.run(batch) for batch in batches]
+class _Tracer:
+    """One model on its way up the ladder."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        make_inputs: MakeInputs,
+        *,
+        name: str,
+        batches: Sequence[int],
+        rebuild: Builder | None,
+    ) -> None:
+        self._module = module
+        self._make_inputs = make_inputs
+        self._name = name
+        self._batches = batches
+        self._rebuild = rebuild
+        self._on_meta = any(tensor.is_meta for tensor in module.parameters())
+        self._from = 0
+
+    def record(self, configuration: Configuration) -> Made:
+        """Record one configuration on the first rung that serves it."""
+        attempts: list[Callable[[], Made]] = [
+            lambda: self._attempt(self._module, Rung.META, configuration),
+            lambda: self._attempt(self._valued_module(), Rung.META, configuration),
+            lambda: self._attempt(self._module, Rung.FAKE, configuration),
+            lambda: self._attempt(self._real_module(), Rung.REAL, configuration),
+        ]
+        failures: list[TraceError] = []
+        guessing: Made | None = None
+        for index, attempt in enumerate(attempts):
+            if index < self._from or (index == 1 and self._rebuild is None) or (index > 1 and guessing is not None):
+                continue
+            try:
+                made = attempt()
+            except TraceError as error:
+                if error.__cause__ is None:
+                    raise
+                failures.append(error)
+                continue
+            if made[0].guesses and index == 0 and self._rebuild is not None:
+                guessing = made
+                continue
+            self._from = index
+            return made
+        if guessing is not None:
+            return guessing
+        last = failures[-1]
+        raise failures[0] if isinstance(last.__cause__, MemoryError) else last
+
+    def _attempt(self, module: nn.Module, rung: Rung, configuration: Configuration) -> Made:
+        stage = Stage(module, self._make_inputs, configuration, name=self._name, rung=rung)
+        with stage.set():
+            passes = [stage.run(batch) for batch in self._batches]
         try:
-            recording = stage.fit(passes, batches)
+            return stage.fit(passes, self._batches)
         except DoesNotFitError:
-            recording = _record_warm(stage, batches)
-        inputs = stage.input_tensors(batches[: len(passes)])
-    return recording, inputs
+            return stage.fit(passes[:1], self._batches[:1])
 
+    def _valued_module(self) -> nn.Module:
+        assert self._rebuild is not None
+        with building_with_values():
+            return self._rebuild()
 
-def _record_warm(stage: "Stage", batches: Sequence[int]) -> Recording:
-    """Record again what a first pass may have changed: models that keep tensors of theirs for later calls."""
-    passes = [stage.run(batch) for batch in batches]
-    try:
-        return stage.fit(passes, batches)
-    except DoesNotFitError:
-        return stage.fit(passes[:1], batches[:1])
-
-
-@dataclass(slots=True)
-class _Seen:
-    """The inputs of one pass: name, dtype, shape."""
-
-    batch: int
-    tensors: list[tuple[str, torch.dtype, tuple[int, ...]]]
+    def _real_module(self) -> nn.Module:
+        if not self._on_meta:
+            return self._module
+        size = sum(tensor.nbytes for tensor in self._module.parameters())
+        if self._rebuild is None or size > LARGEST_REAL_BYTES:
+            raise TraceError(f"{self._name} is too large to be run for real.") from MemoryError()
+        return self._rebuild()
 
 
 class Stage:
-    """One configuration of one model, set up to be run at several batch sizes."""
+    """One configuration of one model on one rung, set up to be run at several batch sizes."""
 
-    def __init__(self, module: nn.Module, make_inputs: MakeInputs, configuration: Configuration) -> None:
+    def __init__(
+        self, module: nn.Module, make_inputs: MakeInputs, configuration: Configuration, *, name: str, rung: Rung
+    ) -> None:
         self.module = module
         self.make_inputs = make_inputs
         self.configuration = configuration
+        self.name = name
         self.paths = ModulePaths(module)
-        self.device = torch.device("meta")
-        self.half = HALF if configuration.variant is not Variant.FULL else None
+        self.ground = Ground(
+            rung,
+            half=HALF if configuration.variant is Variant.HALF else None,
+            channels_last=configuration.layout is Layout.NHWC,
+        )
         self._operators: dict[Any, Any] = {}
-        self._seen: list[_Seen] = []
+        self._seen: list[list[SeenInput]] = []
         self._parameters: dict[int, int] = {}
 
     @contextlib.contextmanager
     def set(self) -> Iterator[None]:
-        """Put meta tensors in the model's place, and everything back afterwards."""
-        from capplan.probe.trace_state import preserved, swapped
-
+        """Put other tensors in the model's place, and everything back afterwards."""
         with preserved(self.module):
             self.module.train(self.configuration.training is not None)
-            with swapped(
-                self.module,
-                half=HALF if self.configuration.variant is Variant.HALF else None,
-                channels_last=self.configuration.layout is Layout.NHWC,
-            ):
-                yield
+            swapped(self.module, self.ground.weight)
+            yield
 
     def run(self, batch: int) -> Pass:
-        """Run one pass."""
-        shadows = Shadows(self.device)
+        """Run one pass.
+
+        Raises:
+            TraceError: the model's code raised, or its output is of no use.
+        """
+        shadows = Shadows(self.ground.device)
         recorder = Recorder(self._operators, shadows)
         tensors = self._adopt_weights(recorder)
         args, kwargs = self._inputs(batch, recorder)
         autocast = Autocast(keeps_weights=self.configuration.training is not None)
         training = self.configuration.training
         recorder.trains = training is not None
-        was_enabled = gc.isenabled()
-        gc.disable()
         try:
             with (
+                self._told_where(),
+                _uncollected(),
                 torch.set_grad_enabled(training is not None),
+                self.ground.entered(),
                 self.paths.watched(recorder),
                 as_on_cuda(),
                 self._checkpointing(),
@@ -179,14 +228,22 @@ class Stage:
             ):
                 output = self._execute(args, kwargs, recorder, autocast)
             record = recorder.close()
-            record.guesses = shadows.guesses
-            if output is None:
-                raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
-            return record
         finally:
             recorder.forget(tensors)
-            if was_enabled:
-                gc.enable()
+        if output is None:
+            raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
+        record.guesses = shadows.guesses
+        return record
+
+    @contextlib.contextmanager
+    def _told_where(self) -> Iterator[None]:
+        try:
+            with model_code(f"running {self.name}"):
+                yield
+        except TraceError as error:
+            if error.__cause__ is None:
+                raise
+            raise TraceError(self.paths.locate(str(error)) + _ADVICE) from error.__cause__
 
     def _execute(self, args: Any, kwargs: Any, recorder: Recorder, autocast: Autocast) -> Any:
         def call() -> Any:
@@ -213,75 +270,66 @@ class Stage:
         return cuda_autocast(HALF, autocast) if amp else contextlib.nullcontext()
 
     def _adopt_weights(self, recorder: Recorder) -> list[Tensor]:
-        tensors: list[Tensor] = []
+        tensors: dict[int, Tensor] = {}
         self._parameters = {}
-        seen: set[int] = set()
-        for role, named in (
-            (Role.PARAMETER, self.module.parameters()),
-            (Role.BUFFER, self.module.buffers()),
-        ):
-            for tensor in named:
-                if id(tensor) in seen:
-                    continue
-                seen.add(id(tensor))
-                storage = recorder.adopt(tensor, role)
-                self._parameters.setdefault(storage, len(tensors))
-                tensors.append(tensor)
-        return tensors
+        for role, held in ((Role.PARAMETER, self.module.parameters()), (Role.BUFFER, self.module.buffers())):
+            for tensor in held:
+                if id(tensor) not in tensors:
+                    self._parameters.setdefault(recorder.adopt(tensor, role), len(tensors))
+                    tensors[id(tensor)] = tensor
+        return list(tensors.values())
 
     def _inputs(self, batch: int, recorder: Recorder) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        made = self.make_inputs(batch, device=self.device)
-        leaves, _ = pytree.tree_flatten((made.args, made.kwargs))
-        if any(isinstance(leaf, Tensor) and not leaf.is_floating_point() for leaf in leaves):
+        made = self.make_inputs(batch, device=self.ground.device)
+        leaves = pytree.tree_leaves((made.args, made.kwargs))
+        if any(isinstance(leaf, Tensor) and leaf.is_meta and not leaf.is_floating_point() for leaf in leaves):
             made = self.make_inputs(batch, device=torch.device("cpu"))
-        half = HALF if self.configuration.variant is Variant.HALF else None
-        channels_last = self.configuration.layout is Layout.NHWC
-        seen: list[tuple[str, torch.dtype, tuple[int, ...]]] = []
+        seen: list[SeenInput] = []
 
         def place(value: Any) -> Any:
             if not isinstance(value, Tensor):
                 return value
-            dtype = half if half is not None and value.is_floating_point() else value.dtype
-            placed = torch.empty(value.shape, dtype=dtype, device=self.device)
-            if channels_last and value.dim() == 4 and value.is_floating_point():
-                placed = placed.to(memory_format=torch.channels_last)
-            if not value.is_floating_point() and not value.is_meta:
-                placed._shadow = value  # type: ignore[attr-defined]  # our own mark
-            recorder.adopt(placed, Role.INPUT)
             name = made.names[len(seen)] if len(seen) < len(made.names) else f"input{len(seen)}"
             seen.append((name, value.dtype, tuple(value.shape)))
+            placed = self.ground.input(value)
+            recorder.adopt(placed, Role.INPUT)
             return placed
 
-        args, kwargs = pytree.tree_map(place, (made.args, made.kwargs))
-        self._seen.append(_Seen(batch, seen))
+        args, kwargs = pytree.tree_map(place, (tuple(made.args), dict(made.kwargs)))
+        self._seen.append(seen)
         return args, kwargs
 
-    def input_tensors(self, batches: Sequence[int]) -> tuple[InputTensor, ...]:
-        """Give the inputs' shapes over the batch."""
-        from capplan.core.affine import Affine, fit_affine
+    def fit(self, passes: Sequence[Pass], batches: Sequence[int]) -> Made:
+        """Make the recording of the passes, and the inputs' shapes.
 
-        first = self._seen[0]
-        second = self._seen[1] if len(batches) > 1 else first
-        found = []
-        for (name, dtype, shape), (_, _, other) in zip(first.tensors, second.tensors, strict=True):
-            dims = []
-            for a, b in zip(shape, other, strict=True):
-                fitted = Affine(a) if a == b else fit_affine(first=(first.batch, a), second=(second.batch, b))
-                dims.append(fitted or Affine(a))
-            found.append(InputTensor(name=name, dtype=str(dtype).removeprefix("torch."), shape=tuple(dims)))
-        return tuple(found)
-
-    def fit(self, passes: Sequence[Pass], batches: Sequence[int]) -> Recording:
-        """Make the recording of the passes."""
-        return fit_recording(
+        Raises:
+            DoesNotFitError: sizes or operators do not follow the batch.
+        """
+        recording = fit_recording(
             passes,
             batches,
             configuration=self.configuration,
             modules=self.paths.names,
-            half=self.half,
+            half=None if self.configuration.variant is Variant.FULL else HALF,
             parameters=self._parameters,
-            rung="meta",
+            rung=self.ground.rung.value,
         )
+        return recording, fit_inputs(self._seen[: len(passes)], batches)
+
+
+_ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU"
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector out, so that passes free the same storages at the same ops."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _parameters(module: nn.Module) -> Iterator[Parameter]:

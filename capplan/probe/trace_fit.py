@@ -1,6 +1,7 @@
 """Turn passes at several batch sizes into one recording whose sizes are functions of the batch."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import torch
 
@@ -9,6 +10,7 @@ from capplan.core.trace import (
     HALF,
     Attribute,
     Guess,
+    InputTensor,
     Kernel,
     MemoryFormat,
     Op,
@@ -94,6 +96,41 @@ def fit_recording(
     )
 
 
+SeenInput: TypeAlias = tuple[str, torch.dtype, tuple[int, ...]]
+"""Name, dtype and shape of an input at one batch size."""
+
+
+def fit_inputs(seen: Sequence[Sequence[SeenInput]], batches: Sequence[int]) -> tuple[InputTensor, ...]:
+    """Give the inputs' shapes over the batch.
+
+    Raises:
+        DoesNotFitError: another number of inputs, or a dimension that does not follow the batch.
+    """
+    if any(len(other) != len(seen[0]) for other in seen):
+        raise DoesNotFitError
+    found = []
+    for column in zip(*seen, strict=True):
+        dims = tuple(fit_dimension(values, batches) for values in zip(*(shape for _, _, shape in column), strict=True))
+        name, dtype, _ = column[0]
+        found.append(InputTensor(name=name, dtype=str(dtype).removeprefix("torch."), shape=dims))
+    return tuple(found)
+
+
+def fit_dimension(values: Sequence[int], batches: Sequence[int]) -> Affine:
+    """Find the affine function of the batch through values at several batches.
+
+    Raises:
+        DoesNotFitError: there is none in integers.
+    """
+    if len(values) == 1:
+        return Affine(values[0])
+    pairs = list(zip(batches, values, strict=True))
+    fitted = fit_affine(first=pairs[0], second=pairs[1])
+    if fitted is None or any(fitted.at(batch) != value for batch, value in pairs[2:]):
+        raise DoesNotFitError
+    return fitted
+
+
 class _Fit:
     def __init__(self, passes: Sequence[Pass], batches: Sequence[int], half: torch.dtype | None) -> None:
         self._passes = passes
@@ -107,13 +144,7 @@ class _Fit:
             raise DoesNotFitError
 
     def affine(self, values: Sequence[int]) -> Affine:
-        if len(values) == 1:
-            return Affine(values[0])
-        pairs = list(zip(self._batches, values, strict=True))
-        fitted = fit_affine(first=pairs[0], second=pairs[1])
-        if fitted is None or any(fitted.at(batch) != value for batch, value in pairs[2:]):
-            raise DoesNotFitError
-        return fitted
+        return fit_dimension(values, self._batches)
 
     def kernel(self, indices: tuple[int, ...]) -> Kernel:
         raw = [p.kernels[i] for p, i in zip(self._passes, indices, strict=True)]

@@ -14,15 +14,25 @@ class ModulePaths:
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.names: list[str] = []
+        self._classes: list[str] = []
         self._index: dict[int, int] = {}
         for name, module in model.named_modules():
             self._index[id(module)] = len(self.names)
             self.names.append(name)
+            self._classes.append(type(module).__name__)
         self.stopped_at: int | None = None
+
+    def locate(self, message: str) -> str:
+        """Say in which module the last pass stopped, if it did in one."""
+        if self.stopped_at is None:
+            return message
+        path, kind = self.names[self.stopped_at], self._classes[self.stopped_at]
+        return f"{message} (in {path} ({kind}))" if path else f"{message} (in {kind}.forward)"
 
     @contextlib.contextmanager
     def watched(self, recorder: Recorder) -> Iterator[None]:
         """Tell the recorder, while the context lasts, which module is running."""
+        self.stopped_at = None
         original = torch.nn.Module.__call__
         index = self._index
 

@@ -36,6 +36,7 @@ class CudaRules(TorchFunctionMode):
             _VARIABLE.rnn_tanh: rnn.rnn_tanh,
             _VARIABLE.rnn_relu: rnn.rnn_relu,
             _VARIABLE.dropout: _dropout,
+            torch.rms_norm: _rms_norm,
             torch.softmax: _softmax(torch._softmax, torch.softmax),
             torch.Tensor.softmax: _softmax(torch._softmax, torch.softmax),
             torch.log_softmax: _softmax(torch._log_softmax, torch.log_softmax),
@@ -101,6 +102,14 @@ def _dropout(x: Tensor, p: float = 0.5, train: bool = False) -> Tensor:
     """Use the fused kernel, as `at::dropout` does on CUDA (aten/src/ATen/native/Dropout.cpp)."""
     fused = train and 0 < p < 1 and x.numel() > 0 and x.device.type != "cpu"
     return torch.native_dropout(x, p, train)[0] if fused else torch.dropout(x, p, train)
+
+
+def _rms_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """Use the fused kernel, as `at::rms_norm` does on CUDA since torch 2.9 where input and weight share a dtype."""
+    if x.device.type == "cpu" or (weight is not None and weight.dtype is not x.dtype):
+        return torch.rms_norm(x, normalized_shape, weight, eps)
+    fused: Tensor = torch.ops.aten._fused_rms_norm(x, list(normalized_shape), weight, eps)[0]
+    return fused
 
 
 def _make_from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Tensor:

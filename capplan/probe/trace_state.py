@@ -2,7 +2,7 @@
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -63,37 +63,22 @@ def _restore(switches: dict[str, Any]) -> None:
         cudnn.enabled, cudnn.benchmark, cudnn.deterministic = switches["cudnn"]
 
 
-@contextlib.contextmanager
-def swapped(module: nn.Module, *, half: torch.dtype | None, channels_last: bool) -> Iterator[None]:
-    """Put meta tensors in the place of parameters and buffers; `preserved` puts the old ones back."""
+def swapped(module: nn.Module, stand_in: Callable[[Tensor], Tensor]) -> None:
+    """Put other tensors in the place of parameters and buffers; `preserved` puts the old ones back."""
     stand_ins: dict[int, Tensor] = {}
 
-    def stand_in(tensor: Tensor) -> Tensor:
+    def replaced(tensor: Tensor) -> Tensor:
         known = stand_ins.get(id(tensor))
         if known is None:
-            known = stand_ins[id(tensor)] = _on_meta(tensor, half=half, channels_last=channels_last)
+            known = stand_ins[id(tensor)] = stand_in(tensor)
         return known
 
     for each in module.modules():
         for content in (each._parameters, each._buffers):
             for name, tensor in content.items():
                 if tensor is not None:
-                    content[name] = stand_in(tensor)  # type: ignore[assignment]  # a Parameter for a Parameter
+                    content[name] = replaced(tensor)  # type: ignore[assignment]  # a Parameter for a Parameter
+    for each in module.modules():
         for name, value in list(each.__dict__.items()):
             if name not in _INNER and isinstance(value, list) and value and isinstance(value[0], Tensor):
                 each.__dict__[name] = [stand_ins.get(id(item), item) for item in value]
-    yield
-
-
-def _on_meta(tensor: Tensor, *, half: torch.dtype | None, channels_last: bool) -> Tensor:
-    dtype = half if half is not None and tensor.is_floating_point() else tensor.dtype
-    if channels_last and tensor.dim() == 4:
-        made = torch.empty(tensor.shape, dtype=dtype, device="meta", memory_format=torch.channels_last)
-    else:
-        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
-    if isinstance(tensor, nn.Parameter):
-        return nn.Parameter(made, requires_grad=tensor.requires_grad)
-    value = getattr(tensor, "_shadow", None) if tensor.is_meta else tensor
-    if value is not None and value.numel() <= 131_072:
-        made._shadow = value.detach().to(dtype).clone()  # type: ignore[attr-defined]  # our own mark
-    return made
