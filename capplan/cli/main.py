@@ -1,12 +1,12 @@
 """The `capplan` command: registers the commands, turns expected errors into exit codes."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from capplan import __version__
-from capplan.cli import analyze, plan, schema, trace
+from capplan.cli import analyze, gpus, plan, schema, trace
 from capplan.errors import CapplanError
 
 EPILOG = (
@@ -18,7 +18,7 @@ EPILOG = (
 class CapplanGroup(TyperGroup):
     """A command group that prints expected errors as one sentence and exits with their code."""
 
-    def invoke(self, ctx: "typer.Context") -> object:
+    def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         try:
             return super().invoke(ctx)
@@ -60,6 +60,7 @@ app.command("plan")(plan.plan)
 app.command("analyze")(analyze.analyze)
 app.command("trace")(trace.trace)
 app.command("schema")(schema.schema)
+app.add_typer(gpus.app, name="gpus")
 
 
 def main() -> None:
