@@ -1,0 +1,217 @@
+"""Read the dated price files: hourly prices per provider and region, purchase prices with their day."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+
+from capplan.core.cost import CURRENCY, Price, PurchasePrice, Term
+from capplan.core.gpu import GpuSpec, Source
+from capplan.errors import SpecError
+from capplan.specs.checker import Checker
+from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays
+from capplan.specs.strict_yaml import Tree, read_yaml
+
+_TOP_KEYS = ["provider", "currency", "date", "date_is", "source", "hourly", "purchase", "notes"]
+_HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "region", "per_hour"]
+_PURCHASE_KEYS = ["gpu", "date", "offer", "price"]
+_MAX_AMOUNT = 1e7
+
+
+class DateKind(StrEnum):
+    """Whether a source states its prices' day, or only the day is known on which it was read."""
+
+    STATED = "stated"
+    READ = "read"
+
+
+class Offer(StrEnum):
+    """What a purchase price is."""
+
+    LIST = "list"
+    STREET = "street"
+    QUOTE = "quote"
+    DEVELOPER_KIT = "developer kit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """Dated examples of what GPUs cost to rent and to buy; the user's own stand last."""
+
+    hourly: tuple[Price, ...] = ()
+    purchase: tuple[PurchasePrice, ...] = ()
+
+
+def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -> Prices:
+    """Load the built-in prices, then those in the `prices` folder of every overlay (as for `load_gpus`).
+
+    An own price replaces the built-in ones of the same GPU, provider, region and term.
+
+    Raises:
+        SpecError: a file is refused, with all that is wrong with it.
+    """
+    folder = built_in_folder()
+    prices = Prices()
+    for path in sorted((folder / PRICES).glob("*.yaml")):
+        shown = f"{folder.name}/{PRICES}/{path.name}"
+        prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN))
+    own = Prices()
+    for overlay in (*own_overlays(), *overlays):
+        for path in sorted((overlay / PRICES).glob("*.yaml")):
+            own = _laid_over(own, load_price_file(path, gpus))
+    return _laid_over(prices, own)
+
+
+def load_price_file(path: Path, gpus: Mapping[str, GpuSpec]) -> Prices:
+    """Load one file of own prices.
+
+    Raises:
+        SpecError: the file is refused, with all that is wrong with it.
+    """
+    if path.suffix != ".yaml":
+        raise SpecError(f"{path}: a file of prices ends in .yaml.")
+    return read_prices(path, gpus, shown=str(path), origin=str(path))
+
+
+def _joined(first: Prices, second: Prices) -> Prices:
+    return Prices(hourly=first.hourly + second.hourly, purchase=first.purchase + second.purchase)
+
+
+def _laid_over(below: Prices, above: Prices) -> Prices:
+    hourly = {(price.gpu, price.provider, price.region, price.term) for price in above.hourly}
+    purchase = {price.gpu for price in above.purchase}
+    kept = Prices(
+        hourly=tuple(p for p in below.hourly if (p.gpu, p.provider, p.region, p.term) not in hourly),
+        purchase=tuple(price for price in below.purchase if price.gpu not in purchase),
+    )
+    return _joined(kept, above)
+
+
+def read_prices(path: Path, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str) -> Prices:
+    """Read one price file.
+
+    Raises:
+        SpecFileError: everything that is wrong with the file.
+    """
+    reader = _PriceReader(shown, origin, gpus)
+    tree = read_yaml(path, shown=shown)
+    reader.read_head(tree)
+    hourly = [reader.hourly(key, row) for key, row in reader.rows(tree, "hourly", _HOURLY_KEYS, optional=("region",))]
+    purchase = [reader.purchase(key, row) for key, row in reader.rows(tree, "purchase", _PURCHASE_KEYS)]
+    if not hourly and not purchase:
+        reader.refuse("", "holds neither hourly nor purchase prices")
+    reader.finish({})
+    return Prices(
+        hourly=tuple(price for price in hourly if price),
+        purchase=tuple(price for price in purchase if price),
+    )
+
+
+class _PriceReader(Checker):
+    """Gathers the prices and the problems of one file."""
+
+    def __init__(self, file: str, origin: str, gpus: Mapping[str, GpuSpec]) -> None:
+        super().__init__(file, origin)
+        self._gpus = gpus
+        self._source: Source | None = None
+        self._date: date | None = None
+        self._date_kind = DateKind.STATED
+        self._provider: str | None = None
+
+    def read_head(self, tree: Tree) -> None:
+        """Read what all prices of the file share."""
+        self.unknown_keys(tree, _TOP_KEYS, "")
+        self.texts(tree, "notes")
+        self._source = self.source("source", tree.get("source"))
+        if tree.get("currency") != CURRENCY:
+            self.refuse(
+                "currency", f"must be {CURRENCY}, not {tree.get('currency')!r}; convert the prices and say so in notes"
+            )
+        self._date_kind = self.member("date_is", tree.get("date_is", "stated"), DateKind) or DateKind.STATED
+        if "hourly" in tree:
+            self._date = self.day("date", tree.get("date"))
+            self.missing_words(tree, ("provider",))
+            self._provider = self.words(tree, ("provider",)).get("provider")
+
+    def day(self, key: str, given: object) -> date | None:
+        """Read a price's day."""
+        if type(given) is date:
+            return given
+        self.refuse(key, f"must be the price's day as YYYY-MM-DD, not {given!r}")
+        return None
+
+    def rows(self, tree: Tree, name: str, keys: list[str], *, optional: tuple[str, ...] = ()) -> list[tuple[str, Tree]]:
+        """Read a list of mappings, those that have all of their keys."""
+        items = tree.get(name, [])
+        if not isinstance(items, list) or not all(isinstance(row, dict) for row in items):
+            self.refuse(name, f"must be a list of prices with {', '.join(keys)}")
+            return []
+        complete = []
+        for index, row in enumerate(items):
+            key = f"{name}[{index}]"
+            self.unknown_keys(row, keys, f"{key}.")
+            lacking = [word for word in keys if word not in row and word not in optional]
+            for word in lacking:
+                self.refuse(f"{key}.{word}", "is missing")
+            if not lacking:
+                complete.append((key, row))
+        return complete
+
+    def hourly(self, key: str, row: Tree) -> Price | None:
+        """Read what an instance costs in an hour."""
+        gpu = self._gpu(f"{key}.gpu", row["gpu"])
+        words = self.words(row, ("instance", "region"), prefix=f"{key}.")
+        terms = [term.value for term in Term if term is not Term.BUY]
+        if row["pricing"] not in terms:
+            self.refuse(f"{key}.pricing", f"{row['pricing']!r} is not known; use {', '.join(terms)}")
+        amount = self._amount(f"{key}.per_hour", row["per_hour"])
+        count = row["gpus"]
+        if type(count) is not int or not 1 <= count <= 1024:
+            self.refuse(f"{key}.gpus", f"must be a whole number of GPUs, not {count!r}")
+        if self.problems or not (gpu and amount and self._source and self._date and self._provider):
+            return None
+        return Price(
+            gpu=gpu.id,
+            provider=self._provider,
+            region=words.get("region", "any"),
+            term=Term(row["pricing"]),
+            usd_per_hour=amount / count,
+            date=self._date,
+            source=self._source_text(self._source),
+            instance=words["instance"],
+            instance_gpus=count,
+        )
+
+    def purchase(self, key: str, row: Tree) -> PurchasePrice | None:
+        """Read what one board costs; its devices share the price."""
+        gpu = self._gpu(f"{key}.gpu", row["gpu"])
+        offer = self.member(f"{key}.offer", row["offer"], Offer)
+        amount = self._amount(f"{key}.price", row["price"])
+        day = self.day(f"{key}.date", row["date"])
+        if self.problems or not (gpu and offer and amount and day and self._source):
+            return None
+        return PurchasePrice(
+            gpu=gpu.id,
+            usd=amount / gpu.devices_per_board,
+            date=day,
+            source=self._source_text(self._source),
+            seller=f"{offer} price" if offer is not Offer.DEVELOPER_KIT else offer.value,
+        )
+
+    def _gpu(self, key: str, given: object) -> GpuSpec | None:
+        gpu = self._gpus.get(given) if isinstance(given, str) else None
+        if gpu is None:
+            self.refuse(key, f"{given!r} is no id of a GPU; run `capplan gpus` for all {len(self._gpus)}")
+        return gpu
+
+    def _amount(self, key: str, given: object) -> float | None:
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= _MAX_AMOUNT:
+            self.refuse(key, f"must be an amount above 0, not {given!r}")
+            return None
+        return float(given)
+
+    def _source_text(self, source: Source) -> str:
+        details = [] if self.origin == BUILT_IN else [self.origin]
+        details += ["the day is that of reading"] if self._date_kind is DateKind.READ else []
+        return f"{source.title} ({'; '.join([source.kind, *details])})"
