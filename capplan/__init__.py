@@ -44,7 +44,8 @@ def trace(
 
     from capplan.core.workload import Configuration, Layout, Precision
     from capplan.probe.inputs import parse_request
-    from capplan.probe.target import load_target, module_target
+    from capplan.probe.target import load_target
+    from capplan.probe.target_file import module_target
     from capplan.probe.trace import trace_target
 
     words = () if callable(inputs) else inputs

@@ -14,7 +14,8 @@ from capplan.core.counting import kernel_flops, kernel_macs, uncounted
 from capplan.core.estimates import FitStatus, Interval, LatencyEstimate, MemoryEstimate, fit_status
 from capplan.core.gpu import GpuSpec
 from capplan.core.knee import knee_batch
-from capplan.core.latency import Unsupported, estimate_latencies
+from capplan.core.latency import estimate_latencies
+from capplan.core.latency_device import Unsupported
 from capplan.core.memory import gpus_to_shard, usable_memory
 from capplan.core.memory_calibration import UNCALIBRATED, MemoryCalibration
 from capplan.core.memory_curve import live_curve

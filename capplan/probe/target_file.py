@@ -11,7 +11,7 @@ import torch
 
 from capplan.errors import UsageError, nearest_names
 from capplan.probe.inputs import InputRequest
-from capplan.probe.inputs_make import InputMaker, SpecInputs
+from capplan.probe.inputs_make import FunctionInputs, InputMaker, SpecInputs
 from capplan.probe.target import Target
 from capplan.probe.target_import import load_code
 from capplan.probe.target_words import full_words, source_sha256, versions_of
@@ -40,6 +40,26 @@ def code_target(words: str, request: InputRequest) -> Target:
         inputs=_inputs(thing, full, request),
         versions=versions_of("torch"),
         source_sha256=source_sha256(module),
+    )
+
+
+def module_target(
+    module: torch.nn.Module, *, request: InputRequest, make: Callable[[int], Any] | None = None
+) -> Target:
+    """Take a module of the caller's, which is copied and never changed; `make` gives its inputs for a batch size.
+
+    Raises:
+        UsageError: nothing says what its `forward` is fed.
+    """
+    words = f"{type(module).__module__}:{type(module).__qualname__}"
+    made = FunctionInputs(words=words, function=make, forward=module.forward) if make else None
+    return Target(
+        name=type(module).__name__,
+        words=words,
+        library="package",
+        builder=_builder(module, words, dict(request.arguments)),
+        inputs=made or _inputs(module, words, request),
+        versions=versions_of("torch"),
     )
 
 
