@@ -12,7 +12,7 @@ import numpy as np
 
 from capplan.core.cost import OwnedCost, Term
 from capplan.core.decision_options import Case, Option, Scenario, evaluate
-from capplan.core.load import Assumption, Service
+from capplan.core.load import Assumption, OneGpu, Service
 
 SHARED_LATENCY_VARIANCE = 0.5
 """Share of the latency estimate's log-variance that all GPUs have in common, as errors in counts are. A judgement."""
@@ -47,7 +47,14 @@ def ranking(case: Case, options: Sequence[Option], *, firm: Callable[[str], bool
     """Options that may be chosen, best first."""
     allowed = [option for option in options if option.cost and (case.load.allow_spot or option.term is not Term.SPOT)]
     certain = [option for option in allowed if firm(option.gpu)]
-    return sorted(certain or allowed, key=lambda option: (_cost(option), option.key))
+    return sorted(certain or allowed, key=lambda option: (_worth(case, option), option.key))
+
+
+def _worth(case: Case, option: Option) -> float:
+    """What options are ranked by: their yearly cost, per sample where no load is stated."""
+    if isinstance(case.load, OneGpu):
+        return option.cost_per_million or math.inf
+    return _cost(option)
 
 
 def _cost(option: Option) -> float:
@@ -159,7 +166,7 @@ def confidence(
         drawn = {option.key: option for option in evaluate(narrow, scenario) if option.key in keys}
         if not drawn:
             continue
-        best = min(drawn.values(), key=_cost)
+        best = min(drawn.values(), key=lambda option: _worth(case, option))
         wins[best.key] += 1
         mine = drawn.get(choice.key)
         kept += mine is not None and mine.fleets[-1].need <= choice.fleets[-1].need
@@ -223,7 +230,7 @@ def sensitivity(case: Case, choice: Option, *, doubt: Doubt, firm: Callable[[str
             low=min(1.0, bounds[0]), high=max(1.0, bounds[1]), basis="calibration", source="calibration",
         )  # fmt: skip
         swings.append(_swing(case, choice, estimate, firm, ends))
-    return tuple(sorted((swing for swing in swings if swing.size_usd > 0), key=lambda swing: -swing.size_usd))
+    return tuple(sorted((swing for swing in swings if swing.size_usd > 1e-6 * _cost(choice)), key=lambda swing: -swing.size_usd))
 
 
 def _swing(

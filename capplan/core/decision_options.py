@@ -17,7 +17,7 @@ from capplan.core.cost import (
 from capplan.core.cost_flows import HOURS_PER_YEAR, SECONDS_PER_HOUR
 from capplan.core.fleet import Fleet, make_fleet, replicas_for_rate
 from capplan.core.fleet_sizing import Operation, Sizing
-from capplan.core.load import Load, Money, Service
+from capplan.core.load import Load, Money, OneGpu, Service
 
 _FULL_BOARDS = ("SXM", "OAM")
 
@@ -163,15 +163,22 @@ class _Question:
 
     def peaks_per_s(self) -> tuple[float, ...]:
         load = self.case.load
+        if isinstance(load, OneGpu):
+            return (self.operation.rate_per_s,) * self.money.years
         today = load.peak_per_s if isinstance(load, Service) else load.rate_per_s
         return tuple(today * self.scenario.load * grown for grown in self.growth())
 
     def samples_by_year(self) -> tuple[float, ...]:
         load = self.case.load
-        yearly = load.mean_per_s * self.scenario.load * HOURS_PER_YEAR * SECONDS_PER_HOUR
+        if isinstance(load, OneGpu):
+            return (self.operation.rate_per_s * HOURS_PER_YEAR * SECONDS_PER_HOUR,) * self.money.years
+        mean_per_s = load.mean_per_s
+        yearly = mean_per_s * self.scenario.load * HOURS_PER_YEAR * SECONDS_PER_HOUR
         return tuple(yearly * grown / (1 + load.growth_per_year_fraction) for grown in self.growth())
 
     def fleets(self, *, server_slots: int, full_servers: bool) -> tuple[Fleet, ...]:
+        if isinstance(self.case.load, OneGpu):
+            return (Fleet(need=1, servers=1, gpus_per_server=1, spares=0),) * self.money.years
         return tuple(
             make_fleet(
                 need=replicas_for_rate(rate_per_s=peak, per_replica_per_s=self.operation.rate_per_s),
@@ -184,7 +191,7 @@ class _Question:
 
     def hours(self, fleets: Sequence[Fleet]) -> tuple[float, ...]:
         """GPU-hours a year: a service runs all day, a job only as long as it has work; spares run along."""
-        if isinstance(self.case.load, Service):
+        if isinstance(self.case.load, Service | OneGpu):
             return tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets)
         worked = [samples / self.operation.rate_per_s / SECONDS_PER_HOUR for samples in self.samples_by_year()]
         return tuple(

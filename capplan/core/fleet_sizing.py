@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from capplan.core.estimates import Interval
 from capplan.core.fleet import replicas_for_rate
 from capplan.core.fleet_response import Candidate, Dispatch, Response, ResponseCurve, response_curves, responses
-from capplan.core.load import Load, Service, TrainingPurchase
+from capplan.core.load import Load, OneGpu, Service, TrainingPurchase
 
 _CHECK = 5_000
+_NEARLY = 0.99
 _ANSWER = 12_000
 
 
@@ -52,10 +53,11 @@ class Supply:
     def operate(
         self, *, limit_s: float | None, latency_factor: float = 1.0, largest_batch: int | None = None
     ) -> Operation | None:
-        """The largest batch that carries most within the limit, or the given one; None where none does."""
+        """The smallest batch that carries nearly the most within the limit, or the given one; None where none does."""
         held = self.operations(limit_s=limit_s, latency_factor=latency_factor)
         allowed = [each for each in held if largest_batch in (None, each.largest_batch)]
-        return max(allowed, key=lambda each: (each.rate_per_s, -each.largest_batch), default=None)
+        most = max((each.rate_per_s for each in allowed), default=0.0)
+        return next((each for each in allowed if each.rate_per_s >= _NEARLY * most), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,8 @@ def size_fleets(candidates: Sequence[Candidate], load: Load) -> tuple[Sizing | U
         return _size_service(candidates, load)
     scaling = load.scaling_fraction if isinstance(load, TrainingPurchase) else 1.0
     share = load.utilization_ceiling_fraction * scaling
-    return tuple(_size_job(candidate, load.rate_per_s, share) for candidate in candidates)
+    rate_per_s = 0.0 if isinstance(load, OneGpu) else load.rate_per_s
+    return tuple(_size_job(candidate, rate_per_s, share) for candidate in candidates)
 
 
 def dispatch_of(service: Service) -> Dispatch:

@@ -134,4 +134,24 @@ class TrainingPurchase:
         return self.samples * self.epochs * self.runs_per_year / (365 * 86400)
 
 
-Load: TypeAlias = Service | Job | TrainingPurchase
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneGpu:
+    """No load stated: one GPU of each kind, kept as busy as the ceiling says; options compare per sample."""
+
+    kind: Literal["one-gpu"] = "one-gpu"
+    utilization_ceiling_fraction: float
+    spares: int = 0
+    growth_per_year_fraction: float = 0.0
+    allow_spot: bool = False
+
+
+Load: TypeAlias = Service | Job | TrainingPurchase | OneGpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What a report answers: the load, the money, and every assumption behind both with range and source."""
+
+    load: Load
+    money: Money
+    assumptions: tuple[Assumption, ...]

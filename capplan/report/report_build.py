@@ -1,0 +1,265 @@
+"""Make the report: from plans, a load and prices to the one object that all renderings spell out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from capplan import __version__
+from capplan.core.cost import OwnedCost, Price, PurchasePrice, Term, break_even
+from capplan.core.decision_answer import Answer, decide
+from capplan.core.decision_options import Option, server_slots
+from capplan.core.estimates import Interval
+from capplan.core.fleet import concurrency, fleet_availability, months_until_exhausted
+from capplan.core.fleet_response import Response
+from capplan.core.gpu import GpuSpec
+from capplan.core.load import Demand, OneGpu, Service
+from capplan.errors import UsageError
+from capplan.report.report_types import (
+    CURRENCY,
+    STALE_DAYS,
+    Measured,
+    ModelReport,
+    OptionRow,
+    PickRow,
+    Report,
+    SpecSource,
+    SwingRow,
+)
+from capplan.report.report_verdict import make_verdict
+from capplan.report.subject import Refusal, Subject, candidates_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What surrounds a report: the day, the command, the title, and what was measured."""
+
+    today: date
+    command: str
+    title: str
+    load_file: str | None = None
+    measured: Mapping[str, tuple[Measured, ...]] | None = None
+
+
+def build_report(
+    subjects: Sequence[Subject],
+    *,
+    demand: Demand,
+    gpus: Mapping[str, GpuSpec],
+    rents: Sequence[Price],
+    purchases: Sequence[PurchasePrice],
+    circumstances: Circumstances,
+) -> Report:
+    """Answer the load for every model.
+
+    Raises:
+        UsageError: no GPU holds any of the models.
+    """
+    for subject in subjects:
+        if not subject.estimates:
+            raise UsageError(f"{subject.name}: no GPU is left; see `capplan plan` for why each was rejected.")
+    models, dropped = [], 0
+    for subject in subjects:
+        answer = decide(
+            candidates_of(subject, gpus), demand=demand, rents=rents, purchases=purchases, firm=subject.firm
+        )
+        models.append(_model_report(subject, answer, circumstances))
+        dropped = sum(price.gpu in subject.gpus for price in rents) - len(answer.case.rents)
+    shown = {option.gpu for model in models for option in model.options}
+    return Report(
+        title=circumstances.title,
+        created=circumstances.today,
+        version=__version__,
+        command=circumstances.command,
+        currency=CURRENCY,
+        demand=demand,
+        models=tuple(models),
+        spec_sources=_spec_sources(shown, gpus),
+        offers_dropped=dropped,
+        load_file=circumstances.load_file,
+    )
+
+
+def _model_report(subject: Subject, answer: Answer, circumstances: Circumstances) -> ModelReport:
+    ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
+    rows = tuple(
+        _option_row(option, answer, subject, ranks.get(option.key), circumstances.today) for option in answer.options
+    )
+    unfit = tuple(
+        Refusal(gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason)
+        for each in answer.unfit
+    )
+    held = set(subject.gpus)
+    refused: dict[str, Refusal] = {}
+    for each in sorted(subject.refusals, key=lambda refusal: refusal.batch or 0):
+        if each.gpu not in held:
+            refused.setdefault(each.gpu, each)
+    return ModelReport(
+        subject=subject,
+        verdict=make_verdict(subject, answer, rows),
+        options=rows,
+        refusals=(*unfit, *(refused[gpu] for gpu in sorted(refused))),
+        swings=tuple(
+            SwingRow(
+                label=swing.label, unit=swing.unit, low=swing.low, value=swing.value, high=swing.high,
+                cost_low_usd=swing.cost_low_usd, cost_high_usd=swing.cost_high_usd,
+                winner_low=swing.winner_low, winner_high=swing.winner_high,
+            )
+            for swing in answer.swings
+        ),
+        picks=_picks(answer),
+        measured=(circumstances.measured or {}).get(subject.name, ()),
+    )  # fmt: skip
+
+
+def _picks(answer: Answer) -> tuple[PickRow, ...]:
+    load = answer.demand.load
+    limit_s = load.latency_limit_s if isinstance(load, Service) else None
+    picks = []
+    for sizing in answer.case.sizings:
+        curves = {curve.largest_batch: curve for curve in sizing.supply.curves}
+        for operation in sizing.supply.operations(limit_s=limit_s):
+            curve = curves.get(operation.largest_batch)
+            picks.append(
+                PickRow(
+                    gpu=sizing.gpu,
+                    batch=operation.largest_batch,
+                    rate_per_gpu_per_s=operation.rate_per_s,
+                    capacity_per_s=curve.capacity_per_s if curve else operation.rate_per_s,
+                    loads=curve.loads if curve else (),
+                    percentiles_s=curve.percentiles_s if curve else (),
+                )
+            )
+    return tuple(picks)
+
+
+def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | None, today: date) -> OptionRow:
+    price = option.rent or option.purchase
+    money, cost, energy = answer.case.money, option.cost, option.energy
+    response = option.sizing.response
+    latency_s, by_estimate_s = _latencies(option)
+    estimate = next(each for each in subject.of_gpu(option.gpu) if each.batch == option.operation.largest_batch)
+    candidate = option.sizing.supply.candidate
+    slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(candidate.form_factor, money)
+    last, load = option.fleets[-1], answer.demand.load
+    stress = answer.stress.get(option.key)
+    even, against = _break_even(option, answer)
+    owned = cost if isinstance(cost, OwnedCost) else None
+    return OptionRow(
+        key=option.key,
+        rank=rank,
+        gpu=option.gpu,
+        gpu_name=candidate.name,
+        term=option.term.value if option.term else "no price",
+        provider=option.rent.provider if option.rent else option.purchase.seller if option.purchase else None,
+        region=option.rent.region if option.rent else None,
+        instance=option.rent.instance if option.rent else None,
+        price_usd=option.rent.usd_per_hour if option.rent else option.purchase.usd if option.purchase else None,
+        price_unit="USD per GPU and hour" if option.rent else "USD per GPU" if option.purchase else None,
+        price_date=price.date if price else None,
+        price_source=price.source if price else None,
+        price_is_stale=price is not None and (today - price.date).days > STALE_DAYS,
+        includes_server=option.purchase is not None and option.purchase.includes_server,
+        firm_fit=option.gpu in subject.firm,
+        batch=option.operation.largest_batch,
+        rate_per_gpu_per_s=option.operation.rate_per_s,
+        gpus_needed=option.fleet.need,
+        gpus=option.fleet.gpus,
+        servers=option.fleet.servers,
+        gpus_last_year=last.gpus,
+        servers_last_year=last.servers,
+        server_slots=slots,
+        full_servers=full,
+        gpu_hours_by_year=option.gpu_hours_by_year,
+        samples_by_year=option.samples_by_year,
+        latency_s=latency_s,
+        latency_estimate_s=by_estimate_s,
+        batch_latency_s=estimate.latency_s,
+        load_fraction=response.load_fraction if response else None,
+        busy_fraction=response.busy_fraction if response else None,
+        mean_batch=response.batch if response else None,
+        in_flight=concurrency(rate_per_s=load.peak_per_s, response_s=response.mean_s.expected)
+        if response and response.mean_s and isinstance(load, Service)
+        else None,
+        headroom_fraction=option.headroom_fraction,
+        availability_fraction=fleet_availability(
+            option.fleet, failures_per_gpu_year=money.failures_per_gpu_year, repair_days=money.repair_days
+        ),
+        months_until_full=months_until_exhausted(
+            capacity_per_s=(last.gpus - last.spares * last.gpus_per_server) * option.operation.rate_per_s,
+            peak_per_s=load.peak_per_s,
+            growth_per_year_fraction=load.growth_per_year_fraction,
+        )
+        if isinstance(load, Service)
+        else None,
+        one_down_latency_s=_percentile(stress.one_down if stress else None),
+        doubled_latency_s=_percentile(stress.doubled if stress else None),
+        memory_bytes=estimate.total_bytes,
+        usable_bytes=estimate.usable_bytes,
+        tdp_w=candidate.tdp_w,
+        nameplate_w=energy.nameplate_w if energy else None,
+        energy_kwh_per_year=energy.kwh_per_year if energy else None,
+        carbon_kg_per_year=energy.use_kg_per_year if energy else None,
+        embodied_kg=energy.embodied_kg if energy else None,
+        yearly_usd=cost.yearly if cost else (),
+        initial_usd=owned.initial if owned else 0.0 if cost else None,
+        running_usd_per_year=owned.running_per_year if owned else cost.yearly[1] if cost else None,
+        cost_usd_per_year=cost.per_year if cost else None,
+        present_usd=cost.present if cost else None,
+        total_usd=cost.total if cost else None,
+        usd_per_million=option.cost_per_million,
+        break_even_hours_per_year=even,
+        break_even_against=against,
+        on_front=option.key in answer.recommendation.front,
+    )
+
+
+def _latencies(option: Option) -> tuple[Interval, Interval]:
+    """The latency that counts, with the simulation's interval, and with the estimate's."""
+    response, batch = option.sizing.response, option.sizing.batch_latency_s
+    if response is None or response.percentile_s is None:
+        return batch, batch
+    middle = response.percentile_s
+    low, high = (_percentile(each) for each in (option.sizing.response_low, option.sizing.response_high))
+    ends = Interval(
+        low=min(low if low is not None else middle.low, middle.expected),
+        expected=middle.expected,
+        high=max(high if high is not None else float("inf"), middle.expected),
+    )
+    return middle, ends
+
+
+def _percentile(response: Response | None) -> float | None:
+    return response.percentile_s.expected if response and response.percentile_s else None
+
+
+def _break_even(option: Option, answer: Answer) -> tuple[float | None, str | None]:
+    """Hours a year of use above which buying this GPU is cheaper than renting it on demand."""
+    rent = next((p for p in answer.case.rents if p.gpu == option.gpu and p.term is Term.ON_DEMAND), None)
+    if rent is None or not isinstance(option.cost, OwnedCost):
+        return None, None
+    hours = break_even(option.cost, gpus=option.fleets[-1].gpus, rent=rent)
+    return hours, f"{rent.provider} {rent.instance or ''} on demand".replace("  ", " ")
+
+
+_SOURCED = {"memory": "memory", "bandwidth": "bandwidth", "usable": "usable memory", "tdp": "power limit"}
+
+
+def _spec_sources(shown: set[str], gpus: Mapping[str, GpuSpec]) -> tuple[SpecSource, ...]:
+    rows = []
+    for gpu in sorted(shown):
+        figures = gpus[gpu].figures if gpu in gpus else {}
+        for field, label in _SOURCED.items():
+            if figure := figures.get(field):
+                titles = "; ".join(source.title for source in figure.sources)
+                days = [source.retrieved for source in figure.sources if source.retrieved]
+                rows.append(
+                    SpecSource(
+                        gpu=gpu, field=label, figure=figure.text, source=titles, retrieved=max(days, default=None)
+                    )
+                )
+    return tuple(rows)
+
+
+def has_load(demand: Demand) -> bool:
+    """Was a load stated, or is one GPU of each kind compared?"""
+    return not isinstance(demand.load, OneGpu)

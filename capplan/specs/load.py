@@ -1,0 +1,284 @@
+"""Read LOAD.yaml: what is asked of the GPUs, over stated, sourced defaults."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from capplan.core.load import (
+    Assumption,
+    Demand,
+    Job,
+    Load,
+    Money,
+    OneGpu,
+    Service,
+    TrainingPurchase,
+)
+from capplan.specs.load_values import ValueReader
+from capplan.specs.strict_yaml import Tree, read_yaml
+from capplan.units import SECONDS
+
+_DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
+HOURS_PER_DAY = 24
+
+_KEYS: Mapping[str, Sequence[str]] = {
+    "service": (
+        "peak", "mean", "daily", "growth_per_year", "latency", "percentile", "spares", "utilization_ceiling",
+        "batching_window", "burstiness", "allow_spot",
+    ),
+    "job": ("samples", "deadline", "runs_per_year", "growth_per_year", "spares", "utilization_ceiling", "allow_spot"),
+    "training": (
+        "samples", "epochs", "deadline", "runs_per_year", "scaling", "spares", "utilization_ceiling", "allow_spot",
+    ),
+}  # fmt: skip
+
+
+def load_defaults(kind: str | None) -> dict[str, Assumption]:
+    """The assumptions that hold where nothing else is said: those of a kind of load, of money, of doubt."""
+    tree = read_yaml(_DEFAULTS, shown=_DEFAULTS.name)
+    groups = [tree[name] for name in (kind, "money", "doubt") if name]
+    return {key: _assumption(key, row) for group in groups for key, row in group.items()}
+
+
+def _assumption(key: str, row: Tree) -> Assumption:
+    numbers = {name: float(row[name]) for name in ("value", "low", "high")}
+    words = {name: row[name] for name in ("label", "unit", "basis", "source")}
+    return Assumption(key=key, **numbers, **words)
+
+
+def demand_without_load() -> Demand:
+    """One GPU of each kind, always busy: what is compared where no load is stated."""
+    reader = _LoadReader("defaults", load_defaults(None))
+    return Demand(
+        load=OneGpu(utilization_ceiling_fraction=1.0), money=reader.money(), assumptions=tuple(reader.assumed.values())
+    )
+
+
+def read_demand(path: Path) -> Demand:
+    """Read a LOAD.yaml.
+
+    Raises:
+        SpecError: the file is refused, with all that is wrong with it.
+    """
+    tree = read_yaml(path)
+    reader = _LoadReader(str(path), {})
+    kinds = [kind for kind in _KEYS if kind in tree]
+    reader.unknown_keys(tree, [*_KEYS, "assumptions"], "")
+    if len(kinds) != 1:
+        reader.refuse("", f"must hold exactly one of {', '.join(_KEYS)}")
+        reader.finish({})
+    [kind] = kinds
+    reader.assumed = load_defaults(kind)
+    reader.override(reader.mapping(tree, "assumptions"), settings=_KEYS[kind])
+    given = reader.mapping(tree, kind)
+    reader.unknown_keys(given, list(_KEYS[kind]), f"{kind}.")
+    reader.begin(kind, given)
+    load = {"service": reader.service, "job": reader.job, "training": reader.training}[kind]()
+    money = reader.money()
+    reader.finish({})
+    assert load is not None
+    return Demand(load=load, money=money, assumptions=tuple(reader.assumed.values()))
+
+
+class _LoadReader(ValueReader):
+    """Gathers a load and the problems of its file."""
+
+    def __init__(self, file: str, assumed: dict[str, Assumption]) -> None:
+        super().__init__(file, file)
+        self.assumed = assumed
+        self._kind = ""
+        self._given: Tree = {}
+
+    def begin(self, kind: str, given: Tree) -> None:
+        """Turn to one section of the file."""
+        self._kind, self._given = kind, given
+
+    def mapping(self, tree: Tree, name: str) -> Tree:
+        """Read a nested mapping; empty where it is absent."""
+        inner = tree.get(name, {})
+        if not isinstance(inner, dict):
+            self.refuse(name, f"must be keys with values, not {inner!r}")
+            return {}
+        return inner
+
+    def override(self, given: Tree, *, settings: Sequence[str]) -> None:
+        """Put the user's values, and ranges where given, in place of the defaults; `settings` have a place of their own."""
+        known = [key for key in self.assumed if key not in settings]
+        self.unknown_keys(given, known, "assumptions.")
+        for key, value in given.items():
+            if key in known:
+                self._override_one(key, value)
+
+    def _override_one(self, key: str, value: object) -> None:
+        where, default = f"assumptions.{key}", self.assumed[key]
+        row = value if isinstance(value, dict) else {"value": value}
+        self.unknown_keys(row, ["value", "low", "high", "source"], f"{where}.")
+        numbers = {name: self.number(f"{where}.{name}", row[name]) for name in ("value", "low", "high") if name in row}
+        if "value" not in numbers:
+            self.refuse(f"{where}.value", "is missing")
+        if any(number is None for number in numbers.values()) or "value" not in numbers:
+            return
+        middle = numbers["value"] or 0.0
+        low, high = numbers.get("low", middle), numbers.get("high", middle)
+        if not (low or 0.0) <= middle <= (high or 0.0):
+            self.refuse(where, f"the range {low} to {high} must hold the value {middle}")
+            return
+        source = row.get("source", "stated in the load file")
+        if not isinstance(source, str):
+            self.refuse(f"{where}.source", f"must be text, not {source!r}")
+            return
+        self.assumed[key] = replace(
+            default, value=middle, low=low or 0.0, high=high or 0.0, basis="yours", source=source
+        )
+
+    def service(self) -> Load | None:
+        """Read a stream of samples with a service level."""
+        daily = self._daily()
+        peak = max(daily) if daily else self._rate("peak", required=True)
+        if daily and "peak" in self._given:
+            self.refuse("service.peak", "contradicts daily, whose highest hour is the peak; keep one")
+        mean = sum(daily) / len(daily) if daily else self._rate("mean")
+        if daily and "mean" in self._given:
+            self.refuse("service.mean", "contradicts daily, which has its own mean; keep one")
+        if peak and mean is None and "mean" not in self._given:
+            mean = peak / self.assumed["peak_to_mean"].value
+        else:
+            self.assumed.pop("peak_to_mean", None)
+        if peak and mean and mean > peak:
+            self.refuse("service.mean", f"{mean:g}/s is above the peak of {peak:g}/s; a mean cannot be")
+        latency = self._duration("latency")
+        percentile = self._setting("percentile", low=1, high=99.9)
+        window = self._setting("batching_window", duration=True, high=60)
+        if latency and window is not None and window >= latency:
+            self.refuse("service.batching_window", "takes the whole latency limit; make it shorter")
+        common = self._common(ceiling_high=0.95)
+        burstiness = self._setting("burstiness", low=0.05, high=1000)
+        if self.problems or None in (peak, mean, latency, percentile, window, burstiness):
+            return None
+        assert peak
+        assert mean
+        assert latency
+        return Service(
+            peak_per_s=peak, mean_per_s=mean, latency_limit_s=latency, percentile=percentile or 0.0,
+            window_s=window or 0.0, gap_scv=burstiness or 1.0, daily_per_s=daily, **common,
+        )  # fmt: skip
+
+    def job(self) -> Load | None:
+        """Read a batch job."""
+        samples, deadline = self._count("samples"), self._duration("deadline")
+        runs = self._setting("runs_per_year", low=1e-3, high=1e6)
+        common = self._common(allow_spot=True)
+        self._check_year(deadline, runs)
+        if self.problems or not (samples and deadline and runs):
+            return None
+        return Job(samples=samples, deadline_s=deadline, runs_per_year=runs, **common)
+
+    def training(self) -> Load | None:
+        """Read a training purchase."""
+        samples, deadline = self._count("samples"), self._duration("deadline")
+        epochs = self._count("epochs")
+        runs = self._setting("runs_per_year", low=1e-3, high=1e6)
+        scaling = self._setting("scaling", low=0.01, high=1, fraction=True)
+        common = self._common(with_growth=False)
+        self._check_year(deadline, runs)
+        if self.problems or not (samples and deadline and epochs and runs and scaling):
+            return None
+        return TrainingPurchase(
+            samples=samples, epochs=epochs, deadline_s=deadline, runs_per_year=runs, scaling_fraction=scaling, **common
+        )
+
+    def _check_year(self, deadline: float | None, runs: float | None) -> None:
+        if deadline and runs and deadline * runs > 366 * SECONDS["d"]:
+            self.refuse(f"{self._kind}.runs_per_year", f"{runs:g} runs of {deadline / 3600:g} h do not fit into a year")
+
+    def _common(
+        self, *, allow_spot: bool = False, with_growth: bool = True, ceiling_high: float = 1.0
+    ) -> dict[str, Any]:
+        ceiling = self._setting("utilization_ceiling", low=0.01, high=ceiling_high, fraction=True)
+        spares = self._setting("spares", high=100)
+        if spares is not None and spares != int(spares):
+            self.refuse(f"{self._kind}.spares", f"must be a whole number of servers, not {spares:g}")
+        spot = self._given.get("allow_spot", allow_spot)
+        if not isinstance(spot, bool):
+            self.refuse(f"{self._kind}.allow_spot", f"must be true or false, not {spot!r}")
+        found = {
+            "utilization_ceiling_fraction": ceiling, "spares": int(spares or 0), "allow_spot": spot,
+        }  # fmt: skip
+        if with_growth:
+            found["growth_per_year_fraction"] = self._setting("growth_per_year", high=10, fraction=True)
+        return found
+
+    def money(self) -> Money:
+        """Gather the assumptions that the formulas of cost take."""
+        values: dict[str, Any] = {}
+        for each in fields(Money):
+            value = self.assumed[each.name].value
+            whole = each.type is int
+            if whole and (value != int(value) or value < 1):
+                self.refuse(f"assumptions.{each.name}", f"must be a whole number of at least 1, not {value:g}")
+            if value < 0 or (each.name.endswith("_fraction") and value > 1):
+                self.refuse(f"assumptions.{each.name}", f"must lie between 0 and 1, not {value:g}")
+            values[each.name] = int(value) if whole else value
+        for key, least in (("pue", 1.0), ("server_price_factor", 1.0), ("server_power_factor", 1.0)):
+            if values[key] < least:
+                self.refuse(f"assumptions.{key}", f"cannot be below {least:g}, not {values[key]:g}")
+        return Money(**values)
+
+    def _setting(
+        self, name: str, *, low: float = 0.0, high: float, fraction: bool = False, duration: bool = False
+    ) -> float | None:
+        """Read a key that has a default; either way it becomes an assumption that the report prints."""
+        if name not in self._given:
+            return self.assumed[name].value
+        where, given = f"{self._kind}.{name}", self._given[name]
+        read = self.duration if duration else self.fraction if fraction else self.number
+        value = read(where, given)
+        if value is None:
+            return None
+        if not low <= value <= high:
+            self.refuse(where, f"must lie between {low:g} and {high:g}, not {value:g}")
+            return None
+        self.assumed[name] = replace(
+            self.assumed[name], value=value, low=value, high=value, basis="yours", source="stated in the load file"
+        )
+        return value
+
+    def _rate(self, name: str, *, required: bool = False) -> float | None:
+        where = f"{self._kind}.{name}"
+        if name not in self._given:
+            if required:
+                self.refuse(where, "is missing; write samples per second such as 500/s, or daily with 24 hourly rates")
+            return None
+        return self.rate(where, self._given[name])
+
+    def _daily(self) -> tuple[float, ...]:
+        """Read 24 hourly rates."""
+        given = self._given.get("daily")
+        if given is None:
+            return ()
+        if not isinstance(given, list) or len(given) != HOURS_PER_DAY:
+            self.refuse("service.daily", f"must be a list of {HOURS_PER_DAY} rates, one an hour")
+            return ()
+        rates = [
+            0.0 if each == 0 and not isinstance(each, bool) else self.rate(f"service.daily[{hour}]", each)
+            for hour, each in enumerate(given)
+        ]
+        known = [rate for rate in rates if rate is not None]
+        if known and not any(known):
+            self.refuse("service.daily", "is all zero; some hour must have a load")
+        return tuple(known) if len(known) == len(rates) else ()
+
+    def _duration(self, name: str) -> float | None:
+        where = f"{self._kind}.{name}"
+        if name not in self._given:
+            self.refuse(where, "is missing; write a time such as 50 ms or 6 h")
+            return None
+        return self.positive(where, self.duration(where, self._given[name]))
+
+    def _count(self, name: str) -> float | None:
+        where = f"{self._kind}.{name}"
+        if name not in self._given:
+            self.refuse(where, "is missing; write a number such as 50M")
+            return None
+        return self.count(where, self._given[name])
