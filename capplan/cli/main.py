@@ -3,10 +3,10 @@
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from capplan import __version__
-from capplan.cli import analyze, gpus, plan, schema, trace
+from capplan.cli import analyze, gpus, measure, plan, schema, trace
+from capplan.cli.sparing import SparingGroup
 from capplan.errors import CapplanError
 
 EPILOG = (
@@ -15,7 +15,7 @@ EPILOG = (
 )
 
 
-class CapplanGroup(TyperGroup):
+class CapplanGroup(SparingGroup):
     """A command group that prints expected errors as one sentence and exits with their code."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -59,6 +59,7 @@ def capplan(
 app.command("plan")(plan.plan)
 app.command("analyze")(analyze.analyze)
 app.command("trace")(trace.trace)
+app.command("measure")(measure.measure)
 app.command("schema")(schema.schema)
 app.add_typer(gpus.app, name="gpus")
 

@@ -1,9 +1,10 @@
 """Measurements for people, for a sheet, and as the CSV that `capplan validate` reads."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from capplan.core.measurement import Measurement, TimingMethod
+from capplan.core.measurement import Measurement, TheoryBeside, TimingMethod
 from capplan.core.measurement_compare import Pairing
 from capplan.core.measurement_curve import measured_curve
 from capplan.report.table import Align, Column, Table, render_csv, render_markdown, render_text, table
@@ -26,9 +27,22 @@ def _signed_percentage(fraction: float) -> str:
     return f"{100 * fraction:+.1f} %"
 
 
+def _interval(point: Measurement) -> str | None:
+    median = point.median
+    return f"{format_seconds(median.low)} to {format_seconds(median.high)}" if median else None
+
+
+def _error(point: Measurement) -> str | None:
+    return _signed_percentage(point.theory.error_fraction(point.latency.median)) if point.theory else None
+
+
+def _of_theory(spell: Callable[[TheoryBeside], str | None]) -> Callable[[Measurement], str | None]:
+    return lambda point: spell(point.theory) if point.theory else None
+
+
 _FIGURES = (
     _Figure(title="median", spell=lambda point: format_seconds(point.latency.median)),
-    _Figure(title="95 % interval", spell=lambda point: _interval(point)),
+    _Figure(title="95 % interval", spell=_interval),
     _Figure(title="mean", spell=lambda point: format_seconds(point.latency.mean)),
     _Figure(title="std", spell=lambda point: format_seconds(point.latency.std)),
     _Figure(title="p90", spell=lambda point: format_seconds(point.latency.p90)),
@@ -42,21 +56,12 @@ _FIGURES = (
     _Figure(title="process", spell=lambda point: _spelt(point.memory.process_bytes, format_bytes)),
     _Figure(title="power", spell=lambda point: f"{point.power.power_w:.0f} W" if point.power else None),
     _Figure(title="J/sample", spell=lambda point: f"{point.power.energy_j_per_sample:.3g}" if point.power else None),
-    _Figure(title="bound", spell=lambda point: _spelt(point.theory and point.theory.bound_s, format_seconds)),
-    _Figure(title="estimate", spell=lambda point: _spelt(point.theory and point.theory.expected_s, format_seconds)),
-    _Figure(title="error", spell=lambda point: _error(point)),
-    _Figure(title="MFU", spell=lambda point: _spelt(point.theory and point.theory.mfu_fraction, format_fraction)),
-    _Figure(title="MBU", spell=lambda point: _spelt(point.theory and point.theory.mbu_fraction, format_fraction)),
+    _Figure(title="bound", spell=_of_theory(lambda theory: _spelt(theory.bound_s, format_seconds))),
+    _Figure(title="estimate", spell=_of_theory(lambda theory: _spelt(theory.expected_s, format_seconds))),
+    _Figure(title="error", spell=_error),
+    _Figure(title="MFU", spell=_of_theory(lambda theory: _spelt(theory.mfu_fraction, format_fraction))),
+    _Figure(title="MBU", spell=_of_theory(lambda theory: _spelt(theory.mbu_fraction, format_fraction))),
 )
-
-
-def _interval(point: Measurement) -> str | None:
-    median = point.median
-    return f"{format_seconds(median.low)} to {format_seconds(median.high)}" if median else None
-
-
-def _error(point: Measurement) -> str | None:
-    return _signed_percentage(point.theory.error_fraction(point.latency.median)) if point.theory else None
 
 
 def render_measurements_text(points: Sequence[Measurement]) -> str:
@@ -151,7 +156,7 @@ def render_measurements_csv(points: Sequence[Measurement]) -> str:
 def _csv_row(point: Measurement) -> tuple[str, ...]:
     workload, memory = point.workload, point.memory
     return (
-        point.model.words,
+        re.sub(r" --input-size \S+", "", point.model.words),
         point.device.gpu or point.device.name,
         workload.framework.value,
         ".".join(point.device.torch.split("+")[0].split(".")[:2]),

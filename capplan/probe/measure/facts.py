@@ -34,6 +34,11 @@ def device_facts(device: TorchDevice, *, nvml: Nvml | None, gpu: str | None = No
     )
 
 
+def torch_version() -> str:
+    """The version of torch at hand, such as "2.11.0+cu130"."""
+    return torch.__version__
+
+
 def _name(where: torch.device) -> str:
     if where.type == "cuda":
         return torch.cuda.get_device_name(where)

@@ -1,0 +1,270 @@
+"""A run of `capplan measure`: which batches, where their points go, and what is told at the end."""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from capplan.cli.measure_theory import GpuTheory, find_theory
+from capplan.cli.measurement_store import MeasurementStore
+from capplan.cli.output import Format, emit, to_json, warn
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.measurement import Failure, FailureKind, Measurement, Point
+from capplan.core.measurement_curve import still_pays
+from capplan.core.measurement_format import points_to_json
+from capplan.core.measurement_search import Search, largest_running_batch
+from capplan.errors import MeasurementError
+from capplan.units import format_seconds
+
+if TYPE_CHECKING:
+    from capplan.probe.measure.job import Job
+    from capplan.probe.measure.session import Measurer, Session
+    from capplan.probe.measure.timing import Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Which batches are asked for, and how the largest is searched."""
+
+    batches: Batches
+    search: Search
+    at_most: int
+
+    @property
+    def is_searched(self) -> bool:
+        """Is the largest batch to be found?"""
+        return self.batches.choice is BatchChoice.MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """All that is the same for every point: theory's sources, isolation, files, spelling."""
+
+    gpu: str | None
+    specs: tuple[Path, ...]
+    calibration: Path | None
+    timeout_s: float | None
+    is_isolated: bool
+    lines: Path | None
+    resume: bool
+    profile: Path | None
+    spelling: Format
+    output: Path | None
+
+
+@dataclass(slots=True)
+class _Collector:
+    """Where points go as they finish: kept for the answer, and appended to the measurement file."""
+
+    store: MeasurementStore | None
+    theory: GpuTheory
+    points: list[Point] = field(default_factory=list)
+
+    def add(self, point: Point) -> Point:
+        if isinstance(point, Measurement):
+            point = self.theory.put_beside(point)
+            if not point.finite_outputs:
+                warn(
+                    f"warning: {point.model.name} at batch {point.workload.batch} returned values that are not finite."
+                )
+        else:
+            warn(f"capplan: {point.message}")
+        self.points.append(point)
+        if self.store is not None:
+            self.store.append(point)
+        return point
+
+    def known(self, like: Failure) -> Point | None:
+        """What the measurement file already holds of a point; failures other than of memory are tried again."""
+        from capplan.core.measurement import is_same_question
+
+        for point in self.store.points if self.store else ():
+            is_settled = isinstance(point, Measurement) or point.kind is FailureKind.OUT_OF_MEMORY
+            if is_settled and is_same_question(point, like):
+                return point
+        return None
+
+
+def command_line() -> str:
+    """The command as it was typed."""
+    return shlex.join(["capplan", *sys.argv[1:]])
+
+
+def run_points(job: "Job", sizes: Curve, conditions: Conditions) -> None:
+    """Measure the batches asked for, tell them, and end with the exit code that fits.
+
+    Raises:
+        CapplanError: nothing could be measured at all, or the measurement file cannot be written.
+    """
+    from capplan.probe.measure.session import Session
+
+    points: list[Point] = []
+    try:
+        with ExitStack() as stack:
+            theory, job = find_theory(job, conditions)
+            store = stack.enter_context(MeasurementStore(conditions.lines)) if conditions.lines else None
+            if store is not None and store.was_cut:
+                warn(f"warning: {store.path}: the last line was cut off and is dropped; the points before it are kept.")
+            session = stack.enter_context(Session(job))
+            tell_company(session)
+            collector = _Collector(store=store, theory=theory, points=points)
+            _measure_curve(session, sizes, conditions, collector)
+    except KeyboardInterrupt:
+        _tell(points, conditions)
+        kept = f" in {conditions.lines}; --resume goes on" if conditions.lines else ""
+        warn(f"capplan: interrupted; {len(points)} point(s) are kept{kept}.")
+        raise typer.Exit(130) from None
+    except MeasurementError:
+        if points:
+            _tell(points, conditions)
+        raise
+    _tell(points, conditions)
+    if any(isinstance(point, Failure) for point in points):
+        raise typer.Exit(MeasurementError.exit_code)
+
+
+def tell_company(session: "Session") -> None:
+    """Warn where others use the device."""
+    from capplan.probe.measure.facts import others_at_work
+
+    if others := others_at_work(session.bench.device, nvml=session.bench.nvml):
+        warn(f"warning: {others}")
+
+
+def _measure_curve(session: "Session", sizes: Curve, conditions: Conditions, collector: _Collector) -> None:
+    measurer = _measurer(session, conditions)
+
+    def take(batch: int) -> Point:
+        like = session.failure(batch, FailureKind.ERROR, "")
+        if conditions.resume and (known := collector.known(like)) is not None:
+            collector.points.append(known)
+            return known
+        with live_line(f"{session.target.name}, batch {batch}") as show:
+            point = measurer.measure(batch, on_progress=show)
+        added = collector.add(point)
+        if conditions.profile and isinstance(added, Measurement):
+            from capplan.cli.measure_profile import profile_batch
+
+            profile_batch(session, batch, folder=conditions.profile, theory=collector.theory)
+        return added
+
+    if sizes.batches.choice is BatchChoice.LISTED:
+        for batch in sizes.batches.sizes:
+            take(batch)
+    elif sizes.batches.choice is BatchChoice.AUTO:
+        _double_while_it_pays(take, at_most=sizes.at_most, points=collector.points)
+    else:
+        largest = _search_largest(session, measurer, sizes)
+        for batch in _powers_up_to(largest):
+            take(batch)
+
+
+def _measurer(session: "Session", conditions: Conditions) -> "Measurer":
+    if not conditions.is_isolated:
+        return session
+    from capplan.probe.measure.isolated import IsolatedMeasurer
+
+    return IsolatedMeasurer(session.job, model=session.identity, device=session.facts, timeout_s=conditions.timeout_s)
+
+
+def _double_while_it_pays(take: Callable[[int], Point], *, at_most: int, points: list[Point]) -> None:
+    """Double the batch until it stops paying twice in a row, or memory ends; running out of it is no failure here."""
+    batch, before, misses = 1, take(1), 0
+    while isinstance(before, Measurement) and misses < 2 and batch * 2 <= at_most:
+        batch *= 2
+        after = take(batch)
+        if isinstance(after, Failure):
+            if after.kind is FailureKind.OUT_OF_MEMORY:
+                points.remove(after)
+            return
+        misses = 0 if still_pays(before, after) else misses + 1
+        before = after
+
+
+def _search_largest(session: "Session", measurer: "Measurer", sizes: Curve) -> int:
+    told: set[str] = set()
+    last: list[Failure] = []
+
+    def runs(batch: int) -> bool:
+        with live_words(f"{session.target.name}: trying batch {batch}"):
+            failure = measurer.attempt(batch)
+        if failure is None:
+            return True
+        last.append(failure)
+        if failure.kind is not FailureKind.OUT_OF_MEMORY and failure.message not in told:
+            told.add(failure.message)
+            warn(f"warning: not memory ended the search: {failure.message}")
+        return False
+
+    largest = largest_running_batch(runs, search=sizes.search, at_most=sizes.at_most)
+    if largest == 0:
+        raise MeasurementError(f"not even batch 1 runs: {last[-1].message}")
+    ended = f"batch {largest + 1} does not" if largest < sizes.at_most else "the cap of the search"
+    warn(f"largest batch that runs: {largest} ({ended}).")
+    return largest
+
+
+def _powers_up_to(largest: int) -> list[int]:
+    powers = [2**power for power in range(largest.bit_length())]
+    return powers if powers[-1] == largest else [*powers, largest]
+
+
+def _tell(points: Sequence[Point], conditions: Conditions) -> None:
+    measured = [point for point in points if isinstance(point, Measurement)]
+    if conditions.spelling is Format.JSON:
+        emit(to_json(points_to_json(points)), output=conditions.output)
+    elif measured:
+        emit(spell_measurements(measured, conditions.spelling), output=conditions.output)
+
+
+def spell_measurements(points: Sequence[Measurement], spelling: Format) -> str:
+    """Spell measurements as a table, Markdown, CSV or JSON."""
+    from capplan.report.measurement_table import (
+        render_measurements_csv,
+        render_measurements_markdown,
+        render_measurements_text,
+    )
+
+    if spelling is Format.JSON:
+        return to_json(points_to_json(points))
+    renderers = {
+        Format.CSV: render_measurements_csv,
+        Format.MD: render_measurements_markdown,
+        Format.TABLE: render_measurements_text,
+    }
+    return renderers[spelling](points)
+
+
+@contextmanager
+def live_line(label: str) -> Iterator["Callable[[Progress], None]"]:
+    """Show the running median on a terminal's stderr, rewritten between rounds; silent elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+
+    def show(progress: "Progress") -> None:
+        width = "" if progress.width_fraction is None else f" ± {50 * progress.width_fraction:.2f} %"
+        _rewrite(f"{label}: {progress.repetitions} repetitions, median {format_seconds(progress.median_s)}{width}")
+
+    _rewrite(f"{label}: warming up")
+    try:
+        yield show
+    finally:
+        _rewrite("")
+
+
+@contextmanager
+def live_words(words: str) -> Iterator[None]:
+    """Show what is being done on a terminal's stderr, and take it away afterwards."""
+    with live_line(words) if sys.stderr.isatty() else nullcontext():
+        yield
+
+
+def _rewrite(text: str) -> None:
+    sys.stderr.write(f"\r\x1b[2K{text}")
+    sys.stderr.flush()

@@ -1,0 +1,108 @@
+"""Theory for `capplan measure`: the device's spec, the model's trace, and the estimate for each point."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from capplan.cli.models import ModelWords, obtain_trace
+from capplan.cli.options import parse_torch_version
+from capplan.cli.output import warn
+from capplan.core.workload import Workload
+from capplan.errors import CapplanError, UnknownNameError
+
+if TYPE_CHECKING:
+    from capplan.cli.measure_run import Conditions
+    from capplan.core.calibration import Calibration
+    from capplan.core.gpu import GpuSpec
+    from capplan.core.measurement import Measurement
+    from capplan.core.measurement_theory import Theory
+    from capplan.probe.measure.job import Job
+
+
+@dataclass(slots=True)
+class GpuTheory:
+    """What can be said of a model on a known GPU; says nothing, once and with the reason, where it cannot."""
+
+    words: ModelWords
+    workload: Workload
+    gpu: "GpuSpec | None"
+    calibration: "Calibration | None"
+    _theory: "Theory | None" = None
+    _is_silent: bool = False
+
+    def put_beside(self, point: "Measurement") -> "Measurement":
+        """Add bound, estimate and shares of the peaks to a measurement."""
+        from capplan.core.latency_device import Unsupported
+
+        if (theory := self.at(point.workload.batch)) is None:
+            return point
+        beside = theory.beside(batch=point.workload.batch, median_s=point.latency.median)
+        if isinstance(beside, Unsupported):
+            self._fall_silent(beside.reason)
+            return point
+        return replace(point, theory=beside)
+
+    def at(self, batch: int) -> "Theory | None":
+        """The theory that holds at a batch; a model that does not grow evenly is traced there anew."""
+        if self.gpu is None or self._is_silent:
+            return None
+        exact = self._theory.recording.exact_batch if self._theory else None
+        if self._theory is None or exact not in (None, batch):
+            try:
+                self._theory = self._traced(self.gpu, batch, exact)
+            except CapplanError as error:
+                self._fall_silent(str(error))
+        return None if self._is_silent else self._theory
+
+    def _traced(self, gpu: "GpuSpec", batch: int, exact: int | None) -> "Theory":
+        from capplan.core.measurement_theory import Theory
+
+        configuration = self.workload.configuration
+        trace = obtain_trace(self.words, [configuration], exact_batch=batch if exact else None)
+        recording = trace.recording(configuration)
+        if recording.exact_batch not in (None, batch):
+            recording = obtain_trace(self.words, [configuration], exact_batch=batch).recording(configuration)
+        return Theory(recording=recording, workload=self.workload, gpu=gpu, calibration=self.calibration)
+
+    def _fall_silent(self, reason: str) -> None:
+        self._is_silent = True
+        warn(f"warning: no estimate beside the measurement: {reason}")
+
+
+def find_theory(job: "Job", conditions: "Conditions") -> tuple[GpuTheory, "Job"]:
+    """Find the device's spec by the name given or the driver's, and the job with its id.
+
+    Raises:
+        UnknownNameError: `--gpu` names no spec.
+    """
+    from capplan.probe.measure.device import devices_at_hand
+    from capplan.probe.measure.facts import torch_version
+    from capplan.specs import load_gpus
+    from capplan.specs.calibration import load_calibration
+
+    known = load_gpus(overlays=conditions.specs)
+    name = devices_at_hand()[job.device]
+    spec = None
+    if conditions.gpu is not None:
+        spec = known.find(conditions.gpu)
+    else:
+        try:
+            spec = known.find(name)
+        except UnknownNameError:
+            if job.device != "cpu":
+                warn(f"warning: the database has no {name!r}, so no estimate; `capplan gpus detect` proposes a spec.")
+    words = ModelWords(
+        words=job.model.words,
+        arguments=job.model.arg,
+        inputs=job.model.inputs,
+        input_size=job.model.input_size,
+        sequence_length=job.model.seq_len,
+        inputs_from=job.model.inputs_from,
+        prepare=job.model.prepare,
+    )
+    theory = GpuTheory(
+        words=words,
+        workload=replace(job.workload, torch_version=parse_torch_version(torch_version())),
+        gpu=spec,
+        calibration=load_calibration(conditions.calibration) if spec else None,
+    )
+    return theory, replace(job, gpu=spec.id if spec else None)
