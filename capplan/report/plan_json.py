@@ -4,6 +4,7 @@ from typing import Any
 
 from capplan import __version__
 from capplan.core.estimates import Interval
+from capplan.core.memory import usable_memory
 from capplan.core.plan import Fit, ModelFacts, Plan, Rejection
 from capplan.core.workload import Workload
 
@@ -84,7 +85,8 @@ def _fit_to_json(fit: Fit) -> dict[str, Any]:
             "peak_allocated_bytes": interval_to_json(memory.peak_allocated_bytes),
             "peak_reserved_bytes": interval_to_json(memory.peak_reserved_bytes),
             "total_bytes": interval_to_json(memory.total_bytes),
-            "usable_bytes": memory.usable_bytes,
+            "usable_bytes": usable_memory(fit.gpu).expected,
+            "usable_is_reported": memory.usable_bytes is not None,
             "parts": {part.name: interval_to_json(part.size_bytes) for part in memory.parts},
         },
         "max_batch": fit.max_batch,

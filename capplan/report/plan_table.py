@@ -1,6 +1,7 @@
 """A plan for people: text for the terminal, Markdown for a pull request, CSV for a sheet."""
 
 from capplan.core.estimates import FitStatus, Interval
+from capplan.core.memory import usable_memory
 from capplan.core.plan import Fit, Plan, Rejection
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
@@ -20,7 +21,7 @@ def render_plan_text(plan: Plan) -> str:
         pieces += [f"{len(plan.rejections)} rejected:", render_text(_rejection_table(plan))]
     if copies := host_copy_line(plan):
         pieces += [copies]
-    pieces += [f"  · {line}" for line in (*plan.assumptions, *plan.notes)]
+    pieces += [f"  · {line}" for line in (*plan.assumptions, *_usable_notes(plan), *plan.notes)]
     return "\n".join(pieces) + "\n"
 
 
@@ -33,7 +34,7 @@ def render_plan_markdown(plan: Plan) -> str:
         pieces += ["Rejected:", "", render_markdown(_rejection_table(plan))]
     if copies := host_copy_line(plan):
         pieces += [copies, ""]
-    pieces += [f"- {line}" for line in (*plan.assumptions, *plan.notes)]
+    pieces += [f"- {line}" for line in (*plan.assumptions, *_usable_notes(plan), *plan.notes)]
     return "\n".join(pieces) + "\n"
 
 
@@ -57,7 +58,7 @@ def _csv_fit(plan: Plan, fit: Fit) -> tuple[str, ...]:
     values = (
         plan.model.name, fit.gpu.id, fit.batch, fit.status.value, None,
         round(memory.peak_allocated_bytes.expected), round(memory.peak_reserved_bytes.expected),
-        round(total.expected), round(total.low), round(total.high), memory.usable_bytes,
+        round(total.expected), round(total.low), round(total.high), round(usable_memory(fit.gpu).expected),
         fit.max_batch, fit.recommended_batch, latency.bound_s, latency.latency_s.low, latency.latency_s.expected,
         latency.latency_s.high, latency.throughput_per_s.expected, latency.bound_by.value, fit.host_copy_s, None,
     )  # fmt: skip
@@ -92,13 +93,13 @@ def _fit_table(plan: Plan) -> Table:
 
 def _fit_row(fit: Fit) -> tuple[str, ...]:
     memory, latency = fit.memory.total_bytes, fit.latency.latency_s
-    usable = fit.memory.usable_bytes
+    share = format_fraction(memory.expected / usable_memory(fit.gpu).expected)
     return (
         fit.gpu.id,
         str(fit.batch),
         {FitStatus.FITS: "yes", FitStatus.BORDERLINE: "borderline"}[fit.status],
         format_bytes(memory.expected),
-        format_fraction(memory.expected / usable) if usable else "unknown",
+        share if fit.memory.usable_bytes else f"~{share}",
         f"{fit.max_batch:,}",
         "none" if fit.recommended_batch is None else f"{fit.recommended_batch:,}",
         format_seconds(latency.expected),
@@ -107,6 +108,12 @@ def _fit_row(fit: Fit) -> tuple[str, ...]:
         format_rate(fit.latency.throughput_per_s.expected),
         fit.latency.bound_by.value,
     )
+
+
+def _usable_notes(plan: Plan) -> tuple[str, ...]:
+    if all(fit.memory.usable_bytes for fit in plan.fits):
+        return ()
+    return ("~ marks GPUs whose usable memory nobody reported: the share usual among cards of their kind is taken",)
 
 
 def _span(latency: Interval) -> str:
