@@ -154,6 +154,10 @@ class _Tracer:
         stage = Stage(module, self._make_inputs, configuration, name=self._name, rung=rung)
         with stage.set():
             passes = [stage.run(batch) for batch in self._batches]
+            with contextlib.suppress(DoesNotFitError):
+                return stage.fit(passes, self._batches)
+            # Models that keep tensors of their first call for later ones run another graph from then on.
+            passes = [stage.run(batch) for batch in self._batches]
         try:
             return stage.fit(passes, self._batches)
         except DoesNotFitError:

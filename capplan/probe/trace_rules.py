@@ -36,7 +36,7 @@ class CudaRules(TorchFunctionMode):
             _VARIABLE.rnn_tanh: rnn.rnn_tanh,
             _VARIABLE.rnn_relu: rnn.rnn_relu,
             _VARIABLE.dropout: _dropout,
-            torch.rms_norm: _rms_norm,
+            _VARIABLE.rms_norm: self._rms_norm,
             torch.softmax: _softmax(torch._softmax, torch.softmax),
             torch.Tensor.softmax: _softmax(torch._softmax, torch.softmax),
             torch.log_softmax: _softmax(torch._log_softmax, torch.log_softmax),
@@ -79,6 +79,19 @@ class CudaRules(TorchFunctionMode):
         log_probability = _softmax(torch._log_softmax, torch.log_softmax)(x, axis, dtype=torch.float32)
         return torch._C._nn.nll_loss_nd(log_probability, target, weight, reduction, ignore_index)
 
+    def _rms_norm(
+        self, x: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+    ) -> Tensor:
+        """Use the fused kernel, as `at::rms_norm` does on CUDA since torch 2.9 where input and weight share a dtype."""
+        mixed = weight is not None and weight.dtype is not x.dtype
+        if x.device.type == "cpu" or mixed or torch.is_grad_enabled():
+            return torch.rms_norm(x, normalized_shape, weight, eps)
+        with self._recorder.paused():
+            out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        inputs = [x] if weight is None else [x, weight]
+        self._recorder.note("aten._fused_rms_norm", inputs, [out], (("normalized_shape", tuple(normalized_shape)),))
+        return out
+
     def _multi_head_attention(self, *args: Any, **kwargs: Any) -> Any:
         return multi_head_attention(self._recorder, *args, **kwargs)
 
@@ -102,14 +115,6 @@ def _dropout(x: Tensor, p: float = 0.5, train: bool = False) -> Tensor:
     """Use the fused kernel, as `at::dropout` does on CUDA (aten/src/ATen/native/Dropout.cpp)."""
     fused = train and 0 < p < 1 and x.numel() > 0 and x.device.type != "cpu"
     return torch.native_dropout(x, p, train)[0] if fused else torch.dropout(x, p, train)
-
-
-def _rms_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """Use the fused kernel, as `at::rms_norm` does on CUDA since torch 2.9 where input and weight share a dtype."""
-    if x.device.type == "cpu" or (weight is not None and weight.dtype is not x.dtype):
-        return torch.rms_norm(x, normalized_shape, weight, eps)
-    fused: Tensor = torch.ops.aten._fused_rms_norm(x, list(normalized_shape), weight, eps)[0]
-    return fused
 
 
 def _make_from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Tensor:
@@ -162,7 +167,18 @@ def as_on_cuda() -> Iterator[None]:
         backends = torch.utils.backend_registration
         stack.enter_context(mock.patch.object(backends, "_privateuse1_backend_name", "meta"))
         stack.enter_context(contexts_of_models())
+        for name in ("is_autocast_enabled", "get_autocast_dtype"):
+            stack.enter_context(mock.patch.object(torch, name, _asks_cuda(getattr(torch, name))))
         yield
+
+
+def _asks_cuda(question: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer a model that asks for its tensors' device what CUDA would be told."""
+
+    def asks(device_type: str = "cuda") -> Any:
+        return question("cuda" if device_type == "meta" else device_type)
+
+    return asks
 
 
 def _is_plain(*_: Any) -> bool:
