@@ -1,0 +1,156 @@
+"""`capplan plan`, `trace` and `analyze` as a user meets them."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.cli.conftest import EXAMPLES, Run
+
+NET = f"{EXAMPLES / 'net.py'}:Net"
+
+
+def schema(name: str) -> Any:
+    return json.loads((files("capplan") / "schemas" / f"{name}.schema.json").read_text())
+
+
+def test_a_plan_from_a_trace_file_answers_every_gpu(run: Run, net_trace: Path) -> None:
+    result = run("plan", net_trace, "--batch", "32", "--json")
+    assert result.exit_code == 0, result.stderr
+    plan = json.loads(result.stdout)
+    jsonschema.validate(plan, schema("plan"))
+    listed = json.loads(run("gpus", "--format", "json").stdout)["gpus"]
+    assert {each["gpu"] for each in plan["fits"] + plan["rejections"]} == {each["id"] for each in listed}
+    # 64·3·9 + 128·64·9 + 256·128·9 convolution weights, their biases, two per norm channel, 256·10 + 10
+    weights = 64 * 27 + 128 * 576 + 256 * 1152 + (64 + 128 + 256) * 3 + 2570
+    assert plan["model"]["params"] == weights
+    # out of 224²: 112², 56², 28² positions
+    macs = 112**2 * 64 * 27 + 56**2 * 128 * 576 + 28**2 * 256 * 1152 + 2560
+    assert plan["model"]["macs_per_sample"] == macs
+    assert plan["model"]["flops_per_sample"] == 2 * macs
+
+
+def test_several_models_give_a_list(run: Run, net_trace: Path) -> None:
+    result = run("plan", net_trace, net_trace, "--batch", "1,2", "--gpu", "t4", "--json")
+    plans = json.loads(result.stdout)
+    jsonschema.validate(plans, schema("plan"))
+    assert [len(plan["fits"]) for plan in plans] == [2, 2]
+
+
+def test_intervals_hold_their_estimates_and_bounds(run: Run, net_trace: Path) -> None:
+    plan = json.loads(run("plan", net_trace, "--batch", "1,64", "--json").stdout)
+    for fit in plan["fits"]:
+        for key in ("latency_s", "throughput_per_s"):
+            assert fit[key]["low"] <= fit[key]["expected"] <= fit[key]["high"]
+        assert fit["throughput_per_s"]["expected"] == pytest.approx(fit["batch"] / fit["latency_s"]["expected"])
+        assert sum(fit["share_by_binding"].values()) == pytest.approx(1)
+
+
+def test_output_files_take_their_format_from_their_name(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    for name, head in (("p.json", "{"), ("p.csv", "model,gpu,batch"), ("p.md", "**net"), ("p.txt", "net (Net)")):
+        result = run("plan", net_trace, "--gpu", "t4", "--batch", "8", "-o", tmp_path / name)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout == ""
+        assert (tmp_path / name).read_text().lower().startswith(head.lower())
+    assert {path.name for path in tmp_path.iterdir()} == {"p.json", "p.csv", "p.md", "p.txt"}
+
+
+def test_nothing_fits_is_exit_1_with_the_rejections(run: Run, net_trace: Path) -> None:
+    result = run("plan", net_trace, "--gpu", "t4", "--batch", "8", "--max-latency", "1us", "--json")
+    assert result.exit_code == 1
+    rejection = json.loads(result.stdout)["rejections"][0]
+    assert rejection["reason"].startswith("latency: needs")
+    assert rejection["available"] == pytest.approx(1e-6)
+
+
+def test_a_model_and_its_trace_file_give_the_same_plan(run: Run, net_trace: Path) -> None:
+    words = ("--gpu", "t4", "--batch", "8", "--precision", "fp32", "--json")
+    from_file = json.loads(run("plan", net_trace, *words).stdout)
+    from_words = json.loads(run("plan", NET, "--input", "x=3x224x224", *words).stdout)
+    assert from_file["fits"] == from_words["fits"]
+
+
+def test_half_precision_needs_its_own_recording(run: Run, net_trace: Path) -> None:
+    result = run("plan", net_trace, "--precision", "fp16")
+    assert result.exit_code == 2
+    assert "capplan trace" in result.stderr
+    assert "--precision fp16" in result.stderr
+
+
+def test_analyze_agrees_with_its_schema_and_its_parts_add_up(run: Run, net_trace: Path) -> None:
+    result = run("analyze", net_trace, "--batch", "4", "--json")
+    document = json.loads(result.stdout)
+    jsonschema.validate(document, schema("analyze"))
+    for view in ("by_operator", "by_module", "by_module_and_operator"):
+        for key in ("macs", "flops", "params", "bytes"):
+            assert sum(row[key] for row in document[view]) == document[key]
+
+
+def test_a_trace_is_the_same_bytes_each_time(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.trace.json"
+    run("trace", NET, "--input", "x=3x224x224", "-o", again)
+    assert again.read_bytes() == net_trace.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("plan", "nosuchmodel17"), 2, "nosuchmodel17"),
+        (("plan", "missing.trace.json"), 2, "missing.trace.json"),
+        (("plan", "nosuch.py:Net"), 2, "nosuch.py"),
+        (("plan", f"{EXAMPLES / 'net.py'}:Nett", "--input", "3x8x8"), 2, "Net"),
+        (("plan", NET), 2, "--input"),
+        (("plan", NET, "--input", "x=3xax8"), 2, "3xax8"),
+        (("plan", NET, "--input", "x=4x224x224"), 3, "4"),
+        (("plan", NET, "--input", "x=3x8x8", "--batch", "0"), 2, "batch"),
+        (("plan", NET, "--input", "x=3x8x8", "--gpu", "a40x"), 2, "a40"),
+        (("plan", NET, "--input", "x=3x8x8", "--precision", "fp17"), 2, "fp16"),
+        (("plan", NET, "--input", "x=3x8x8", "--max-latency", "50"), 2, "ms"),
+        (("plan", NET, "--input", "x=3x8x8", "--torch", "two"), 2, "two"),
+        (("plan", NET, "--input", "x=3x8x8", "--checkpointing"), 2, "--train"),
+        (("plan", NET, "--input", "x=3x8x8", "--json", "--format", "csv"), 2, "contradicts"),
+        (("plan", NET, "--input", "x=3x8x8", "-o", "nosuchfolder/plan.json"), 2, "nosuchfolder"),
+        (("plan", NET, "--input", "x=3x8x8", "-o", "plan.docx"), 2, ".json"),
+        (("plan", "--nosuch"), 2, "--nosuch"),
+        (("trace", NET, "--input", "x=3x8x8", "-o", "net.pickle"), 2, ".json"),
+    ],
+    ids=lambda value: None if isinstance(value, int) else str(value)[-40:],
+)
+def test_bad_input_is_one_sentence_and_no_traceback(run: Run, words: tuple[str, ...], code: int, said: str) -> None:
+    result = run(*words)
+    assert result.exit_code == code, result.stderr
+    assert said in result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.999])
+def test_a_truncated_trace_is_refused(run: Run, net_trace: Path, tmp_path: Path, kept: float) -> None:
+    content = net_trace.read_bytes()
+    cut = tmp_path / "cut.trace.json"
+    cut.write_bytes(content[: int(kept * len(content))])
+    result = run("plan", cut)
+    assert result.exit_code == 2
+    assert "cut.trace.json" in result.stderr
+
+
+def test_a_trace_from_a_newer_version_asks_for_an_upgrade(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    newer = tmp_path / "newer.trace.json"
+    newer.write_text(json.dumps(json.loads(net_trace.read_text()) | {"schema_version": 99}))
+    result = run("plan", newer)
+    assert result.exit_code == 2
+    assert "upgrade" in result.stderr
+
+
+def test_a_gpu_name_never_matches_by_substring(run: Run, net_trace: Path) -> None:
+    assert run("plan", net_trace, "--gpu", "a100").exit_code == 2
+    plan = json.loads(run("plan", net_trace, "--gpu", "l4", "--batch", "1", "--json").stdout)
+    assert [fit["gpu"] for fit in plan["fits"]] == ["l4"]
+
+
+def test_schemas_are_printed(run: Run) -> None:
+    assert json.loads(run("schema", "plan").stdout) == schema("plan")
+    assert run("schema", "plam").exit_code == 2
