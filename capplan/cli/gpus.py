@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
+from capplan.cli.sparing import SparingGroup
 from capplan.errors import UsageError
 
 app = typer.Typer(
+    cls=SparingGroup,
     help="List the GPUs that capplan knows, with filters; show, compare and check them; add your own.",
     invoke_without_command=True,
     no_args_is_help=False,
@@ -40,8 +42,9 @@ def gpus(
         ),
     ] = None,
     sort: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Sort by this column; -COLUMN puts the largest first.")
-    ] = "id",
+        str | None,
+        typer.Option(metavar="COLUMN", help="Sort by this column, not by id; -COLUMN puts the largest first."),
+    ] = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to show, or all.")] = None,
     ids: Annotated[bool, typer.Option("--ids", "-q", help="Print ids only, one per line.")] = False,
     specs: SpecFolders = None,
@@ -57,18 +60,18 @@ def gpus(
     if context.invoked_subcommand is not None:
         return
     from capplan.core.gpu_attributes import ATTRIBUTES, DEFAULT_COLUMNS, find_attribute
-    from capplan.core.gpu_query import parse_conditions, select_gpus, sort_gpus
+    from capplan.core.gpu_query import at_least, parse_conditions, select_gpus, sort_gpus
     from capplan.report.gpu_tables import LEGEND, gpu_base_table, gpu_table, gpus_document
     from capplan.report.table import render_csv, render_markdown, render_text
     from capplan.specs import load_gpus
 
     conditions = [each for text in where or () for each in parse_conditions(text)]
-    conditions += parse_conditions(f"memory >= {min_memory}") if min_memory else []
+    conditions += [at_least("memory", min_memory, what="--min-memory")] if min_memory else []
     names = DEFAULT_COLUMNS if columns is None else tuple(ATTRIBUTES) if columns == "all" else columns.split(",")
     shown = [find_attribute(name) for name in names]
     known = load_gpus(overlays=specs or ())
     kept = select_gpus(known.values(), vendors=vendor or (), architectures=arch or (), conditions=conditions)
-    kept = sort_gpus(kept, sort)
+    kept = sort_gpus(kept, sort or "id")
     if ids:
         emit("".join(f"{spec.id}\n" for spec in kept), output=output)
         return

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from capplan.cli.output import progress
-from capplan.core.trace import Trace
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from capplan.core.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,7 @@ class ModelWords:
         return read_trace_file(self.words) is not None
 
 
-def read_trace_file(words: str) -> Trace | None:
+def read_trace_file(words: str) -> "Trace | None":
     """Read a trace, if the words name a file that holds one.
 
     Raises:
@@ -52,7 +55,7 @@ def read_trace_file(words: str) -> Trace | None:
 
 def obtain_trace(
     model: ModelWords, configurations: Sequence[Configuration], *, exact_batch: int | None = None
-) -> Trace:
+) -> "Trace":
     """Give the trace of a model with the recordings asked for, from its file or by tracing it.
 
     Raises:

@@ -75,6 +75,16 @@ def _parse_condition(text: str) -> Condition:
     return Condition(attribute=attribute, operator=sign, wanted=words)
 
 
+def at_least(name: str, text: str, *, what: str) -> Condition:
+    """Read a smallest value, such as "24GiB", of an attribute that has units.
+
+    Raises:
+        UsageError: the text is no quantity.
+    """
+    attribute = find_attribute(name)
+    return Condition(attribute=attribute, operator=">=", wanted=parse_quantity(text, attribute.units or {}, what=what))
+
+
 def select_gpus(
     specs: Iterable[GpuSpec],
     *,
@@ -89,8 +99,9 @@ def select_gpus(
     """
     known = list(specs)
     wanted_vendors = {_one_of("vendor", name, [spec.vendor for spec in known]) for name in vendors}
-    names = [name for spec in known for name in (spec.architecture, spec.architecture_id)]
-    wanted_architectures = {_one_of("architecture", name, names) for name in architectures}
+    families = [spec.architecture for spec in known]
+    designs = [spec.architecture_id for spec in known]
+    wanted_architectures = {_one_of("architecture", name, families, designs) for name in architectures}
     return [
         spec
         for spec in known
@@ -100,10 +111,11 @@ def select_gpus(
     ]
 
 
-def _one_of(kind: str, name: str, known: Iterable[str]) -> str:
+def _one_of(kind: str, name: str, known: Iterable[str], also: Iterable[str] = ()) -> str:
     names = dict.fromkeys(known)
-    if name.casefold() not in {each.casefold() for each in names}:
-        raise UnknownNameError(kind, name, names, hint=f"Known are {', '.join(sorted(names))}.")
+    every = [*names, *also]
+    if name.casefold() not in {each.casefold() for each in every}:
+        raise UnknownNameError(kind, name, every, hint=f"Known are {', '.join(sorted(names))}.")
     return name.casefold()
 
 

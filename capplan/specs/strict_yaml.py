@@ -5,7 +5,7 @@ anchors without bound. Here each of these is refused, with its key.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -89,57 +89,60 @@ class _Reader:
     def __init__(self, name: str, text: str) -> None:
         self.problems: list[Problem] = []
         self._name = name
-        self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
+        self._next: Callable[[], Any] = _LOADER(text).get_event
 
     def read(self) -> object:
         """Read the only document."""
         tree: object = None
         documents = 0
-        for event in self._events:
-            if isinstance(event, yaml.DocumentStartEvent):
+        while (event := self._next()) is not None:
+            if type(event) is yaml.DocumentStartEvent:
                 documents += 1
                 if documents > 1:
                     self._refuse("", "a second document begins; a file holds one")
                     break
-                tree = self._value(next(self._events), "", 0)
+                tree = self._value(self._next(), "", 0)
         return tree
 
     def _refuse(self, key: str, message: str) -> None:
         self.problems.append(Problem(file=self._name, key=key, message=message))
 
     def _value(self, event: Any, key: str, depth: int) -> object:
-        if isinstance(event, yaml.ScalarEvent):
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
             return self._scalar(event, key)
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+        if kind is yaml.AliasEvent or event.anchor is not None:
             self._refuse(key, "anchors and aliases (&, *) are not read; write the value out")
-        if isinstance(event, yaml.AliasEvent):
+        if kind is yaml.AliasEvent:
             return None
         if event.tag is not None:
             self._refuse(key, f"tags are not read; drop {event.tag!r}")
         if depth >= _MAX_DEPTH:
             raise yaml.MarkedYAMLError(problem="nested too deep", problem_mark=event.start_mark)
-        if isinstance(event, yaml.MappingStartEvent):
+        if kind is yaml.MappingStartEvent:
             return self._mapping(key, depth)
         return self._sequence(key, depth)
 
     def _mapping(self, key: str, depth: int) -> Tree:
         tree: Tree = {}
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            word = event.value if isinstance(event, yaml.ScalarEvent) else None
-            if word is None:
+        while type(event := self._next()) is not yaml.MappingEndEvent:
+            if type(event) is not yaml.ScalarEvent:
                 self._refuse(key, "a key must be a word")
                 self._value(event, key, depth + 1)
-            inner = f"{key}.{word}" if key else str(word)
-            value = self._value(next(self._events), inner, depth + 1)
+                self._value(self._next(), key, depth + 1)
+                continue
+            word = event.value
+            inner = f"{key}.{word}" if key else word
+            value = self._value(self._next(), inner, depth + 1)
             if word in tree:
                 self._refuse(inner, "is given twice; keep one")
-            elif word is not None:
+            else:
                 tree[word] = value
         return tree
 
     def _sequence(self, key: str, depth: int) -> list[object]:
         items: list[object] = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+        while type(event := self._next()) is not yaml.SequenceEndEvent:
             items.append(self._value(event, f"{key}[{len(items)}]", depth + 1))
         return items
 
