@@ -12,7 +12,7 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +25,7 @@ from capplan.errors import CapplanError
 from capplan.probe.inputs import InputRequest
 from capplan.probe.target import Target, load_target
 from capplan.probe.trace import trace_target
+from capplan.probe.training import loss_of
 
 INFERENCE_MODELS = (
     "torchvision:resnet18", "torchvision:resnet50", "torchvision:vgg11", "torchvision:mobilenet_v3_large",
@@ -127,7 +128,7 @@ def compare_training(words: str, batches: list[int]) -> Iterator[Row]:
             gc.collect()
 
 
-def _training_steps(target: Target, optimizer: Optimizer, batch: int):  # noqa: ANN202 - a callable for real_peak
+def _training_steps(target: Target, optimizer: Optimizer, batch: int) -> Callable[[], object]:
     module = target.build().train()
     inputs = target.make_inputs(batch, device="cpu")
     if optimizer is Optimizer.MOMENTUM:
@@ -135,21 +136,16 @@ def _training_steps(target: Target, optimizer: Optimizer, batch: int):  # noqa: 
     else:
         stepper = torch.optim.AdamW(module.parameters(), lr=1e-3, foreach=True)
 
-    def run() -> None:
+    def run() -> object:
         for _ in range(2):
             stepper.zero_grad(set_to_none=True)
-            loss = scalar_loss(module(*inputs.args, **inputs.kwargs))
+            output = module(*inputs.args, **inputs.kwargs)
+            loss = loss_of(output)
             loss.backward()
             stepper.step()
+        return output, loss
 
     return run
-
-
-def scalar_loss(output: object) -> torch.Tensor:
-    """The loss that the tracer takes too: the sum of the first floating-point output."""
-    from capplan.probe import training
-
-    return training.scalar_loss(output)
 
 
 def _row(words: str, mode: str, batch: int, recording: Recording, real: int, where: str) -> Row:
@@ -172,7 +168,7 @@ def _row(words: str, mode: str, batch: int, recording: Recording, real: int, whe
     )
 
 
-def real_peak(recording: Recording, run) -> tuple[int, str]:  # noqa: ANN001
+def real_peak(recording: Recording, run: Callable[[], object]) -> tuple[int, str]:
     """Run under the profiler; the most bytes alive at the end of an operator, and that operator."""
     leaves = {kernel.name.replace("aten.", "aten::") for kernel in recording.kernels} | LEAVES
     gc.collect()
