@@ -40,7 +40,14 @@ class IsolatedMeasurer:
 
     def _asked(self, action: str, batch: int) -> Point | None:
         with tempfile.TemporaryFile() as answers:
-            command = [sys.executable, "-m", "capplan.probe.measure.isolated", action, str(batch), str(answers.fileno())]
+            command = [
+                sys.executable,
+                "-m",
+                "capplan.probe.measure.isolated",
+                action,
+                str(batch),
+                str(answers.fileno()),
+            ]
             child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=sys.stderr, pass_fds=[answers.fileno()], start_new_session=True
             )

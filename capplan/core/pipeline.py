@@ -1,0 +1,48 @@
+"""A pipeline of stages timed in both ways: events that leave the host free, and a wait after every stage."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTimes:
+    """One stage, repetition by repetition. [s]
+
+    `host_s` is how long the host was held by the stage when nothing waits; `device_s` the time between the events
+    around it on the device, empty where there are none; `waited_s` the host's time with a wait for the device after it.
+    """
+
+    name: str
+    host_s: tuple[float, ...]
+    device_s: tuple[float, ...]
+    waited_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineTimes:
+    """A pipeline both ways. `free_s` is the whole stretch of `repetitions` without waits, `stalled_s` with. [s]"""
+
+    name: str
+    batch: int
+    device: str
+    has_events: bool
+    repetitions: int
+    stages: tuple[StageTimes, ...]
+    free_s: float
+    stalled_s: float
+
+    @property
+    def free_throughput_per_s(self) -> float:
+        """Samples per second end to end when the host runs ahead. [1/s]"""
+        return self.repetitions * self.batch / self.free_s
+
+    @property
+    def stalled_throughput_per_s(self) -> float:
+        """Samples per second end to end with a wait after every stage. [1/s]"""
+        return self.repetitions * self.batch / self.stalled_s
+
+
+def typical_s(samples_s: Sequence[float]) -> float | None:
+    """The median of a stage's times; None where there are none. [s]"""
+    return median(samples_s) if samples_s else None

@@ -1,0 +1,128 @@
+"""Time a pipeline of models and host work stage by stage and end to end, with and without waiting for the device.
+
+The pipeline is the user's: `FILE.py:stages`, a function of the batch size and the device that returns pairs of a
+name and a function; each function takes what the one before it returned, the first one nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from capplan.core.pipeline import PipelineTimes, StageTimes
+from capplan.errors import UsageError
+from capplan.probe.measure.device import Device, Event
+from capplan.probe.measure.oom import surviving
+from capplan.probe.measure.point import Rules
+from capplan.probe.target_code import model_code
+from capplan.probe.target_file import load_function
+
+_REPETITIONS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One step of a pipeline."""
+
+    name: str
+    run: Callable[..., Any]
+
+
+def load_stages(words: str, *, batch: int, device: torch.device) -> tuple[Stage, ...]:
+    """Ask the user's function for its stages.
+
+    Raises:
+        UsageError: no such file or function, or what it returns are no stages.
+    """
+    function = load_function(words, "--pipeline")
+    with model_code(f"--pipeline {words}", error=UsageError):
+        made = function(batch, device)
+    try:
+        stages = tuple(Stage(name=str(name), run=run) for name, run in made)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"--pipeline {words} must return pairs of a name and a function.") from error
+    if not stages or not all(callable(stage.run) for stage in stages):
+        raise UsageError(f"--pipeline {words} must return pairs of a name and a function.")
+    return stages
+
+
+def measure_pipeline(stages: Sequence[Stage], *, device: Device, rules: Rules, batch: int, name: str) -> PipelineTimes:
+    """Run the pipeline both ways, in turn; the device is idle before each stretch.
+
+    Raises:
+        PointError: a stage failed or ran out of memory.
+    """
+
+    def attempt() -> PipelineTimes:
+        with torch.inference_mode():
+            return _both_ways(stages, device, rules, batch, name)
+
+    return surviving(device, attempt, doing=f"running the pipeline {name} at batch {batch}")
+
+
+def _both_ways(stages: Sequence[Stage], device: Device, rules: Rules, batch: int, name: str) -> PipelineTimes:
+    repetitions = rules.stop.repetitions or _REPETITIONS
+    for _ in range(rules.warm_up.runs or rules.warm_up.minimum):
+        _waited_for(stages, device)
+    device.synchronize()
+    begun = device.now_s()
+    marks = [_left_free(stages, device) for _ in range(repetitions)]
+    device.synchronize()
+    free_s = device.now_s() - begun
+    begun = device.now_s()
+    waited = [_waited_for(stages, device) for _ in range(repetitions)]
+    stalled_s = device.now_s() - begun
+    timed = tuple(
+        StageTimes(
+            name=stage.name,
+            host_s=tuple(each.host_s[index] for each in marks),
+            device_s=tuple(each.events[index + 1].seconds_since(each.events[index]) for each in marks if each.events),
+            waited_s=tuple(each[index] for each in waited),
+        )
+        for index, stage in enumerate(stages)
+    )
+    return PipelineTimes(
+        name=name,
+        batch=batch,
+        device=device.kind,
+        has_events=device.has_events,
+        repetitions=repetitions,
+        stages=timed,
+        free_s=free_s,
+        stalled_s=stalled_s,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Marks:
+    """One run without waits: the host's time in each stage, and an event before, between and after them."""
+
+    host_s: tuple[float, ...]
+    events: tuple[Event, ...]
+
+
+def _left_free(stages: Sequence[Stage], device: Device) -> _Marks:
+    events = [device.make_event() for _ in range(len(stages) + 1)] if device.has_events else []
+    if events:
+        events[0].record()
+    host_s: list[float] = []
+    carried: tuple[Any, ...] = ()
+    for index, stage in enumerate(stages):
+        begun = device.now_s()
+        carried = (stage.run(*carried),)
+        if events:
+            events[index + 1].record()
+        host_s.append(device.now_s() - begun)
+    return _Marks(host_s=tuple(host_s), events=tuple(events))
+
+
+def _waited_for(stages: Sequence[Stage], device: Device) -> tuple[float, ...]:
+    waited_s: list[float] = []
+    carried: tuple[Any, ...] = ()
+    for stage in stages:
+        begun = device.now_s()
+        carried = (stage.run(*carried),)
+        device.synchronize()
+        waited_s.append(device.now_s() - begun)
+    return tuple(waited_s)
