@@ -32,10 +32,28 @@ LAYER_KEYS = {
 EXPERT_KEYS = {"num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"}
 PARTS = (
     "_vision", "_vision_model", "_text", "_text_model", "_encoder", "_decoder", "_audio", "_audio_model", "_qformer",
-    "_vqgan", "_vqmodel", "_tokenizer", "_thinker", "_assistant", "_patcher", "_transformer", "_det_model", "_vit_model",
-    "_tokenizer_encoder", "_tokenizer_decoder", "_backbone", "_wrapper", "_word_timestamp", "_diarization",
+    "_vqgan", "_vqmodel", "_tokenizer", "_thinker", "_assistant", "_patcher", "_transformer", "_det_model",
+    "_vit_model", "_tokenizer_encoder", "_tokenizer_decoder", "_backbone", "_wrapper", "_word_timestamp",
+    "_diarization", "_depth_decoder_model", "_image_model", "_multimodal_model", "_image_codebook", "_dit", "_talker",
+    "_code_predictor", "_bigvgan", "_hifigan", "_adapter", "_perceiver", "_perciever", "_head", "_token2wav", "_module",
+    "_resnet", "_lcnet", "_lcnet_v3", "_lcnet_v4", "_depth", "_lw_detr_vit", "_dinov2", "_diffusion",
 )  # fmt: skip
 """Endings of architectures that are parts of others."""
+
+OVERRIDES: dict[str, dict[str, Any]] = {
+    "autoformer": {"prediction_length": 24},
+    "informer": {"prediction_length": 24},
+    "time_series_transformer": {"prediction_length": 24},
+    "esm": {"vocab_size": 33},
+    "deepseek_v2": {"num_experts_per_tok": 2, "n_routed_experts": 8},
+    "blip-2": {"image_token_index": 50000},
+    "instructblip": {"image_token_index": 30000},
+    "gemma3": {"vision_config.image_size": 896, "vision_config.patch_size": 14},
+    "shieldgemma2": {"vision_config.image_size": 896, "vision_config.patch_size": 14},
+    "t5gemma2": {"encoder.vision_config.image_size": 896, "encoder.vision_config.patch_size": 14},
+    "nemotron": {"num_key_value_heads": 8},
+}
+"""Config arguments that an architecture cannot do without, its defaults being incomplete."""
 
 FIELDS = ("zoo", "model", "outcome", "cause", "class_name", "rung", "guesses", "uncounted", "operators", "seconds")
 
@@ -75,7 +93,9 @@ def requests_for(zoo: str, name: str) -> list[InputRequest]:
     from capplan.probe.zoo_transformers import make_config
 
     small = small_arguments(make_config(name, {"model_type": name}, {}).to_dict())
-    return [InputRequest(arguments=tuple(small.items())), InputRequest()]
+    small = {key: value for key, value in small.items() if not key.startswith("backbone_config")}
+    own = OVERRIDES.get(name, {})
+    return [InputRequest(arguments=tuple({**small, **own}.items())), InputRequest(arguments=tuple(own.items()))]
 
 
 def trace_one(zoo: str, name: str) -> dict[str, Any]:
@@ -165,7 +185,7 @@ def main() -> None:
             for name in options.only or names_of(zoo)[:: options.every]:
                 if (zoo, name) in done:
                     continue
-                row = {field: "" for field in FIELDS} | trace_one(zoo, name)
+                row = dict.fromkeys(FIELDS, "") | trace_one(zoo, name)
                 rows.append(row)
                 writer.writerow(row)
                 file.flush()

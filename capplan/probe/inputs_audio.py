@@ -53,7 +53,7 @@ def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
     """Mel bins by frames, in the order that the architecture takes them."""
     audio = _audio_part(config)
     kind = config.model_type
-    bins = next(value for key in _BINS if isinstance(value := getattr(audio, key, None), int))
+    bins = next((value for key in _BINS if isinstance(value := getattr(audio, key, None), int)), 80)
     frames = request.size[-1] if request.size else _FRAMES
     if kind == "clap":
         return [InputSpec(name="input_features", shape=(BATCH, Affine(1), Affine(1001), Affine(bins)))]
@@ -62,7 +62,7 @@ def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
     return [InputSpec(name="input_features", shape=(BATCH, Affine(frames), Affine(bins)))]
 
 
-_TIME_FIRST = ("speech_to_text",)
+_TIME_FIRST = ("speech_to_text", "wav2vec2-bert", "seamless_m4t", "seamless_m4t_v2")
 _BINS = (
     "num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "feature_size", "mel_bins",
     "num_mel_channels", "model_in_dim", "input_dim", "n_mels", "input_feat_size", "feature_extractor_num_mel_bins",

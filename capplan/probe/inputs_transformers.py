@@ -21,6 +21,7 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
         UsageError: an input that neither name nor config explain; the user must spell it out.
     """
     parameters = inspect.signature(model_class.forward).parameters
+    config = getattr(config, "vlm_config", None) or config
     needed = _needed(config, model_class, parameters)
     specs: list[InputSpec] = []
     for name in needed:
@@ -186,15 +187,21 @@ def _decision(name: str, width: str | int, *, dtype: str = "float32") -> Callabl
 
 
 def _past_values(config: Any, _request: InputRequest) -> list[InputSpec]:
-    """A context window of the time series that the config describes."""
+    """A context window of the time series that the config describes.
+
+    Raises:
+        UsageError: its config leaves the length of what is predicted open.
+    """
     length = getattr(config, "context_length", None) or getattr(config, "prediction_length", 512)
+    if length is None:
+        raise UsageError(f"the config of {config.model_type} says no prediction_length: --arg prediction_length=24.")
     lags = getattr(config, "lags_sequence", None)
     steps = Affine(length + (max(lags) if lags else 0))
     if config.model_type in ("patchtst", "patchtsmixer"):
         return [InputSpec(name="past_values", shape=(BATCH, steps, Affine(config.num_input_channels)))]
     if not lags:
         return [InputSpec(name="past_values", shape=(BATCH, Affine(length)))]
-    size = getattr(config, "input_size", 1)
+    size: int = getattr(config, "input_size", 1)
     series = (BATCH, steps) if size == 1 else (BATCH, steps, Affine(size))
     future = (BATCH, Affine(config.prediction_length))
     features = Affine(config.num_time_features or 1)
@@ -217,7 +224,10 @@ def _embeddings(name: str, count: int, width: str | int) -> Callable[[Any, Input
 
 def _blip_tokens(config: Any, request: InputRequest) -> list[InputSpec]:
     text = [_plain_token(config)] * sequence(config, request)
-    row = (*[config.image_token_id or config.image_token_index] * config.num_query_tokens, *text)
+    placeholder = getattr(config, "image_token_id", None) or config.image_token_index
+    if placeholder is None:
+        raise UsageError(f"the config of {config.model_type} says no image token: --arg image_token_index=50265.")
+    row = (*[placeholder] * config.num_query_tokens, *text)
     return [InputSpec(name="input_ids", dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
 
 
@@ -242,7 +252,7 @@ MAKERS: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
     "mm_token_type_ids": _token_types,
     "input_shape_ids": _per_token("input_shape_ids"),
     "input_pronunciation_ids": _per_token("input_pronunciation_ids"),
-    "lang_ids": lambda config, _: [InputSpec(name="lang_ids", dtype="int64", shape=(BATCH,), high=1)],
+    "lang_ids": lambda _config, _request: [InputSpec(name="lang_ids", dtype="int64", shape=(BATCH,), high=1)],
     "states": _decision("states", "state_dim"),
     "actions": _decision("actions", "act_dim"),
     "rewards": _decision("rewards", 1),
@@ -254,7 +264,7 @@ MAKERS: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
     "past_values_padding": lambda config, _: [
         InputSpec(name="past_values_padding", dtype="int64", shape=(BATCH, Affine(config.context_length)), high=1)
     ],
-    "freq": lambda config, _: [InputSpec(name="freq", dtype="int64", shape=(BATCH, Affine(1)), high=3)],
+    "freq": lambda _config, _request: [InputSpec(name="freq", dtype="int64", shape=(BATCH, Affine(1)), high=3)],
     "inputs": lambda config, request: [
         InputSpec(name="inputs", shape=(BATCH, Affine(request.seq_len or 2048), Affine(config.d_model)))
     ],

@@ -31,16 +31,15 @@ def vision_part(config: Any) -> Any:
 def image_size(config: Any, request: InputRequest) -> tuple[int, ...]:
     """Channels, height and width of an image; frames first for clips."""
     vision = vision_part(config)
-    if not any(isinstance(getattr(vision, key, None), int | list | tuple) for key in _SIZES):
-        holder = config
-    else:
-        holder = vision
-    size = next(
-        (getattr(holder, key) for key in _SIZES if isinstance(getattr(holder, key, None), int | list | tuple)), None
-    )
-    size = size or _DEFAULT_SIDES.get(config.model_type, 224)
+    size = _stated_size(config) or _DEFAULT_SIDES.get(config.model_type) or _stated_size(vision) or 224
     side = (size, size) if isinstance(size, int) else tuple(size)[-2:]
     return resized((_channels(vision), *side), request.size)
+
+
+def _stated_size(part: Any) -> Any:
+    """The image size that a part of a config states; None where it states none."""
+    stated = (getattr(part, key, None) for key in _SIZES)
+    return next((size for size in stated if isinstance(size, int | list | tuple) and size), None)
 
 
 _SIZES = ("image_size", "img_size", "crop_size", "input_size")
@@ -50,7 +49,8 @@ _DEFAULT_SIDES = {
     "grounding-dino": 800, "mm-grounding-dino": 800, "rt_detr": 640, "rt_detr_v2": 640, "d_fine": 640,
     "depth_pro": 1536, "mask2former": 384, "maskformer": 384, "oneformer": 512, "segformer": 512, "glpn": 480,
     "omdet-turbo": 640, "deimv2": 640, "rf_detr": 560, "lw_detr": 640, "superpoint": 480, "uvdoc": 512,
-    "efficientloftr": 480, "lightglue": 480, "superglue": 480,
+    "efficientloftr": 480, "lightglue": 480, "superglue": 480, "edgetam": 1024, "edgetam_vision_model": 1024,
+    "sam2": 1024, "sam2_vision_model": 1024, "sam3": 1008, "sam3_tracker": 1008, "upernet": 512, "vitmatte": 512,
 }  # fmt: skip
 """Sides of square images by architecture whose config names none: their image processors' usual sizes. [pixels]"""
 
@@ -101,7 +101,7 @@ def _placeholder(config: Any) -> int | None:
 def image_tokens(config: Any, request: InputRequest) -> tuple[int, int]:
     """The placeholder token and how many of them stand for one image; 0 of them where there are none."""
     placeholder = _placeholder(config)
-    if placeholder is None or vision_part(config) is config and not hasattr(config, "vision_config"):
+    if placeholder is None or not hasattr(config, "vision_config"):
         return 0, 0
     if _takes_grid(config):
         (_, rows, columns), merge = _grid(config, request), _merge(config)
@@ -139,9 +139,6 @@ _TOKENS: dict[str, Callable[[Any, InputRequest], int]] = {
     "idefics3": _shuffled,
     "smolvlm": _shuffled,
     "modernvbert": lambda config, request: _patch_count(config, request) // config.pixel_shuffle_factor**2,
-    "colmodernvbert": lambda config, request: (
-        _patch_count(config.vlm_config, request) // config.vlm_config.pixel_shuffle_factor**2
-    ),
     "aya_vision": _shuffled,
     "cohere2_vision": _shuffled,
     "mistral3": _shuffled,
@@ -204,16 +201,16 @@ def _prompt(name: str) -> Callable[[Any, InputRequest], list[InputSpec]]:
     return lambda config, request: [image_spec(image_size(config, request), name=name)]
 
 
-def _document(config: Any, request: InputRequest) -> list[InputSpec]:
+def _document(_config: Any, request: InputRequest) -> list[InputSpec]:
     """layoutlmv2: the page's image."""
     return [image_spec(resized((3, 224, 224), request.size), name="image")]
 
 
-def _flattened(config: Any, request: InputRequest) -> list[InputSpec]:
+def _flattened(config: Any, _request: InputRequest) -> list[InputSpec]:
     """pix2struct: patches with their row and column first."""
-    vision = vision_part(config)
-    length = 2 + 3 * vision.patch_size**2
-    return [InputSpec(name="flattened_patches", shape=(BATCH, Affine(vision.seq_len), Affine(length)))]
+    vision = config.vision_config
+    columns = Affine(2 + vision.patch_embed_hidden_size)
+    return [InputSpec(name="flattened_patches", shape=(BATCH, Affine(vision.seq_len), columns))]
 
 
 def _nothing(_config: Any, _request: InputRequest) -> list[InputSpec]:

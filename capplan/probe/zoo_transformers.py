@@ -19,15 +19,6 @@ from capplan.probe.target_words import full_words, source_sha256, versions_of
 from capplan.probe.zoo import asked_inputs, import_library
 from capplan.probe.zoo_torchvision_ops import import_torchvision
 
-_BARE_CLASSES = (
-    "MODEL_MAPPING_NAMES",
-    "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
-    "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
-    "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
-    "MODEL_FOR_PRETRAINING_MAPPING_NAMES",
-    "MODEL_FOR_TEXT_TO_WAVEFORM_MAPPING_NAMES",
-)
-
 
 def import_transformers() -> ModuleType:
     """Import transformers, which imports torchvision where it is installed."""
@@ -120,11 +111,20 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
 
 
 def _place(content: dict[str, Any], path: list[str], value: Any, defaults: Mapping[str, Any]) -> None:
-    """Put a value where a dotted name points, below the defaults of the parts it leads through."""
+    """Put a value where a dotted name points, below the defaults of the parts it leads through.
+
+    A list with an item per layer is cut where a depth is.
+    """
     for part in path[:-1]:
         defaults = defaults.get(part) or {}
         content = content.setdefault(part, dict(defaults))
-    content[path[-1]] = value
+    name = path[-1]
+    before = content.get(name, defaults.get(name))
+    content[name] = value
+    if "layers" in name and isinstance(value, int) and isinstance(before, int):
+        for key, held in content.items():
+            if isinstance(held, list) and len(held) == before and value < before:
+                content[key] = held[:value]
 
 
 def _check_arguments(words: str, config_class: Any, arguments: Mapping[str, Any]) -> None:
@@ -159,13 +159,19 @@ def choose_class(config: Any, words: str) -> Any:
             return getattr(transformers, name)
     kind = config.model_type
     causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    order = ("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",) if causal and not config.is_encoder_decoder else ()
-    for mapping in (*order, *_BARE_CLASSES):
-        name = getattr(auto, mapping, {}).get(kind)
+    first = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES" if causal and not config.is_encoder_decoder else "MODEL_MAPPING_NAMES"
+    others = sorted(name for name in vars(auto) if name.startswith("MODEL_") and name.endswith("_MAPPING_NAMES"))
+    for mapping in (first, "MODEL_MAPPING_NAMES", *others):
+        name = getattr(auto, mapping).get(kind)
         name = name[0] if isinstance(name, tuple | list) else name
-        if name is not None:
+        if name is not None and _has_forward(name, words):
             return _class_named(name, words)
     raise TraceError(f"{words}: transformers has no model class for the architecture {kind}.")
+
+
+def _has_forward(name: str, words: str) -> bool:
+    """Tell whether a class can be called; some only generate."""
+    return "input" not in inspect.signature(_class_named(name, words).forward).parameters
 
 
 def _class_named(name: str, words: str) -> Any:
