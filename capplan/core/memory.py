@@ -3,20 +3,17 @@
 For many batches or GPUs build a `MemoryModel` once: it keeps its event streams and replays.
 """
 
-import math
-
 from capplan.core.estimates import Interval, MemoryEstimate
 from capplan.core.gpu import GpuSpec
 from capplan.core.memory_calibration import UNCALIBRATED, MemoryCalibration
-from capplan.core.memory_model import PART_NAMES, MemoryModel
+from capplan.core.memory_model import MemoryModel
 from capplan.core.memory_search import largest_fitting_batch
-from capplan.core.trace import Role, Trace
+from capplan.core.sharding import fewest_gpus
+from capplan.core.trace import Trace
 from capplan.core.workload import Workload
 
 MOST_GPUS = 4096
 """Models are not spread over more GPUs than this here."""
-
-_SHARDED = (Role.PARAMETER, Role.GRADIENT, Role.OPTIMIZER)
 
 
 def estimate_memory(
@@ -68,13 +65,7 @@ def min_gpus(
 
 def gpus_to_shard(estimate: MemoryEstimate, *, available_bytes: float) -> int | None:
     """Bound from below the GPUs over which an estimate's weights, gradients and optimizer states must be spread."""
-    names = {PART_NAMES[role] for role in _SHARDED}
-    sharded = sum(part.size_bytes.low for part in estimate.parts if part.name in names)
-    room = available_bytes - (estimate.total_bytes.low - sharded)
-    if room <= 0:
-        return 1 if sharded <= 0 and room == 0 else None
-    gpus = max(1, math.ceil(sharded / room))
-    return gpus if gpus <= MOST_GPUS else None
+    return fewest_gpus(estimate, available_bytes=available_bytes, most=MOST_GPUS)
 
 
 def usable_memory(gpu: GpuSpec) -> Interval:

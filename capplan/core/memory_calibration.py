@@ -27,11 +27,26 @@ class ConvolutionWorkspaces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommunicationSize:
+    """What collective communication takes on each GPU. [bytes]"""
+
+    size_bytes: Interval
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCalibration:
-    """Fitted or measured terms of a memory estimate, with where they come from; contexts latest release first."""
+    """Fitted or measured terms of a memory estimate, with where they come from; contexts latest release first.
+
+    `uncertain_fraction` widens activations where a value was guessed or an operator is not known, either way;
+    `compiled_fraction` is what compilation leaves of the eager activations at least.
+    """
 
     convolution_workspaces: ConvolutionWorkspaces
     contexts: tuple[ContextSize, ...]
+    communication: CommunicationSize
+    uncertain_fraction: float
+    compiled_fraction: float
     origin: str
 
     def context(self, compute_capability: tuple[int, int] | None, *, torch_version: tuple[int, int]) -> ContextSize:
@@ -63,6 +78,11 @@ UNCALIBRATED = MemoryCalibration(
             origin="range of public readings, 256 MiB to 1 GiB",
         ),
     ),
+    communication=CommunicationSize(
+        size_bytes=Interval(low=0, expected=400 * 2**20, high=1024 * 2**20), origin="no calibration"
+    ),
+    uncertain_fraction=0.25,
+    compiled_fraction=0.5,
     origin="no calibration: from nothing to a copy of all that a convolution touches",
 )
 """What can be said before anything was measured."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capplan.core.allocator import Replay, replay
+from capplan.core.counting import uncounted
 from capplan.core.estimates import Interval, LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.gpu import GpuSpec
 from capplan.core.kernels import Version
@@ -17,7 +18,7 @@ from capplan.core.memory_calibration import MemoryCalibration
 from capplan.core.memory_curve import LiveCurve, live_curve
 from capplan.core.memory_program import End, ExtraSizes, Program, build_program
 from capplan.core.trace import ALWAYS, Recording, Role, Trace
-from capplan.core.workload import Workload
+from capplan.core.workload import Framework, Workload
 from capplan.errors import UsageError
 
 PART_NAMES: Mapping[Role, str] = {
@@ -112,7 +113,7 @@ class MemoryModel:
         expected = ends[End.EXPECTED]
         program = self.program(gpu)
         live = _live_at(program, expected.peak_event)
-        parts = _parts(program, live, batch, ends)
+        parts = _parts(program, live, batch, ends, self._activation_shares())
         slack = _slack(ends)
         op = program.event_ops[expected.peak_event]
         return MemoryEstimate(
@@ -168,13 +169,29 @@ class MemoryModel:
             return LiveTensor(label=label, shape=made.shape_at(batch), dtype=made.dtype, size_bytes=size)
         return LiveTensor(label=label, shape=(), dtype="", size_bytes=size)
 
-    def _notes(self, gpu: GpuSpec | None) -> tuple[str, ...]:
-        notes = []
-        if gpu is not None and gpu.usable_bytes is None:
-            notes.append(f"nobody published what {gpu.name} leaves usable; the share of cards of its kind is taken")
+    def _activation_shares(self) -> Interval:
+        """Activations against those of the recording: exact unless values were guessed, or the graph is compiled."""
+        spread = self.calibration.uncertain_fraction if self._doubts() else 0.0
+        least = 1.0 if self.workload.framework is Framework.EAGER else self.calibration.compiled_fraction
+        return Interval(low=least * (1 - spread), expected=1.0, high=1 + spread)
+
+    def _doubts(self) -> tuple[str, ...]:
+        doubts = []
         guesses = sum(guess.count for guess in self.recording.guesses)
         if guesses:
-            notes.append(f"{guesses} values that the model computes were guessed; sizes that depend on them may differ")
+            doubts.append(
+                f"{guesses} values that the model computes were guessed; sizes that depend on them may differ"
+            )
+        if unknown := uncounted(self.recording):
+            doubts.append(f"what these operators take beside their outputs is not known: {', '.join(unknown)}")
+        return tuple(doubts)
+
+    def _notes(self, gpu: GpuSpec | None) -> tuple[str, ...]:
+        notes = list(self._doubts())
+        if self.workload.framework is not Framework.EAGER:
+            notes.append("activations as in eager mode; compiling keeps fewer, down to the low end")
+        if gpu is not None and gpu.usable_bytes is None:
+            notes.append(f"nobody published what {gpu.name} leaves usable; the share of cards of its kind is taken")
         return tuple(notes)
 
 
@@ -193,7 +210,9 @@ def _live_at(program: Program, event: int) -> list[int]:
     return list(live)
 
 
-def _parts(program: Program, live: list[int], batch: int, ends: Mapping[End, Replay]) -> tuple[MemoryPart, ...]:
+def _parts(
+    program: Program, live: list[int], batch: int, ends: Mapping[End, Replay], activations: Interval
+) -> tuple[MemoryPart, ...]:
     storages = program.recording.storages
     sizes = program.sizes(batch, End.EXPECTED)
     by_role = dict.fromkeys(PART_NAMES, 0)
@@ -207,7 +226,11 @@ def _parts(program: Program, live: list[int], batch: int, ends: Mapping[End, Rep
     low = min(workspace, max(0, ends[End.LOW].peak_allocated_bytes - exact - rounding))
     high = max(workspace, ends[End.HIGH].peak_allocated_bytes - exact - rounding)
     parts = [
-        MemoryPart(name=PART_NAMES[role], size_bytes=Interval.exact(size), origin="trace")
+        MemoryPart(
+            name=PART_NAMES[role],
+            size_bytes=_scaled(size, activations) if role is Role.ACTIVATION else Interval.exact(size),
+            origin="trace",
+        )
         for role, size in by_role.items()
     ]
     parts.append(
@@ -219,6 +242,10 @@ def _parts(program: Program, live: list[int], batch: int, ends: Mapping[End, Rep
     )
     parts.append(MemoryPart(name="block rounding", size_bytes=Interval.exact(rounding), origin="allocator replay"))
     return tuple(part for part in parts if part.size_bytes.high > 0)
+
+
+def _scaled(size: int, shares: Interval) -> Interval:
+    return Interval(low=shares.low * size, expected=shares.expected * size, high=shares.high * size)
 
 
 def _slack(ends: Mapping[End, Replay]) -> MemoryPart:

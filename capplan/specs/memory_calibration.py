@@ -5,14 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from capplan.core.estimates import Interval
-from capplan.core.memory_calibration import ContextSize, ConvolutionWorkspaces, MemoryCalibration
+from capplan.core.memory_calibration import (
+    CommunicationSize,
+    ContextSize,
+    ConvolutionWorkspaces,
+    MemoryCalibration,
+)
 from capplan.errors import SpecError
 from capplan.specs.strict_yaml import read_yaml
 from capplan.units import BYTES, parse_quantity
 
 SCHEMA_VERSION = 1
 _DEFAULT = "memory.yaml"
-_KEYS = {"schema_version", "origin", "convolution_workspaces", "contexts"}
+_KEYS = {"schema_version", "origin", "convolution_workspaces", "contexts", "communication", "uncertain_fraction"}
+_KEYS |= {"compiled_fraction"}
 
 
 def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
@@ -40,6 +46,11 @@ def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
                 other=_shares(document["convolution_workspaces"]["other"]),
             ),
             contexts=tuple(_context(row) for row in document["contexts"]),
+            communication=CommunicationSize(
+                size_bytes=_sizes(document["communication"]), origin="; ".join(document["communication"]["sources"])
+            ),
+            uncertain_fraction=document["uncertain_fraction"],
+            compiled_fraction=document["compiled_fraction"],
             origin=f"calibration of {origin['made']}: {origin['data']}",
         )
     except KeyError as error:
@@ -54,15 +65,17 @@ def _shares(row: dict[str, float]) -> Interval:
 
 def _context(row: dict[str, Any]) -> ContextSize:
     lowest, highest = (_version(text) for text in row["compute_capability"])
-    low, expected, high = (
-        parse_quantity(row[end], BYTES, what=f"contexts: {end}") for end in ("low", "expected", "high")
-    )
     return ContextSize(
         since=_version(row["torch_since"]),
         capabilities=(lowest, highest),
-        size_bytes=Interval(low=low, expected=expected, high=high),
+        size_bytes=_sizes(row),
         origin="; ".join(row["sources"]),
     )
+
+
+def _sizes(row: dict[str, Any]) -> Interval:
+    low, expected, high = (parse_quantity(row[end], BYTES, what=end) for end in ("low", "expected", "high"))
+    return Interval(low=low, expected=expected, high=high)
 
 
 def _version(text: str) -> tuple[int, int]:
