@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from capplan.cli.measure_run import Conditions, Curve, live_line, tell_company
+from capplan.cli.measure_run import Conditions, Curve, live_line, spell_table, tell_company
 from capplan.cli.output import Format, emit, to_json, warn
 from capplan.core.batches import BatchChoice
 from capplan.core.measurement import Failure, Measurement, Point, TimingMethod
@@ -15,7 +15,6 @@ from capplan.errors import MeasurementError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from capplan.probe.measure.job import Job
-    from capplan.report.table import Table
 
 
 def run_methods(job: "Job", sizes: Curve, conditions: Conditions, *, methods: str) -> None:
@@ -44,13 +43,13 @@ def run_methods(job: "Job", sizes: Curve, conditions: Conditions, *, methods: st
     if conditions.spelling is Format.JSON:
         emit(to_json(points_to_json(points)), output=conditions.output)
     else:
-        emit(_spell(methods_table(measured), conditions.spelling), output=conditions.output)
+        emit(spell_table(methods_table(measured), conditions.spelling), output=conditions.output)
     _end(points)
 
 
 def _without_events(wanted: list[TimingMethod], device: str) -> list[TimingMethod]:
     """Leave the events out on a device that has no queue, and say so."""
-    kept = [method for method in wanted if method is not TimingMethod.EVENT]
+    kept: list[TimingMethod] = [method for method in wanted if method is not TimingMethod.EVENT]
     if not kept:
         raise MeasurementError(f"{device} has no events to time with; use --methods naive,sync.")
     if kept != wanted:
@@ -99,13 +98,8 @@ def run_pipeline(words: str, job: "Job", sizes: Curve, conditions: Conditions) -
         stages = load_stages(words, batch=batch, device=device.torch_device)
         timed = measure_pipeline(stages, device=device, rules=job.rules, batch=batch, name=words)
         documents.append(pipeline_to_json(timed))
-        texts += [f"{title}\n\n{_spell(content, conditions.spelling)}" for title, content in pipeline_tables(timed)]
+        texts += [
+            f"{title}\n\n{spell_table(content, conditions.spelling)}" for title, content in pipeline_tables(timed)
+        ]
     spelt = to_json({"pipelines": documents}) if conditions.spelling is Format.JSON else "\n".join(texts)
     emit(spelt, output=conditions.output)
-
-
-def _spell(content: "Table", spelling: Format) -> str:
-    from capplan.report.table import render_csv, render_markdown, render_text
-
-    renderers = {Format.CSV: render_csv, Format.MD: render_markdown, Format.TABLE: render_text}
-    return renderers[spelling](content)

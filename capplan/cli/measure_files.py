@@ -52,13 +52,12 @@ def _read(path: Path) -> MeasurementFile:
 
 
 def _spell(pairing: Pairing, spelling: Format) -> str:
+    from capplan.cli.measure_run import spell_table
     from capplan.report.measurement_table import comparison_table
-    from capplan.report.table import render_csv, render_markdown, render_text
 
     if spelling is Format.JSON:
         return to_json({"comparisons": [_comparison(pairing, index) for index in range(len(pairing.pairs))]})
-    renderers = {Format.CSV: render_csv, Format.MD: render_markdown, Format.TABLE: render_text}
-    return renderers[spelling](comparison_table(pairing))
+    return spell_table(comparison_table(pairing), spelling)
 
 
 def _comparison(pairing: Pairing, index: int) -> dict[str, object]:

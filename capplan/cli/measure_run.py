@@ -18,13 +18,15 @@ from capplan.core.measurement import Failure, FailureKind, Measurement, Point
 from capplan.core.measurement_curve import still_pays
 from capplan.core.measurement_format import points_to_json
 from capplan.core.measurement_search import Search, largest_running_batch
-from capplan.errors import MeasurementError
+from capplan.core.operator_times import ProfiledBatch
+from capplan.errors import CapplanError, MeasurementError, UsageError
 from capplan.units import format_seconds
 
 if TYPE_CHECKING:
     from capplan.probe.measure.job import Job
     from capplan.probe.measure.session import Measurer, Session
     from capplan.probe.measure.timing import Progress
+    from capplan.report.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,7 @@ class _Collector:
     store: MeasurementStore | None
     theory: GpuTheory
     points: list[Point] = field(default_factory=list)
+    profiles: list[ProfiledBatch] = field(default_factory=list)
 
     def add(self, point: Point) -> Point:
         if isinstance(point, Measurement):
@@ -104,28 +107,38 @@ def run_points(job: "Job", sizes: Curve, conditions: Conditions) -> None:
     from capplan.probe.measure.session import Session
 
     points: list[Point] = []
+    profiles: list[ProfiledBatch] = []
     try:
         with ExitStack() as stack:
+            if conditions.profile is not None:
+                _make_folder(conditions.profile)
             theory, job = find_theory(job, conditions)
             store = stack.enter_context(MeasurementStore(conditions.lines)) if conditions.lines else None
             if store is not None and store.was_cut:
                 warn(f"warning: {store.path}: the last line was cut off and is dropped; the points before it are kept.")
             session = stack.enter_context(Session(job))
             tell_company(session)
-            collector = _Collector(store=store, theory=theory, points=points)
+            collector = _Collector(store=store, theory=theory, points=points, profiles=profiles)
             _measure_curve(session, sizes, conditions, collector)
     except KeyboardInterrupt:
-        _tell(points, conditions)
+        _tell(points, profiles, conditions)
         kept = f" in {conditions.lines}; --resume goes on" if conditions.lines else ""
         warn(f"capplan: interrupted; {len(points)} point(s) are kept{kept}.")
         raise typer.Exit(130) from None
-    except MeasurementError:
+    except CapplanError:
         if points:
-            _tell(points, conditions)
+            _tell(points, profiles, conditions)
         raise
-    _tell(points, conditions)
+    _tell(points, profiles, conditions)
     if any(isinstance(point, Failure) for point in points):
         raise typer.Exit(MeasurementError.exit_code)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}: {error.strerror or error}.") from error
 
 
 def tell_company(session: "Session") -> None:
@@ -150,7 +163,8 @@ def _measure_curve(session: "Session", sizes: Curve, conditions: Conditions, col
         if conditions.profile and isinstance(added, Measurement):
             from capplan.cli.measure_profile import profile_batch
 
-            profile_batch(session, batch, folder=conditions.profile, theory=collector.theory)
+            classes = profile_batch(session, batch, folder=conditions.profile, theory=collector.theory)
+            collector.profiles.append(ProfiledBatch(batch=batch, classes=classes))
         return added
 
     if sizes.batches.choice is BatchChoice.LISTED:
@@ -214,12 +228,31 @@ def _powers_up_to(largest: int) -> list[int]:
     return powers if powers[-1] == largest else [*powers, largest]
 
 
-def _tell(points: Sequence[Point], conditions: Conditions) -> None:
+def _tell(points: Sequence[Point], profiles: Sequence[ProfiledBatch], conditions: Conditions) -> None:
+    from capplan.report.measurement_table import profile_table, profile_to_json
+
     measured = [point for point in points if isinstance(point, Measurement)]
     if conditions.spelling is Format.JSON:
-        emit(to_json(points_to_json(points)), output=conditions.output)
-    elif measured:
-        emit(spell_measurements(measured, conditions.spelling), output=conditions.output)
+        profiled = {"profiles": [profile_to_json(each) for each in profiles]} if profiles else {}
+        emit(to_json({**points_to_json(points), **profiled}), output=conditions.output)
+        return
+    pieces = [spell_measurements(measured, conditions.spelling)] if measured else []
+    if conditions.spelling is not Format.CSV:
+        pieces += [
+            f"batch {each.batch}, time per step by class of kernel\n\n"
+            + spell_table(profile_table(each), conditions.spelling)
+            for each in profiles
+        ]
+    if pieces:
+        emit("\n".join(pieces), output=conditions.output)
+
+
+def spell_table(content: "Table", spelling: Format) -> str:
+    """Spell a table as text, Markdown or CSV."""
+    from capplan.report.table import render_csv, render_markdown, render_text
+
+    renderers = {Format.CSV: render_csv, Format.MD: render_markdown, Format.TABLE: render_text}
+    return renderers[spelling](content)
 
 
 def spell_measurements(points: Sequence[Measurement], spelling: Format) -> str:

@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from capplan.core.gpu import GpuSpec
     from capplan.core.measurement import Measurement
     from capplan.core.measurement_theory import Theory
+    from capplan.core.trace import Recording
     from capplan.probe.measure.job import Job
 
 
 @dataclass(slots=True)
 class GpuTheory:
-    """What can be said of a model on a known GPU; says nothing, once and with the reason, where it cannot."""
+    """What can be said of a model on a device; says nothing, once and with the reason, where it cannot."""
 
     words: ModelWords
     workload: Workload
     gpu: "GpuSpec | None"
     calibration: "Calibration | None"
-    _theory: "Theory | None" = None
+    _recording: "Recording | None" = None
     _is_silent: bool = False
 
     def put_beside(self, point: "Measurement") -> "Measurement":
@@ -42,26 +43,30 @@ class GpuTheory:
         return replace(point, theory=beside)
 
     def at(self, batch: int) -> "Theory | None":
-        """The theory that holds at a batch; a model that does not grow evenly is traced there anew."""
-        if self.gpu is None or self._is_silent:
-            return None
-        exact = self._theory.recording.exact_batch if self._theory else None
-        if self._theory is None or exact not in (None, batch):
-            try:
-                self._theory = self._traced(self.gpu, batch, exact)
-            except CapplanError as error:
-                self._fall_silent(str(error))
-        return None if self._is_silent else self._theory
-
-    def _traced(self, gpu: "GpuSpec", batch: int, exact: int | None) -> "Theory":
+        """The theory that holds at a batch; None without a spec or a trace."""
         from capplan.core.measurement_theory import Theory
 
+        if self.gpu is None or (recording := self.recording(batch)) is None:
+            return None
+        return Theory(recording=recording, workload=self.workload, gpu=self.gpu, calibration=self.calibration)
+
+    def recording(self, batch: int) -> "Recording | None":
+        """What runs at a batch; a model that does not grow evenly is traced there anew."""
+        if self._is_silent:
+            return None
+        held = self._recording
+        if held is None or held.exact_batch not in (None, batch):
+            try:
+                self._recording = self._traced(batch if held else None)
+                if self._recording.exact_batch not in (None, batch):
+                    self._recording = self._traced(batch)
+            except CapplanError as error:
+                self._fall_silent(str(error))
+        return None if self._is_silent else self._recording
+
+    def _traced(self, exact_batch: int | None) -> "Recording":
         configuration = self.workload.configuration
-        trace = obtain_trace(self.words, [configuration], exact_batch=batch if exact else None)
-        recording = trace.recording(configuration)
-        if recording.exact_batch not in (None, batch):
-            recording = obtain_trace(self.words, [configuration], exact_batch=batch).recording(configuration)
-        return Theory(recording=recording, workload=self.workload, gpu=gpu, calibration=self.calibration)
+        return obtain_trace(self.words, [configuration], exact_batch=exact_batch).recording(configuration)
 
     def _fall_silent(self, reason: str) -> None:
         self._is_silent = True

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from capplan.core.measurement import Measurement, TheoryBeside, TimingMethod
 from capplan.core.measurement_compare import Pairing
 from capplan.core.measurement_curve import measured_curve
+from capplan.core.operator_times import ProfiledBatch
 from capplan.report.table import Align, Column, Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
 
@@ -219,3 +221,29 @@ def comparison_table(pairing: Pairing) -> Table:
         for pair in pairing.pairs
     ]
     return table("model|batch>|precision|first>|second>|ratio>|95 % interval>|second is", rows)
+
+
+def profile_table(profiled: ProfiledBatch) -> Table:
+    """Put a step's time by class of kernel beside the estimate's; a last row sums up."""
+    total_s = sum(row.measured_s for row in profiled.classes)
+    estimated_s = sum(row.estimated_s or 0.0 for row in profiled.classes)
+    rows = [
+        (
+            row.label,
+            f"{row.calls:g}",
+            format_seconds(row.measured_s),
+            format_fraction(row.measured_s / total_s) if total_s else "unknown",
+            _spelt(row.estimated_s, format_seconds) or "unknown",
+            _spelt(row.error_fraction, _signed_percentage) or "unknown",
+        )
+        for row in profiled.classes
+    ]
+    whole = ["all", "", format_seconds(total_s), "100 %", "unknown", "unknown"]
+    if estimated_s and total_s:
+        whole[4:] = [format_seconds(estimated_s), _signed_percentage(estimated_s / total_s - 1)]
+    return table("class|calls>|measured>|share>|estimate>|error>", [*rows, whole])
+
+
+def profile_to_json(profiled: ProfiledBatch) -> dict[str, Any]:
+    """Spell a profiled batch as a JSON document. [s]"""
+    return {"batch": profiled.batch, "classes": [asdict(row) for row in profiled.classes]}

@@ -76,7 +76,7 @@ def measure_point(
     Raises:
         PointError: it ran out of memory or failed at this batch; nothing of it is left on the device.
     """
-    return _alone(ready, batch, bench, lambda run: _measured(run, batch, bench, rules, on_progress))
+    return use_alone(ready, batch, bench=bench, use=lambda run: _measured(run, batch, bench, rules, on_progress))
 
 
 def try_point(ready: ReadyModel, batch: int, *, bench: Bench) -> None:
@@ -91,11 +91,15 @@ def try_point(ready: ReadyModel, batch: int, *, bench: Bench) -> None:
             run()
         bench.device.synchronize()
 
-    _alone(ready, batch, bench, twice)
+    use_alone(ready, batch, bench=bench, use=twice)
 
 
-def _alone(ready: ReadyModel, batch: int, bench: Bench, use: Callable[[Run], _Result]) -> _Result:
-    """Make a batch's inputs, use them, and leave the device as it was."""
+def use_alone(ready: ReadyModel, batch: int, *, bench: Bench, use: Callable[[Run], _Result]) -> _Result:
+    """Make a batch's inputs, use its forward call, and leave the device as it was.
+
+    Raises:
+        PointError: it ran out of memory or failed at this batch.
+    """
 
     def attempt() -> _Result:
         with torch.inference_mode():

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -23,8 +23,11 @@ from capplan.probe.measure.job import Job
 from capplan.probe.measure.model import ReadyModel, numeric_settings, ready_model
 from capplan.probe.measure.nvml import open_nvml
 from capplan.probe.measure.oom import PointError, surviving
-from capplan.probe.measure.point import Bench, OnProgress, measure_point, try_point
+from capplan.probe.measure.point import Bench, OnProgress, measure_point, try_point, use_alone
+from capplan.probe.measure.timing import Run
 from capplan.probe.target import Target
+
+_Result = TypeVar("_Result")
 
 
 class Measurer(Protocol):
@@ -93,14 +96,13 @@ class Session:
             return self._failure(batch, error)
         return None
 
-    def with_run(self, batch: int, use: Callable[[ReadyModel], None]) -> None:
-        """Let the ready model be used otherwise, as a profiler does.
+    def with_run(self, batch: int, use: Callable[[Run], _Result]) -> _Result:
+        """Let a batch's forward call be used otherwise, as a profiler does.
 
         Raises:
             PointError: it ran out of memory or failed.
         """
-        ready = self._ready_model()
-        surviving(self.bench.device, lambda: use(ready), doing=f"running {self.target.words} at batch {batch}")
+        return use_alone(self._ready_model(), batch, bench=self.bench, use=use)
 
     @property
     def identity(self) -> ModelIdentity:

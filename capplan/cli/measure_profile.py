@@ -1,0 +1,52 @@
+"""`capplan measure --profile`: the profiler's files, and its time by class of kernel beside the estimate's."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capplan.cli.measure_theory import GpuTheory
+from capplan.cli.output import warn
+from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from capplan.core.operator_times import ClassTime
+    from capplan.probe.measure.session import Session
+
+
+def profile_batch(session: "Session", batch: int, *, folder: Path, theory: GpuTheory) -> "tuple[ClassTime, ...]":
+    """Profile one batch into a folder; the times by class are empty where the model could not be traced.
+
+    Raises:
+        UsageError: the folder cannot be written.
+    """
+    from capplan.core.operator_times import times_by_class
+    from capplan.probe.measure.profile import profile_steps
+
+    stem = re.sub(r"[^\w.-]+", "_", f"{session.target.name}-b{batch}-{session.job.precision}")
+    try:
+        trace_file = folder / f"{stem}.chrome.json"
+        profile = session.with_run(batch, lambda run: profile_steps(run, bench=session.bench, chrome_trace=trace_file))
+        (folder / f"{stem}.by-device-time.txt").write_text(profile.by_device_time)
+        (folder / f"{stem}.by-cpu-time.txt").write_text(profile.by_cpu_time)
+    except OSError as error:
+        raise UsageError(f"cannot write the profile into {folder}: {error.strerror or error}.") from error
+    warn(f"profile of batch {batch}: {folder / stem}.*")
+    if (recording := theory.recording(batch)) is None:
+        return ()
+    return times_by_class(
+        profile.operators,
+        recording,
+        batch=batch,
+        steps=profile.steps,
+        estimated_s=_estimated(theory, batch),
+    )
+
+
+def _estimated(theory: GpuTheory, batch: int) -> "Mapping[str, float] | None":
+    from capplan.core.latency_device import Unsupported
+
+    if (known := theory.at(batch)) is None:
+        return None
+    times_s = known.device_s_by_class(batch)
+    return None if isinstance(times_s, Unsupported) else times_s
