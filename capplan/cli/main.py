@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from capplan import __version__
-from capplan.cli import analyze, gpus, measure, plan, schema, trace
+from capplan.cli import analyze, cache, gpus, measure, plan, schema, trace
 from capplan.cli.sparing import SparingGroup
 from capplan.errors import CapplanError
 
@@ -62,6 +62,7 @@ app.command("trace")(trace.trace)
 app.command("measure")(measure.measure)
 app.command("schema")(schema.schema)
 app.add_typer(gpus.app, name="gpus")
+app.add_typer(cache.app, name="cache")
 
 
 def main() -> None:

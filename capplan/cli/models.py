@@ -26,6 +26,18 @@ class ModelWords:
     prepare: Sequence[str] = ()
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """Everything said of its arguments and inputs, spelt as on the command line."""
+        repeated = (("--arg", self.arguments), ("--input", self.inputs), ("--prepare", self.prepare))
+        words = [word for option, values in repeated for value in values for word in (option, value)]
+        single = (
+            ("--input-size", self.input_size),
+            ("--seq-len", self.sequence_length),
+            ("--inputs-from", self.inputs_from),
+        )
+        return (*words, *(word for option, value in single if value is not None for word in (option, str(value))))
+
+    @property
     def is_trace_file(self) -> bool:
         """True where the words name an existing trace file."""
         return read_trace_file(self.words) is not None
@@ -66,6 +78,14 @@ def obtain_trace(
         if model.arguments or model.inputs or model.input_size or model.sequence_length or model.prepare:
             raise UsageError(f"{model.words} is a trace: its arguments and inputs are fixed; trace the model again.")
         return trace
+    from capplan.probe.cache import Question, default_cache, files_behind
+
+    question = Question(
+        words=model.words, options=model.options, configurations=tuple(configurations), exact_batch=exact_batch
+    )
+    cache = default_cache()
+    if cache is not None and (kept := cache.find(question)) is not None:
+        return kept
     with progress(f"tracing {model.words}"):
         from capplan.probe.inputs import parse_request
         from capplan.probe.target import load_target
@@ -80,4 +100,7 @@ def obtain_trace(
             prepare=model.prepare,
         )
         target = load_target(model.words, request=request)
-        return trace_target(target, configurations=configurations, exact_batch=exact_batch)
+        trace = trace_target(target, configurations=configurations, exact_batch=exact_batch)
+    if cache is not None:
+        cache.keep(question, trace, files=files_behind(question))
+    return trace
