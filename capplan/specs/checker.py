@@ -1,7 +1,7 @@
 """Gather all that is wrong with one file while its parts are read."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date
 from enum import StrEnum
 from typing import TypeVar
@@ -11,6 +11,7 @@ from capplan.errors import nearest_names
 from capplan.specs.problems import Problem, SpecFileError
 from capplan.specs.strict_yaml import Tree
 
+_SOURCE_KEYS = ("kind", "title", "publisher", "url", "retrieved")
 _ID = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")
 
 Member = TypeVar("Member", bound=StrEnum)
@@ -42,12 +43,13 @@ class Checker:
         if self.problems:
             raise SpecFileError(self.problems)
 
-    def unknown_keys(self, tree: Tree, known: list[str], prefix: str) -> None:
+    def unknown_keys(self, tree: Tree, known: Collection[str], prefix: str) -> None:
         """Refuse keys that mean nothing here."""
-        for key in tree.keys() - set(known):
-            nearest = nearest_names(key, known)
-            meant = f"did you mean {', '.join(nearest)}?" if nearest else f"known are {', '.join(known)}"
-            self.refuse(f"{prefix}{key}", f"unknown key; {meant}")
+        for key in tree:
+            if key not in known:
+                nearest = nearest_names(key, known)
+                meant = f"did you mean {', '.join(nearest)}?" if nearest else f"known are {', '.join(known)}"
+                self.refuse(f"{prefix}{key}", f"unknown key; {meant}")
 
     def missing_words(self, words: Mapping[str, str], names: tuple[str, ...]) -> None:
         """Refuse a file without the words that it must have."""
@@ -57,11 +59,11 @@ class Checker:
 
     def member(self, key: str, given: object, members: type[Member]) -> Member | None:
         """Read one of a fixed set of words."""
-        known = [member.value for member in members]
-        if given not in known:
-            self.refuse(key, f"{given!r} is not known; use {', '.join(known)}")
+        try:
+            return members(str(given))
+        except ValueError:
+            self.refuse(key, f"{given!r} is not known; use {', '.join(members)}")
             return None
-        return members(given)
 
     def group(self, tree: Tree, name: str) -> Tree:
         """Give a nested mapping's keys their dotted names."""
@@ -110,11 +112,12 @@ class Checker:
         if not isinstance(given, dict):
             self.refuse(key, "must have kind and title")
             return None
-        self.unknown_keys(given, ["kind", "title", "publisher", "url", "retrieved"], f"{key}.")
+        self.unknown_keys(given, _SOURCE_KEYS, f"{key}.")
+        words = self.words(given, ("title", "publisher", "url"), prefix=f"{key}.")
         kind, retrieved = self.member(f"{key}.kind", given.get("kind"), SourceKind), given.get("retrieved")
         if kind is None:
             return None
-        if not isinstance(given.get("title"), str):
+        if "title" not in words:
             self.refuse(f"{key}.title", "a source needs a title")
             return None
         if retrieved is not None and type(retrieved) is not date:
@@ -124,8 +127,8 @@ class Checker:
             self.refuse(f"{key}.retrieved", "somebody else's document needs the day it was read, as YYYY-MM-DD")
         return Source(
             kind=kind,
-            title=given["title"],
-            publisher=given.get("publisher"),
-            url=given.get("url"),
+            title=words["title"],
+            publisher=words.get("publisher"),
+            url=words.get("url"),
             retrieved=retrieved,
         )

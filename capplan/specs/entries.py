@@ -11,6 +11,8 @@ from capplan.specs.checker import Checker
 from capplan.specs.fields import Field, Form
 from capplan.specs.strict_yaml import Tree
 
+_QUANTITY_KEYS = ("value", "unit", "source", "printed")
+_VALUE_KEYS = ("value", "source")
 _PRINTED_TOLERANCE = 0.01
 
 Value = float | int | str | date | tuple[str, ...] | None
@@ -77,9 +79,7 @@ class EntryReader(Checker):
         if not isinstance(given, dict):
             self.refuse(key, f"must be {_form(rule)}, not {given!r}")
             return None
-        allowed = ["value", "unit", "source", "printed"] if rule.form is Form.QUANTITY else ["value", "source"]
-        if not given.keys() <= set(allowed):
-            self.unknown_keys(given, allowed, f"{key}.")
+        self.unknown_keys(given, _QUANTITY_KEYS if rule.form is Form.QUANTITY else _VALUE_KEYS, f"{key}.")
         if "value" not in given:
             self.refuse(f"{key}.value", "is missing")
             return None
@@ -94,16 +94,19 @@ class EntryReader(Checker):
         return Entry(value, Figure(text=text, sources=named, printed=printed, origin=self.origin))
 
     def _named_sources(self, key: str, given: object, sources: Mapping[str, Source]) -> tuple[Source, ...]:
-        names = [str(name) for name in (given if isinstance(given, list) else [given])]
+        names = given if isinstance(given, list) else [given]
         if given is None or not names:
             self.refuse(f"{key}.source", "is missing; every value names its source")
             return ()
-        self.used.update(names)
+        found = []
         for name in names:
-            if name not in sources:
+            if isinstance(name, str) and name in sources:
+                self.used.add(name)
+                found.append(sources[name])
+            else:
                 known = ", ".join(sources) or "there are none"
                 self.refuse(f"{key}.source", f"{name!r} is not under sources ({known})")
-        return tuple(sources[name] for name in names if name in sources)
+        return tuple(found)
 
     def _value(self, key: str, given: Tree, rule: Field) -> Value:
         figure = given["value"]
@@ -131,12 +134,12 @@ class EntryReader(Checker):
         if unit is None:
             self.refuse(f"{key}.unit", f"is missing; use {', '.join(units)}")
             return None
-        if unit not in units:
+        if not isinstance(unit, str) or unit not in units:
             self.refuse(f"{key}.unit", f"unknown unit {unit!r}; use {', '.join(units)}")
             return None
         if not self._is_number(key, figure, whole=False):
             return None
-        value = figure * units[str(unit)]
+        value = figure * units[unit]
         return self._within(key, figure, round(value) if rule.whole else float(value), rule)
 
     def _within(self, key: str, figure: object, value: float, rule: Field) -> Value:

@@ -11,6 +11,19 @@ from capplan.specs.strict_yaml import Tree, read_yaml
 GPU_WORDS = ("name", "architecture", "form_factor", "capped_from")
 ARCHITECTURE_WORDS = ("name", "vendor", "unit")
 
+_PEAK_KEYS = dict.fromkeys(key for key in FIELDS if "." in key)
+_GPU_KEYS = dict.fromkeys(
+    (*GPU_WORDS, "aliases", *(key for key in FIELDS if "." not in key), "peak", "exemptions", "notes", "sources")
+)
+_OPERATION_KEYS = dict.fromkeys(key for key in ARCHITECTURE_FIELDS if "." in key)
+_ARCHITECTURE_KEYS = dict.fromkeys(
+    (
+        *ARCHITECTURE_WORDS,
+        *(key for key in ARCHITECTURE_FIELDS if "." not in key),
+        *("operations_per_clock", "notes", "sources"),
+    )
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exemption:
@@ -54,10 +67,8 @@ def read_gpu_sheet(path: Path, *, shown: str, origin: str) -> Sheet:
         exemptions=checker.exemptions(tree),
         notes=checker.texts(tree, "notes"),
     )
-    nested = [key for key in FIELDS if key.startswith("peak.")]
-    top = [key for key in FIELDS if key not in nested]
-    checker.unknown_keys(tree, [*GPU_WORDS, "aliases", "notes", "exemptions", "sources", "peak", *top], "")
-    checker.unknown_keys(peaks, nested, "")
+    checker.unknown_keys(tree, _GPU_KEYS, "")
+    checker.unknown_keys(peaks, _PEAK_KEYS, "")
     checker.finish(sources)
     return sheet
 
@@ -80,10 +91,8 @@ def read_architecture_sheet(path: Path, *, shown: str, origin: str) -> Sheet:
         entries=checker.entries({**tree, **operations}, ARCHITECTURE_FIELDS, sources),
         notes=checker.texts(tree, "notes"),
     )
-    nested = [key for key in ARCHITECTURE_FIELDS if "." in key]
-    top = [key for key in ARCHITECTURE_FIELDS if key not in nested]
-    checker.unknown_keys(tree, [*ARCHITECTURE_WORDS, "notes", "sources", "operations_per_clock", *top], "")
-    checker.unknown_keys(operations, nested, "")
+    checker.unknown_keys(tree, _ARCHITECTURE_KEYS, "")
+    checker.unknown_keys(operations, _OPERATION_KEYS, "")
     checker.missing_words(sheet.words, ("name", "vendor"))
     checker.finish(sources)
     return sheet
@@ -112,7 +121,7 @@ class _SheetReader(EntryReader):
             self.refuse(f"{key}.rule", f"{given['rule']!r} is no rule; rules are {', '.join(RULES)}")
             return None
         keys, reason = given["keys"], given["reason"]
-        if not isinstance(keys, list) or not all(name in FIELDS for name in keys):
+        if not isinstance(keys, list) or not all(isinstance(name, str) and name in FIELDS for name in keys):
             self.refuse(f"{key}.keys", f"must be a list of keys of this file, such as peak.bf16, not {keys!r}")
             return None
         if not isinstance(reason, str):

@@ -5,6 +5,7 @@ anchors without bound. Here each of these is refused, with its key.
 """
 
 import re
+import stat
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -26,6 +27,9 @@ _NUMBER_LIKE = re.compile(
 )
 _CONSTANTS = {"null": None, "true": True, "false": False}
 _MISREAD = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~", ".inf", "-.inf", "+.inf", ".nan"}
+
+_NO_ANCHORS = "anchors and aliases (&, *) are not read; write the value out"
+_SCALAR = yaml.ScalarEvent
 
 Tree = dict[str, Any]
 
@@ -55,11 +59,11 @@ def read_yaml(path: Path, *, shown: str | None = None) -> Tree:
 
 def _read_text(path: Path, name: str) -> str:
     try:
-        if not path.is_file():
-            raise _refusal(name, "no such file")
-        size_bytes = path.stat().st_size
-        if size_bytes > MAX_FILE_BYTES:
-            raise _refusal(name, f"{size_bytes:,} bytes; a file of specs has at most {MAX_FILE_BYTES:,}")
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise _refusal(name, "is no file")
+        if status.st_size > MAX_FILE_BYTES:
+            raise _refusal(name, f"{status.st_size:,} bytes; a file of specs has at most {MAX_FILE_BYTES:,}")
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
@@ -84,11 +88,12 @@ def _syntax(error: yaml.YAMLError) -> str:
 
 
 class _Reader:
-    """Builds plain values from the parser's events and notes what it refuses."""
+    """Builds plain values from the parser's events and notes what it refuses, by the path of keys that leads there."""
 
     def __init__(self, name: str, text: str) -> None:
         self.problems: list[Problem] = []
         self._name = name
+        self._path: list[str] = []
         self._next: Callable[[], Any] = _LOADER(text).get_event
 
     def read(self) -> object:
@@ -99,74 +104,76 @@ class _Reader:
             if type(event) is yaml.DocumentStartEvent:
                 documents += 1
                 if documents > 1:
-                    self._refuse("", "a second document begins; a file holds one")
+                    self._refuse("a second document begins; a file holds one")
                     break
-                tree = self._value(self._next(), "", 0)
+                tree = self._value(self._next())
         return tree
 
-    def _refuse(self, key: str, message: str) -> None:
-        self.problems.append(Problem(file=self._name, key=key, message=message))
+    def _refuse(self, message: str) -> None:
+        self.problems.append(Problem(file=self._name, key=".".join(self._path).replace(".[", "["), message=message))
 
-    def _value(self, event: Any, key: str, depth: int) -> object:
+    def _value(self, event: Any) -> object:
         kind = type(event)
-        if kind is yaml.ScalarEvent:
-            return self._scalar(event, key)
+        if kind is _SCALAR:
+            return self._scalar(event)
         if kind is yaml.AliasEvent or event.anchor is not None:
-            self._refuse(key, "anchors and aliases (&, *) are not read; write the value out")
+            self._refuse(_NO_ANCHORS)
         if kind is yaml.AliasEvent:
             return None
         if event.tag is not None:
-            self._refuse(key, f"tags are not read; drop {event.tag!r}")
-        if depth >= _MAX_DEPTH:
+            self._refuse(f"tags are not read; drop {event.tag!r}")
+        if len(self._path) >= _MAX_DEPTH:
             raise yaml.MarkedYAMLError(problem="nested too deep", problem_mark=event.start_mark)
-        if kind is yaml.MappingStartEvent:
-            return self._mapping(key, depth)
-        return self._sequence(key, depth)
+        return self._mapping() if kind is yaml.MappingStartEvent else self._sequence()
 
-    def _mapping(self, key: str, depth: int) -> Tree:
+    def _mapping(self) -> Tree:
         tree: Tree = {}
-        while type(event := self._next()) is not yaml.MappingEndEvent:
-            if type(event) is not yaml.ScalarEvent:
-                self._refuse(key, "a key must be a word")
-                self._value(event, key, depth + 1)
-                self._value(self._next(), key, depth + 1)
+        following, path = self._next, self._path
+        while type(event := following()) is not yaml.MappingEndEvent:
+            if type(event) is not _SCALAR:
+                self._refuse("a key must be a word")
+                self._value(event)
+                self._value(following())
                 continue
             word = event.value
-            inner = f"{key}.{word}" if key else word
-            value = self._value(self._next(), inner, depth + 1)
+            path.append(word)
+            value = self._value(following())
             if word in tree:
-                self._refuse(inner, "is given twice; keep one")
+                self._refuse("is given twice; keep one")
             else:
                 tree[word] = value
+            path.pop()
         return tree
 
-    def _sequence(self, key: str, depth: int) -> list[object]:
+    def _sequence(self) -> list[object]:
         items: list[object] = []
         while type(event := self._next()) is not yaml.SequenceEndEvent:
-            items.append(self._value(event, f"{key}[{len(items)}]", depth + 1))
+            self._path.append(f"[{len(items)}]")
+            items.append(self._value(event))
+            self._path.pop()
         return items
 
-    def _scalar(self, event: Any, key: str) -> object:
-        if event.anchor is not None:
-            self._refuse(key, "anchors and aliases (&, *) are not read; write the value out")
-        if event.tag is not None:
-            self._refuse(key, f"tags are not read; drop {event.tag!r}")
+    def _scalar(self, event: Any) -> object:
         text: str = event.value
+        if event.anchor is not None:
+            self._refuse(_NO_ANCHORS)
+        if event.tag is not None:
+            self._refuse(f"tags are not read; drop {event.tag!r}")
         if not event.implicit[0]:
             return text
         if text in _CONSTANTS:
             return _CONSTANTS[text]
         if not text:
-            self._refuse(key, "is empty; write a value, null for unsupported, or leave the key out")
+            self._refuse("is empty; write a value, null for unsupported, or leave the key out")
             return None
         first = text[0]
         if first in "0123456789+-.":
-            return self._number_or_text(text, key)
+            return self._number_or_text(text)
         if first in "yYnNoOtTfF~" and text.lower() in _MISREAD:
-            self._refuse(key, f"YAML does not read {text!r} as text; quote it, or write true, false or null")
+            self._refuse(f"YAML does not read {text!r} as text; quote it, or write true, false or null")
         return text
 
-    def _number_or_text(self, text: str, key: str) -> object:
+    def _number_or_text(self, text: str) -> object:
         if _INTEGER.fullmatch(text) and len(text) < 20:
             return int(text)
         if _DECIMAL.fullmatch(text) and len(text) < 30:
@@ -175,8 +182,8 @@ class _Reader:
             try:
                 return date.fromisoformat(text)
             except ValueError:
-                self._refuse(key, f"{text} is no day of the calendar")
+                self._refuse(f"{text} is no day of the calendar")
                 return None
         if text.lower() in _MISREAD or _NUMBER_LIKE.fullmatch(text):
-            self._refuse(key, f"{text} is no plain number; write it like 12, 0.5 or 1.0e+12, or quote it if it is text")
+            self._refuse(f"{text} is no plain number; write it like 12, 0.5 or 1.0e+12, or quote it if it is text")
         return text

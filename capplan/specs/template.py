@@ -20,6 +20,8 @@ def render_template(sheet: Sheet | None) -> str:
     for key, rule in FIELDS.items():
         if key.startswith("peak.") and not in_peaks:
             lines.append("\npeak:" if sheet and _has_peaks(sheet) else "\n# peak:")
+        elif in_peaks and not key.startswith("peak."):
+            lines.append("")
         in_peaks = key.startswith("peak.")
         lines += _field(key, rule, sheet.entries.get(key) if sheet else None, names)
     lines += ["", *_sources(names)]
@@ -56,7 +58,7 @@ def _field(key: str, rule: Field, entry: Entry | None, names: dict[Source, str])
     comment = f"{indent}# {rule.help}{units}{words}{needed}"
     if entry is None:
         value = "{value: ..., unit: ..., source: ...}" if rule.form is Form.QUANTITY else "{value: ..., source: ...}"
-        return [comment, f"# {indent}{name}: {value}"]
+        return [comment, f"{indent}# {name}: {value}"]
     if entry.value is None:
         return [comment, f"{indent}{name}: null"]
     return [comment, f"{indent}{name}: {_value(rule, entry.figure, names)}"]
