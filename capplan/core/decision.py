@@ -155,7 +155,12 @@ def confidence(
     names = {option.gpu for option in contenders}
     sizings = tuple(sizing for sizing in case.sizings if sizing.gpu in names)
     keys = {option.key for option in contenders}
-    narrow = replace(case, sizings=sizings)
+    narrow = replace(
+        case,
+        sizings=sizings,
+        rents=tuple(rent for rent in case.rents if f"{rent.gpu}/{rent.term.value}" in keys),
+        purchases=tuple(price for price in case.purchases if f"{price.gpu}/{Term.BUY.value}" in keys),
+    )
     values = {each.key: source.triangular(each.low, each.value, each.high, draws) for each in uncertain}
     common = source.standard_normal(draws)
     own = {gpu: source.standard_normal(draws) for gpu in sorted(names)}
@@ -230,7 +235,9 @@ def sensitivity(case: Case, choice: Option, *, doubt: Doubt, firm: Callable[[str
             low=min(1.0, bounds[0]), high=max(1.0, bounds[1]), basis="calibration", source="calibration",
         )  # fmt: skip
         swings.append(_swing(case, choice, estimate, firm, ends))
-    return tuple(sorted((swing for swing in swings if swing.size_usd > 1e-6 * _cost(choice)), key=lambda swing: -swing.size_usd))
+    return tuple(
+        sorted((swing for swing in swings if swing.size_usd > 1e-6 * _cost(choice)), key=lambda swing: -swing.size_usd)
+    )
 
 
 def _swing(

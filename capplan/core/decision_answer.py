@@ -18,22 +18,24 @@ from capplan.core.decision import (
     switching_price_factor,
 )
 from capplan.core.decision_options import Case, Option, evaluate
-from capplan.core.fleet_response import Candidate, Response, responses
-from capplan.core.fleet_sizing import Sizing, Unfit, dispatch_of, size_fleets
+from capplan.core.fleet_response import Candidate
+from capplan.core.fleet_sizing import Sizing, Unfit, size_fleets
 from capplan.core.load import Demand, OneGpu, Service
 
 _CONTENDERS = 8
 _DRAWS = 400
 _LOAD_FACTORS = (0.1, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
-_STRESS_ARRIVALS = 3_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stress:
-    """What users then see, at today's peak: one server down, and the load doubled with all servers up."""
+    """The percentile at today's peak with one server down, and at twice the peak with all up. [s]
 
-    one_down: Response | None
-    doubled: Response | None
+    None where work piles up without end.
+    """
+
+    one_down_s: float | None
+    doubled_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +70,7 @@ def decide(
     sized = size_fleets(candidates, demand.load)
     sizings = tuple(each for each in sized if isinstance(each, Sizing))
     case = _with_cheapest_rents(
-        Case(
-            load=demand.load, money=demand.money, sizings=sizings, rents=tuple(rents), purchases=_newest(purchases)
-        )
+        Case(load=demand.load, money=demand.money, sizings=sizings, rents=tuple(rents), purchases=_newest(purchases))
     )
     options = evaluate(case)
     chosen = recommend(case, options, firm=firm.__contains__)
@@ -88,7 +88,7 @@ def decide(
         swings=sensitivity(case, choice, doubt=doubt, firm=firm.__contains__) if choice else (),
         load_switches=_switches(case, choice, firm),
         switching_price_factor=switching_price_factor(choice, chosen.runner_up) if choice else None,
-        stress=_stress(case, options),
+        stress={option.key: stress for option in options if (stress := _stress(case, option))},
         doubt=doubt,
     )
 
@@ -127,26 +127,11 @@ def _doubt(demand: Demand, sizings: Sequence[Sizing]) -> Doubt:
     return Doubt(assumptions=demand.assumptions, latency=bounds)
 
 
-def _stress(case: Case, options: Sequence[Option]) -> dict[str, Stress]:
+def _stress(case: Case, option: Option) -> Stress | None:
     if not isinstance(case.load, Service):
-        return {}
-    questions: dict[tuple[str, int, int], tuple[Candidate, int, float]] = {}
-
-    def ask(option: Option, replicas: int, factor: int) -> tuple[str, int, int] | None:
-        if replicas < 1 or not isinstance(case.load, Service):
-            return None
-        key = (option.gpu, replicas, factor)
-        rate = case.load.peak_per_s * factor / replicas
-        questions[key] = (option.sizing.supply.candidate, option.operation.largest_batch, rate)
-        return key
-
-    asked = {
-        option.key: (ask(option, option.fleet.gpus_after_failures, 1), ask(option, option.fleet.gpus, 2))
-        for option in options
-    }
-    ran = responses(list(questions.values()), dispatch=dispatch_of(case.load), arrivals=_STRESS_ARRIVALS)
-    answers = dict(zip(questions, ran, strict=True))
-    return {
-        key: Stress(one_down=answers[down] if down else None, doubled=answers[up] if up else None)
-        for key, (down, up) in asked.items()
-    }
+        return None
+    left, peak_per_s = option.fleet.gpus_after_failures, case.load.peak_per_s
+    return Stress(
+        one_down_s=option.sizing.percentile_s(peak_per_s / left) if left else None,
+        doubled_s=option.sizing.percentile_s(2 * peak_per_s / option.fleet.gpus),
+    )

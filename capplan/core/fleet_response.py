@@ -1,6 +1,5 @@
 """How a replica's latency percentile rises with its load, by simulation; and the highest rate within a limit."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +12,13 @@ from capplan.core.simulation import Randomness, Station, simulate
 
 Floats = npt.NDArray[np.float64]
 
-SEARCH = Randomness(arrivals=2_000)
+SEARCH = Randomness(arrivals=1_500)
 """For the shape of the curve; the answer itself is simulated with more arrivals."""
 
-_LOAD_STEPS = (0.05, 0.3, 0.6, 0.8, 0.9, 1.0)
+_STEPS_TO_CEILING = (0.05, 0.4, 0.75, 1.0)
+_LOADS_BEYOND = (0.85, 0.95)
 _OVERLOAD = 0.98
-_USEFUL_LIMITS = 3.0
+_USEFUL_LIMITS = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,31 +62,32 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseCurve:
-    """Latency percentile of one replica over its load factor, up to the utilisation ceiling."""
+    """Latency percentile of one replica over its load factor; `ceiling_fraction` is the load that may be planned."""
 
     largest_batch: int
     capacity_per_s: float
+    ceiling_fraction: float
     loads: tuple[float, ...]
     percentiles_s: tuple[float, ...]
 
     def highest_rate(self, limit_s: float) -> float:
-        """The highest rate whose percentile keeps the limit; 0 where none does. [1/s]"""
-        within = [index for index, value in enumerate(self.percentiles_s) if value <= limit_s]
-        if not within:
+        """The highest rate below the ceiling whose percentile keeps the limit; 0 where none does. [1/s]"""
+        ceiling = self.loads.index(self.ceiling_fraction)
+        last = next((index for index in range(ceiling, -1, -1) if self.percentiles_s[index] <= limit_s), None)
+        if last is None:
             return 0.0
-        last = within[-1]
-        if last == len(self.loads) - 1:
+        if last == ceiling:
             return self.loads[last] * self.capacity_per_s
         below, above = self.percentiles_s[last], self.percentiles_s[last + 1]
         share = (limit_s - below) / (above - below)
         return (self.loads[last] + share * (self.loads[last + 1] - self.loads[last])) * self.capacity_per_s
 
-    def percentile_s(self, rate_per_s: float) -> float:
-        """The percentile at a rate; infinite beyond the ceiling, where it was not simulated. [s]"""
-        load = rate_per_s / self.capacity_per_s
+    def percentile_s(self, rate_per_s: float, *, latency_factor: float = 1.0) -> float | None:
+        """The percentile at a rate, were all batch times so many times longer; None where work piles up. [s]"""
+        load = rate_per_s * latency_factor / self.capacity_per_s
         if load > self.loads[-1] * (1 + 1e-9):
-            return math.inf
-        return float(np.interp(load, self.loads, self.percentiles_s))
+            return None
+        return latency_factor * float(np.interp(load, self.loads, self.percentiles_s))
 
 
 def response_curves(
@@ -94,28 +95,33 @@ def response_curves(
 ) -> tuple[tuple[ResponseCurve, ...], ...]:
     """Simulate every candidate with every largest batch over its load; the outer tuple aligns with `candidates`.
 
-    Largest batches that alone take several times the limit are left out: taken greedily, a batch that breaks the
-    limit grows long before they are full.
+    Largest batches that alone take much longer than the limit are left out: taken greedily, batches break the limit
+    long before they are that full.
     """
     lanes: list[tuple[int, int, Floats]] = []
     for index, candidate in enumerate(candidates):
         times = candidate.batch_times_s(candidate.batches[-1])
         useful = [cap for cap in candidate.batches if times[cap - 1] <= _USEFUL_LIMITS * limit_s]
         lanes += [(index, cap, times[:cap]) for cap in useful or candidate.batches[:1]]
-    loads = tuple(step * dispatch.ceiling_fraction for step in _LOAD_STEPS)
+    ceiling = dispatch.ceiling_fraction
+    loads = (*(step * ceiling for step in _STEPS_TO_CEILING), *(load for load in _LOADS_BEYOND if load > ceiling))
     stations = [
         Station(rate_per_s=load * capacity_per_s(times), batch_times_s=times, window_s=dispatch.window_s)
         for _, _, times in lanes
         for load in loads
     ]
     observed = simulate(stations, randomness=_bursty(SEARCH, dispatch)) if stations else ()
-    values = [float(np.percentile(each.responses_s, dispatch.percentile)) for each in observed]
+    values = [each.quantile_s(dispatch.percentile) for each in observed]
     curves: list[list[ResponseCurve]] = [[] for _ in candidates]
     for lane, (index, cap, times) in enumerate(lanes):
         mine = values[lane * len(loads) : (lane + 1) * len(loads)]
         curves[index].append(
             ResponseCurve(
-                largest_batch=cap, capacity_per_s=capacity_per_s(times), loads=loads, percentiles_s=tuple(mine)
+                largest_batch=cap,
+                capacity_per_s=capacity_per_s(times),
+                ceiling_fraction=ceiling,
+                loads=loads,
+                percentiles_s=tuple(mine),
             )
         )
     return tuple(map(tuple, curves))

@@ -9,9 +9,8 @@ from capplan.core.fleet import replicas_for_rate
 from capplan.core.fleet_response import Candidate, Dispatch, Response, ResponseCurve, response_curves, responses
 from capplan.core.load import Load, OneGpu, Service, TrainingPurchase
 
-_CHECK = 5_000
+_CHECK = 6_000
 _NEARLY = 0.99
-_ANSWER = 12_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +71,13 @@ class Unfit:
 class Sizing:
     """One kind of GPU sized for a load: how it is run, how many are needed, and what they then do.
 
-    The responses are those of one of `need` replicas at peak, where each gets a random share of the arrivals:
-    as expected, and with all batch times at the low and high ends of the estimate. None for jobs.
+    `response` is that of one of `need` replicas at peak, where each gets a random share of the arrivals; None for jobs.
     """
 
     supply: Supply
     operation: Operation
     need: int
     response: Response | None = None
-    response_low: Response | None = None
-    response_high: Response | None = None
 
     @property
     def gpu(self) -> str:
@@ -93,6 +89,20 @@ class Sizing:
         """Time of one full batch. [s]"""
         points = self.supply.candidate.points
         return next(point.latency_s for point in points if point.batch == self.operation.largest_batch)
+
+    def percentile_s(self, rate_per_s: float, *, latency_factor: float = 1.0) -> float | None:
+        """The latency percentile of a replica at another rate or slowness, anchored at what was simulated. [s]
+
+        None where work piles up, and for jobs.
+        """
+        curve = next((c for c in self.supply.curves if c.largest_batch == self.operation.largest_batch), None)
+        if curve is None or self.response is None or self.response.percentile_s is None:
+            return None
+        here = curve.percentile_s(self.response.rate_per_s)
+        there = curve.percentile_s(rate_per_s, latency_factor=latency_factor)
+        if here is None or there is None:
+            return None
+        return there * self.response.percentile_s.expected / here
 
 
 def size_fleets(candidates: Sequence[Candidate], load: Load) -> tuple[Sizing | Unfit, ...]:
@@ -170,11 +180,14 @@ def _confirm(held: Sequence[tuple[Supply, Operation]], service: Service, dispatc
         for count in mine
     ]
     answers = iter(responses(questions, dispatch=dispatch, arrivals=_CHECK))
-    needs = []
-    for mine in counts:
+    sized: list[Sizing | Unfit] = []
+    for (supply, operation), mine in zip(held, counts, strict=True):
         seen = [(count, next(answers)) for count in mine]
-        needs.append(next((count for count, response in seen if _serves(response, service)), seen[-1][0]))
-    return _answer(held, needs, service, dispatch)
+        need, response = next((each for each in seen if _serves(each[1], service)), seen[-1])
+        corrected = _corrected(supply, operation, need, service)
+        found = corrected.operate(limit_s=service.latency_limit_s, largest_batch=operation.largest_batch)
+        sized.append(Sizing(supply=corrected, operation=found or operation, need=need, response=response))
+    return sized
 
 
 def _neighbours(count: int) -> tuple[int, ...]:
@@ -189,59 +202,11 @@ def _serves(response: Response, service: Service) -> bool:
     )
 
 
-def _answer(
-    held: Sequence[tuple[Supply, Operation]], needs: Sequence[int], service: Service, dispatch: Dispatch
-) -> list[Sizing | Unfit]:
-    expected = responses(
-        [
-            (supply.candidate, operation.largest_batch, service.peak_per_s / need)
-            for (supply, operation), need in zip(held, needs, strict=True)
-        ],
-        dispatch=dispatch,
-        arrivals=_ANSWER,
-    )
-    ends = [
-        responses(
-            [
-                (_at_end(supply.candidate, end), operation.largest_batch, service.peak_per_s / need)
-                for (supply, operation), need in zip(held, needs, strict=True)
-            ],
-            dispatch=dispatch,
-            arrivals=_CHECK,
-        )
-        for end in ("low", "high")
-    ]
-    sized: list[Sizing | Unfit] = []
-    for index, (supply, operation) in enumerate(held):
-        need = needs[index]
-        corrected = _corrected(supply, operation, need, service)
-        found = corrected.operate(limit_s=service.latency_limit_s, largest_batch=operation.largest_batch)
-        sized.append(
-            Sizing(
-                supply=corrected,
-                operation=found or operation,
-                need=need,
-                response=expected[index],
-                response_low=ends[0][index],
-                response_high=ends[1][index],
-            )
-        )
-    return sized
-
-
 def _corrected(supply: Supply, operation: Operation, need: int, service: Service) -> Supply:
     interpolated = replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operation.rate_per_s)
     if need == interpolated:
         return supply
     return replace(supply, correction=service.peak_per_s / need / operation.rate_per_s)
-
-
-def _at_end(candidate: Candidate, end: str) -> Candidate:
-    """The candidate if every batch took as long as one end of its interval."""
-    points = tuple(
-        replace(point, latency_s=Interval.exact(getattr(point.latency_s, end))) for point in candidate.points
-    )
-    return replace(candidate, points=points)
 
 
 def unavoidable(service: Service, supply: Supply) -> int | None:

@@ -10,7 +10,6 @@ from capplan.core.decision_answer import Answer, decide
 from capplan.core.decision_options import Option, server_slots
 from capplan.core.estimates import Interval
 from capplan.core.fleet import concurrency, fleet_availability, months_until_exhausted
-from capplan.core.fleet_response import Response
 from capplan.core.gpu import GpuSpec
 from capplan.core.load import Demand, OneGpu, Service
 from capplan.errors import UsageError
@@ -136,7 +135,7 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
     price = option.rent or option.purchase
     money, cost, energy = answer.case.money, option.cost, option.energy
     response = option.sizing.response
-    latency_s, by_estimate_s = _latencies(option)
+    latency_s, fast_s, slow_s = _latencies(option)
     estimate = next(each for each in subject.of_gpu(option.gpu) if each.batch == option.operation.largest_batch)
     candidate = option.sizing.supply.candidate
     slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(candidate.form_factor, money)
@@ -172,7 +171,8 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
         gpu_hours_by_year=option.gpu_hours_by_year,
         samples_by_year=option.samples_by_year,
         latency_s=latency_s,
-        latency_estimate_s=by_estimate_s,
+        latency_if_fast_s=fast_s,
+        latency_if_slow_s=slow_s,
         batch_latency_s=estimate.latency_s,
         load_fraction=response.load_fraction if response else None,
         busy_fraction=response.busy_fraction if response else None,
@@ -191,8 +191,8 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
         )
         if isinstance(load, Service)
         else None,
-        one_down_latency_s=_percentile(stress.one_down if stress else None),
-        doubled_latency_s=_percentile(stress.doubled if stress else None),
+        one_down_latency_s=stress.one_down_s if stress else None,
+        doubled_latency_s=stress.doubled_s if stress else None,
         memory_bytes=estimate.total_bytes,
         usable_bytes=estimate.usable_bytes,
         tdp_w=candidate.tdp_w,
@@ -213,23 +213,17 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
     )
 
 
-def _latencies(option: Option) -> tuple[Interval, Interval]:
-    """The latency that counts, with the simulation's interval, and with the estimate's."""
+def _latencies(option: Option) -> tuple[Interval, float, float | None]:
+    """The latency that counts, with the simulation's interval, and what it were if the estimate is off. [s]"""
     response, batch = option.sizing.response, option.sizing.batch_latency_s
     if response is None or response.percentile_s is None:
-        return batch, batch
+        return batch, batch.low, batch.high
     middle = response.percentile_s
-    low, high = (_percentile(each) for each in (option.sizing.response_low, option.sizing.response_high))
-    ends = Interval(
-        low=min(low if low is not None else middle.low, middle.expected),
-        expected=middle.expected,
-        high=max(high if high is not None else float("inf"), middle.expected),
+    low, high = (
+        option.sizing.percentile_s(response.rate_per_s, latency_factor=end / batch.expected)
+        for end in (batch.low, batch.high)
     )
-    return middle, ends
-
-
-def _percentile(response: Response | None) -> float | None:
-    return response.percentile_s.expected if response and response.percentile_s else None
+    return middle, min(low or middle.low, middle.expected), high
 
 
 def _break_even(option: Option, answer: Answer) -> tuple[float | None, str | None]:

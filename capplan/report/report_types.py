@@ -18,7 +18,8 @@ class OptionRow:
     """One way to meet the load: a GPU, bought or rented. Amounts in USD before tax; None where unknown.
 
     `latency_s` is the percentile at today's peak with only the needed GPUs up (for jobs the time of a full batch),
-    its ends those of the simulation; `latency_estimate_s` has the ends of the latency estimate instead.
+    its ends those of the simulation; `latency_if_fast_s` and `latency_if_slow_s` are what it were at the ends of the
+    estimate's interval. A latency that is None means that work piles up without end.
     """
 
     key: str
@@ -48,7 +49,8 @@ class OptionRow:
     gpu_hours_by_year: tuple[float, ...]
     samples_by_year: tuple[float, ...]
     latency_s: Interval
-    latency_estimate_s: Interval
+    latency_if_fast_s: float
+    latency_if_slow_s: float | None
     batch_latency_s: Interval
     load_fraction: float | None
     busy_fraction: float | None

@@ -58,9 +58,9 @@ def render_text(content: Table) -> str:
 
 def render_markdown(content: Table) -> str:
     """Write a GitHub-flavoured Markdown table; cells are text, never markup."""
-    heads = "| " + " | ".join(_markdown_cell(column.title) for column in content.columns) + " |"
+    heads = "| " + " | ".join(escape_markdown(column.title) for column in content.columns) + " |"
     rules = "|" + "|".join(" ---: " if column.align is Align.RIGHT else " --- " for column in content.columns) + "|"
-    rows = ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in content.rows]
+    rows = ["| " + " | ".join(map(escape_markdown, row)) + " |" for row in content.rows]
     return "\n".join([heads, rules, *rows]) + "\n"
 
 
@@ -91,5 +91,6 @@ _MARKDOWN_ESCAPES = str.maketrans(
 )
 
 
-def _markdown_cell(cell: str) -> str:
+def escape_markdown(cell: str) -> str:
+    """Make a text stand for itself in Markdown, in a table's cell too."""
     return cell.translate(_MARKDOWN_ESCAPES)

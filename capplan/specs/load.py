@@ -42,7 +42,7 @@ def load_defaults(kind: str | None) -> dict[str, Assumption]:
 
 
 def _assumption(key: str, row: Tree) -> Assumption:
-    numbers = {name: float(row[name]) for name in ("value", "low", "high")}
+    numbers: dict[str, Any] = {name: float(row[name]) for name in ("value", "low", "high")}
     words = {name: row[name] for name in ("label", "unit", "basis", "source")}
     return Assumption(key=key, **numbers, **words)
 
