@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from capplan import __version__
-from capplan.cli import analyze, cache, gpus, measure, plan, schema, trace
+from capplan.cli import analyze, cache, gpus, measure, memory, plan, schema, trace
 from capplan.cli.sparing import SparingGroup
 from capplan.errors import CapplanError
 
@@ -58,6 +58,7 @@ def capplan(
 
 app.command("plan")(plan.plan)
 app.command("analyze")(analyze.analyze)
+app.command("memory")(memory.memory)
 app.command("trace")(trace.trace)
 app.command("measure")(measure.measure)
 app.command("schema")(schema.schema)

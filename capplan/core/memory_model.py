@@ -16,7 +16,7 @@ from capplan.core.gpu import GpuSpec
 from capplan.core.kernels import Version
 from capplan.core.memory_calibration import MemoryCalibration
 from capplan.core.memory_curve import LiveCurve, live_curve
-from capplan.core.memory_program import End, ExtraSizes, Program, build_program
+from capplan.core.memory_program import End, ExtraSizes, Program, Purpose, build_program
 from capplan.core.trace import ALWAYS, Recording, Role, Trace
 from capplan.core.workload import Framework, Workload
 from capplan.errors import UsageError
@@ -219,8 +219,11 @@ def _parts(
     for index in live:
         if index < len(storages):
             by_role[storages[index].role] += sizes[index]
+    beside = [index for index in live if index >= len(storages)]
+    saved = [index for index in beside if program.extras[index - len(storages)].purpose is Purpose.SAVED]
+    by_role[Role.ACTIVATION] += sum(sizes[index] for index in saved)
     exact = sum(by_role.values())
-    workspace = sum(sizes[index] for index in live if index >= len(storages))
+    workspace = sum(sizes[index] for index in beside) - sum(sizes[index] for index in saved)
     peak = ends[End.EXPECTED].peak_allocated_bytes
     rounding = peak - exact - workspace
     low = min(workspace, max(0, ends[End.LOW].peak_allocated_bytes - exact - rounding))
