@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from capplan.cli import options
-from capplan.cli.models import ModelWords, obtain_trace
+from capplan.cli.models import ModelWords, compare_with_others, obtain_trace
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
 from capplan.core.workload import Configuration, Layout, Optimizer, Precision
-from capplan.errors import TraceError
+from capplan.errors import TraceError, UsageError
 
 
 def analyze(
@@ -49,9 +49,13 @@ def analyze(
       capplan analyze hf:bert --seq-len 128 --format json
     """
     from capplan.core.analysis import analyze_trace
-    from capplan.report import analysis_table
+    from capplan.report import analysis_table, comparison_table
 
     spelling = resolve_format(format_, json_flag=json_, output=output)
+    if compare and spelling is Format.CSV:
+        raise UsageError("--compare has no CSV spelling: use table, md or json.")
+    if compare and train:
+        raise UsageError("--compare sets inference beside inference: drop --train.")
     words = ModelWords(
         words=model,
         arguments=arg or (),
@@ -76,8 +80,12 @@ def analyze(
     analysis = analyze_trace(trace, configuration=configuration, batch=batch, depth=shown_depth)
     if strict and (analysis.uncounted or trace.recording(configuration).guesses):
         raise TraceError(f"{model}: {analysis_table.coverage_line(analysis)}.")
+    comparisons = compare_with_others(words, trace, configuration, batch) if compare else ()
     if spelling is Format.JSON:
-        content = to_json(analysis_table.analysis_to_json(analysis))
+        document = analysis_table.analysis_to_json(analysis)
+        if compare:
+            document["comparison"] = [comparison_table.comparison_to_json(one) for one in comparisons]
+        content = to_json(document)
     else:
         render = {
             Format.TABLE: analysis_table.render_analysis_text,
@@ -85,4 +93,11 @@ def analyze(
             Format.CSV: analysis_table.render_analysis_csv,
         }[spelling]
         content = render(analysis)
+        if compare:
+            beside = {
+                Format.TABLE: comparison_table.render_comparison_text,
+                Format.MD: comparison_table.render_comparison_markdown,
+            }[spelling]
+            figures = beside(comparisons, macs=analysis.macs, params=trace.parameter_count)
+            content = f"{content}\n{figures}"
     emit(content, output=output)

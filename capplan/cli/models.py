@@ -10,7 +10,9 @@ from capplan.core.workload import Configuration
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
+    from capplan.core.comparison import Comparison
     from capplan.core.trace import Trace
+    from capplan.probe.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +89,45 @@ def obtain_trace(
     if cache is not None and (kept := cache.find(question)) is not None:
         return kept
     with progress(f"tracing {model.words}"):
-        from capplan.probe.inputs import parse_request
-        from capplan.probe.target import load_target
         from capplan.probe.trace import trace_target
 
-        request = parse_request(
-            arg=model.arguments,
-            inputs=model.inputs,
-            input_size=model.input_size,
-            seq_len=model.sequence_length,
-            inputs_from=model.inputs_from,
-            prepare=model.prepare,
-        )
-        target = load_target(model.words, request=request)
-        trace = trace_target(target, configurations=configurations, exact_batch=exact_batch)
+        trace = trace_target(find_target(model), configurations=configurations, exact_batch=exact_batch)
     if cache is not None:
         cache.keep(question, trace, files=files_behind(question))
     return trace
+
+
+def find_target(model: ModelWords) -> "Target":
+    """Find the model that words name, to be built.
+
+    Raises:
+        UsageError: no such model, or arguments or inputs that it does not take.
+    """
+    from capplan.probe.inputs import parse_request
+    from capplan.probe.target import load_target
+
+    request = parse_request(
+        arg=model.arguments,
+        inputs=model.inputs,
+        input_size=model.input_size,
+        seq_len=model.sequence_length,
+        inputs_from=model.inputs_from,
+        prepare=model.prepare,
+    )
+    return load_target(model.words, request=request)
+
+
+def compare_with_others(
+    model: ModelWords, trace: "Trace", configuration: Configuration, batch: int
+) -> "tuple[Comparison, ...]":
+    """Count a model by thop, fvcore and torch's counter, and explain what differs.
+
+    Raises:
+        UsageError: the words name a trace file, of which no module can be built.
+    """
+    if model.is_trace_file:
+        raise UsageError(f"{model.words} is a trace: the other counters need the model itself.")
+    with progress(f"counting {model.words} by other counters"):
+        from capplan.probe.counters import compare_counters
+
+        return compare_counters(find_target(model), trace, trace.recording(configuration), batch=batch)
