@@ -12,6 +12,7 @@ import torch
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs import InputRequest, ModelInputs
 from capplan.probe.inputs_make import Device, InputMaker
+from capplan.probe.prepare import Step, apply_steps, find_steps
 from capplan.probe.target_code import model_code, no_weights
 from capplan.probe.target_meta import SmallValues, defeated_meta
 from capplan.probe.zoo_torchvision_ops import import_torchvision, lacks_operators
@@ -24,7 +25,8 @@ class Target:
     """A model that can be built afresh, and the inputs that it takes.
 
     `words` name it again on a command line, its arguments included. `library` is where its code comes from
-    ("torchvision", "timm", "transformers", "file", "package"). `source_sha256` hashes the source it is built from.
+    ("torchvision", "timm", "transformers", "file", "package"). `steps` change the module once it is built.
+    `source_sha256` hashes the source it is built from.
     `notes` tell the user what was chosen for them.
     """
 
@@ -33,6 +35,7 @@ class Target:
     library: str
     builder: ModuleBuilder
     inputs: InputMaker
+    steps: tuple[Step, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     source_sha256: str | None = None
     notes: tuple[str, ...] = ()
@@ -57,14 +60,16 @@ class Target:
 
     def _construct(self) -> torch.nn.Module:
         try:
-            with model_code(f"building {self.words}"):
-                return self.builder()
+            return self._construct_once()
         except TraceError as error:
             if not lacks_operators(error):
                 raise
         import_torchvision()
+        return self._construct_once()
+
+    def _construct_once(self) -> torch.nn.Module:
         with model_code(f"building {self.words}"):
-            return self.builder()
+            return apply_steps(self.builder(), self.steps)
 
     def make_inputs(self, batch: int, *, device: Device) -> ModelInputs:
         """Make the arguments of one forward call for a batch."""
@@ -72,7 +77,7 @@ class Target:
 
 
 def load_target(words: str, *, request: InputRequest) -> Target:
-    """Find the model that words name, without building it.
+    """Find the model that words name, without building it, and the steps that prepare it.
 
     `torchvision:NAME`, `timm:NAME`, a bare name of either; `hf:` with a config.json, its folder or an architecture;
     `FILE.py:NAME`, `package.module:NAME`.
@@ -81,6 +86,11 @@ def load_target(words: str, *, request: InputRequest) -> Target:
         UsageError: no such model or file, arguments or inputs that it does not take.
         TraceError: the code that defines it raised.
     """
+    target = _find_target(words, request)
+    return replace(target, steps=find_steps(request.prepare)) if request.prepare else target
+
+
+def _find_target(words: str, request: InputRequest) -> Target:
     kind, colon, rest = words.partition(":")
     if kind == "torchvision" and colon:
         from capplan.probe.zoo_torchvision import torchvision_target
