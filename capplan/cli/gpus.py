@@ -96,17 +96,24 @@ def show(
     output: OutputOption = None,
 ) -> None:
     """Show every value of a GPU as it is written, with its source and date, and known prices."""
+    from capplan.report.gpu_prices import price_documents, render_prices
     from capplan.report.gpu_tables import gpu_document, render_gpu
     from capplan.specs import load_gpus
+    from capplan.specs.prices import load_prices
 
     known = load_gpus(overlays=specs or ())
     spec = known.find(gpu)
     architecture = known.architectures[spec.architecture_id]
+    prices = load_prices(known, overlays=specs or ())
+    hourly = [price for price in prices.hourly if price.gpu == spec.id]
+    purchase = [price for price in prices.purchase if price.gpu == spec.id]
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     if spelling is Format.JSON:
-        emit(to_json(gpu_document(spec, architecture)), output=output)
+        document = gpu_document(spec, architecture) | {"prices": price_documents(hourly, purchase)}
+        emit(to_json({"schema": "capplan-gpu/1", **document}), output=output)
     elif spelling is Format.TABLE:
-        emit(render_gpu(spec, architecture), output=output)
+        parts = [render_gpu(spec, architecture), render_prices(hourly, purchase)]
+        emit("\n".join(part for part in parts if part), output=output)
     else:
         raise UsageError(f"gpus show has no {spelling}; use table or json.")
 

@@ -45,11 +45,12 @@ def read_yaml(path: Path, *, shown: str | None = None) -> Tree:
             wrong with it at once, as far as it can be read.
     """
     name = shown or str(path)
-    reader = _Reader(name, _read_text(path, name))
+    text = _read_text(path, name)
+    reader = _Reader(name, text)
     try:
         tree = reader.read()
     except yaml.YAMLError as error:
-        raise SpecFileError([*reader.problems, Problem(file=name, key="", message=_syntax(error))]) from error
+        raise SpecFileError([*reader.problems, Problem(file=name, key="", message=_syntax(error, text))]) from error
     if reader.problems:
         raise SpecFileError(reader.problems)
     if not isinstance(tree, dict):
@@ -79,12 +80,15 @@ def _refusal(name: str, message: str) -> SpecFileError:
     return SpecFileError([Problem(file=name, key="", message=message)])
 
 
-def _syntax(error: yaml.YAMLError) -> str:
+def _syntax(error: yaml.YAMLError, text: str) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    if "\\t" in problem or "'\t'" in problem:
+    if mark is None:
+        return str(problem)
+    line = "".join(text.split("\n")[mark.line : mark.line + 1])
+    if "\t" in line[: len(line) - len(line.lstrip())]:
         problem = "a tab indents; indent with blanks"
-    return f"line {mark.line + 1}: {problem}" if mark else str(problem)
+    return f"line {mark.line + 1}: {problem}"
 
 
 class _Reader:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from capplan.specs.folders import ARCHITECTURES, PRICES, built_in_folder, spec_files
 from capplan.specs.gpus import Gpus, load_gpus
-from capplan.specs.prices import load_prices
+from capplan.specs.prices import load_price_file, load_prices
 from capplan.specs.problems import Problem, SpecFileError
 from capplan.specs.rules import shortcomings
 
@@ -19,27 +19,33 @@ def validate_specs(path: Path | None = None) -> str:
     Raises:
         SpecFileError: everything that is wrong, each with file and key.
     """
+    if path is not None and path.is_file() and path.parent.name == PRICES:
+        prices = load_price_file(path, load_gpus(overlays=(path.parent.parent,)))
+        return f"{path}: {len(prices.hourly)} hourly and {len(prices.purchase)} purchase prices are in order"
     folder = built_in_folder()
     own = path is not None and path.resolve() != folder.resolve()
     checked = path if path is not None and own else folder
+    overlays = (checked,) if own else ()
     files = spec_files(checked)
-    gpus = load_gpus(overlays=(checked,) if own else ())
+    gpus = load_gpus(overlays=overlays)
     problems = _shortcomings(gpus, [file.stem for file in files])
-    prices: tuple[Path, ...] = ()
-    if checked.is_dir():
-        prices = tuple(sorted((checked / PRICES).glob("*.yaml")))
-        try:
-            load_prices(gpus, overlays=(checked,) if own else ())
-        except SpecFileError as error:
-            problems += error.problems
+    try:
+        load_prices(gpus, overlays=overlays)
+    except SpecFileError as error:
+        problems += error.problems
     if problems:
         raise SpecFileError(problems)
-    architectures = len(list((checked / ARCHITECTURES).glob("*.yaml")))
+    return _told(checked, gpus, files)
+
+
+def _told(checked: Path, gpus: Gpus, files: list[Path]) -> str:
+    counts = [(len(files), "GPU")]
+    if checked.is_dir():
+        counts.append((len(list((checked / ARCHITECTURES).glob("*.yaml"))), "architecture"))
+        counts.append((len(list((checked / PRICES).glob("*.yaml"))), "price file"))
     exempted = sum(len(exemption.keys) for file in files for exemption in gpus.sheets[file.stem].exemptions)
-    return (
-        f"{checked}: {len(files)} GPUs, {architectures} architectures and {len(prices)} price files keep the rules, "
-        f"{exempted} figures exempted with a reason"
-    )
+    counted = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    return f"{checked}: {counted} checked, nothing to mend; {exempted} figures exempted with a reason"
 
 
 def _shortcomings(gpus: Gpus, ids: list[str]) -> list[Problem]:
