@@ -17,6 +17,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from capplan.core.trace import ALWAYS, Attribute, Role
+from capplan.probe.recorder_accumulate import accumulate_in_place
 from capplan.probe.recorder_schema import Operator, describe_operator
 from capplan.probe.shadow import Shadows
 
@@ -86,6 +87,7 @@ class Recorder(TorchDispatchMode):
         self._by_address: dict[int, _StorageRef] = {}
         self._is_weight: list[bool] = []
         self._closed = False
+        self._sums: list[int] = []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -148,6 +150,9 @@ class Recorder(TorchDispatchMode):
         if not outputs:
             outputs = self._written(operator, args, kwargs)
         self.append(operator.name, self._attributes(operator, args, kwargs), reads, read_operands, outputs, weight)
+        sums = operator.overload is torch.ops.aten.add.Tensor and bool(out.numel())
+        if sums and self._in_backward and not torch.is_grad_enabled():
+            self._sums.append(len(self.record.op_kernels) - 1)
         return out
 
     def _reading(
@@ -269,6 +274,7 @@ class Recorder(TorchDispatchMode):
     def close(self) -> Pass:
         """End the pass: whatever is alive now outlives it."""
         self._closed = True
+        accumulate_in_place(self.record, self._sums)
         return self.record
 
     def assign_role(self, tensors: Iterable[Tensor], role: Role) -> None:
