@@ -1,4 +1,4 @@
-"""What to assume where a model asks for values that depend on data: the largest selection, and False for truth.
+"""What to assume where a model asks for values that depend on data: the largest selection, False for truth, 1 for a number.
 
 Each guess is counted under its operator's name, so that no answer rests on one silently.
 """
@@ -26,7 +26,7 @@ def is_guessed(overload: Any, args: tuple[Any, ...]) -> bool:
 def _scalar(tensor: Tensor) -> bool | int | float:
     if tensor.dtype is torch.bool:
         return False
-    return 0.0 if tensor.is_floating_point() else 0
+    return 1.0 if tensor.is_floating_point() else 1
 
 
 def _index(x: Tensor, indices: list[Tensor | None]) -> Tensor:

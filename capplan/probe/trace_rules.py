@@ -47,6 +47,7 @@ class CudaRules(TorchFunctionMode):
             torch.Tensor.tolist: _tolist,
             torch.Tensor.cuda: _cuda,
             torch.Tensor.to: _to,
+            torch.Tensor.__setitem__: _set_item,
         }
 
     def __torch_function__(
@@ -128,6 +129,16 @@ def _make_from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) ->
 
 def _tolist(tensor: Tensor) -> Any:
     return torch.Tensor.tolist(getattr(tensor, "_shadow", tensor))
+
+
+def _set_item(tensor: Tensor, index: Any, value: Any) -> None:
+    """Write numbers as CUDA does: a number stays on the host and becomes a fill, or a masked fill."""
+    if not isinstance(value, (bool, int, float)) or not tensor.is_meta:
+        torch.Tensor.__setitem__(tensor, index, value)
+    elif isinstance(index, Tensor) and index.dtype is torch.bool and index.shape == tensor.shape:
+        tensor.masked_fill_(index, value)
+    else:
+        torch.Tensor.__setitem__(tensor, index, torch.tensor(value, dtype=tensor.dtype))
 
 
 def _cuda(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
