@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from capplan import __version__
-from capplan.cli import analyze, cache, gpus, measure, memory, plan, schema, trace
+from capplan.cli import analyze, cache, gpus, measure, memory, plan, report, schema, trace
 from capplan.cli.sparing import SparingGroup
 from capplan.errors import CapplanError
 
@@ -60,6 +60,7 @@ app.command("plan")(plan.plan)
 app.command("analyze")(analyze.analyze)
 app.command("memory")(memory.memory)
 app.command("trace")(trace.trace)
+app.command("report")(report.report)
 app.command("measure")(measure.measure)
 app.command("schema")(schema.schema)
 app.add_typer(gpus.app, name="gpus")

@@ -32,13 +32,22 @@ class BatchPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A GPU that holds the model, with its estimates over the batch, smallest first."""
+    """A GPU that holds the model, with its estimates over the batch, smallest first.
+
+    `largest_batches` are those that it may be run with; all estimated ones where it is empty.
+    """
 
     gpu: str
     name: str
     tdp_w: float | None
     form_factor: str | None
     points: tuple[BatchPoint, ...]
+    largest_batches: tuple[int, ...] = ()
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        """The largest batches that it may be run with."""
+        return self.largest_batches or self.batches
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -101,8 +110,8 @@ def response_curves(
     lanes: list[tuple[int, int, Floats]] = []
     for index, candidate in enumerate(candidates):
         times = candidate.batch_times_s(candidate.batches[-1])
-        useful = [cap for cap in candidate.batches if times[cap - 1] <= _USEFUL_LIMITS * limit_s]
-        lanes += [(index, cap, times[:cap]) for cap in useful or candidate.batches[:1]]
+        useful = [cap for cap in candidate.allowed if times[cap - 1] <= _USEFUL_LIMITS * limit_s]
+        lanes += [(index, cap, times[:cap]) for cap in useful or candidate.allowed[:1]]
     ceiling = dispatch.ceiling_fraction
     loads = (*(step * ceiling for step in _STEPS_TO_CEILING), *(load for load in _LOADS_BEYOND if load > ceiling))
     stations = [

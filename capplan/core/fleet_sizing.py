@@ -129,6 +129,7 @@ def _size_job(candidate: Candidate, rate_per_s: float, share: float) -> Sizing:
     steady = tuple(
         Operation(largest_batch=point.batch, rate_per_s=share * point.batch / point.latency_s.expected)
         for point in candidate.points
+        if point.batch in candidate.allowed
     )
     supply = Supply(candidate=candidate, steady=steady)
     operation = supply.operate(limit_s=None)

@@ -72,7 +72,7 @@ def throughput_over_batch(model: ModelReport, *, prefix: str) -> Chart:
         label="samples per second",
         value=lambda each: each.throughput_per_s,
         spell=format_rate,
-        caption="Lines are expected, bands the estimate's interval. Filled marks beside a line are measurements.",
+        caption="Lines are expected; the band is the interval of the leading GPU, the others' are in the table.",
         limit=None,
     )
 
@@ -87,7 +87,7 @@ def latency_over_batch(report: Report, model: ModelReport, *, prefix: str) -> Ch
         label="time of one batch",
         value=lambda each: each.latency_s,
         spell=format_seconds,
-        caption="Time of one batch alone, without waiting: expected, with the estimate's interval."
+        caption="Time of one batch alone, without waiting; the band is the interval of the leading GPU."
         + (f" The dashed line is the limit of {format_seconds(limit_s)}." if limit_s else ""),
         limit=limit_s,
     )
@@ -114,14 +114,15 @@ def _over_batch(
     y = log_scale([*ends, *([limit] if limit else [])], start=bottom, end=_TOP)
     parts = [
         y_axis(y, left=LEFT, right=WIDTH - RIGHT, label=label, spell=spell),
-        x_axis(x, bottom=bottom, label="batch", spell=lambda tick: f"{tick:g}"),
+        x_axis(x, bottom=bottom, label="batch", spell=lambda tick: f"{tick:g}", ticks=_batch_ticks(model)),
     ]
     if limit:
         parts.append(line(LEFT, y(limit), WIDTH - RIGHT, y(limit), kind="limit"))
     for index, gpu in enumerate(gpus):
         points = [(x(each.batch), value(each)) for each in rows[gpu]]
-        band = [(px, y(v.low)) for px, v in points] + [(px, y(v.high)) for px, v in reversed(points)]
-        parts.append(path(band, kind=f"band s{index + 1}", is_closed=True))
+        if index == 0:
+            band = [(px, y(v.low)) for px, v in points] + [(px, y(v.high)) for px, v in reversed(points)]
+            parts.append(path(band, kind="band s1", is_closed=True))
         parts.append(path([(px, y(v.expected)) for px, v in points], kind=f"line s{index + 1}"))
         parts += [
             marker(
@@ -145,6 +146,11 @@ def _over_batch(
     return Chart(identity=identity, title=title, caption=caption, picture=picture, data=data)
 
 
+def _batch_ticks(model: ModelReport) -> list[float]:
+    batches = sorted({float(each.batch) for each in model.subject.estimates})
+    return batches if len(batches) <= 7 else batches[:: 2 if len(batches) <= 13 else 3]
+
+
 def _ends(interval: Interval) -> tuple[float, float, float]:
     return interval.low, interval.expected, interval.high
 
@@ -157,15 +163,16 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
         next(each for each in model.subject.of_gpu(gpu) if each.batch == chosen[gpu]) for gpu in leading_gpus(model)
     ]
     groups = _part_groups(bars)
-    row, top = 44, 28
+    row, top, left = 44, 12, 8.0
     height = top + row * len(bars) + 46 + 18 * ((len(groups) + 1) // 2)
     bottom = top + row * len(bars)
-    most = max(max(each.total_bytes.high, each.usable_bytes or 0.0) for each in bars)
-    x = linear_scale([0.0, most / 2**30], start=LEFT, end=WIDTH - RIGHT - 8)
+    x = linear_scale([0.0, max(each.total_bytes.high for each in bars) / 2**30], start=left, end=WIDTH - RIGHT)
     parts = [x_axis(x, bottom=bottom, label="GiB", spell=lambda tick: f"{tick:g}")]
     for index, each in enumerate(bars):
         y, start = top + index * row, 0.0
-        parts.append(text(LEFT, y + 10, f"{each.gpu_name}, batch {each.batch}"))
+        usable = f" of {format_bytes(each.usable_bytes)} usable" if each.usable_bytes else ", usable unknown"
+        total = format_bytes(each.total_bytes.expected)
+        parts.append(text(left, y + 10, f"{each.gpu_name}, batch {each.batch}: {total}{usable}"))
         sizes = {part.name: part.size_bytes.expected for part in each.parts}
         for series, (name, members) in enumerate(groups.items()):
             size = sum(sizes.get(member, 0.0) for member in members) / 2**30
@@ -174,10 +181,10 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
             start += size
         low, high = each.total_bytes.low / 2**30, each.total_bytes.high / 2**30
         parts.append(line(x(low), y + 35, x(high), y + 35, kind="whisker"))
-        if each.usable_bytes:
+        if each.usable_bytes and each.usable_bytes / 2**30 <= x.high:
             limit = x(each.usable_bytes / 2**30)
             parts.append(line(limit, y + 12, limit, y + 38, kind="limit"))
-    parts.append(legend(list(groups), y=bottom + 62))
+    parts.append(legend(list(groups), y=bottom + 62, left=left))
     picture = svg(
         "".join(parts), identity=identity, title=title, height=height,
         description=f"Peak memory of {model.subject.name} by part on each leading GPU, against its usable memory.",
@@ -198,7 +205,9 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
             for each in bars
         ],
     )
-    caption = "Bars are expected, thin lines the interval of the total; dashed marks are the usable memory."
+    caption = (
+        "Bars are expected, thin lines the interval of the total; a dashed mark is the usable memory where it is near."
+    )
     return Chart(identity=identity, title=title, caption=caption, picture=picture, data=data)
 
 
@@ -324,7 +333,7 @@ def sensitivity_chart(model: ModelReport, *, prefix: str) -> Chart:
     height = 30 + row * len(shown) + 54
     bottom = 24 + row * len(shown)
     ends = [value for swing in shown for value in (swing.cost_low_usd, swing.cost_high_usd) if value is not None]
-    x = linear_scale([base, *ends], start=left, end=WIDTH - 40, from_zero=False)
+    x = linear_scale([base, *ends], start=left + 32, end=WIDTH - 40, from_zero=False)
     parts = [x_axis(x, bottom=bottom, label="USD per year", spell=figures.short_money)]
     for index, swing in enumerate(shown):
         y = 24 + index * row
@@ -332,7 +341,7 @@ def sensitivity_chart(model: ModelReport, *, prefix: str) -> Chart:
         for end, cost, winner in (
             (swing.low, swing.cost_low_usd, swing.winner_low), (swing.high, swing.cost_high_usd, swing.winner_high),
         ):  # fmt: skip
-            parts.append(_tornado_bar(swing, end, cost, winner, base=base, x=x, y=y, choice=model.verdict.choice))
+            parts.append(_tornado_bar(swing, end, cost, model.option(winner), base=base, x=x, y=y, model=model))
     parts.append(line(x(base), 18, x(base), bottom, kind="axis"))
     parts.append(text(x(base), 12, f"{figures.money(base)} as stated", anchor="middle"))
     picture = svg(
@@ -345,7 +354,7 @@ def sensitivity_chart(model: ModelReport, *, prefix: str) -> Chart:
             (
                 swing.label, swing.unit, f"{swing.low:.4g}", f"{swing.value:.4g}", f"{swing.high:.4g}",
                 *(figures.money(cost) if cost is not None else "cannot be met" for cost in (swing.cost_low_usd, swing.cost_high_usd)),
-                swing.winner_low or "none", swing.winner_high or "none",
+                *(figures.option_name(model.option(winner)) for winner in (swing.winner_low, swing.winner_high)),
             )
             for swing in model.swings
         ],
@@ -361,18 +370,19 @@ def _tornado_bar(
     swing: SwingRow,
     end: float,
     cost: float | None,
-    winner: str | None,
+    winner: OptionRow | None,
     *,
     base: float,
     x: Callable[[float], float],
     y: float,
-    choice: str | None,
+    model: ModelReport,
 ) -> str:
     if cost is None:
         return text(x(base) + 6, y + 17, f"cannot be met at {end:.3g}")
     start, stop = sorted((x(base), x(cost)))
-    kind = ("s1" if cost < base else "s2") + (" flips" if winner != choice else "")
-    tip = f"{swing.label} {end:.4g} {swing.unit}: {figures.money(cost)} USD per year; cheapest: {winner}"
+    flips = winner is None or winner.key != model.verdict.choice
+    kind = ("s1" if cost < base else "s2") + (" flips" if flips else "")
+    tip = f"{swing.label} {end:.4g} {swing.unit}: {figures.money(cost)} USD per year; cheapest: {figures.option_name(winner)}"
     bar = rectangle(start, y + 4, stop - start, 18, kind=kind, tip=tip)
     if abs(x(cost) - x(base)) < 2:
         return bar

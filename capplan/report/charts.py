@@ -130,10 +130,12 @@ def _tip(tip: str) -> str:
     return f' data-tip="{escape(tip, quote=True)}"' if tip else ""
 
 
-def x_axis(scale: Scale, *, bottom: float, label: str, spell: Callable[[float], str]) -> str:
-    """Draw an axis below the plot with its ticks and title."""
+def x_axis(
+    scale: Scale, *, bottom: float, label: str, spell: Callable[[float], str], ticks: Sequence[float] = ()
+) -> str:
+    """Draw an axis below the plot with its ticks, round values unless given, and title."""
     parts = [line(scale.start, bottom, scale.end, bottom, kind="axis")]
-    for tick in scale.ticks():
+    for tick in ticks or scale.ticks():
         parts += [
             line(scale(tick), bottom, scale(tick), bottom + 4, kind="axis"),
             text(scale(tick), bottom + 17, spell(tick), anchor="middle"),

@@ -41,6 +41,11 @@ def bytes_range(interval: Interval) -> str:
     return f"{format_bytes(interval.expected)} ({format_bytes(interval.low)} to {format_bytes(interval.high)})"
 
 
+def option_name(row: OptionRow | None) -> str:
+    """Name an option: its GPU and term."""
+    return f"{row.gpu_name} {row.term}" if row else "none"
+
+
 def fraction(value: float | None) -> str:
     """Write a share as a percentage."""
     return UNKNOWN if value is None else format_fraction(value)
@@ -58,7 +63,8 @@ def whole(value: float | None) -> str:
 
 def offer(row: OptionRow) -> str:
     """Name the provider, instance and region."""
-    return " ".join(word for word in (row.provider, row.instance, row.region) if word) or "no price known"
+    region = row.region if row.region not in ("any", "n/a") else None
+    return ", ".join(word for word in (row.provider, row.instance, region) if word) or "no price known"
 
 
 def short_money(amount: float) -> str:

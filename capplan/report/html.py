@@ -123,8 +123,6 @@ def _option(row: OptionRow, model: ModelReport) -> dict[str, Any]:
         "batch": row.batch,
         "gpus": _shown_gpus(row),
         "gpus_words": figures.whole(_shown_gpus(row)),
-        "servers": _shown_servers(row),
-        "servers_words": figures.whole(_shown_servers(row)),
         "latency": row.latency_s.expected,
         "latency_words": figures.seconds(row.latency_s.expected),
         "headroom": row.headroom_fraction,
@@ -140,10 +138,6 @@ def _option(row: OptionRow, model: ModelReport) -> dict[str, Any]:
 
 def _shown_gpus(row: OptionRow) -> int:
     return row.gpus_last_year if row.term == Term.BUY else row.gpus
-
-
-def _shown_servers(row: OptionRow) -> int:
-    return row.servers_last_year if row.term == Term.BUY else row.servers
 
 
 def _blank(value: float | None) -> float | str:

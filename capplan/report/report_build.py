@@ -36,6 +36,7 @@ class Circumstances:
     command: str
     title: str
     load_file: str | None = None
+    largest_batches: tuple[int, ...] = ()
     measured: Mapping[str, tuple[Measured, ...]] | None = None
 
 
@@ -53,16 +54,14 @@ def build_report(
     Raises:
         UsageError: no GPU holds any of the models.
     """
-    for subject in subjects:
-        if not subject.estimates:
-            raise UsageError(f"{subject.name}: no GPU is left; see `capplan plan` for why each was rejected.")
     models, dropped = [], 0
     for subject in subjects:
-        answer = decide(
-            candidates_of(subject, gpus), demand=demand, rents=rents, purchases=purchases, firm=subject.firm
-        )
+        candidates = candidates_of(subject, gpus, largest_batches=circumstances.largest_batches)
+        if not candidates:
+            raise UsageError(f"{subject.name}: no GPU is left; see `capplan plan` for why each was rejected.")
+        answer = decide(candidates, demand=demand, rents=rents, purchases=purchases, firm=subject.firm)
         models.append(_model_report(subject, answer, circumstances))
-        dropped = sum(price.gpu in subject.gpus for price in rents) - len(answer.case.rents)
+        dropped += sum(price.gpu in subject.gpus for price in rents) - len(answer.case.rents)
     shown = {option.gpu for model in models for option in model.options}
     return Report(
         title=circumstances.title,
@@ -87,7 +86,7 @@ def _model_report(subject: Subject, answer: Answer, circumstances: Circumstances
         Refusal(gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason)
         for each in answer.unfit
     )
-    held = set(subject.gpus)
+    held = {sizing.gpu for sizing in answer.case.sizings} | {each.candidate.gpu for each in answer.unfit}
     refused: dict[str, Refusal] = {}
     for each in sorted(subject.refusals, key=lambda refusal: refusal.batch or 0):
         if each.gpu not in held:

@@ -50,7 +50,10 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
             Card(label="Memory", figure=format_bytes(row.memory_bytes.expected), range=_of_usable(row)),
         )  # fmt: skip
     spread = _between(figures.money(verdict.cost_p10_usd), figures.money(verdict.cost_p90_usd)) + " (P10 to P90)"
-    fleet = f"{row.gpus_needed} needed + spares in {row.servers} {_domain(row)}"
+    spare = load.spares * (row.gpus // row.servers)
+    fleet = f"{row.gpus_needed} needed, {spare} spare; {row.servers} {_domain(row)}"
+    if row.gpus_last_year != row.gpus:
+        fleet += f"; {row.gpus_last_year} in the last year"
     shown = [
         Card(label="Cost per year", figure=f"{figures.money(row.cost_usd_per_year)} USD", range=spread),
         Card(label="GPUs", figure=figures.whole(row.gpus), range=fleet),
@@ -106,24 +109,18 @@ def latency_words(report: Report) -> str:
 def compared_table(report: Report, model: ModelReport) -> Table:
     """The few options that page one compares."""
     rows = []
+    marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: " (recommended)"}
     for row in compared(model):
-        mark = (
-            "recommended"
-            if row.key == model.verdict.choice
-            else "runner-up"
-            if row.key == model.verdict.runner_up
-            else ""
-        )
         rows.append(
             (
-                f"{row.gpu_name} {row.term}", mark, figures.offer(row), figures.whole(row.gpus),
+                f"{row.gpu_name} {row.term}{marks.get(row.key, '')}", figures.offer(row), figures.whole(row.gpus),
                 figures.seconds(row.latency_s.expected), figures.fraction(row.headroom_fraction),
                 figures.money(row.cost_usd_per_year), figures.money(row.total_usd), _break_even(row),
             )
         )  # fmt: skip
     years = report.demand.money.years
     return table(
-        f"option | | offer | GPUs> | latency> | head-room> | USD per year> | USD in {years} years> | pays off", rows
+        f"option | offer | GPUs> | latency> | head-room> | USD per year> | USD in {years} years> | pays off", rows
     )
 
 
@@ -155,7 +152,7 @@ def power_table(report: Report, model: ModelReport) -> Table:
             ),
             f"{row.months_until_full:.0f}" if row.months_until_full is not None else "",
         )
-        for row in model.options[:8]
+        for row in model.options[:10]
     ]
     return table(
         "option | nameplate kW> | kWh per year> | kg CO2e per year> | kg CO2e embodied> | load carried> "
@@ -166,8 +163,9 @@ def power_table(report: Report, model: ModelReport) -> Table:
 
 def wins_table(model: ModelReport) -> Table | None:
     """How often each option is the cheapest when everything uncertain is drawn."""
-    names = {row.key: f"{row.gpu_name} {row.term}" for row in model.options}
-    rows = [(names.get(key, key), format_fraction(share)) for key, share in model.verdict.wins.items()]
+    rows = [
+        (figures.option_name(model.option(key)), format_fraction(share)) for key, share in model.verdict.wins.items()
+    ]
     return table("option | share of draws>", rows) if rows else None
 
 
@@ -211,7 +209,8 @@ def facts_table(subject: Subject) -> Table:
 def workload_words(subject: Subject) -> str:
     """Say in one phrase how the model runs."""
     given = subject.workload
-    return f"{given.get('precision', '')}, {given.get('mode', '')}, {given.get('framework', '')}, torch {given.get('torch', '')}"
+    shown = [given.get(word, "") for word in ("precision", "mode", "framework")]
+    return ", ".join([*shown, f"torch {given.get('torch', '')}"])
 
 
 def offers_words(report: Report, model: ModelReport) -> str:

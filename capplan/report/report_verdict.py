@@ -1,10 +1,11 @@
 """The decision in words: what to take, why, and what would change it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from capplan.core.cost import Term
 from capplan.core.decision_answer import Answer
 from capplan.core.load import Job, Load, OneGpu, Service, TrainingPurchase
+from capplan.report.figures import offer, option_name, price
 from capplan.report.report_types import OptionRow, Verdict
 from capplan.report.subject import Subject
 from capplan.units import format_fraction, format_rate, format_seconds
@@ -48,7 +49,7 @@ def make_verdict(subject: Subject, answer: Answer, rows: Sequence[OptionRow]) ->
     return Verdict(
         sentence=_sentence(subject, answer, choice, len(rows)),
         reasons=tuple(_reasons(answer, choice, other, rows)) if choice else (),
-        changes_if=tuple(_changes(answer, choice, other)) if choice else (),
+        changes_if=tuple(_changes(answer, choice, other, by_key)) if choice else (),
         choice=choice.key if choice else None,
         runner_up=other.key if other else None,
         holds_fraction=doubt.holds if doubt else None,
@@ -81,8 +82,7 @@ def _sentence(subject: Subject, answer: Answer, choice: OptionRow | None, count:
 def _how(row: OptionRow) -> str:
     if row.term == Term.BUY:
         return f"({row.provider})"
-    words = " ".join(word for word in (row.provider, row.instance, row.region) if word)
-    return f"{row.term} ({words})"
+    return f"{row.term} ({offer(row)})"
 
 
 def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: Sequence[OptionRow]) -> list[str]:
@@ -106,15 +106,16 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
     if other and other.cost_usd_per_year and choice.cost_usd_per_year:
         mine, theirs = _worths(answer, choice, other)
         reasons.append(f"Runner-up: {other.gpu_name} {_how(other)}, {format_fraction(theirs / mine - 1)} dearer.")
-    if doubt := answer.confidence:
+    if (doubt := answer.confidence) and not isinstance(load, OneGpu):
         reasons.append(
             f"Cheapest in {format_fraction(doubt.holds)} of {doubt.draws} draws of all that is uncertain; "
-            f"the fleet as sized suffices in {format_fraction(doubt.keeps)}."
+            f"the fleet as sized carries the load of year {len(choice.gpu_hours_by_year)} in {format_fraction(doubt.keeps)}."
         )
     if not choice.firm_fit:
         reasons.append("Its memory is borderline: the estimate's interval straddles what may be filled.")
-    if choice.price_is_stale:
-        reasons.append(f"Its price is of {choice.price_date}: ask again before signing.")
+    if choice.price_date:
+        advice = "; it is old, ask again before signing" if choice.price_is_stale else ""
+        reasons.append(f"Its price, {price(choice)}, is of {choice.price_date}: {choice.price_source}{advice}.")
     return reasons
 
 
@@ -124,7 +125,7 @@ def _worths(answer: Answer, choice: OptionRow, other: OptionRow) -> tuple[float,
     return choice.cost_usd_per_year or 0.0, other.cost_usd_per_year or 0.0
 
 
-def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None) -> list[str]:
+def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key: Mapping[str, OptionRow]) -> list[str]:
     changes = []
     factor = answer.switching_price_factor
     if other and factor and factor > 1 and choice.price_usd:
@@ -136,12 +137,14 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None) -> list
     for direction in (1, -1):
         switch = next((s for s in answer.load_switches if (s.factor > 1) == (direction > 0)), None)
         if switch:
-            changes.append(f"the load is {switch.factor:g} × what is stated: then {switch.winner}.")
+            changes.append(
+                f"the load is {switch.factor:g} × what is stated: then {option_name(by_key.get(switch.winner))}."
+            )
     flips = [swing for swing in answer.swings if swing.key not in ("peak_factor", "rent_price_factor")]
     for swing in flips:
         for end, winner in ((swing.low, swing.winner_low), (swing.high, swing.winner_high)):
             if winner and winner != choice.key:
                 changes.append(
-                    f"{swing.label.lower()} is {end:g} {swing.unit} instead of {swing.value:g}: then {winner}."
+                    f"{swing.label[:1].lower()}{swing.label[1:]} is {end:.3g} {swing.unit} instead of {swing.value:.3g}: then {option_name(by_key.get(winner))}."
                 )
     return changes[:5] or ["nothing within the stated ranges, each moved alone."]

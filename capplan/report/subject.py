@@ -1,6 +1,6 @@
 """What a report says of one model, read from a plan's JSON: so a saved plan and a fresh one are the same thing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,12 +85,21 @@ class Subject:
         return frozenset(each.gpu for each in self.estimates if each.status == FitStatus.FITS)
 
 
-def candidates_of(subject: Subject, gpus: Mapping[str, GpuSpec]) -> tuple[Candidate, ...]:
-    """The GPUs that hold the model; batches that only perhaps fit are used where no other does."""
+def candidates_of(
+    subject: Subject, gpus: Mapping[str, GpuSpec], *, largest_batches: Sequence[int] = ()
+) -> tuple[Candidate, ...]:
+    """The GPUs that hold the model; batches that only perhaps fit are used where no other does.
+
+    Where `largest_batches` are given, a GPU must hold one of them and is run with it.
+    """
     candidates = []
     for gpu in subject.gpus:
         estimates = subject.of_gpu(gpu)
-        firm = [each for each in estimates if each.status == FitStatus.FITS] or estimates
+        wanted = [each for each in estimates if not largest_batches or each.batch in largest_batches]
+        chosen = [each for each in wanted if each.status == FitStatus.FITS] or wanted
+        if not chosen:
+            continue
+        firm = [each for each in estimates if each.batch <= chosen[-1].batch]
         spec = gpus.get(gpu)
         candidates.append(
             Candidate(
@@ -102,6 +111,7 @@ def candidates_of(subject: Subject, gpus: Mapping[str, GpuSpec]) -> tuple[Candid
                     BatchPoint(batch=each.batch, latency_s=each.latency_s, memory_bytes=each.total_bytes)
                     for each in firm
                 ),
+                largest_batches=tuple(each.batch for each in chosen),
             )
         )
     return tuple(candidates)

@@ -42,6 +42,10 @@ class Prices:
     hourly: tuple[Price, ...] = ()
     purchase: tuple[PurchasePrice, ...] = ()
 
+    def with_own(self, own: "Prices") -> "Prices":
+        """These prices with a user's own laid over: they replace those of the same GPU, provider, region and term."""
+        return _laid_over(self, own)
+
 
 def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -> Prices:
     """Load the built-in prices, then those in the `prices` folder of every overlay (as for `load_gpus`).

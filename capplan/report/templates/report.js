@@ -123,7 +123,6 @@
         };
         set("batch", found ? found.batch : "–", found?.batch);
         set("gpus", found ? found.fleet.gpus.toLocaleString("en-US") : "–", found?.fleet.gpus);
-        set("servers", found ? found.fleet.servers.toLocaleString("en-US") : "–", found?.fleet.servers);
         set("latency", found ? time(found.latency) : "cannot", found?.latency);
         set("headroom", found ? percent(found.headroom) : "–", found?.headroom);
         set("year", found ? money(found.perYear) : "–", found?.perYear);
