@@ -56,12 +56,13 @@ def shortcomings(spec: GpuSpec, architecture: Architecture, sheet: Sheet, *, tod
 
 
 def _problems(findings: Sequence[Finding], sheet: Sheet) -> list[Problem]:
+    """Word the findings that are not exempted, the first of each key."""
     exempted = {(exemption.rule, key) for exemption in sheet.exemptions for key in exemption.keys}
-    return [
-        Problem(file=sheet.file, key=finding.key, message=finding.message)
-        for finding in findings
-        if (finding.rule, finding.key) not in exempted
-    ]
+    problems: dict[str, Problem] = {}
+    for finding in findings:
+        if (finding.rule, finding.key) not in exempted:
+            problems.setdefault(finding.key, Problem(file=sheet.file, key=finding.key, message=finding.message))
+    return list(problems.values())
 
 
 def _findings(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
