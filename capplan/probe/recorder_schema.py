@@ -90,7 +90,13 @@ def describe_operator(overload: OpOverload) -> Operator:
     )
 
 
+_NATIVE_ON_CUDA = frozenset({"aten::silu_backward", "aten::mish_backward"})
+"""Composite on other devices; CUDA has kernels of its own, which a CPU build does not tell."""
+
+
 def _is_composite(overload: OpOverload) -> bool:
-    return torch._C._dispatch_has_kernel_for_dispatch_key(
-        overload.name(), "CompositeImplicitAutograd"
-    ) and not torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CUDA")
+    return (
+        overload.name() not in _NATIVE_ON_CUDA
+        and torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd")
+        and not torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CUDA")
+    )

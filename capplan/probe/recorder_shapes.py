@@ -232,7 +232,10 @@ SHAPE_RULES: Mapping[str, Callable[..., Any]] = {
     "aten.native_batch_norm_backward.default": _batch_norm_backward,
     "aten.convolution_backward.default": _convolution_backward,
     "aten.native_dropout.default": _native_dropout,
-    **{f"aten.{name}_backward.default": _activation_backward for name in ("gelu", "silu", "hardswish", "hardsigmoid")},
+    **{
+        f"aten.{name}_backward.default": _activation_backward
+        for name in ("gelu", "silu", "mish", "hardswish", "hardsigmoid")
+    },
     "aten.threshold_backward.default": _activation_backward,
     "aten.native_dropout_backward.default": _dropout_backward,
 }
