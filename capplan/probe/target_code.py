@@ -1,7 +1,7 @@
 """The border to code that is not ours: a model's constructor and forward, an input function.
 
-Inside `model_code` what is printed goes to stderr, nothing is fetched from the network, and whatever the code
-raises becomes one sentence. Inside `no_weights` initialisation is skipped and checkpoints are not loaded.
+Inside `model_code` what is printed goes to stderr, nothing is fetched from the network, global state is put back, and
+whatever the code raises becomes one sentence. Inside `no_weights` initialisation is skipped.
 """
 
 import contextlib
@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from capplan.errors import CapplanError, TraceError
+from capplan.probe.trace_state import globals_preserved
 
 
 @contextlib.contextmanager
 def model_code(doing: str, *, error: type[CapplanError] = TraceError) -> Iterator[None]:
     """Run foreign code: "building timm:resnet50"; its exceptions are raised again as `error`, with their message."""
-    with _Translated(doing, error), _no_network(), contextlib.redirect_stdout(sys.stderr):
+    with _Translated(doing, error), globals_preserved(), _no_network(), contextlib.redirect_stdout(sys.stderr):
         yield
 
 

@@ -16,12 +16,9 @@ _INNER = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 def preserved(module: nn.Module) -> Iterator[None]:
     """Restore, at the end, what a forward could have changed."""
     states = [(m, m.__dict__.copy(), {k: m.__dict__[k].copy() for k in _INNER}) for m in module.modules()]
-    default_dtype = torch.get_default_dtype()
-    torch_state, python_state, numpy_state = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002  # legacy state is what models use
-    grad_enabled = torch.is_grad_enabled()
-    switches = _switches()
     try:
-        yield
+        with globals_preserved():
+            yield
     finally:
         for each, attributes, inner in states:
             each.__dict__.clear()
@@ -30,10 +27,26 @@ def preserved(module: nn.Module) -> Iterator[None]:
                 held: Any = attributes[key]
                 held.clear()
                 held.update(content)
+
+
+@contextlib.contextmanager
+def globals_preserved() -> Iterator[None]:
+    """Restore, at the end, the global state that a model's code could have changed: generators, dtype, switches."""
+    default_dtype = torch.get_default_dtype()
+    torch_state, python_state, numpy_state = (
+        torch.get_rng_state(),
+        random.getstate(),
+        np.random.get_state(),
+    )  # what models use
+    grad_enabled = torch.is_grad_enabled()
+    switches = _switches()
+    try:
+        yield
+    finally:
         torch.set_default_dtype(default_dtype)
         torch.set_rng_state(torch_state)
         random.setstate(python_state)
-        np.random.set_state(numpy_state)  # noqa: NPY002  # as above
+        np.random.set_state(numpy_state)
         torch.set_grad_enabled(grad_enabled)
         _restore(switches)
 
