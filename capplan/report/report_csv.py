@@ -8,7 +8,6 @@ from capplan.report.report_json import plain
 from capplan.report.report_types import OptionRow, Report
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
-_SKIPPED = ("gpu_hours_by_year", "samples_by_year", "yearly_usd")
 
 
 def render_report_csv(report: Report) -> str:
@@ -32,14 +31,19 @@ def render_report_csv(report: Report) -> str:
 def _flat(option: OptionRow) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in plain(option).items():
-        if name in _SKIPPED:
-            continue
-        if isinstance(value, dict):
+        if isinstance(value, list):
+            flat |= {f"{name}_{place}": each for place, each in enumerate(value, start=_first(name))}
+        elif isinstance(value, dict):
             stem, _, unit = name.rpartition("_")
             flat |= {f"{stem}_{end}_{unit}": value[end] for end in ("low", "expected", "high")}
         else:
             flat[name] = value
     return flat
+
+
+def _first(name: str) -> int:
+    """Outlays count from the first day, everything else from the first year."""
+    return 0 if name == "yearly_usd" else 1
 
 
 def _safe(value: object) -> object:

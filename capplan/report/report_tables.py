@@ -17,10 +17,10 @@ CONVENTIONS = (
     "undiscounted: all outlays less the residual value.",
     "A bought fleet is bought at once for the last year's peak; a rented one grows year by year.",
     "Energy is nameplate power (TDP × server factor) × average share × PUE × 8,760 h; rent includes energy.",
-    "Each GPU serves a random share of the arrivals (Poisson unless burstiness is stated) with its own queue, and takes "
-    "what waits, up to its largest batch. The latency percentile comes from a discrete-event simulation with a fixed seed.",
-    "The load ceiling applies to the load factor, arrivals over what full batches could do; a GPU may be busy nearly all "
-    "the time at a lower load.",
+    "Each GPU serves a random share of the arrivals (Poisson unless burstiness is stated) from its own queue and takes "
+    "what waits, up to its largest batch; the latency percentile is simulated event by event with a fixed seed.",
+    "The load ceiling applies to the load factor, arrivals over what full batches could do; a GPU may be busy nearly "
+    "all the time at a lower load.",
     "Spares are counted in servers or rented instances: one failure takes all GPUs of one.",
 )
 
@@ -41,7 +41,7 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
         return ()
     if isinstance(load, OneGpu):
         return (
-            Card(label="Per million samples", figure=f"{figures.money(row.usd_per_million)} USD", range=figures.price(row)),
+            _unit_cost(row),
             Card(label="Throughput", figure=f"{format_rate(row.rate_per_gpu_per_s)}/s", range=f"at batch {row.batch}"),
             Card(
                 label="Time of a batch", figure=format_seconds(row.batch_latency_s.expected),
@@ -85,6 +85,12 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
     return tuple(shown)
 
 
+def _unit_cost(row: OptionRow) -> Card:
+    return Card(
+        label="Per million samples", figure=f"{figures.money(row.usd_per_million)} USD", range=figures.price(row)
+    )
+
+
 def _between(low: str, high: str) -> str:
     return f"{low} to {high}"
 
@@ -109,6 +115,7 @@ def latency_words(report: Report) -> str:
 def compared_table(report: Report, model: ModelReport) -> Table:
     """The few options that page one compares."""
     rows = []
+    marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: " (recommended)"}
     marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: " (recommended)"}
     for row in compared(model):
         rows.append(

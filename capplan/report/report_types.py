@@ -42,8 +42,9 @@ class OptionRow:
     gpus_needed: int
     gpus: int
     servers: int
-    gpus_last_year: int
-    servers_last_year: int
+    needs_by_year: tuple[int, ...]
+    gpus_by_year: tuple[int, ...]
+    servers_by_year: tuple[int, ...]
     server_slots: int
     full_servers: bool
     gpu_hours_by_year: tuple[float, ...]
@@ -78,6 +79,18 @@ class OptionRow:
     break_even_hours_per_year: float | None
     break_even_against: str | None
     on_front: bool
+
+    @property
+    def gpus_last_year(self) -> int:
+        """GPUs of the last year's fleet, which is what is bought."""
+        return self.gpus_by_year[-1]
+
+    @property
+    def residual_usd(self) -> float | None:
+        """What a bought fleet is worth in the end; None for rent and without price."""
+        if self.term != "buy" or self.total_usd is None:
+            return None
+        return (self.running_usd_per_year or 0.0) - self.yearly_usd[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
     if (doubt := answer.confidence) and not isinstance(load, OneGpu):
         reasons.append(
             f"Cheapest in {format_fraction(doubt.holds)} of {doubt.draws} draws of all that is uncertain; "
-            f"the fleet as sized carries the load of year {len(choice.gpu_hours_by_year)} in {format_fraction(doubt.keeps)}."
+            f"the fleet as sized carries the last year's load in {format_fraction(doubt.keeps)}."
         )
     if not choice.firm_fit:
         reasons.append("Its memory is borderline: the estimate's interval straddles what may be filled.")
@@ -144,7 +144,7 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
     for swing in flips:
         for end, winner in ((swing.low, swing.winner_low), (swing.high, swing.winner_high)):
             if winner and winner != choice.key:
-                changes.append(
-                    f"{swing.label[:1].lower()}{swing.label[1:]} is {end:.3g} {swing.unit} instead of {swing.value:.3g}: then {option_name(by_key.get(winner))}."
-                )
+                label = f"{swing.label[:1].lower()}{swing.label[1:]}"
+                instead = f"{end:.3g} {swing.unit} instead of {swing.value:.3g}"
+                changes.append(f"{label} is {instead}: then {option_name(by_key.get(winner))}.")
     return changes[:5] or ["nothing within the stated ranges, each moved alone."]
