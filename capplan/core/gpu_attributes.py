@@ -8,6 +8,7 @@ from enum import StrEnum
 from capplan.core.gpu import GpuSpec, PeakKind
 from capplan.errors import UnknownNameError
 from capplan.units import (
+    BITS_PER_S,
     BYTES,
     BYTES_PER_S,
     FLOPS_PER_S,
@@ -127,13 +128,16 @@ ATTRIBUTES: Mapping[str, Attribute] = {
         _words("released", "release_date", _field("release_date")),
         _quantity("memory", "memory_bytes", BYTES, _capacity),
         _quantity("usable", "usable_bytes", BYTES, _capacity),
+        _quantity("driver-total", "driver_total_bytes", BYTES, _capacity),
         _words("memory-type", "memory_type", _field("memory_type")),
         _quantity("bus", "memory_bus_bits", {"": 1, "bit": 1}, lambda bits: f"{bits:g} bit"),
+        _quantity("data-rate", "memory_bits_per_s_per_pin", BITS_PER_S, lambda rate: f"{rate / 1e9:g} Gbit/s"),
         _quantity("bandwidth", "memory_bandwidth_bytes_per_s", _LINK, format_bytes_per_s),
         _words("ecc", "ecc", _field("ecc")),
         _quantity("l2", "l2_bytes", BYTES, format_bytes),
         _quantity("units", "unit_count", _COUNT, _plain),
         _quantity("clock", "boost_clock_hz", HERTZ, _clock),
+        _quantity("tensor-clock", "tensor_clock_hz", HERTZ, _clock),
         *(
             Attribute(
                 name=kind.value,
@@ -146,6 +150,9 @@ ATTRIBUTES: Mapping[str, Attribute] = {
         ),
         _quantity("ridge", "ridge_flop_per_byte", _INTENSITY, lambda ridge: f"{ridge:.0f}"),
         _quantity("tdp", "tdp_w", WATTS, _watts),
+        _quantity("tdp-min", "tdp_min_w", WATTS, _watts),
+        _quantity("tdp-max", "tdp_max_w", WATTS, _watts),
+        _quantity("nominal-tdp", "nominal_tdp_w", WATTS, _watts),
         _quantity("nvlink", "nvlink_bytes_per_s", _LINK, format_bytes_per_s),
         _quantity("pcie", "pcie_bytes_per_s", _LINK, format_bytes_per_s),
         _quantity("devices", "devices_per_board", _COUNT, _plain),

@@ -14,7 +14,7 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, "!=": operator.ne, "==": operator.eq,
     ">": operator.gt, "<": operator.lt, "=": operator.eq,
 }  # fmt: skip
-_CONDITION = re.compile(r"\s*([a-z0-9-]+)\s*(>=|<=|!=|==|=|>|<)\s*(.+?)\s*")
+_CONDITION = re.compile(r"\s*([a-z0-9_-]+)\s*(>=|<=|!=|==|=|>|<)\s*(.+?)\s*")
 _EQUALITY_TOLERANCE = 5e-3
 
 

@@ -33,7 +33,7 @@ def _base_cell(column: Attribute, spec: GpuSpec) -> str:
     value = column.value(spec)
     if value is Absence.UNKNOWN:
         return ""
-    return f"{value:.10g}" if isinstance(value, int | float) else str(value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def gpus_document(specs: Sequence[GpuSpec]) -> dict[str, Any]:
@@ -53,8 +53,6 @@ def gpu_document(spec: GpuSpec, architecture: Architecture | None = None) -> dic
         else:
             document[attribute.base_name] = value.isoformat() if isinstance(value, date) else value
     document |= {"architecture_id": spec.architecture_id, "aliases": list(spec.aliases)}
-    if spec.nominal_tdp_w is not None:
-        document["nominal_tdp_w"] = spec.nominal_tdp_w
     if architecture is not None:
         document["notes"] = list(spec.notes)
         document["figures"] = {key: _figure_document(figure) for key, figure in _all_figures(spec, architecture)}

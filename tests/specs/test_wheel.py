@@ -1,0 +1,61 @@
+"""The GPU database travels in the wheel."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import capplan
+from capplan.specs import load_gpus
+from capplan.specs.folders import built_in_folder
+
+CHECKOUT = Path(capplan.__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that a wheel of this checkout was unpacked into, as an installer does."""
+    if not (CHECKOUT / "pyproject.toml").is_file():
+        pytest.skip("not run from a checkout")
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("target")
+    for folder in ("capplan", "gpu_specs"):
+        shutil.copytree(CHECKOUT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md"):
+        shutil.copy(CHECKOUT / file, source)
+    build = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--skip-dependency-check",
+        "-o",
+        str(target),
+        str(source),
+    ]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = target.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    return target
+
+
+def test_every_package_and_every_spec_file_is_in_it(installed: Path) -> None:
+    for package in (CHECKOUT / "capplan").rglob("__init__.py"):
+        assert (installed / package.relative_to(CHECKOUT)).is_file()
+    files = {path.relative_to(built_in_folder()) for path in built_in_folder().rglob("*.*")}
+    folder = installed / "capplan" / "gpu_specs"
+    assert {path.relative_to(folder) for path in folder.rglob("*.*")} == files
+
+
+def test_the_installed_command_lists_every_gpu(installed: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {str(installed)!r}); from capplan.cli.main import app; app(sys.argv[1:])"
+    listed = subprocess.run(
+        [sys.executable, "-c", code, "gpus", "-q"], check=True, capture_output=True, text=True, cwd=installed
+    )
+    assert listed.stdout.split() == list(load_gpus())
+    path = subprocess.run([sys.executable, "-c", code, "gpus", "path"], check=True, capture_output=True, text=True)
+    assert path.stdout.strip() == str(installed / "capplan" / "gpu_specs")
