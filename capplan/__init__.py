@@ -107,10 +107,12 @@ def plan(
         MissingRecordingError: the trace lacks the recording of this precision, layout or mode.
     """
     from capplan.core.batches import BatchChoice, Batches
-    from capplan.core.plan import Limits, SortKey, make_plan
+    from capplan.core.plan import Limits, SortKey
+    from capplan.core.plan_make import make_plan
     from capplan.core.workload import Framework, Layout, Precision, Workload
     from capplan.specs.calibration import load_calibration
     from capplan.specs.memory_calibration import load_memory_calibration
+    from capplan.specs.prices import load_prices
 
     workload = Workload(
         precision=Precision(precision),
@@ -136,5 +138,6 @@ def plan(
         ),
         calibration=load_calibration(),
         memory_calibration=load_memory_calibration(),
+        prices=load_prices(load_gpus()).hourly,
         sort=SortKey(sort),
     )

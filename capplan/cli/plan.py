@@ -16,12 +16,13 @@ from capplan.units import SECONDS, parse_quantity
 
 if TYPE_CHECKING:
     from capplan.core.calibration import Calibration
+    from capplan.core.cost import Price
     from capplan.core.gpu import GpuSpec
     from capplan.core.memory_calibration import MemoryCalibration
     from capplan.core.plan import Limits, Plan, SortKey
     from capplan.core.trace import Trace
 
-SORT_KEYS = ("throughput", "latency", "memory", "name")
+SORT_KEYS = ("throughput", "latency", "memory", "cost", "name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class _Context:
     limits: "Limits"
     calibration: "Calibration"
     memory_calibration: "MemoryCalibration"
+    prices: "Sequence[Price]"
     sort: "SortKey"
     hint: bool
 
@@ -87,6 +89,7 @@ def plan(
     from capplan.specs import load_gpus
     from capplan.specs.calibration import load_calibration
     from capplan.specs.memory_calibration import load_memory_calibration
+    from capplan.specs.prices import load_prices
 
     spelling = resolve_format(format_, json_flag=json_, output=output)
     if sort not in SORT_KEYS:
@@ -112,6 +115,7 @@ def plan(
         ),
         calibration=load_calibration(),
         memory_calibration=load_memory_calibration(),
+        prices=load_prices(known, overlays=specs or ()).hourly,
         sort=SortKey(sort),
         hint=precision is None and training is None,
     )
@@ -146,7 +150,7 @@ def _plan_model(model: ModelWords, context: _Context, *, strict: bool) -> "Plan"
 
 
 def _make_plan(trace: "Trace", context: _Context) -> "Plan":
-    from capplan.core.plan import make_plan
+    from capplan.core.plan_make import make_plan
 
     return make_plan(
         trace,
@@ -156,13 +160,14 @@ def _make_plan(trace: "Trace", context: _Context) -> "Plan":
         limits=context.limits,
         calibration=context.calibration,
         memory_calibration=context.memory_calibration,
+        prices=context.prices,
         sort=context.sort,
     )
 
 
 def _plan_batch_by_batch(model: ModelWords, context: _Context) -> "Plan":
     """Trace anew at every batch asked for: the model does not grow evenly with the batch."""
-    from capplan.core.plan import merge_plans
+    from capplan.core.plan_make import merge_plans
 
     if context.batches.choice is not BatchChoice.LISTED:
         raise UsageError(
@@ -178,7 +183,7 @@ def _plan_batch_by_batch(model: ModelWords, context: _Context) -> "Plan":
 
 def _with_hint(made: "Plan", model: ModelWords, trace: "Trace", context: _Context) -> "Plan":
     """Add what half precision would change on the best GPU, where the model can be traced in it."""
-    from capplan.core.plan import half_precision_note
+    from capplan.core.plan_make import half_precision_note
 
     half = replace(context.workload, precision=Precision.FP16)
     try:

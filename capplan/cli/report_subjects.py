@@ -85,7 +85,8 @@ def read_plans(words: str) -> list[Any] | None:
 
 def _plan(model: ModelWords, conditions: Conditions, gpus: "Mapping[str, GpuSpec]") -> Any:
     """Plan a model at every power of two up to the largest batch, so that what is between can be told."""
-    from capplan.core.plan import Limits, make_plan
+    from capplan.core.plan import Limits
+    from capplan.core.plan_make import make_plan
     from capplan.report.plan_json import plan_to_json
     from capplan.specs.calibration import load_calibration
     from capplan.specs.memory_calibration import load_memory_calibration

@@ -96,6 +96,14 @@ def _fit_to_json(fit: Fit) -> dict[str, Any]:
         "bound_by": fit.latency.bound_by.value,
         "share_by_binding": {binding.value: share for binding, share in fit.latency.share_by_binding},
         "host_copy_s": fit.host_copy_s,
+        "rent": fit.rent
+        and {
+            "usd_per_hour": fit.rent.usd_per_hour,
+            "provider": fit.rent.provider,
+            "region": fit.rent.region,
+            "date": fit.rent.date.isoformat(),
+        },
+        "usd_per_million_samples": fit.usd_per_million_samples,
         "calibration": fit.latency.calibration,
         "notes": [*memory.notes, *fit.latency.notes],
     }

@@ -7,7 +7,8 @@ from capplan.report.table import Table, render_csv, render_markdown, render_text
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
 
 _FIT_TITLES = (
-    "GPU|batch>|fits|peak memory>|of usable>|largest batch>|recommended>|latency>|interval>|bound>|samples/s>|bound by"
+    "GPU|batch>|fits|peak memory>|of usable>|largest batch>|recommended>|latency>|interval>|bound>|samples/s>|bound by|"
+    "USD/hour>|USD/M samples>"
 )
 _REJECTION_TITLES = "GPU|batch>|why not|largest batch>|GPUs needed>"
 
@@ -21,7 +22,7 @@ def render_plan_text(plan: Plan) -> str:
         pieces += [f"{len(plan.rejections)} rejected:", render_text(_rejection_table(plan))]
     if copies := host_copy_line(plan):
         pieces += [copies]
-    pieces += [f"  · {line}" for line in (*plan.assumptions, *_usable_notes(plan), *plan.notes)]
+    pieces += [f"  · {line}" for line in (*plan.assumptions, *_usable_notes(plan), *_price_notes(plan), *plan.notes)]
     return "\n".join(pieces) + "\n"
 
 
@@ -34,14 +35,14 @@ def render_plan_markdown(plan: Plan) -> str:
         pieces += ["Rejected:", "", render_markdown(_rejection_table(plan))]
     if copies := host_copy_line(plan):
         pieces += [copies, ""]
-    pieces += [f"- {line}" for line in (*plan.assumptions, *_usable_notes(plan), *plan.notes)]
+    pieces += [f"- {line}" for line in (*plan.assumptions, *_usable_notes(plan), *_price_notes(plan), *plan.notes)]
     return "\n".join(pieces) + "\n"
 
 
 _CSV_TITLES = (
     "model|gpu|batch|status|reason|peak_allocated_bytes|peak_reserved_bytes|total_bytes|total_low_bytes|total_high_bytes|"
     "usable_bytes|max_batch|recommended_batch|latency_bound_s|latency_low_s|latency_s|latency_high_s|throughput_per_s|"
-    "bound_by|host_copy_s|min_gpus"
+    "bound_by|host_copy_s|usd_per_hour|usd_per_million_samples|min_gpus"
 )
 
 
@@ -60,7 +61,8 @@ def _csv_fit(plan: Plan, fit: Fit) -> tuple[str, ...]:
         round(memory.peak_allocated_bytes.expected), round(memory.peak_reserved_bytes.expected),
         round(total.expected), round(total.low), round(total.high), round(usable_memory(fit.gpu).expected),
         fit.max_batch, fit.recommended_batch, latency.bound_s, latency.latency_s.low, latency.latency_s.expected,
-        latency.latency_s.high, latency.throughput_per_s.expected, latency.bound_by.value, fit.host_copy_s, None,
+        latency.latency_s.high, latency.throughput_per_s.expected, latency.bound_by.value, fit.host_copy_s,
+        fit.rent.usd_per_hour if fit.rent else None, fit.usd_per_million_samples, None,
     )  # fmt: skip
     return tuple(map(_csv_value, values))
 
@@ -68,7 +70,7 @@ def _csv_fit(plan: Plan, fit: Fit) -> tuple[str, ...]:
 def _csv_rejection(plan: Plan, rejection: Rejection) -> tuple[str, ...]:
     reason = f"{rejection.constraint.value}: {rejection.reason}"
     head = (plan.model.name, rejection.gpu.id, rejection.batch, FitStatus.DOES_NOT_FIT.value, reason)
-    values = (*head, *[None] * 6, rejection.max_batch, *[None] * 8, rejection.min_gpus)
+    values = (*head, *[None] * 6, rejection.max_batch, *[None] * 10, rejection.min_gpus)
     return tuple(map(_csv_value, values))
 
 
@@ -107,6 +109,19 @@ def _fit_row(fit: Fit) -> tuple[str, ...]:
         format_seconds(fit.latency.bound_s),
         format_rate(fit.latency.throughput_per_s.expected),
         fit.latency.bound_by.value,
+        f"{fit.rent.usd_per_hour:.2f}" if fit.rent else "",
+        "" if fit.usd_per_million_samples is None else f"{fit.usd_per_million_samples:.3g}",
+    )
+
+
+def _price_notes(plan: Plan) -> tuple[str, ...]:
+    rents = [fit.rent for fit in plan.fits if fit.rent]
+    if not rents:
+        return ()
+    days = sorted(rent.date for rent in rents)
+    span = f"{days[0]}" if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+    return (
+        f"USD/hour is the lowest on-demand price per GPU known of {span}; `capplan gpus show ID` names the provider",
     )
 
 

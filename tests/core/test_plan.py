@@ -8,7 +8,8 @@ from capplan.core.affine import Affine
 from capplan.core.batches import Batches, parse_batches
 from capplan.core.estimates import FitStatus
 from capplan.core.gpu import GpuSpec, PeakKind
-from capplan.core.plan import Constraint, Limits, Plan, SortKey, make_plan
+from capplan.core.plan import Constraint, Limits, Plan, SortKey
+from capplan.core.plan_make import make_plan
 from capplan.core.trace import (
     ALWAYS,
     InputTensor,
