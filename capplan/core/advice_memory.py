@@ -135,6 +135,9 @@ def _smaller_batch(
     if not 0 < fitting < batch or model.recording.exact_batch is not None:
         return None
     total = model.estimate(batch=fitting, gpu=gpu).total_bytes
+    while fitting > 1 and fit_status(total, available_bytes=available_bytes) is not FitStatus.FITS:
+        fitting -= max(1, fitting // 64)
+        total = model.estimate(batch=fitting, gpu=gpu).total_bytes
     return Advice(
         change=f"batch {fitting} instead of {batch}",
         batch=fitting,

@@ -17,7 +17,7 @@ from capplan.core.kernels import Version
 from capplan.core.memory_calibration import MemoryCalibration
 from capplan.core.memory_curve import LiveCurve, live_curve
 from capplan.core.memory_program import End, ExtraSizes, Program, Purpose, build_program
-from capplan.core.trace import ALWAYS, Recording, Role, Trace
+from capplan.core.trace import ALWAYS, InputTensor, Recording, Role, Trace
 from capplan.core.workload import Framework, Workload
 from capplan.errors import UsageError
 
@@ -159,6 +159,10 @@ class MemoryModel:
         if storage.parameter is not None:
             parameter = self.trace.parameters[storage.parameter]
             return LiveTensor(label=parameter.names[0], shape=parameter.shape, dtype=parameter.dtype, size_bytes=size)
+        if storage.role is Role.INPUT and (found := self._input(index)) is not None:
+            return LiveTensor(
+                label=found.name, shape=tuple(dim.at(batch) for dim in found.shape), dtype=found.dtype, size_bytes=size
+            )
         if storage.birth == ALWAYS:
             return LiveTensor(label=storage.role.value, shape=(), dtype="", size_bytes=size)
         op = self.recording.ops[storage.birth]
@@ -168,6 +172,11 @@ class MemoryModel:
             made = kernel.outputs[op.writes.index(index)]
             return LiveTensor(label=label, shape=made.shape_at(batch), dtype=made.dtype, size_bytes=size)
         return LiveTensor(label=label, shape=(), dtype="", size_bytes=size)
+
+    def _input(self, index: int) -> InputTensor | None:
+        """The input that a storage holds; None where inputs share storages or were made by the tracer."""
+        storages = [i for i, storage in enumerate(self.recording.storages) if storage.role is Role.INPUT]
+        return self.trace.inputs[storages.index(index)] if len(storages) == len(self.trace.inputs) else None
 
     def _activation_shares(self) -> Interval:
         """Activations against those of the recording: exact unless values were guessed, or the graph is compiled."""

@@ -206,7 +206,9 @@ def _extras(recording: Recording, sizes: ExtraSizes) -> list[Extra]:
         purposes = traits[op.kernel]
         if takes_cublas(kernel) and not cublas_taken:
             cublas_taken = True
-            extras.append(Extra(purpose=Purpose.CUBLAS, kernel=op.kernel, birth=index, death=end))
+            # every inference but a process's first meets it from the start
+            birth = ALWAYS if recording.configuration.training is None else index
+            extras.append(Extra(purpose=Purpose.CUBLAS, kernel=op.kernel, birth=birth, death=end))
         extras += [Extra(purpose=purpose, kernel=op.kernel, birth=index, death=index) for purpose in purposes]
         if kernel.name == "capplan.attention" and sizes.backend(kernel, batch) is AttentionBackend.MATH:
             users = [backward_by_storage[s] for s in op.writes if s in backward_by_storage]

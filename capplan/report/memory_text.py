@@ -98,7 +98,9 @@ def _parts_table(answer: MemoryAnswer) -> Table:
 
 
 def _part_row(part: MemoryPart) -> tuple[str, ...]:
-    return part.name, *_cells(part.size_bytes), part.origin
+    first, *others = part.origin.split("; ")
+    more = f" and {len(others)} more" if others else ""
+    return part.name, *_cells(part.size_bytes), first + more
 
 
 def _total_row(name: str, size_bytes: Interval) -> tuple[str, ...]:
@@ -129,10 +131,18 @@ def _gpu_table(answer: MemoryAnswer) -> Table:
     return table("GPU|to be filled>|needs>|batch fits|largest batch>|GPUs, weights spread", rows)
 
 
+_OF_A_RANK = {
+    "weights", "gradients", "optimizer states", "gradient buckets", "gathered weights", "communication",
+}  # fmt: skip
+"""What sharing changes."""
+
+
 def _rank_table(answer: MemoryAnswer) -> Table:
     rows = []
     for rank in answer.ranks:
-        shares = ", ".join(f"{part.name} {format_bytes(part.size_bytes.expected)}" for part in rank.parts)
+        shares = ", ".join(
+            f"{part.name} {format_bytes(part.size_bytes.expected)}" for part in rank.parts if part.name in _OF_A_RANK
+        )
         rows.append((rank.sharding.value, _spell(rank.total_bytes), shares))
     return table("sharing|each needs>|of which", rows)
 

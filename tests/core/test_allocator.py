@@ -1,5 +1,6 @@
 """The caching allocator's rules, against hand derivations and a public GPU trace."""
 
+import itertools
 import random
 import time
 
@@ -179,7 +180,7 @@ def test_blocks_never_overlap_and_all_come_back(stream, expandable):
         else:
             blocks[event] = allocator.allocate(sizes[event])
         taken = sorted(block for block in blocks.values() if block)
-        for (pool, start, size), (next_pool, next_start, _) in zip(taken, taken[1:], strict=False):
+        for (pool, start, size), (next_pool, next_start, _) in itertools.pairwise(taken):
             assert pool != next_pool or start + size <= next_start
         wanted = sum(-(-sizes[index] // 512) * 512 for index in blocks)
         assert wanted <= allocator.allocated_bytes <= allocator.reserved_bytes
