@@ -143,6 +143,8 @@ def measure(
 
     if timeout and not isolate:
         raise UsageError("--timeout ends a process of its own: add --isolate.")
+    if profile and isolate:
+        raise UsageError("--profile looks into this process: drop --isolate.")
     sizes = _curve(batch, search=search, max_batch=max_batch)
     job = Job(
         model=ModelRequest(

@@ -75,8 +75,6 @@ class _Collector:
                 warn(
                     f"warning: {point.model.name} at batch {point.workload.batch} returned values that are not finite."
                 )
-        else:
-            warn(f"capplan: {point.message}")
         self.points.append(point)
         if self.store is not None:
             self.store.append(point)
@@ -116,7 +114,9 @@ def run_points(job: "Job", sizes: Curve, conditions: Conditions) -> None:
             store = stack.enter_context(MeasurementStore(conditions.lines)) if conditions.lines else None
             if store is not None and store.was_cut:
                 warn(f"warning: {store.path}: the last line was cut off and is dropped; the points before it are kept.")
-            session = stack.enter_context(Session(job))
+            session = Session(job)
+            if not conditions.is_isolated:
+                stack.enter_context(session)
             tell_company(session)
             collector = _Collector(store=store, theory=theory, points=points, profiles=profiles)
             _measure_curve(session, sizes, conditions, collector)
@@ -130,7 +130,10 @@ def run_points(job: "Job", sizes: Curve, conditions: Conditions) -> None:
             _tell(points, profiles, conditions)
         raise
     _tell(points, profiles, conditions)
-    if any(isinstance(point, Failure) for point in points):
+    failures = [point for point in points if isinstance(point, Failure)]
+    for failure in failures:
+        warn(f"capplan: {failure.message}")
+    if failures:
         raise typer.Exit(MeasurementError.exit_code)
 
 
@@ -173,9 +176,10 @@ def _measure_curve(session: "Session", sizes: Curve, conditions: Conditions, col
     elif sizes.batches.choice is BatchChoice.AUTO:
         _double_while_it_pays(take, at_most=sizes.at_most, points=collector.points)
     else:
-        largest = _search_largest(session, measurer, sizes)
-        for batch in _powers_up_to(largest):
+        largest = _settled(take, _search_largest(session, measurer, sizes), collector.points)
+        for batch in _powers_below(largest):
             take(batch)
+        collector.points.sort(key=lambda point: point.workload.batch)
 
 
 def _measurer(session: "Session", conditions: Conditions) -> "Measurer":
@@ -223,9 +227,19 @@ def _search_largest(session: "Session", measurer: "Measurer", sizes: Curve) -> i
     return largest
 
 
-def _powers_up_to(largest: int) -> list[int]:
-    powers = [2**power for power in range(largest.bit_length())]
-    return powers if powers[-1] == largest else [*powers, largest]
+def _settled(take: Callable[[int], Point], largest: int, points: list[Point]) -> int:
+    """Measure the largest batch; where a longer run does not fit what a short one did, step down by 2 %."""
+    batch = largest
+    while isinstance(point := take(batch), Failure) and point.kind is FailureKind.OUT_OF_MEMORY and batch > 1:
+        points.remove(point)
+        batch -= max(1, batch // 50)
+    if batch < largest:
+        warn(f"largest batch that keeps running: {batch}; {largest} ran twice, then no more.")
+    return batch
+
+
+def _powers_below(largest: int) -> list[int]:
+    return [2**power for power in range(largest.bit_length()) if 2**power < largest]
 
 
 def _tell(points: Sequence[Point], profiles: Sequence[ProfiledBatch], conditions: Conditions) -> None:

@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import ctypes
 import gc
 import os
 import resource
@@ -19,6 +20,10 @@ from capplan.errors import MeasurementError
 
 _FLUSH_BYTES = 256 * 2**20
 """Written to displace what the L2 holds: above the largest L2 or infinity cache of a single GPU."""
+
+_M_MMAP_THRESHOLD = -3
+_MAPPED_FROM_BYTES, _HIGHEST_MAPPED_FROM_BYTES = 64 * 2**10, 32 * 2**20
+"""glibc's malloc.h; the second is what its own, rising threshold ends at."""
 
 
 class Event(Protocol):
@@ -132,17 +137,31 @@ class CpuDevice(TorchDevice):
 
     @contextlib.contextmanager
     def limited_to(self, allowed_bytes: int) -> Iterator[None]:
-        """Limit the process's address space, so that allocations fail instead of waking the system's killer."""
-        used = _status_bytes("/proc/self/status", "VmSize")
+        """Limit the process's private memory, so that allocations fail instead of waking the system's killer.
+
+        Meanwhile glibc maps every tensor by itself: its heap would keep address space that the limit counts.
+        """
+        used = _status_bytes("/proc/self/status", "VmData")
         if used is None:
-            raise MeasurementError("this system tells no address space sizes; use --max-batch instead of a limit.")
-        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+            raise MeasurementError("this system tells no process sizes; use --max-batch instead of a limit.")
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         wanted = used + allowed_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
+        _map_from(_MAPPED_FROM_BYTES)
         try:
             yield
         finally:
-            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+            _map_from(_HIGHEST_MAPPED_FROM_BYTES)
+
+    def free_cached(self) -> None:
+        """Drop what only garbage still holds, and let glibc give its heap's free pages back."""
+        gc.collect()
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 class _TorchEvent:
@@ -291,6 +310,12 @@ def cpu_name() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
     return names[0] if names else os.uname().machine
+
+
+def _map_from(size_bytes: int) -> None:
+    """Let glibc's malloc map blocks of this size and above by themselves."""
+    if (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        set_option(_M_MMAP_THRESHOLD, size_bytes)
 
 
 def _status_bytes(path: str, key: str) -> int | None:
