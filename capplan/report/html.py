@@ -10,7 +10,7 @@ from markupsafe import Markup
 from capplan.core.cost import Term
 from capplan.core.load import OneGpu, Service
 from capplan.report import figures
-from capplan.report.chart_figures import charts
+from capplan.report.chart_money import charts
 from capplan.report.report_json import plain
 from capplan.report.report_tables import (
     CONVENTIONS,

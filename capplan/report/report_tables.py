@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from capplan.core.cost import Term
 from capplan.core.load import OneGpu, Service
 from capplan.report import figures
-from capplan.report.chart_figures import compared
+from capplan.report.chart_money import compared
 from capplan.report.report_types import ModelReport, OptionRow, Report
 from capplan.report.subject import Subject
 from capplan.report.table import Table, table
@@ -129,6 +129,25 @@ def compared_table(report: Report, model: ModelReport) -> Table:
     return table(
         f"option | offer | GPUs> | latency> | head-room> | USD per year> | USD in {years} years> | pays off", rows
     )
+
+
+def option_table(report: Report, model: ModelReport) -> Table:
+    """Every option with what it takes and costs."""
+    rows = [
+        (
+            f"{row.gpu_name} {row.term}", figures.offer(row), str(row.price_date or ""), figures.price(row),
+            str(row.batch), figures.whole(row.gpus), figures.seconds(row.latency_s.expected),
+            figures.fraction(row.headroom_fraction), figures.money(row.cost_usd_per_year), figures.money(row.total_usd),
+            figures.money(row.usd_per_million), "front" if row.on_front else "",
+        )
+        for row in model.options
+    ]  # fmt: skip
+    years = report.demand.money.years
+    heading = (
+        "option | offer | price of | price> | batch> | GPUs> | latency> | head-room> | USD/year> "
+        f"| USD, {years} years> | USD/million> | Pareto"
+    )
+    return table(heading, rows)
 
 
 def _break_even(row: OptionRow) -> str:
