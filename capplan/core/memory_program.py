@@ -156,9 +156,7 @@ def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], bat
         raise UsageError(f"the batch size must be at least 1, not {batch}.")
     total = int(np.sum(constants, dtype=object)) + int(np.sum(np.abs(per_sample), dtype=object)) * batch
     if total > LARGEST_BYTES:
-        raise UsageError(
-            f"batch {batch} needs more than {LARGEST_BYTES} bytes: no device can hold it; use a smaller one."
-        )
+        raise UsageError(f"batch {batch} needs more than 2^62 bytes, which no device can hold; use a smaller one.")
 
 
 def build_program(recording: Recording, sizes: ExtraSizes) -> Program:
