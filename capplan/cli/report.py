@@ -64,7 +64,7 @@ def report(
             "-o",
             "--output",
             metavar="FILE",
-            help=f"Where to, as the extension says ({', '.join(EXTENSIONS)}); repeatable; Markdown to stdout by default.",
+            help=f"Where to; the extension decides ({', '.join(EXTENSIONS)}); repeatable; else Markdown to stdout.",
             show_default=False,
         ),
     ] = None,

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 
 from capplan.core.estimates import Interval
 from capplan.report import figures
-from capplan.report.charts import (
+from capplan.report.report_types import ModelReport, Report
+from capplan.report.subject import Estimate
+from capplan.report.svg_marks import (
     BOTTOM,
     CHART_TOP,
     HEIGHT,
@@ -24,8 +26,6 @@ from capplan.report.charts import (
     x_axis,
     y_axis,
 )
-from capplan.report.report_types import ModelReport, Report
-from capplan.report.subject import Estimate
 from capplan.report.table import Align, Column, Table, table
 from capplan.units import format_bytes, format_rate, format_seconds
 

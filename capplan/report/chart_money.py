@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from capplan.report import figures
 from capplan.report.chart_figures import latency_over_batch, memory_by_part, throughput_over_batch
-from capplan.report.charts import (
+from capplan.report.report_types import ModelReport, OptionRow, Report, SwingRow
+from capplan.report.svg_marks import (
     BOTTOM,
     CHART_TOP,
     HEIGHT,
@@ -24,7 +25,6 @@ from capplan.report.charts import (
     x_axis,
     y_axis,
 )
-from capplan.report.report_types import ModelReport, OptionRow, Report, SwingRow
 from capplan.report.table import table
 from capplan.units import format_seconds
 
