@@ -42,6 +42,10 @@ PROMOTE = (
 )  # fmt: skip
 
 
+FP32_AND_BACK = ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d", "nms")
+"""torchvision's operators, computed in fp32 and cast back (torchvision/csrc/ops/autocast)."""
+
+
 class Policy(Enum):
     """What autocast does with an operator's floating-point inputs."""
 
@@ -49,6 +53,7 @@ class Policy(Enum):
     FP32 = "fp32"
     FP32_RESULT = "fp32_result"
     PROMOTE = "promote"
+    FP32_AND_BACK = "fp32_and_back"
 
 
 _LISTS = {
@@ -56,7 +61,10 @@ _LISTS = {
     Policy.FP32: FP32,
     Policy.FP32_RESULT: FP32_RESULT,
     Policy.PROMOTE: PROMOTE,
+    Policy.FP32_AND_BACK: FP32_AND_BACK,
 }
+_BY_NAME = {name: policy for policy, names in _LISTS.items() for name in names}
+_OPERATORS = (torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 _NAMESPACES = (torch, torch._C._nn, torch._C._linalg, torch._C.TensorBase, torch._C._VariableFunctions)
 
 
@@ -87,6 +95,8 @@ class Autocast:
     def policy(self, func: Callable[..., Any]) -> Policy | None:
         """Find what to do with a call's inputs; None where nothing."""
         found = self.policies.get(func)
+        if found is None and isinstance(func, _OPERATORS):
+            found = _BY_NAME.get(func.__name__.partition(".")[0])
         return found if found is not None and torch.is_autocast_enabled("cuda") else None
 
     def call(self, policy: Policy, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -96,12 +106,15 @@ class Autocast:
             return self._call_fp32_result(func, args, kwargs)
         if policy is Policy.LOWER_PRECISION:
             dtype = half
-        elif policy is Policy.FP32:
+        elif policy is Policy.FP32 or policy is Policy.FP32_AND_BACK:
             dtype = torch.float32
         else:
             dtype = _widest((*args, *kwargs.values()), half)
-        args = tuple(self._cast(value, dtype) for value in args)
-        return func(*args, **{name: self._cast(value, dtype) for name, value in kwargs.items()})
+        cast = tuple(self._cast(value, dtype) for value in args)
+        out = func(*cast, **{name: self._cast(value, dtype) for name, value in kwargs.items()})
+        if policy is Policy.FP32_AND_BACK and isinstance(out, Tensor) and out.is_floating_point():
+            return out.to(args[0].dtype)
+        return out
 
     def _call_fp32_result(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         first = args[0] if args else kwargs.get("input")

@@ -192,6 +192,10 @@ def _mean(x: Tensor, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> 
     )
 
 
+def _upsample(x: Tensor, output_size: Any, *_: Any) -> Tensor | None:
+    return x.new_empty((*x.shape[:2], *output_size)) if x.is_contiguous() else None
+
+
 def _embedding(weight: Tensor, indices: Tensor, *_: Any) -> Tensor:
     return weight.new_empty((*indices.shape, weight.shape[1]))
 
@@ -207,6 +211,12 @@ def _to_copy(x: Tensor, **kwargs: Any) -> Tensor | None:
 _UNARY = (
     "relu", "gelu", "silu", "sigmoid", "tanh", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu", "neg",
     "exp", "sqrt", "rsqrt", "erf", "cos", "sin", "abs", "clamp", "clamp_min", "mish", "log", "reciprocal",
+)  # fmt: skip
+
+_UPSAMPLING = (
+    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d",
+    "upsample_bicubic2d", "upsample_trilinear3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
+    "_upsample_nearest_exact2d",
 )  # fmt: skip
 
 SHAPE_RULES: Mapping[str, Callable[..., Any]] = {
@@ -225,6 +235,7 @@ SHAPE_RULES: Mapping[str, Callable[..., Any]] = {
     "aten.mean.dim": _mean,
     "aten.embedding.default": _embedding,
     "aten._to_copy.default": _to_copy,
+    **{f"aten.{name}.default": _upsample for name in _UPSAMPLING},
     "aten._log_softmax.default": _softmax,
     "aten._softmax_backward_data.default": _softmax_backward,
     "aten._log_softmax_backward_data.default": _softmax_backward,

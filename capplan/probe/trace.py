@@ -86,7 +86,7 @@ def trace_target(
         name=target.name,
         target=target.words,
         configurations=configurations,
-        exact_batch=exact_batch,
+        exact_batch=exact_batch if exact_batch is not None else target.only_batch,
         provenance=Provenance(
             capplan_version=__version__,
             versions=target.versions,
@@ -147,17 +147,24 @@ class _Tracer:
             return made
         if guessing is not None:
             return guessing
-        last = failures[-1]
-        raise failures[0] if isinstance(last.__cause__, MemoryError) else last
+        raise failures[-1] if "meta" in str(failures[0].__cause__) else failures[0]
 
     def _attempt(self, module: nn.Module, rung: Rung, configuration: Configuration) -> Made:
         stage = Stage(module, self._make_inputs, configuration, name=self._name, rung=rung)
         with stage.set():
-            passes = [stage.run(batch) for batch in self._batches]
-            with contextlib.suppress(DoesNotFitError):
+            passes = [stage.run(self._batches[0])]
+            for batch in self._batches[1:]:
+                passes.append(stage.run(batch))
+                if len(passes[-1].op_kernels) == len(passes[0].op_kernels):
+                    continue
+                # Models that keep tensors of their first call run another graph from then on.
+                passes[0] = stage.run(self._batches[0])
+                if len(passes[-1].op_kernels) != len(passes[0].op_kernels):
+                    return stage.fit(passes[:1], self._batches[:1])
+            try:
                 return stage.fit(passes, self._batches)
-            # Models that keep tensors of their first call for later ones run another graph from then on.
-            passes = [stage.run(batch) for batch in self._batches]
+            except DoesNotFitError:
+                passes[0] = stage.run(self._batches[0])
         try:
             return stage.fit(passes, self._batches)
         except DoesNotFitError:
@@ -173,7 +180,9 @@ class _Tracer:
             return self._module
         size = sum(tensor.nbytes for tensor in self._module.parameters())
         if self._rebuild is None or size > LARGEST_REAL_BYTES:
-            raise TraceError(f"{self._name} is too large to be run for real.") from MemoryError()
+            raise TraceError(
+                f"{self._name} needs values that tensors without data cannot give, and is too large to be run for real."
+            ) from MemoryError()
         return self._rebuild()
 
 
@@ -194,7 +203,7 @@ class Stage:
             channels_last=configuration.layout is Layout.NHWC,
         )
         self._operators: dict[Any, Any] = {}
-        self._seen: list[list[SeenInput]] = []
+        self._seen: dict[int, list[SeenInput]] = {}
         self._parameters: dict[int, int] = {}
 
     @contextlib.contextmanager
@@ -300,7 +309,7 @@ class Stage:
             return placed
 
         args, kwargs = pytree.tree_map(place, (tuple(made.args), dict(made.kwargs)))
-        self._seen.append(seen)
+        self._seen[batch] = seen
         return args, kwargs
 
     def fit(self, passes: Sequence[Pass], batches: Sequence[int]) -> Made:
@@ -318,7 +327,7 @@ class Stage:
             parameters=self._parameters,
             rung=self.ground.rung.value,
         )
-        return recording, fit_inputs(self._seen[: len(passes)], batches)
+        return recording, fit_inputs([self._seen[batch] for batch in batches], batches)
 
 
 _ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU"

@@ -144,13 +144,9 @@ def _checkpointed(block: nn.Module) -> Iterator[None]:
 
 def _repeated_blocks(module: nn.Module) -> list[nn.Module]:
     """Find the outermost lists or sequences that hold two blocks or more of one class, each with parts of its own."""
-    found: list[nn.Module] = []
-    for child in module.children():
-        if isinstance(child, (nn.ModuleList, nn.Sequential)):
-            kinds = [type(block) for block in child]
-            blocks = [b for b in child if kinds.count(type(b)) > 1 and any(True for _ in b.children())]
-            if blocks and not all(isinstance(b, nn.Sequential) for b in blocks):
-                found += blocks
-                continue
-        found += _repeated_blocks(child)
-    return found
+    if isinstance(module, (nn.ModuleList, nn.Sequential)):
+        kinds = [type(block) for block in module]
+        blocks = [b for b in module if kinds.count(type(b)) > 1 and any(True for _ in b.children())]
+        if blocks and not all(isinstance(b, nn.Sequential) for b in blocks):
+            return blocks
+    return [block for child in module.children() for block in _repeated_blocks(child)]
