@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from capplan import __version__
-from capplan.cli import analyze, cache, gpus, measure, memory, plan, report, schema, trace
+from capplan.cli import analyze, cache, gpus, measure, memory, plan, report, schema, trace, validate
 from capplan.cli.sparing import SparingGroup
 from capplan.errors import CapplanError
 
@@ -61,6 +61,7 @@ app.command("analyze")(analyze.analyze)
 app.command("memory")(memory.memory)
 app.command("trace")(trace.trace)
 app.command("report")(report.report)
+app.command("validate")(validate.validate)
 app.command("measure")(measure.measure)
 app.command("schema")(schema.schema)
 app.add_typer(gpus.app, name="gpus")

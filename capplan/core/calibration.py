@@ -54,8 +54,9 @@ GLOBAL_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(GlobalConsta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFactors:
-    """What remains of one GPU after its spec sheet: factors on its two roofs, and the rows that say so."""
+    """What remains of one GPU after its spec sheet: factors on its two roofs, and how many rows say so."""
 
+    architecture: str
     compute: float = 1.0
     bandwidth: float = 1.0
     rows: int = 0
@@ -63,14 +64,15 @@ class DeviceFactors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalWidth:
-    """The half-widths of |log(predicted ÷ measured)| in one cell, by split conformal prediction.
+    """How far log(predicted ÷ measured) may lie from 0 at `coverage_fraction`, by split conformal prediction.
 
-    `known` holds for GPUs and architectures with measurements, `unseen` for the others; both at
-    `coverage_fraction`.
+    `known` is the half-width of held-out families on GPUs with measurements; an unseen GPU adds
+    `between_gpus` in square. `rows` were held out.
     """
 
     known: float
-    unseen: float
+    between_gpus: float
+    rows: int
     coverage_fraction: float = 0.9
 
 
@@ -90,7 +92,9 @@ class Calibration:
     """All that was fitted: constants by class, residuals by GPU, deviations, and interval widths by cell.
 
     `deviations` hold factors on both roofs of classes, by "architecture 8.9", "torch 2.4" or
-    "precision single". Cells of `widths` are spelt "framework layout precision-family".
+    "precision single". Cells of `widths` are "device nchw", "device nhwc", "device single" and "launches": steps
+    that the device's speed decides, by layout or number format, and those that the host's does. `serves` says what
+    was measured: eager inference, "compile" or "training"; `parts` hold calibrations for the others.
     """
 
     name: str
@@ -100,6 +104,8 @@ class Calibration:
     gpus: Mapping[str, DeviceFactors] = field(default_factory=dict)
     deviations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     widths: Mapping[str, IntervalWidth] = field(default_factory=dict)
+    serves: str = "eager"
+    parts: Mapping[str, "Calibration"] = field(default_factory=dict)
 
     def without_gpu(self, gpu_id: str) -> "Calibration":
         """The same calibration as if one GPU had never been measured."""

@@ -5,23 +5,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.calibration import CLASS_FIELDS, Calibration, DeviceFactors
+from capplan.core.calibration import CLASS_FIELDS, Calibration, DeviceFactors, IntervalWidth
 from capplan.core.gpu import GpuSpec
 from capplan.core.latency_classes import ALL_CLASSES
 from capplan.core.latency_priors import PRIOR_CLASSES
 from capplan.core.roofline import FloatArray
-from capplan.core.workload import Variant, Workload
+from capplan.core.workload import Framework, Variant, Workload
 
 UNCALIBRATED_HALF_WIDTH = 0.6
+UNCALIBRATED_WORKLOAD = 0.4
+UNSEEN_ARCHITECTURE = 0.15
+"""Half-widths of log errors that no data tells, added in square: guesses, on the wide side."""
+
 SERIAL_STEP_S = 300e-9
+LAUNCHES = "launches"
+"""The cell of interval widths of steps that the host decides."""
 
 _RELATIVES: Mapping[str, tuple[str, ...]] = {
     "12.0": ("8.9", "8.6"), "12.1": ("12.0", "8.9"), "8.9": ("8.6", "12.0"), "8.6": ("8.9", "12.0"),
     "8.7": ("8.6", "8.9"), "10.0": ("9.0", "8.0"), "10.3": ("10.0", "9.0", "8.0"), "9.0": ("8.0", "10.0"),
     "8.0": ("9.0", "7.0"), "7.0": ("7.5", "8.0"), "7.5": ("7.0", "8.0"), "7.2": ("7.0", "7.5"), "6.0": ("7.0",),
-    "6.1": ("6.0", "7.0"),
+    "6.1": ("6.0", "7.0"), "cdna1": ("cdna2",), "cdna3": ("cdna2",), "cdna4": ("cdna3", "cdna2"),
 }  # fmt: skip
 """Whose kernels a compute capability shares most, nearest first."""
+
+REFERENCE_ARCHITECTURES = ("8.6", "8.9", "12.0", "12.1")
+"""Architectures whose GPUs fix the constants' scale; factors of other GPUs are taken from their relatives."""
 
 INHERITED_SHARE = 0.5
 """How much of a relative's deviation an architecture without measurements takes over, in logs."""
@@ -45,7 +54,7 @@ class ResolvedConstants:
 
 def architecture_key(gpu: GpuSpec) -> str:
     """Name the architecture that shares kernels: the compute capability, or the vendor's name for it."""
-    return ".".join(map(str, gpu.compute_capability)) if gpu.compute_capability else gpu.architecture
+    return ".".join(map(str, gpu.compute_capability)) if gpu.compute_capability else gpu.architecture_id
 
 
 def precision_key(workload: Workload) -> str:
@@ -53,9 +62,27 @@ def precision_key(workload: Workload) -> str:
     return "single" if workload.precision.variant is Variant.FULL else "half"
 
 
+def width_cell(workload: Workload) -> str:
+    """The cell of interval widths of steps that the device decides: "nchw", "nhwc", or "single" above 16 bits."""
+    single = precision_key(workload) == "single"
+    return "single" if single else workload.layout.value
+
+
 def torch_key(version: tuple[int, int]) -> str:
     """Spell a torch version as deviations do."""
     return f"{version[0]}.{version[1]}"
+
+
+def workload_kind(workload: Workload) -> str:
+    """What a calibration must have measured to serve a workload: "eager" inference, "compile" or "training"."""
+    if workload.training is not None:
+        return "training"
+    return "eager" if workload.framework is Framework.EAGER else "compile"
+
+
+def serving(calibration: Calibration, workload: Workload) -> Calibration:
+    """The part of a calibration that was made for a workload, else the whole."""
+    return calibration.parts.get(workload_kind(workload), calibration)
 
 
 def resolve_constants(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> ResolvedConstants:
@@ -64,10 +91,31 @@ def resolve_constants(calibration: Calibration, gpu: GpuSpec, workload: Workload
     factor = np.exp(_log_deviation(calibration, gpu, workload))
     columns["compute"] = columns["compute"] * factor
     columns["bandwidth"] = columns["bandwidth"] * factor
-    own = calibration.gpus.get(gpu.id, DeviceFactors())
+    own = _device_factors(calibration, gpu)
     return ResolvedConstants(
         **columns, gpu_compute=own.compute, gpu_bandwidth=own.bandwidth, serial_step_s=SERIAL_STEP_S
     )
+
+
+def _device_factors(calibration: Calibration, gpu: GpuSpec) -> DeviceFactors:
+    """A GPU's own factors; without, the mean of those of its architecture or the nearest relative."""
+    own = calibration.gpus.get(gpu.id)
+    key = architecture_key(gpu)
+    if own is not None or key in REFERENCE_ARCHITECTURES:
+        return own or DeviceFactors(architecture=key)
+    for wanted in (key, *_RELATIVES.get(key, ())):
+        related = [found for found in calibration.gpus.values() if found.architecture == wanted]
+        if related:
+            return DeviceFactors(
+                architecture=wanted,
+                compute=_mean([found.compute for found in related]),
+                bandwidth=_mean([found.bandwidth for found in related]),
+            )
+    return DeviceFactors(architecture=key)
+
+
+def _mean(factors: list[float]) -> float:
+    return float(np.exp(np.mean(np.log(factors))))
 
 
 def architecture_source(calibration: Calibration, gpu: GpuSpec) -> str | None:
@@ -84,11 +132,44 @@ def torch_source(calibration: Calibration, version: tuple[int, int]) -> tuple[in
     return min(measured, key=lambda other: _distance(other, version), default=None)
 
 
-def interval_width(calibration: Calibration | None) -> tuple[float, str | None, tuple[str, ...]]:
-    """The half-width of the log error, what it was learnt from, and what to tell."""
+def half_widths(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[float, float]:
+    """The half-widths of the log error of steps that the device decides, and of those that the host does."""
+    if calibration is None or not calibration.widths:
+        return UNCALIBRATED_HALF_WIDTH, UNCALIBRATED_HALF_WIDTH
+    device = calibration.widths[f"device {width_cell(workload)}"]
+    host = calibration.widths[LAUNCHES]
+    return _width(calibration, device, gpu, workload), _width(calibration, host, gpu, workload)
+
+
+def _width(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> float:
+    squares = cell.known**2
+    if gpu.id not in calibration.gpus:
+        squares += cell.between_gpus**2
+    if architecture_source(calibration, gpu) != architecture_key(gpu):
+        squares += UNSEEN_ARCHITECTURE**2
+    if calibration.serves != workload_kind(workload):
+        squares += UNCALIBRATED_WORKLOAD**2
+    return float(np.sqrt(squares))
+
+
+def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[str, ...]:
+    """What an estimate rests on that is not its own: guesses, relatives, other versions."""
     if calibration is None or calibration.origin is None:
-        return UNCALIBRATED_HALF_WIDTH, None, ("no calibration: efficiencies are engineering guesses",)
-    return UNCALIBRATED_HALF_WIDTH, calibration.name, ()
+        return ("no calibration: efficiencies are engineering guesses",)
+    notes = []
+    source = architecture_source(calibration, gpu)
+    if source is None:
+        notes.append(f"architecture {architecture_key(gpu)} was never calibrated, nor a relative of it")
+    elif source != architecture_key(gpu):
+        notes.append(f"architecture {architecture_key(gpu)} was never calibrated: taken from {source}, wider interval")
+    elif gpu.id not in calibration.gpus:
+        notes.append(f"{gpu.id} was never measured: taken from its spec sheet and architecture, wider interval")
+    version = torch_source(calibration, workload.torch_version)
+    if version is not None and version != workload.torch_version:
+        notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}")
+    if calibration.serves != workload_kind(workload):
+        notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}: wider interval")
+    return tuple(notes)
 
 
 def _class_column(calibration: Calibration, name: str) -> FloatArray:

@@ -10,13 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.calibration import Calibration
-from capplan.core.calibration_lookup import ResolvedConstants, interval_width, resolve_constants
+from capplan.core.calibration import Calibration, GlobalConstants
+from capplan.core.calibration_lookup import (
+    ResolvedConstants,
+    calibration_notes,
+    half_widths,
+    resolve_constants,
+    serving,
+)
 from capplan.core.estimates import Binding, Interval, LatencyEstimate
+from capplan.core.fusion import executed_recording
 from capplan.core.gpu import GpuSpec
 from capplan.core.kernels import AttentionBackend, choose_attention
 from capplan.core.latency_attention import AttentionPath
-from capplan.core.latency_device import DeviceRates, Unsupported, device_rates
+from capplan.core.latency_device import DeviceRates, Unsupported, device_rates, host_slowness
 from capplan.core.latency_features import KernelTable, kernel_table
 from capplan.core.latency_model import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency_priors import prior_calibration
@@ -31,14 +38,14 @@ _HOST_NORM = 4
 class DeviceTimes:
     """Kernels' times on several GPUs at several batches: arrays [GPU, kernel row, batch], and how often each row runs.
 
-    `host_s` is the time that the host needs for a step, the same at every batch.
+    `host_s` is the time that each GPU's host needs for a step, the same at every batch, [GPU, 1].
     """
 
     table: KernelTable
     times: KernelTimes
     bound_s: FloatArray
     count: FloatArray
-    host_s: float
+    host_s: FloatArray
 
     @property
     def device_s(self) -> FloatArray:
@@ -63,13 +70,15 @@ def estimate_latencies(
 
     Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
     """
+    recording = executed_recording(recording, workload)
+    calibration = serving(calibration, workload) if calibration else None
     rates = [device_rates(gpu, workload) for gpu in gpus]
     runnable = [(gpu, rate) for gpu, rate in zip(gpus, rates, strict=True) if isinstance(rate, DeviceRates)]
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     if runnable:
         table = kernel_table(recording, workload, batches=batches)
         times = time_kernels(table, recording, workload, devices=runnable, calibration=calibration)
-        answers = _estimates(times, [gpu for gpu, _ in runnable], calibration)
+        answers = _estimates(times, [gpu for gpu, _ in runnable], workload, calibration)
     return tuple(
         rate if isinstance(rate, Unsupported) else answers[gpu.id] for gpu, rate in zip(gpus, rates, strict=True)
     )
@@ -87,7 +96,7 @@ def time_kernels(
     known = calibration or prior_calibration()
     resolved = [resolve_constants(known, gpu, workload) for gpu, _ in devices]
     rates = _kernel_rates(table, [rate for _, rate in devices], resolved)
-    work = _kernel_work(table, np.array([rate.units for _, rate in devices]))
+    work = kernel_work(table, np.array([rate.units for _, rate in devices]))
     constants = known.constants
     printed = np.stack([rate.printed_flops_per_s for _, rate in devices])[:, table.peak_use, None]
     bandwidth = np.array([rate.printed_bandwidth_bytes_per_s for _, rate in devices])[:, None, None]
@@ -100,15 +109,17 @@ def time_kernels(
             traffic_bytes=table.read_bytes + table.written_bytes + table.weight_bytes,
             bandwidth_bytes_per_s=bandwidth,
         ),
-        count=_counts(table, recording, workload, [gpu for gpu, _ in devices]),
-        host_s=_host_s(table, workload, call_s=constants.call_s, launch_s=constants.launch_s),
+        count=kernel_counts(table, recording, workload, [gpu for gpu, _ in devices]),
+        host_s=_host_s(table, workload, constants, [gpu for gpu, _ in devices]),
     )
 
 
-def _host_s(table: KernelTable, workload: Workload, *, call_s: float, launch_s: float) -> float:
+def _host_s(table: KernelTable, workload: Workload, constants: GlobalConstants, gpus: Sequence[GpuSpec]) -> FloatArray:
     if workload.framework is Framework.COMPILE_GRAPHS:
-        return 0.0
-    return call_s * table.host_calls + launch_s * float(table.count @ (table.path != AttentionPath.UNFUSED))
+        return np.zeros((len(gpus), 1))
+    launches = float(table.count @ (table.path != AttentionPath.UNFUSED))
+    step_s = constants.call_s * table.host_calls + constants.launch_s * launches
+    return step_s * np.array([host_slowness(gpu) for gpu in gpus])[:, None]
 
 
 def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[ResolvedConstants]) -> KernelRates:
@@ -132,7 +143,7 @@ def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[R
     )
 
 
-def _kernel_work(table: KernelTable, units: FloatArray) -> KernelWork:
+def kernel_work(table: KernelTable, units: FloatArray) -> KernelWork:
     is_product = table.m[:, 0] > 0
     distinct, position = np.unique(units, return_inverse=True)
     used = np.ones((len(distinct), *table.m.shape))
@@ -155,7 +166,7 @@ def _kernel_work(table: KernelTable, units: FloatArray) -> KernelWork:
     )
 
 
-def _counts(table: KernelTable, recording: Recording, workload: Workload, gpus: list[GpuSpec]) -> FloatArray:
+def kernel_counts(table: KernelTable, recording: Recording, workload: Workload, gpus: list[GpuSpec]) -> FloatArray:
     """How often each row runs on each GPU: attention goes one way or the other."""
     counts = np.tile(table.count, (len(gpus), 1))
     choosing = sorted(set(table.kernel[table.path != AttentionPath.ALWAYS].tolist()))
@@ -186,19 +197,35 @@ def _is_fused(recording: Recording, workload: Workload, index: int, batch: int, 
 
 
 def _estimates(
-    times: DeviceTimes, gpus: list[GpuSpec], calibration: Calibration | None
+    times: DeviceTimes, gpus: list[GpuSpec], workload: Workload, calibration: Calibration | None
 ) -> dict[str, tuple[LatencyEstimate, ...]]:
     step_s, device_s = times.step_s, times.device_s
     bound = np.einsum("gkb,gk->gb", times.bound_s, times.count)
     shares = _shares(times, step_s, device_s)
+    name = calibration.name if calibration is not None and calibration.origin is not None else None
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     for row, gpu in enumerate(gpus):
-        width = interval_width(calibration)
+        notes = calibration_notes(calibration, gpu, workload)
+        device_width, host_width = half_widths(calibration, gpu, workload)
+        widths = np.sqrt((1 - shares[2, row]) * device_width**2 + shares[2, row] * max(host_width, device_width) ** 2)
         answers[gpu.id] = tuple(
-            _estimate(batch, float(bound[row, column]), float(step_s[row, column]), shares[:, row, column], width)
+            LatencyEstimate(
+                batch=batch,
+                bound_s=float(bound[row, column]),
+                latency_s=_interval(float(step_s[row, column]), float(widths[column])),
+                bound_by=tuple(Binding)[int(shares[:, row, column].argmax())],
+                share_by_binding=tuple(zip(Binding, (float(x) for x in shares[:, row, column]), strict=True)),
+                calibration=name,
+                notes=notes,
+            )
             for column, batch in enumerate(times.table.batches)
         )
     return answers
+
+
+def _interval(latency_s: float, half_width: float) -> Interval:
+    factor = float(np.exp(half_width))
+    return Interval(low=latency_s / factor, expected=latency_s, high=latency_s * factor)
 
 
 def _shares(times: DeviceTimes, step_s: FloatArray, device_s: FloatArray) -> FloatArray:
@@ -211,23 +238,3 @@ def _shares(times: DeviceTimes, step_s: FloatArray, device_s: FloatArray) -> Flo
     stretched = np.where(device_s >= times.host_s, 1.0, device_s / step_s)
     compute, memory = compute / device_s * stretched, memory / device_s * stretched
     return np.stack([compute, memory, 1 - compute - memory])
-
-
-def _estimate(
-    batch: int, bound: float, latency_s: float, shares: FloatArray, width: "tuple[float, str | None, tuple[str, ...]]"
-) -> LatencyEstimate:
-    half_width, source, notes = width
-    bindings = tuple(zip(Binding, (float(share) for share in shares), strict=True))
-    return LatencyEstimate(
-        batch=batch,
-        bound_s=bound,
-        latency_s=Interval(
-            low=latency_s * float(np.exp(-half_width)),
-            expected=latency_s,
-            high=latency_s * float(np.exp(half_width)),
-        ),
-        bound_by=max(bindings, key=lambda pair: pair[1])[0],
-        share_by_binding=bindings,
-        calibration=source,
-        notes=notes,
-    )

@@ -1,4 +1,4 @@
-"""The unfused attention that PyTorch falls back to, as the kernels it runs."""
+"""What PyTorch runs instead of a fused operator: attention without one, RMS norms before torch 2.9."""
 
 from enum import IntEnum
 from math import prod
@@ -6,7 +6,7 @@ from typing import Any
 
 from capplan.core import latency_classes as kinds
 from capplan.core.roofline import PeakUse
-from capplan.core.trace import ITEM_BYTES, Kernel
+from capplan.core.trace import ITEM_BYTES, Kernel, MemoryFormat
 from capplan.core.workload import Workload
 
 
@@ -22,7 +22,8 @@ def unfused_attention(kernel: Kernel, workload: Workload, batch: int) -> list[di
     """List the rows of softmax(q kᵀ) v as PyTorch's math path runs it.
 
     Since torch 2.5 it computes 16-bit inputs in fp32 (TF32 where allowed). Before 2.0 there is no fused
-    operator at all: the model's own products and softmax run, which autocast takes to fp32 and back.
+    operator at all: the model's own products and softmax run, which autocast takes to fp32 and back. Batched
+    products copy strided operands, and heads are gathered again at the end.
     """
     query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
     groups, queries, keys, width = prod(query[:-2]), query[-2], key[-2], query[-1]
@@ -42,9 +43,24 @@ def unfused_attention(kernel: Kernel, workload: Workload, batch: int) -> list[di
         rows += [_cast(ends * 1.5, stored, item), _cast(float(groups) * queries * width, item, stored)]
     elif stored == 2 and workload.torch_version < (2, 0) and workload.precision.value.startswith("amp"):
         rows += [_cast(scores, item, 4.0)]
+    strided = [operand for operand in kernel.inputs[:3] if operand.memory_format is MemoryFormat.STRIDED]
+    rows += [_elementwise(kinds.COPY, float(operand.distinct_elements(batch)), item=item) for operand in strided]
+    rows.append(_elementwise(kinds.COPY, float(groups) * queries * width, item=item))
     if kernel.attributes.get("has_mask"):
         rows.append(_elementwise(kinds.ADD, scores, item=item))
     return [{**row, "path": AttentionPath.UNFUSED} for row in rows]
+
+
+FUSED_RMS_NORM_SINCE = (2, 9)
+
+
+def unfused_rms_norm(kernel: Kernel, batch: int) -> list[dict[str, Any]]:
+    """List the rows of an RMS norm as torch before 2.9 runs it: in fp32, one kernel per step of the formula."""
+    elements = float(kernel.outputs[0].distinct_elements(batch))
+    stored = ITEM_BYTES[kernel.inputs[0].dtype]
+    rows = [_elementwise(kinds.POINTWISE, elements, item=4.0) for _ in range(2 + len(kernel.inputs[1:]))]
+    rows.append({"label": kinds.REDUCTION, "peak_use": PeakUse.NONE, "read_bytes": 4 * elements})
+    return rows + ([_cast(elements, stored, 4.0), _cast(elements, 4.0, stored)] if stored < 4 else [])
 
 
 def _product(use: PeakUse, *, groups: int, m: int, n: int, k: int, item: float) -> dict[str, Any]:

@@ -9,6 +9,7 @@ DEPTHWISE_3, DEPTHWISE_5, DEPTHWISE_7, DEPTHWISE_LARGE = (
     "depthwise 3x3", "depthwise 5x5", "depthwise 7x7", "depthwise large",
 )  # fmt: skip
 DEPTHWISE_NATIVE = "depthwise 3x3 native"
+CONV_PATCH = "conv patch"
 CONV_OTHER = "conv other"
 LINEAR, BATCHED_MATMUL, ATTENTION = "linear", "batched matmul", "attention"
 LAYER_NORM, GROUP_NORM, BATCH_NORM, SOFTMAX = "layer norm", "group norm", "batch norm", "softmax"
@@ -17,12 +18,17 @@ COPY, POOL, REDUCTION, UPSAMPLE, GATHER, RECURRENT, OTHER = (
     "copy", "pool", "reduction", "upsample", "gather", "recurrent", "other",
 )  # fmt: skip
 
+FUSED_NORM, FUSED_SOFTMAX, FUSED_REDUCTION, FUSED_POOL, FUSED_COPY, FUSED_POINTWISE, FUSED_WEIGHT = (
+    "fused norm", "fused softmax", "fused reduction", "fused pool", "fused copy", "fused pointwise", "fused weight",
+)  # fmt: skip
+FUSED = (FUSED_NORM, FUSED_SOFTMAX, FUSED_REDUCTION, FUSED_POOL, FUSED_COPY, FUSED_POINTWISE, FUSED_WEIGHT)
+"""Kernels that a compiler made, by the costliest thing that they hold."""
+
 CHANNELS_LAST_SUFFIX = " nhwc"
-COMPILED_PREFIX = "compiled "
 
 CONVOLUTIONS = (
     CONV, CONV_1X1, CONV_STEM, CONV_GROUPED, DEPTHWISE_3, DEPTHWISE_NATIVE, DEPTHWISE_5, DEPTHWISE_7, DEPTHWISE_LARGE,
-    CONV_OTHER,
+    CONV_PATCH, CONV_OTHER,
 )  # fmt: skip
 SPATIAL = (*CONVOLUTIONS, BATCH_NORM, POOL, UPSAMPLE)
 """Classes that run other kernels on channels-last tensors."""
@@ -75,7 +81,7 @@ ALL_CLASSES: tuple[str, ...] = tuple(
     dict.fromkeys((
         *CONVOLUTIONS, LINEAR, BATCHED_MATMUL, ATTENTION, LAYER_NORM, GROUP_NORM, BATCH_NORM, SOFTMAX, CAST,
         WEIGHT_CAST, ACTIVATION, ADD, POINTWISE, COPY, POOL, REDUCTION, UPSAMPLE, GATHER, RECURRENT, OTHER,
-        *(label + CHANNELS_LAST_SUFFIX for label in SPATIAL),
+        *(label + CHANNELS_LAST_SUFFIX for label in SPATIAL), *FUSED,
     ))
 )  # fmt: skip
 CLASS_INDEX: Mapping[str, int] = {label: index for index, label in enumerate(ALL_CLASSES)}
@@ -102,12 +108,27 @@ def is_depthwise(label: str) -> bool:
 def _class_by_operator(kernel: Kernel) -> str:
     library, _, name = kernel.name.partition(".")
     if library == "capplan":
+        if name == "fused":
+            return _fused_class(kernel)
         return RECURRENT if name.startswith("rnn") else ATTENTION
     if name.startswith("convolution"):
         return _convolution_class(kernel)
     if name == "_to_copy":
         return WEIGHT_CAST if kernel.inputs and kernel.inputs[0].is_weight else CAST
     return _CLASS_BY_NAME.get(name) or (POINTWISE if _is_elementwise(kernel) else OTHER)
+
+
+def _fused_class(kernel: Kernel) -> str:
+    held = kernel.attributes
+    if "weight_only" in held:
+        return FUSED_WEIGHT
+    for part, label in (
+        ("norm", FUSED_NORM), ("softmax", FUSED_SOFTMAX), ("pool", FUSED_POOL), ("reduction", FUSED_REDUCTION),
+        ("copy", FUSED_COPY),
+    ):  # fmt: skip
+        if part in held:
+            return label
+    return FUSED_POINTWISE
 
 
 def _convolution_class(kernel: Kernel) -> str:
@@ -121,7 +142,7 @@ def _convolution_class(kernel: Kernel) -> str:
     if groups > 1:
         return CONV_GROUPED
     if weight[1] <= 4:
-        return CONV_STEM
+        return CONV_PATCH if kernel.attributes.get("stride") == window and max(window) > 3 else CONV_STEM
     return CONV_1X1 if max(window) == 1 else CONV
 
 

@@ -61,6 +61,7 @@ def device_rates(gpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
     printed[PeakUse.HALF] = half or vector
     printed[PeakUse.CONVOLUTION_32], printed[PeakUse.MATMUL_32] = convolution, matmul
     printed[PeakUse.VECTOR] = vector
+    printed[PeakUse.VECTOR_HALF] = max(vector, gpu.peak(PeakKind.FP16_VECTOR) or 0.0)
     printed[PeakUse.DOUBLE] = gpu.peak(PeakKind.FP64) or vector / 32
     printed[PeakUse.INT8] = gpu.peak(PeakKind.INT8) or half or vector
     capped = power_cap_fraction(gpu)
@@ -72,6 +73,18 @@ def device_rates(gpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
         l2_bytes=float(gpu.l2_bytes or 4 * 2**20),
         units=float(gpu.unit_count or max(1, round(vector / 0.5e12))),
     )
+
+
+def host_slowness(gpu: GpuSpec) -> float:
+    """How long a host of a GPU's generation takes for a call, against one of 2020.
+
+    Nobody says which host runs a GPU; the time of a call halves in about four years of releases (steps
+    of one image on V100, T4, A100 and MI250 systems), and is held from 2022 on, where no data lies.
+    """
+    if gpu.release_date is None:
+        return 1.0
+    year = gpu.release_date.year + gpu.release_date.month / 12
+    return float(0.5 ** ((min(max(year, 2016.0), 2022.0) - 2020.5) / 4.0))
 
 
 def power_cap_fraction(gpu: GpuSpec) -> float:
@@ -89,7 +102,7 @@ def half_flops_per_joule(gpu: GpuSpec) -> float | None:
 def _sustained(gpu: GpuSpec, printed: FloatArray, *, vector_peak: float, capped: float) -> FloatArray:
     boost = _SUSTAINED_OVER_PRINTED if _boosts(gpu) else 1.0
     rates = printed * boost
-    rates[PeakUse.VECTOR] *= capped**0.5
+    rates[[PeakUse.VECTOR, PeakUse.VECTOR_HALF]] *= capped**0.5
     per_joule = half_flops_per_joule(gpu)
     if per_joule is None or gpu.tdp_w is None:
         return rates
@@ -121,8 +134,9 @@ def _single_peaks(gpu: GpuSpec, workload: Workload) -> tuple[float, float] | Non
         vector = gpu.peak(PeakKind.BF16) if workload.precision.half_dtype else None
     if vector is None:
         return None
+    matrix = gpu.peak(PeakKind.FP32_MATRIX) or vector
     if workload.precision is Precision.FP32_IEEE or tensor is None:
-        return vector, vector
+        return matrix, matrix
     plain = workload.precision is Precision.FP32 and workload.torch_version >= _TF32_MATMULS_BY_DEFAULT_BEFORE
     return tensor, vector if plain else tensor
 

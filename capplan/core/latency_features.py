@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from capplan.core import latency_classes as kinds
 from capplan.core.counting import kernel_flops, matmul_shape, traffic
-from capplan.core.latency_attention import AttentionPath, unfused_attention
+from capplan.core.latency_attention import FUSED_RMS_NORM_SINCE, AttentionPath, unfused_attention, unfused_rms_norm
 from capplan.core.roofline import FloatArray, PeakUse
 from capplan.core.trace import HALF, Kernel, MemoryFormat, Operand, Recording
 from capplan.core.workload import Workload
@@ -131,6 +131,8 @@ def _interpolation(batches: Sequence[int]) -> Callable[[list[list[float]]], Floa
 
 def _rows(kernel: Kernel, workload: Workload, batch: int) -> list[Row]:
     label = kinds.kernel_class(kernel)
+    if kernel.name == "aten._fused_rms_norm" and workload.torch_version < FUSED_RMS_NORM_SINCE:
+        return [Row(**piece) for piece in unfused_rms_norm(kernel, batch)]
     row = _row(kernel, label, batch)
     if label != kinds.ATTENTION or kernel.name.endswith("backward"):
         return [row]
@@ -165,7 +167,7 @@ def _peak_use(kernel: Kernel, label: str) -> PeakUse:
     dtype = kernel.inputs[0].dtype if kernel.inputs else "float32"
     use = _USE_BY_DTYPE.get(dtype)
     if kinds.is_depthwise(label):
-        return PeakUse.DOUBLE if use is PeakUse.DOUBLE else PeakUse.VECTOR
+        return {PeakUse.DOUBLE: PeakUse.DOUBLE, PeakUse.HALF: PeakUse.VECTOR_HALF}.get(use, PeakUse.VECTOR)
     if use is not None:
         return use
     return PeakUse.CONVOLUTION_32 if kinds.is_convolution(label) or label == kinds.RECURRENT else PeakUse.MATMUL_32

@@ -17,8 +17,9 @@ from capplan.core.calibration import (
     DeviceFactors,
     GlobalConstants,
 )
+from capplan.core.calibration_lookup import REFERENCE_ARCHITECTURES, SERIAL_STEP_S
 from capplan.core.latency_classes import ALL_CLASSES
-from capplan.core.latency_features import IntArray
+from capplan.core.latency_features import BoolArray, IntArray
 from capplan.core.latency_model import KernelRates, KernelWork, kernel_times
 from capplan.core.latency_priors import PRIOR_CLASSES, prior_calibration
 from capplan.core.least_squares import Problem, minimise
@@ -131,6 +132,11 @@ class LatencyFit:
         rates, constants = self._rates(x, rows)
         return self._steps(rows, rates, constants)[0]
 
+    def host_decides(self, x: FloatArray) -> BoolArray:
+        """Which rows' time the host decides rather than the device."""
+        _, device_s, host_s, _ = self._steps(self.rows, *self._rates(x, self.rows))
+        return np.asarray(host_s > device_s)
+
     def log_errors(self, x: FloatArray) -> FloatArray:
         """log(predicted ÷ measured) of each row."""
         return np.asarray(np.log(self.predicted_s(x) / self.rows.latency_s))
@@ -143,8 +149,14 @@ class LatencyFit:
         }
         factors = np.exp(self._gpu_values(x))
         gpus = {
-            gpu: DeviceFactors(compute=float(factors[0, index]), bandwidth=float(factors[1, index]))
+            gpu: DeviceFactors(
+                architecture=self._architecture(index),
+                compute=float(factors[0, index]),
+                bandwidth=float(factors[1, index]),
+                rows=int((self.rows.gpu == index).sum()),
+            )
             for index, gpu in enumerate(self.rows.gpu_names)
+            if (self.rows.gpu == index).any()
         }
         deviations = {
             f"{kind} {level}": {
@@ -154,6 +166,7 @@ class LatencyFit:
             }
             for kind, levels in self.rows.level_names.items()
             for position, level in enumerate(levels)
+            if level and (self.columns.deviations[kind][position] >= 0).any()
         }
         return Calibration(
             name=name, origin=None, constants=self._global_values(x), classes=classes, gpus=gpus, deviations=deviations
@@ -171,13 +184,20 @@ class LatencyFit:
         for name, sd in _GLOBAL_SD.items():
             columns.globals[name] = columns.add(float(np.log(getattr(self._start.constants, name))), sd)
         for name, sd in (("compute", GPU_COMPUTE_SD), ("bandwidth", GPU_BANDWIDTH_SD)):
-            seen = set(self.rows.gpu.tolist())
-            columns.gpu[name] = np.array(
-                [columns.add(0.0, sd) if index in seen else -1 for index in range(len(self.rows.gpu_names))]
-            )
+            columns.gpu[name] = np.full(len(self.rows.gpu_names), -1)
+            for index in sorted(set(self.rows.gpu.tolist()) - {-1}):
+                columns.gpu[name][index] = columns.add(0.0, sd * self._looseness(index))
         for kind, sd in self._deviation_sd.items():
             columns.deviations[kind] = self._deviation_columns(columns, kind, sd)
         return columns
+
+    def _looseness(self, gpu: int) -> float:
+        """How much further a GPU's factors may lie from 1 outside the architectures that the constants are fixed by."""
+        return 1.0 if self._architecture(gpu) in REFERENCE_ARCHITECTURES else 5.0
+
+    def _architecture(self, gpu: int) -> str:
+        row = int(np.argmax(self.rows.gpu == gpu))
+        return self.rows.level_names["architecture"][int(self.rows.levels["architecture"][row])]
 
     def _is_idle(self, field: str, index: int) -> bool:
         """Would the field change nothing, since the class has no arithmetic?"""
@@ -216,12 +236,13 @@ class LatencyFit:
             deviation += values[levels, rows.label]
         per_class["compute"] = per_class["compute"] * np.exp(deviation)
         per_class["bandwidth"] = per_class["bandwidth"] * np.exp(deviation)
-        compute, bandwidth = np.exp(self._gpu_values(x))[:, rows.gpu[rows.row]]
+        factors = np.hstack([np.exp(self._gpu_values(x)), np.ones((2, 1))])
+        compute, bandwidth = factors[:, rows.gpu[rows.row]]
         rates = KernelRates(
             peak_flops_per_s=rows.peak_flops_per_s * compute,
             bandwidth_bytes_per_s=rows.bandwidth_bytes_per_s * bandwidth,
             l2_bytes=rows.l2_bytes,
-            serial_step_s=np.full(len(rows.label), 0.0),
+            serial_step_s=np.full(len(rows.label), SERIAL_STEP_S),
             **per_class,
         )
         return rates, self._global_values(x)
@@ -259,11 +280,11 @@ class LatencyFit:
             spread(change, self.columns.classes[field][rows.label])
             if field == "compute":
                 by_rate += change
-                spread(change, self.columns.gpu["compute"][rows.gpu[rows.row]])
+                spread(change, _or_held(self.columns.gpu["compute"])[rows.gpu[rows.row]])
             if field == "bandwidth":
                 by_rate += change
         faster = replace(rates, bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s * np.exp(_STEP))
-        spread(slope(faster, constants), self.columns.gpu["bandwidth"][rows.gpu[rows.row]])
+        spread(slope(faster, constants), _or_held(self.columns.gpu["bandwidth"])[rows.gpu[rows.row]])
         for kind, columns in self.columns.deviations.items():
             levels = rows.levels[kind][rows.row]
             spread(by_rate, np.vstack([columns, np.full(len(ALL_CLASSES), -1)])[levels, rows.label])
@@ -276,6 +297,11 @@ class LatencyFit:
             change = slope(rates, replace(constants, **{name: value * float(np.exp(_STEP))}))
             jacobian[:, column] = np.bincount(rows.row, change, minlength=len(step_s)) * by_device
         return np.log(step_s / rows.latency_s) / SPREAD, jacobian
+
+
+def _or_held(columns: IntArray) -> IntArray:
+    """Columns with one more place at the end, where -1 points: held."""
+    return np.append(columns, -1)
 
 
 def _lookup(x: FloatArray, columns: IntArray) -> FloatArray:

@@ -18,6 +18,7 @@ class PeakUse(IntEnum):
     VECTOR = 4
     DOUBLE = 5
     INT8 = 6
+    VECTOR_HALF = 7
 
 
 def bound_s(

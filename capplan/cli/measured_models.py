@@ -1,0 +1,43 @@
+"""Between measured steps and traces: which graphs they ran, and where their traces are kept."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from capplan.core.measured import MeasuredStep
+    from capplan.core.trace import Recording, Trace
+    from capplan.probe.measured_traces import ModelRun, TraceFolder
+
+
+def trace_folder(folder: Path | None) -> "TraceFolder":
+    """Open the folder of traces: the one given, or the user's cache."""
+    from capplan.probe.measured_traces import TraceFolder
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return TraceFolder(folder or cache / "capplan" / "measured")
+
+
+def group_runs(steps: "Sequence[MeasuredStep]") -> "dict[ModelRun, list[MeasuredStep]]":
+    """Group steps by the graph that they ran."""
+    from capplan.probe.measured_traces import ModelRun
+
+    groups: dict[ModelRun, list[MeasuredStep]] = {}
+    for step in steps:
+        groups.setdefault(ModelRun.of(step), []).append(step)
+    return groups
+
+
+def recording_for(trace: "Trace", run: "ModelRun", step: "MeasuredStep") -> "Recording":
+    """Give the recording of a step; traced anew at its batch where the model does not grow evenly with it.
+
+    Raises:
+        CapplanError: it cannot be traced at that batch.
+    """
+    recording = trace.recording(run.configuration)
+    if recording.exact_batch in (None, step.batch):
+        return recording
+    from capplan.probe.measured_traces import trace_run
+
+    return trace_run(run, exact_batch=step.batch).recording(run.configuration)

@@ -1,0 +1,164 @@
+"""Make a calibration from measured steps: fit all, then fit again without families and GPUs to learn its errors."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capplan.core.accuracy import ErrorStatistics, error_statistics
+from capplan.core.calibration import Calibration, IntervalWidth, Origin
+from capplan.core.calibration_lookup import LAUNCHES
+from capplan.core.latency_features import BoolArray, IntArray
+from capplan.core.latency_fit import FitRows, LatencyFit
+from capplan.core.latency_rows import LEVEL_KINDS, TimedStep, lay_out
+from capplan.core.roofline import FloatArray
+
+StringArray = NDArray[np.str_]
+
+_BETWEEN_GPUS_QUANTILE = 1.645
+_REFIT_ITERATIONS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """log(predicted ÷ measured) of rows whose family, GPU, or both a fit had not seen; nan where not tried."""
+
+    family: FloatArray
+    gpu: FloatArray
+    both: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedCalibration:
+    """A calibration with the errors that it was judged by."""
+
+    calibration: Calibration
+    held_out: HeldOut
+    statistics: Mapping[str, ErrorStatistics]
+
+
+def fit_rows(steps: Sequence[TimedStep]) -> FitRows:
+    """Lay steps out and weigh them: a family's weight grows with the root of its rows."""
+    families = np.unique([step.family for step in steps], return_inverse=True)[1]
+    weights = np.bincount(families)[families] ** -0.5
+    weighed = np.array([step.weight for step in steps]) * weights / weights.mean()
+    rows = lay_out(
+        steps,
+        gpu_names=sorted({step.gpu for step in steps}),
+        level_names={kind: sorted({step.levels[kind] for step in steps} - {""}) for kind in LEVEL_KINDS},
+    )
+    return replace(rows, weight=weighed)
+
+
+def fit_calibration(
+    steps: Sequence[TimedStep],
+    *,
+    name: str,
+    made: date,
+    command: str,
+    sources: Sequence[str],
+    folds: int = 5,
+) -> FittedCalibration:
+    """Fit a calibration and learn its interval widths from steps held out.
+
+    Deterministic: the same steps in the same order give the same constants.
+    """
+    rows = fit_rows(steps)
+    fit = LatencyFit(rows)
+    best = fit.fit()
+    cells = np.where(fit.host_decides(best), LAUNCHES, [step.cell for step in steps])
+    held_out = hold_out(rows, steps, start=best, folds=folds)
+    statistics = {
+        f"{how}: {cell}": error_statistics(errors[chosen])
+        for how, errors in (("family", held_out.family), ("gpu", held_out.gpu), ("both", held_out.both))
+        for cell in np.unique(cells).tolist()
+        if (chosen := (cells == cell) & np.isfinite(errors)).any()
+    }
+    calibration = replace(
+        fit.calibration(best, name=name),
+        widths=interval_widths(held_out, cells, rows.gpu),
+        origin=Origin(
+            made=made,
+            command=command,
+            sources=tuple(sources),
+            rows=len(steps),
+            held_out_errors={
+                cell: {"median": found.median, "p90": found.p90, "bias": found.bias, "rows": float(found.count)}
+                for cell, found in statistics.items()
+            },
+        ),
+    )
+    return FittedCalibration(calibration=calibration, held_out=held_out, statistics=statistics)
+
+
+def hold_out(rows: FitRows, steps: Sequence[TimedStep], *, start: FloatArray, folds: int) -> HeldOut:
+    """Refit without each fold of families, each GPU, and each GPU with a fold of families; predict those left out."""
+    fold = _family_folds([step.family for step in steps], folds)
+    none = np.full(len(steps), np.nan)
+    family, gpu, both = none.copy(), none.copy(), none.copy()
+    for index in range(folds):
+        _predict_without(rows, fold == index, fold == index, family, start=start)
+    is_step = np.array([step.cell.startswith("device") for step in steps])
+    for index in np.unique(rows.gpu[is_step]):
+        here = rows.gpu == index
+        _predict_without(rows, here, here, gpu, start=start)
+        if here.sum() > 500:
+            _predict_without(rows, here | (fold == 0), here & (fold == 0), both, start=start)
+    return HeldOut(family=family, gpu=gpu, both=both)
+
+
+def interval_widths(held_out: HeldOut, cells: StringArray, gpu: IntArray) -> dict[str, IntervalWidth]:
+    """Widths by cell: the 90th percentile of held-out families' errors, and the spread of held-out GPUs' biases."""
+    biases = []
+    spreads = {}
+    for index in np.unique(gpu):
+        here = (gpu == index) & np.isfinite(held_out.gpu)
+        if (cells[here] == "device nchw").sum() > 20:
+            biases.append(float(np.median(held_out.gpu[here & (cells == "device nchw")])))
+    between = _BETWEEN_GPUS_QUANTILE * float(np.sqrt(np.mean(np.square(biases)))) if biases else 0.2
+    for cell in np.unique(cells).tolist():
+        errors = np.abs(held_out.family[(cells == cell) & np.isfinite(held_out.family)])
+        level = min(1.0, 0.9 * (1 + 1 / max(1, len(errors))))
+        spreads[cell] = IntervalWidth(known=float(np.quantile(errors, level)), between_gpus=between, rows=len(errors))
+    return spreads
+
+
+def _predict_without(
+    rows: FitRows, without: BoolArray, asked: BoolArray, into: FloatArray, *, start: FloatArray
+) -> None:
+    """Fit the rows not left out, from the full fit's constants but with fresh columns, and predict those asked."""
+    if not asked.any() or without.all():
+        return
+    fit = LatencyFit(rows.select(np.flatnonzero(~without)))
+    found = fit.fit(start=_transfer(start, LatencyFit(rows), fit), iterations=_REFIT_ITERATIONS)
+    wanted = rows.select(np.flatnonzero(asked))
+    into[asked] = np.log(fit.predicted_s(found, wanted) / wanted.latency_s)
+
+
+def _transfer(values: FloatArray, source: LatencyFit, target: LatencyFit) -> FloatArray:
+    """Carry constants to another fit's columns, shrunk halfway to their priors so that nothing held out lingers."""
+    start = np.array(target.columns.mean)
+    for name, columns in target.columns.classes.items():
+        _carry(values, source.columns.classes[name], start, columns)
+    for name, column in target.columns.globals.items():
+        start[column] = values[source.columns.globals[name]]
+    return start
+
+
+def _carry(values: FloatArray, source: IntArray, start: FloatArray, target: IntArray) -> None:
+    both = (source >= 0) & (target >= 0)
+    start[target[both]] = (values[source[both]] + start[target[both]]) / 2
+
+
+def _family_folds(families: Sequence[str], folds: int) -> IntArray:
+    """Deal families to folds, the largest first, each to the smallest fold."""
+    names, sizes = np.unique(families, return_counts=True)
+    held = np.zeros(folds)
+    fold_of: dict[str, int] = {}
+    for index in np.argsort(-sizes, kind="stable"):
+        fold = int(held.argmin())
+        fold_of[str(names[index])] = fold
+        held[fold] += sizes[index]
+    return np.array([fold_of[family] for family in families])

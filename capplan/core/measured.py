@@ -1,0 +1,51 @@
+"""Steps that somebody measured: what predictions are judged by and calibrations are fitted to."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from capplan.core.workload import Workload
+
+
+class Switch(StrEnum):
+    """Whether a model was measured with one of timm's switches; empty cells are unknown."""
+
+    ON = "on"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredStep:
+    """One row of measurements: a model, where and how it ran, and how long a step took. [s]
+
+    `input_size` is (3, 224, 224) for images or (128,) for a sequence; empty where the model's own is meant.
+    `line` is the row's number in its file, from 1, headings apart.
+    """
+
+    line: int
+    model: str
+    gpu: str
+    workload: Workload
+    batch: int
+    latency_s: float
+    input_size: tuple[int, ...] = ()
+    reparameterized: Switch = Switch.UNKNOWN
+    fast_norm: Switch = Switch.UNKNOWN
+    peak_allocated_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedRow:
+    """A row that cannot be predicted, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredFile:
+    """What one file of measurements holds: steps, and the rows that are none."""
+
+    name: str
+    steps: tuple[MeasuredStep, ...]
+    skipped: tuple[SkippedRow, ...] = field(default=())

@@ -1,0 +1,137 @@
+"""Trace the models of measured steps as they ran: at their sizes, with timm's switches, kept in a folder of traces."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from capplan import __version__
+from capplan.core.measured import MeasuredStep, Switch
+from capplan.core.trace import Trace
+from capplan.core.trace_format import dump_trace, load_trace
+from capplan.core.workload import Configuration
+from capplan.errors import CapplanError, TraceFileError
+from capplan.probe.inputs import InputRequest
+from capplan.probe.target import Target, load_target
+from capplan.probe.trace import trace_target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRun:
+    """What decides the graph of a measured step: the model, its input, timm's switches, the recording."""
+
+    model: str
+    input_size: tuple[int, ...]
+    reparameterized: bool
+    fast_norm: bool
+    configuration: Configuration
+
+    @classmethod
+    def of(cls, step: MeasuredStep) -> "ModelRun":
+        """The graph that a measured step ran; unknown switches are off, as timm leaves them."""
+        return cls(
+            model=step.model,
+            input_size=step.input_size,
+            reparameterized=step.reparameterized is Switch.ON,
+            fast_norm=step.fast_norm is Switch.ON,
+            configuration=step.workload.configuration,
+        )
+
+
+class TraceFolder:
+    """Traces by what made them; a trace of another version of capplan or torch is never given."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def obtain(self, run: ModelRun) -> Trace:
+        """Give the trace of a run, from the folder or by tracing.
+
+        Raises:
+            CapplanError: the model is unknown or cannot be traced.
+        """
+        path = self._path(run)
+        try:
+            return load_trace(path.read_bytes(), where=str(path))
+        except (FileNotFoundError, TraceFileError):
+            trace = trace_run(run)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(dump_trace(trace, compress=True))
+        partial.replace(path)
+        return trace
+
+    def _path(self, run: ModelRun) -> Path:
+        key = [
+            __version__, torch.__version__, run.model, run.input_size, run.reparameterized, run.fast_norm,
+            str(run.configuration),
+        ]  # fmt: skip
+        digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
+        return self._folder / f"{digest}.trace.json.gz"
+
+
+def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
+    """Trace a model as it was measured; at one batch only where that is asked for.
+
+    Raises:
+        CapplanError: none of the ways to give the model its size works; the first failure is told.
+    """
+    failures: list[CapplanError] = []
+    for request in _requests(run):
+        try:
+            target = _switched(load_target(run.model, request=request), run)
+            with _fast_norms(run):
+                return trace_target(target, configurations=[run.configuration], exact_batch=exact_batch)
+        except CapplanError as error:
+            failures.append(error)
+    raise failures[0]
+
+
+def _requests(run: ModelRun) -> Iterator[InputRequest]:
+    """The ways in which a library may want a size: as the input's, or as the constructor's argument."""
+    if not run.input_size:
+        yield InputRequest()
+    elif run.model.startswith("hf:"):
+        length = run.input_size[0]
+        yield InputRequest(seq_len=length)
+        yield InputRequest(seq_len=length, arguments=(("max_position_embeddings", length),))
+    else:
+        size = run.input_size if len(run.input_size) > 1 else (3, run.input_size[0], run.input_size[0])
+        yield InputRequest(size=size)
+        yield InputRequest(arguments=(("img_size", size[-1]),))
+
+
+def _switched(target: Target, run: ModelRun) -> Target:
+    if not run.reparameterized or target.library != "timm":
+        return target
+    from timm.utils import reparameterize_model
+
+    def build() -> torch.nn.Module:
+        module: torch.nn.Module = reparameterize_model(target.builder())
+        return module
+
+    return replace(target, builder=build)
+
+
+class _fast_norms:  # noqa: N801 - a context manager, used like a function
+    """Let timm's norms that are built inside run in half precision where the run did; put back afterwards."""
+
+    def __init__(self, run: ModelRun) -> None:
+        self._wanted = run.fast_norm and run.model.startswith("timm:")
+        self._before = False
+
+    def __enter__(self) -> None:
+        if self._wanted:
+            from timm.layers import is_fast_norm, set_fast_norm
+
+            self._before = is_fast_norm()
+            set_fast_norm(True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._wanted:
+            from timm.layers import set_fast_norm
+
+            set_fast_norm(self._before)
