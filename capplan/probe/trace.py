@@ -4,12 +4,14 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from capplan.core.formulas import Formulas
 from capplan.core.trace import InputTensor, Parameter, Provenance, Recording, Role, Trace
 from capplan.core.workload import Configuration, Layout, Variant
 from capplan.errors import TraceError
@@ -30,6 +32,7 @@ HALF = torch.bfloat16
 """The 16-bit type that tracing runs: float16 has extra branches against overflow in many models."""
 
 MakeInputs = Callable[..., Any]
+NO_FORMULAS: Formulas = MappingProxyType({})
 
 
 def trace_module(
@@ -42,11 +45,13 @@ def trace_module(
     exact_batch: int | None = None,
     provenance: Provenance | None = None,
     rebuild: Builder | None = None,
+    formulas: Formulas = NO_FORMULAS,
 ) -> Trace:
     """Trace a module; `make_inputs(batch, device=...)` gives `args`, `kwargs` and `names`.
 
     The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `rebuild`
-    makes the module anew where the first rung fails: on meta with small values kept, or with real weights.
+    makes the module anew where the first rung fails: on meta with small values kept, or with real weights. `formulas`
+    count the FLOPs of operators that capplan does not know.
 
     Raises:
         TraceError: the model could not be run on any rung; the message says where it stopped.
@@ -54,7 +59,7 @@ def trace_module(
     from capplan import __version__
 
     batches = (exact_batch,) if exact_batch is not None else BATCHES
-    tracer = _Tracer(module, make_inputs, name=name, batches=batches, rebuild=rebuild)
+    tracer = _Tracer(module, make_inputs, name=name, batches=batches, rebuild=rebuild, formulas=formulas)
     parameters = tuple(_parameters(module))
     made = [tracer.record(configuration) for configuration in configurations]
     return Trace(
@@ -69,7 +74,11 @@ def trace_module(
 
 
 def trace_target(
-    target: Any, *, configurations: Sequence[Configuration] = (Configuration(),), exact_batch: int | None = None
+    target: Any,
+    *,
+    configurations: Sequence[Configuration] = (Configuration(),),
+    exact_batch: int | None = None,
+    formulas: Formulas = NO_FORMULAS,
 ) -> Trace:
     """Trace what words name: build the module on the meta device, then as `trace_module`.
 
@@ -94,6 +103,7 @@ def trace_target(
             notes=target.notes,
         ),
         rebuild=target.build,
+        formulas=formulas,
     )
 
 
@@ -111,7 +121,9 @@ class _Tracer:
         name: str,
         batches: Sequence[int],
         rebuild: Builder | None,
+        formulas: Formulas,
     ) -> None:
+        self._formulas = formulas
         self._module = module
         self._make_inputs = make_inputs
         self._name = name
@@ -151,6 +163,7 @@ class _Tracer:
 
     def _attempt(self, module: nn.Module, rung: Rung, configuration: Configuration) -> Made:
         stage = Stage(module, self._make_inputs, configuration, name=self._name, rung=rung)
+        stage.formulas = self._formulas
         with stage.set():
             passes = [stage.run(self._batches[0])]
             for batch in self._batches[1:]:
@@ -202,6 +215,7 @@ class Stage:
             half=HALF if configuration.variant is Variant.HALF else None,
             channels_last=configuration.layout is Layout.NHWC,
         )
+        self.formulas: Formulas = NO_FORMULAS
         self._operators: dict[Any, Any] = {}
         self._seen: dict[int, list[SeenInput]] = {}
         self._parameters: dict[int, int] = {}
@@ -326,6 +340,7 @@ class Stage:
             half=None if self.configuration.variant is Variant.FULL else HALF,
             parameters=self._parameters,
             rung=self.ground.rung.value,
+            formulas=self.formulas,
         )
         return recording, fit_inputs([self._seen[batch] for batch in batches], batches)
 

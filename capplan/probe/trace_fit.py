@@ -19,8 +19,11 @@ from capplan.core.trace import (
     Recording,
     Storage,
 )
+from capplan.core.formulas import Formula, Formulas, OperatorCall, find_formula
 from capplan.core.workload import Configuration
-from capplan.probe.recorder import Pass
+from capplan.errors import UsageError
+from capplan.probe.recorder import Pass, RawKernel
+from capplan.probe.target_code import model_code
 
 
 class DoesNotFitError(Exception):
@@ -36,13 +39,14 @@ def fit_recording(
     half: torch.dtype | None,
     parameters: dict[int, int],
     rung: str,
+    formulas: Formulas,
 ) -> Recording:
     """Fit the first two passes and check the rest; one pass alone is exact for its batch.
 
     Raises:
         DoesNotFitError: the model does not scale with the batch in this way.
     """
-    fit = _Fit(passes, batches, half)
+    fit = _Fit(passes, batches, half, formulas)
     first = passes[0]
     fit.require_same(lambda p: p.op_modules)
     fit.require_same(lambda p: p.op_reads)
@@ -132,7 +136,10 @@ def fit_dimension(values: Sequence[int], batches: Sequence[int]) -> Affine:
 
 
 class _Fit:
-    def __init__(self, passes: Sequence[Pass], batches: Sequence[int], half: torch.dtype | None) -> None:
+    def __init__(
+        self, passes: Sequence[Pass], batches: Sequence[int], half: torch.dtype | None, formulas: Formulas
+    ) -> None:
+        self._formulas = formulas
         self._passes = passes
         self._batches = batches
         self._half = half
@@ -157,7 +164,18 @@ class _Fit:
         inputs, outputs = (
             tuple(self._operand(column) for column in zip(*(r[side] for r in raw), strict=True)) for side in (2, 3)
         )
-        return Kernel(name=name, inputs=inputs, outputs=outputs, attributes=common)
+        formula = find_formula(self._formulas, name)
+        flops = (
+            None if formula is None else self.affine([self._count(formula, *each) for each in zip(self._passes, raw)])
+        )
+        return Kernel(name=name, inputs=inputs, outputs=outputs, attributes=common, flops=flops)
+
+    @staticmethod
+    def _count(formula: Formula, one_pass: Pass, kernel: RawKernel) -> int:
+        name, attributes, *sides = kernel
+        inputs, outputs = ([one_pass.operands[code >> 1][1] for code in codes] for codes in sides)
+        with model_code(f"the formula of {name.replace('.', '::', 1)}", error=UsageError):
+            return int(formula(OperatorCall(inputs=inputs, outputs=outputs, attributes=dict(attributes))))
 
     def _operand(self, codes: tuple[int, ...]) -> Operand:
         known = self._operands.get(codes)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from capplan.core.affine import Affine
-from capplan.core.counting import kernel_macs
+from capplan.core.counting import kernel_flops, kernel_macs, uncounted
 from capplan.core.trace import MemoryFormat, Recording, Role
 from capplan.core.workload import Configuration, Layout, Optimizer, Training, Variant
 from capplan.errors import TraceError
@@ -277,7 +277,10 @@ class Meddler(nn.Module):
 
 def fingerprint(module: nn.Module) -> Any:
     return (
-        {key: (value.clone(), value.data_ptr(), value.requires_grad) for key, value in module.state_dict(keep_vars=True).items()},
+        {
+            key: (value.clone(), value.data_ptr(), value.requires_grad)
+            for key, value in module.state_dict(keep_vars=True).items()
+        },
         [(name, m.training, len(m._forward_hooks), sorted(m.__dict__)) for name, m in module.named_modules()],
         [parameter.__dict__ for parameter in module.parameters()],
         torch.get_rng_state(),
@@ -378,3 +381,20 @@ def test_the_same_model_gives_the_same_trace():
     first = trace_module(Block(), feeds(10, 32), name="test")
     second = trace_module(Block(), feeds(10, 32), name="test")
     assert first == second
+
+
+def test_a_registered_formula_counts_a_custom_operator():
+    class Product(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.capplan_test.square_product(x)
+
+    with torch.library._scoped_library("capplan_test", "DEF") as library:
+        library.define("square_product(Tensor x) -> Tensor")
+        library.impl("square_product", lambda x: torch.empty_like(x), "Meta")
+        unknown = record(Product(), 8)
+        assert uncounted(unknown) == ("1 × capplan_test::square_product",)
+        # one product of [batch, 8] by [8, 8], two FLOPs per multiply-accumulate
+        formulas = {"capplan_test::square_product": lambda call: 2 * call.inputs[0][0] * 8 * 8}
+        known = trace_module(Product(), feeds(8), name="test", formulas=formulas).recordings[0]
+    assert uncounted(known) == ()
+    assert kernel_flops(known.kernels[0], 32) == 32 * 128
