@@ -4,8 +4,10 @@ Nothing is built until `Target.build`, and then under whatever device context th
 weights are made.
 """
 
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import torch
 
@@ -26,8 +28,8 @@ class Target:
 
     `words` name it again on a command line, its arguments included. `library` is where its code comes from
     ("torchvision", "timm", "transformers", "file", "package"). `steps` change the module once it is built.
-    `source_sha256` hashes the source it is built from.
-    `notes` tell the user what was chosen for them.
+    `only_batch` is the one batch that it can run, where its graph is fixed. `source_sha256` hashes the source that it
+    is built from. `notes` tell the user what was chosen for them.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Target:
     builder: ModuleBuilder
     inputs: InputMaker
     steps: tuple[Step, ...] = ()
+    only_batch: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     source_sha256: str | None = None
     notes: tuple[str, ...] = ()
@@ -80,7 +83,7 @@ def load_target(words: str, *, request: InputRequest) -> Target:
     """Find the model that words name, without building it, and the steps that prepare it.
 
     `torchvision:NAME`, `timm:NAME`, a bare name of either; `hf:` with a config.json, its folder or an architecture;
-    `FILE.py:NAME`, `package.module:NAME`.
+    `FILE.py:NAME`, `package.module:NAME`; `FILE.pt2`.
 
     Raises:
         UsageError: no such model or file, arguments or inputs that it does not take.
@@ -108,22 +111,40 @@ def _find_target(words: str, request: InputRequest) -> Target:
         from capplan.probe.target_file import code_target
 
         return code_target(words, request)
-    if "/" in words or words.endswith(_FOREIGN):
-        raise UsageError(_refusal(words))
+    if words.endswith(".pt2"):
+        from capplan.probe.exported import exported_target
+
+        return exported_target(Path(words), request)
+    if "/" in words or words.endswith(_FOREIGN) or Path(words).is_file():
+        raise UsageError(_refusal(Path(words)))
     return _bare_target(words, request)
 
 
-_FOREIGN = (".pt", ".pth", ".onnx", ".pkl", ".pickle", ".ckpt", ".safetensors", ".bin", ".pt2", ".json")
+_FOREIGN = (".pt", ".pth", ".onnx", ".pkl", ".pickle", ".ckpt", ".safetensors", ".bin", ".json")
 
 
-def _refusal(words: str) -> str:
+def _refusal(path: Path) -> str:
     """Say why a file is no model, and what would be one."""
-    if words.endswith(".json"):
-        return f"{words} is no model by itself: write hf:{words} for a transformers config."
-    return (
-        f"{words} is no model that can be read without running what it holds: give the code instead, "
-        "as FILE.py:Name or package.module:Name."
-    )
+    instead = "Give the code, as FILE.py:Name or package.module:Name, or a .pt2 of torch.export.save."
+    if path.suffix == ".json":
+        return f"{path} is no model by itself: write hf:{path} for a transformers config."
+    if not path.is_file():
+        return f"there is no model or file {path}. {instead}"
+    if path.suffix == ".onnx":
+        return f"{path}: ONNX is not read. {instead}"
+    if path.suffix == ".safetensors":
+        return f"{path} holds weights and no model. {instead}"
+    if _is_torchscript(path):
+        return f"{path} is TorchScript, which would run when loaded. {instead}"
+    return f"{path} is no model that can be read without running what it holds: loading a pickle does. {instead}"
+
+
+def _is_torchscript(path: Path) -> bool:
+    """Tell an archive of TorchScript, which has code in it, from one of torch.save."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any("/code/" in name for name in archive.namelist())
 
 
 def _bare_target(name: str, request: InputRequest) -> Target:

@@ -1,0 +1,268 @@
+"""A torch.export graph run again, operator by operator, each within a module at the path it came from."""
+
+import contextlib
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from capplan.errors import UsageError
+
+DTYPES: Mapping[int, torch.dtype] = {
+    1: torch.uint8, 2: torch.int8, 3: torch.int16, 4: torch.int32, 5: torch.int64, 6: torch.float16, 7: torch.float32,
+    8: torch.float64, 9: torch.complex32, 10: torch.complex64, 11: torch.complex128, 12: torch.bool,
+    13: torch.bfloat16, 28: torch.uint16, 29: torch.float8_e4m3fn, 30: torch.float8_e5m2, 31: torch.float8_e4m3fnuz,
+    32: torch.float8_e5m2fnuz, 34: torch.uint32, 35: torch.uint64,
+}  # fmt: skip
+"""Dtypes by their numbers in an archive."""
+
+_MEMORY_FORMATS = {
+    1: torch.contiguous_format, 2: torch.channels_last, 3: torch.channels_last_3d, 4: torch.preserve_format,
+}  # fmt: skip
+_NAMESPACES = ("aten", "torchvision")
+_ARITHMETIC = (
+    "add", "sub", "mul", "floordiv", "truediv", "mod", "neg", "pow", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_",
+    "not_",
+)  # fmt: skip
+_CHECKS = ("_assert_scalar", "_assert_async", "_assert_tensor_metadata", "sym_constrain_range", "_guards_fn")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightMeta:
+    """A weight as an archive describes it; weights of one `storage` are one tensor."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    is_parameter: bool
+    trainable: bool
+    storage: str
+
+
+class _Scope(torch.nn.Module):
+    """A module of the original model, of which the archive tells path and weights; runs what came from it."""
+
+    def forward(self, call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run one operator."""
+        return call(*args, **kwargs)
+
+
+class ExportedModule(torch.nn.Module):
+    """A program of torch.export as a module: its inputs by position, its outputs as a tuple."""
+
+    def __init__(self, graph_module: Mapping[str, Any], weights: Mapping[str, WeightMeta]) -> None:
+        super().__init__()
+        self._graph = graph_module["graph"]
+        self._weights = dict(weights)
+        self._last_uses = _last_uses(self._graph)
+        specs = graph_module["signature"]["input_specs"]
+        self._inputs = [_input_name(spec) for spec in specs if "constant_input" not in spec]
+        made: dict[str, torch.Tensor] = {}
+        for weight in weights.values():
+            if weight.storage not in made:
+                made[weight.storage] = _make(weight)
+            scope, _, name = weight.path.rpartition(".")
+            owner = _scope(self, scope)
+            if weight.is_parameter:
+                owner.register_parameter(name, made[weight.storage])  # type: ignore[arg-type] # made as one
+            else:
+                owner.register_buffer(name, made[weight.storage])
+        for path in {_module_path(node) for node in self._graph["nodes"]}:
+            _scope(self, path)
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[Any, ...]:
+        """Replay the graph."""
+        given = iter(inputs)
+        values: dict[str, Any] = {}
+        for name in self._inputs:
+            weight = self._weights.get(name)
+            values[name] = next(given) if weight is None else _attribute(self, weight.path)
+        return tuple(_run(self, self._graph, values, device=inputs[0].device, last_uses=self._last_uses))
+
+
+def _input_name(spec: Mapping[str, Any]) -> str:
+    ((kind, content),) = spec.items()
+    if kind == "user_input":
+        if "as_tensor" not in content["arg"]:
+            raise UsageError(f"an exported program with an input of {next(iter(content['arg']))} cannot be replayed.")
+        return str(content["arg"]["as_tensor"]["name"])
+    return str(content["arg"]["name"])
+
+
+def _make(weight: WeightMeta) -> torch.Tensor:
+    tensor = torch.empty(weight.shape, dtype=weight.dtype)
+    if not tensor.is_meta:
+        tensor = tensor.zero_()
+    trainable = weight.trainable and tensor.is_floating_point()
+    return torch.nn.Parameter(tensor, requires_grad=trainable) if weight.is_parameter else tensor
+
+
+def _scope(root: torch.nn.Module, path: str) -> torch.nn.Module:
+    """The module at a path, made where there is none."""
+    module = root
+    for part in path.split(".") if path else ():
+        if part not in module._modules:
+            module.add_module(part, _Scope())
+        child = module._modules[part]
+        assert child is not None
+        module = child
+    return module
+
+
+def _attribute(root: torch.nn.Module, path: str) -> Any:
+    scope, _, name = path.rpartition(".")
+    return getattr(_scope(root, scope), name)
+
+
+def _module_path(node: Mapping[str, Any]) -> str:
+    """The path of the module that a node came from, out of "L__self__,,Net;L__self___conv,conv,Conv2d"."""
+    stack = node.get("metadata", {}).get("nn_module_stack", "")
+    path = stack.rpartition(";")[2].split(",")[1] if stack.count(",") else ""
+    return path if all(part.isidentifier() or part.isdigit() for part in path.split(".")) else ""
+
+
+def _run(
+    root: torch.nn.Module,
+    graph: Mapping[str, Any],
+    values: dict[str, Any],
+    *,
+    device: torch.device,
+    last_uses: Sequence[Sequence[str]] = (),
+) -> list[Any]:
+    """Run a graph's nodes; a value is dropped after its last use, so that memory is freed as in the original."""
+    for index, node in enumerate(graph["nodes"]):
+        if any(check in node["target"] for check in _CHECKS):
+            continue
+        call = _callable(root, node["target"], device=device)
+        args = [_value(item["arg"], values, device) for item in node["inputs"] if item.get("kind") != 2]
+        kwargs = {item["name"]: _value(item["arg"], values, device) for item in node["inputs"] if item.get("kind") == 2}
+        path = _module_path(node)
+        scope = _scope(root, path) if path else None
+        made = call(*args, **kwargs) if scope is None else scope(call, args, kwargs)
+        _keep(node["outputs"], made, values)
+        del args, kwargs, made
+        for name in last_uses[index] if last_uses else ():
+            values.pop(name, None)
+    return [_value(output, values, device) for output in graph["outputs"]]
+
+
+def _callable(root: torch.nn.Module, target: str, *, device: torch.device) -> Callable[..., Any]:
+    """The operator that a target names, out of PyTorch's own.
+
+    Raises:
+        UsageError: it is of another library, or code.
+    """
+    parts = target.split(".")
+    if parts[:2] == ["torch", "ops"] and len(parts) == 5 and parts[2] in _NAMESPACES:
+        if parts[3] == "sym_size":
+            return lambda tensor, dim: tensor.shape[dim]
+        overload = getattr(getattr(getattr(torch.ops, parts[2]), parts[3], None), parts[4], None)
+        if overload is not None:
+            return _as_from_python(parts[3], overload)
+    if parts[0] in ("_operator", "operator") and parts[-1] in _ARITHMETIC:
+        return getattr(operator, parts[-1])  # type: ignore[no-any-return] # one of the names above
+    if parts[-1] in ("sym_max", "sym_min"):
+        return {"sym_max": max, "sym_min": min}[parts[-1]]
+    if parts[-1] == "sym_not":
+        return operator.not_
+    if parts[-1] == "wrap_with_set_grad_enabled":
+        return lambda _enabled, graph, *args: _run_part(root, graph, args, device=device)
+    raise UsageError(
+        f"the exported program calls {target}, which is none of PyTorch's operators; trace the code instead."
+    )
+
+
+def _as_from_python(name: str, overload: Callable[..., Any]) -> Callable[..., Any]:
+    """Call an operator as Python code would, so that autocast and attention act on it as on code."""
+    for place in (torch._C._nn, torch._C._VariableFunctions):
+        if (binding := getattr(place, name, None)) is not None:
+            return partial(_call_either, binding, overload)
+    return overload
+
+
+def _call_either(binding: Callable[..., Any], overload: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call Python's binding, or the overload where it takes other arguments."""
+    try:
+        return binding(*args, **kwargs)
+    except TypeError:
+        return overload(*args, **kwargs)
+
+
+def _run_part(root: torch.nn.Module, graph: Mapping[str, Any], args: Sequence[Any], *, device: torch.device) -> Any:
+    names = [str(next(iter(item.values()))["name"]) for item in graph["graph"]["inputs"]]
+    return _run(root, graph["graph"], dict(zip(names, args, strict=True)), device=device)
+
+
+def _value(arg: Mapping[str, Any], values: Mapping[str, Any], device: torch.device) -> Any:
+    """The Python value of a serialized argument."""
+    ((kind, content),) = arg.items()
+    if kind in ("as_tensor", "as_sym_int", "as_sym_float", "as_sym_bool", "as_optional_tensor"):
+        return _named(content, values)
+    if kind in ("as_tensors", "as_sym_ints", "as_sym_floats", "as_sym_bools", "as_optional_tensors"):
+        return [_named(item, values) for item in content]
+    if kind == "as_none":
+        return None
+    if kind == "as_scalar_type":
+        return DTYPES[content]
+    if kind == "as_memory_format":
+        return _MEMORY_FORMATS[content]
+    if kind == "as_layout":
+        return torch.strided
+    if kind == "as_device":
+        return device
+    if kind == "as_complex":
+        return complex(content["real"], content["imag"])
+    if kind in ("as_graph", "as_int", "as_float", "as_bool", "as_string") or kind.endswith("s"):
+        return content
+    raise UsageError(f"the exported program has an argument of {kind.removeprefix('as_')}, which cannot be replayed.")
+
+
+def _named(content: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+    if "name" in content or "as_name" in content:
+        return values[content.get("name") or content["as_name"]]
+    ((kind, value),) = content.items()
+    if kind == "as_tensor":
+        return values[value["name"]]
+    return None if kind == "as_none" else value
+
+
+def _keep(outputs: Sequence[Mapping[str, Any]], made: Any, values: dict[str, Any]) -> None:
+    several = made if len(outputs) > 1 else [made]
+    for output, value in zip(outputs, several, strict=False):
+        ((kind, content),) = output.items()
+        if kind in ("as_tensors", "as_optional_tensors"):
+            for item, one in zip(content, value, strict=True):
+                with contextlib.suppress(KeyError):
+                    values[(item.get("as_tensor") or item)["name"]] = one
+        elif kind != "as_none" and isinstance(content, Mapping):
+            alone = isinstance(value, list | tuple) and len(value) == 1
+            values[str(content.get("name") or content.get("as_name"))] = value[0] if alone else value
+
+
+def _last_uses(graph: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Names that no node after a node reads, nor the outputs, by node."""
+    live = set(_names(graph["outputs"]))
+    found: list[tuple[str, ...]] = []
+    for node in reversed(graph["nodes"]):
+        met = dict.fromkeys((*_names(node["inputs"]), *_names(node["outputs"])))
+        found.append(tuple(name for name in met if name not in live))
+        live.update(met)
+    return found[::-1]
+
+
+def _names(part: Any) -> Iterator[str]:
+    """Every value's name within a part of a graph's description."""
+    if isinstance(part, list):
+        for item in part:
+            yield from _names(item)
+    elif isinstance(part, Mapping):
+        for key, item in part.items():
+            if key in ("as_tensor", "as_sym_int", "as_sym_float", "as_sym_bool") and isinstance(item, Mapping):
+                yield str(item.get("name") or item.get("as_name"))
+            elif key in ("name", "as_name") and len(part) == 1:
+                yield str(item)
+            elif key in ("arg", "as_graph") or key.startswith("as_"):
+                yield from _names(item)
