@@ -154,12 +154,12 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
             "batch": pick.batch, "rate": pick.rate_per_gpu_per_s, "capacity": pick.capacity_per_s,
             "loads": pick.loads, "percentiles": pick.percentiles_s, "time": times[pick.gpu, pick.batch],
         }  # fmt: skip
-    served = not isinstance(load, OneGpu)
+    peak = load.peak_per_s if isinstance(load, Service) else 0 if isinstance(load, OneGpu) else load.rate_per_s
     return {
         "kind": load.kind,
         "shown": SHOWN,
-        "peak": (load.peak_per_s if isinstance(load, Service) else load.rate_per_s) if served else 0,
-        "mean": load.mean_per_s if served else 0,
+        "peak": peak,
+        "mean": 0 if isinstance(load, OneGpu) else load.mean_per_s,
         "growth": load.growth_per_year_fraction,
         "spares": load.spares,
         "money": plain(report.demand.money),

@@ -45,9 +45,9 @@ def render_report_pdf(report: Report) -> bytes:
         "data.json": json.dumps(document, ensure_ascii=False).encode(),
         **pictures,
     }
-    compiled = typst.compile(files, format="pdf", pdf_standards="ua-1", timestamp=0, ignore_system_fonts=True)
-    if not isinstance(compiled, bytes):
-        raise TypeError("typst gave no single document")
+    # The stubs of typst 0.15 leave out that the input may be a mapping of files.
+    options: Any = {"format": "pdf", "pdf_standards": "ua-1", "timestamp": 0, "ignore_system_fonts": True}
+    compiled: bytes = typst.compile(files, **options)
     return compiled
 
 

@@ -4,9 +4,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from capplan.core.decision_answer import Answer, decide
 from capplan.report.report_build import Circumstances, build_report
 from capplan.report.report_types import Report
-from capplan.report.subject import read_subject
+from capplan.report.subject import candidates_of, read_subject
 from capplan.specs import load_gpus
 from capplan.specs.load import demand_without_load, read_demand
 from capplan.specs.prices import load_prices
@@ -75,6 +76,20 @@ def _fit(gpu: Any, batch: int, latency_s: float) -> dict[str, Any]:
         "bound_by": "compute", "share_by_binding": {"compute": 1.0}, "host_copy_s": None, "calibration": "made up",
         "notes": [],
     }  # fmt: skip
+
+
+def made_answer(load: str) -> Answer:
+    """The same decision as in the report, with all that it rests on."""
+    gpus = load_gpus()
+    prices = load_prices(gpus)
+    subject = read_subject(plan_document(), where="toynet")
+    return decide(
+        candidates_of(subject, gpus),
+        demand=read_demand(EXAMPLES / f"{load}.load.yaml"),
+        rents=prices.hourly,
+        purchases=prices.purchase,
+        firm=subject.firm,
+    )
 
 
 def made_report(load: str | Path | None = "image-service", *, names: tuple[str, ...] = ("toynet",)) -> Report:

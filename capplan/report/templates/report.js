@@ -34,8 +34,9 @@
     const rate = pick ? pick.rate : option.rate;
     const one = data.kind === "one-gpu";
     const grown = Array.from({ length: s.years }, (_, i) => (1 + data.growth) ** (i + 1));
-    const fleets = grown.map((g) => one ? { need: 1, servers: 1, perServer: 1, gpus: 1 }
+    const yearly = grown.map((g) => one ? { need: 1, servers: 1, perServer: 1, gpus: 1 }
       : makeFleet(Math.max(1, ceilGuarded(data.peak * s.load * g / rate)), data.spares, option.slots, option.full));
+    const fleets = option.term === "buy" ? yearly.map(() => yearly[yearly.length - 1]) : yearly;
     const samples = grown.map((g) => one ? rate * HOURS * SECONDS : data.mean * s.load * HOURS * SECONDS * g / (1 + data.growth));
     const always = data.kind === "service" || one;
     const spares = one ? 0 : data.spares;
@@ -64,7 +65,6 @@
       const initial = hardware + hardware * s.network_fraction;
       found.total = initial + s.years * running - residual;
       found.present = initial + running * annuity(s.discount_fraction, s.years) - residual * discount(s.discount_fraction, s.years);
-      found.fleet = bought;
     } else {
       const rents = fleets.map((fleet, i) => hoursOf(fleet, i) * price * s.rentFactor);
       found.total = rents.reduce((a, b) => a + b, 0);
