@@ -5,8 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from capplan import __version__
-from capplan.cli import analyze, cache, gpus, measure, memory, plan, report, schema, trace, validate
-from capplan.cli.sparing import SparingGroup
+from capplan.cli.lazy import LazyGroup
 from capplan.errors import CapplanError
 
 EPILOG = (
@@ -15,8 +14,25 @@ EPILOG = (
 )
 
 
-class CapplanGroup(SparingGroup):
+COMMANDS = {
+    "plan": "capplan.cli.plan:plan",
+    "analyze": "capplan.cli.analyze:analyze",
+    "memory": "capplan.cli.memory:memory",
+    "trace": "capplan.cli.trace:trace",
+    "report": "capplan.cli.report:report",
+    "validate": "capplan.cli.validate:validate",
+    "measure": "capplan.cli.measure:measure",
+    "schema": "capplan.cli.schema:schema",
+    "gpus": "capplan.cli.gpus:app",
+    "cache": "capplan.cli.cache:app",
+}
+"""Every command and where it lies; only the module of the one that is called is imported."""
+
+
+class CapplanGroup(LazyGroup):
     """A command group that prints expected errors as one sentence and exits with their code."""
+
+    lazy_commands = COMMANDS
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
@@ -54,18 +70,6 @@ def capplan(
     ] = False,
 ) -> None:
     """Register the options that stand before any command."""
-
-
-app.command("plan")(plan.plan)
-app.command("analyze")(analyze.analyze)
-app.command("memory")(memory.memory)
-app.command("trace")(trace.trace)
-app.command("report")(report.report)
-app.command("validate")(validate.validate)
-app.command("measure")(measure.measure)
-app.command("schema")(schema.schema)
-app.add_typer(gpus.app, name="gpus")
-app.add_typer(cache.app, name="cache")
 
 
 def main() -> None:
