@@ -31,8 +31,12 @@ def exported_target(path: Path, request: InputRequest) -> Target:
     """
     if request.arguments or request.inputs or request.size or request.seq_len or request.inputs_from:
         raise UsageError(f"{path}: an exported model's arguments and inputs are fixed; export it with others.")
-    program, weights = _read(path)
-    inputs = _inputs(program, path)
+    program = _read(path)
+    try:
+        weights = _weights(program)
+        inputs = _inputs(program, path)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise UsageError(f"{path}: its program is not as torch.export writes it ({error!r}).") from error
     note = (
         "exported with a batch dimension that varies."
         if inputs.only_batch is None
@@ -74,8 +78,8 @@ class ExportedInputs:
         return self.made(batch, device)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, WeightMeta]]:
-    """Read an archive's program and the shapes of its weights.
+def _read(path: Path) -> dict[str, Any]:
+    """Read an archive's program, with its table of weights' files as "shared".
 
     Raises:
         UsageError: it is none that torch.export wrote, or damaged.
@@ -88,13 +92,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, WeightMeta]]:
                 raise UsageError(f"{path} {_not_exported(names)}")
             program = json.loads(archive.read(models[0]))
             configs = [name for name in names if name.endswith("/model_weights_config.json")]
-            shared = {key: value for name in configs for key, value in json.loads(archive.read(name))["config"].items()}
-    except (OSError, zipfile.BadZipFile, ValueError) as error:
+            shared = [json.loads(archive.read(name))["config"] for name in configs]
+    except (OSError, zipfile.BadZipFile, ValueError, KeyError) as error:
         raise UsageError(f"{path} is damaged or no torch.export archive ({error}).") from error
-    try:
-        return program, _weights(program["graph_module"], shared)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise UsageError(f"{path}: its program is not as torch.export writes it ({error!r}).") from error
+    return {**program, "shared": {path: weight for config in shared for path, weight in config.items()}}
 
 
 def _not_exported(names: list[str]) -> str:
@@ -105,8 +106,9 @@ def _not_exported(names: list[str]) -> str:
     return "is no archive of one torch.export program."
 
 
-def _weights(graph_module: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, WeightMeta]:
+def _weights(program: Mapping[str, Any]) -> dict[str, WeightMeta]:
     """Shapes of parameters, buffers and constants by the graph's name for them."""
+    graph_module, shared = program["graph_module"], program["shared"]
     values = graph_module["graph"]["tensor_values"]
     found = {}
     for spec in graph_module["signature"]["input_specs"]:
@@ -154,7 +156,7 @@ def _inputs(program: Mapping[str, Any], path: Path) -> ExportedInputs:
     others = {symbol for name in names for dim in sizes[name] if (symbol := _symbol(dim)) not in (None, batch)}
     notes = tuple(f"its dimension {symbol} varies too and is taken as exported." for symbol in sorted(others))
     first = sizes[names[0]]
-    only = None if batch is not None else int(first[0]["as_int"]) if first else 1
+    only = None if batch is not None else _dim(first[0], None).constant if first else 1
     made = SpecInputs(specs=specs, positional_names=tuple(names))
     return ExportedInputs(made=made, path=path, only_batch=only, notes=notes)
 
