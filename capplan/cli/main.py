@@ -20,6 +20,8 @@ COMMANDS = {
     "memory": "capplan.cli.memory:memory",
     "trace": "capplan.cli.trace:trace",
     "report": "capplan.cli.report:report",
+    "diff": "capplan.cli.diff:diff",
+    "check": "capplan.cli.check:check",
     "validate": "capplan.cli.validate:validate",
     "measure": "capplan.cli.measure:measure",
     "schema": "capplan.cli.schema:schema",
