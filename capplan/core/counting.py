@@ -184,10 +184,6 @@ def _with_batch(operand: Operand, batch: int, spatial: int) -> tuple[int, ...]:
     return shape if len(shape) == spatial + 2 else (1, *shape)
 
 
-def _convolution_macs(kernel: Kernel, batch: int) -> int:
-    return _convolution(kernel, batch).macs
-
-
 def _convolution_backward_macs(kernel: Kernel, batch: int) -> int:
     """Gradients of input and weight each take the forward's products (Goodfellow et al. 2016, 9.5)."""
     gradient, source, weight = kernel.inputs[:3]
@@ -261,8 +257,13 @@ _SHAPES: Mapping[str, Callable[[Kernel, int], MatmulShape]] = {
     "capplan.attention": _attention,
 }
 
+
+def _product_macs(kernel: Kernel, batch: int) -> int:
+    return _SHAPES[kernel.name](kernel, batch).macs
+
+
 _MACS: Mapping[str, Callable[[Kernel, int], int]] = {
-    **{name: (lambda kernel, batch, shape=shape: shape(kernel, batch).macs) for name, shape in _SHAPES.items()},
+    **dict.fromkeys(_SHAPES, _product_macs),
     "aten.convolution_backward": _convolution_backward_macs,
     "torchvision.deform_conv2d": _deformable_macs,
     "capplan.attention": _attention_macs,

@@ -49,34 +49,36 @@ _NAMES: Mapping[OperatorClass, str] = {
     OperatorClass.NORM: (
         "native_layer_norm native_layer_norm_backward native_batch_norm native_batch_norm_backward "
         "native_group_norm native_group_norm_backward _fused_rms_norm _fused_rms_norm_backward renorm "
-        "_batch_norm_with_update _batch_norm_no_update _native_batch_norm_legit _native_batch_norm_legit_no_training"
+        "_batch_norm_with_update _batch_norm_no_update _native_batch_norm_legit "
+        "_native_batch_norm_legit_no_training"
     ),
     OperatorClass.SOFTMAX: (
         "_softmax _softmax_backward_data _log_softmax _log_softmax_backward_data _safe_softmax logsumexp "
         "_masked_softmax"
     ),
     OperatorClass.ACTIVATION: (
-        "relu gelu silu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu mish softplus threshold _prelu_kernel "
-        "log_sigmoid_forward softshrink hardshrink celu rrelu_with_noise glu gelu_backward silu_backward "
-        "sigmoid_backward tanh_backward hardswish_backward hardsigmoid_backward hardtanh_backward "
+        "relu gelu silu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu mish softplus threshold "
+        "_prelu_kernel log_sigmoid_forward softshrink hardshrink celu rrelu_with_noise glu gelu_backward "
+        "silu_backward sigmoid_backward tanh_backward hardswish_backward hardsigmoid_backward hardtanh_backward "
         "leaky_relu_backward elu_backward mish_backward softplus_backward threshold_backward glu_backward "
         "log_sigmoid_backward _prelu_kernel_backward glu_jvp"
     ),
     OperatorClass.POINTWISE: (
-        "add sub rsub mul div neg abs pow sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan "
-        "atan2 sinh cosh tanh asinh acosh atanh erf erfc erfinv floor ceil round trunc frac sign sgn reciprocal clamp "
-        "clamp_min clamp_max maximum minimum fmod remainder floor_divide where masked_fill eq ne lt le gt ge "
-        "logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor "
-        "bitwise_left_shift bitwise_right_shift __and__ __or__ __xor__ __lshift__ __rshift__ isnan isinf isfinite lerp addcmul addcdiv "
-        "square native_dropout native_dropout_backward dropout polar complex nan_to_num heaviside hypot xlogy logaddexp "
-        "sinc digamma lgamma special_i0 conj_physical angle signbit gcd fmax fmin "
-        "fake_quantize_per_tensor_affine_cachemask tril triu view_as_real_copy ldexp logit special_expit "
-        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams copysign true_divide "
+        "add sub rsub mul div neg abs pow sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos "
+        "atan atan2 sinh cosh tanh asinh acosh atanh erf erfc erfinv floor ceil round trunc frac sign sgn "
+        "reciprocal clamp clamp_min clamp_max maximum minimum fmod remainder floor_divide where masked_fill eq ne "
+        "lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not "
+        "bitwise_xor bitwise_left_shift bitwise_right_shift __and__ __or__ __xor__ __lshift__ __rshift__ isnan "
+        "isinf isfinite lerp addcmul addcdiv square native_dropout native_dropout_backward dropout polar complex "
+        "nan_to_num heaviside hypot xlogy logaddexp sinc digamma lgamma special_i0 conj_physical angle signbit "
+        "gcd fmax fmin fake_quantize_per_tensor_affine_cachemask tril triu view_as_real_copy ldexp logit "
+        "special_expit _fake_quantize_per_tensor_affine_cachemask_tensor_qparams copysign true_divide "
         "masked_scale bucketize searchsorted"
     ),
     OperatorClass.REDUCTION: (
         "sum mean amax amin max min argmax argmin any all prod var std var_mean std_mean norm linalg_vector_norm "
-        "nansum aminmax median nanmedian kthvalue count_nonzero mode trace linalg_matrix_norm _aminmax _cdist_backward"
+        "nansum aminmax median nanmedian kthvalue count_nonzero mode trace linalg_matrix_norm _aminmax "
+        "_cdist_backward"
     ),
     OperatorClass.COPY: (
         "copy clone cat stack repeat roll flip constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d "
@@ -90,10 +92,11 @@ _NAMES: Mapping[OperatorClass, str] = {
     OperatorClass.CAST: "_to_copy to _autocast_to_reduced_precision",
     OperatorClass.POOL: (
         "max_pool2d_with_indices max_pool2d_with_indices_backward max_pool3d_with_indices "
-        "max_pool3d_with_indices_backward avg_pool2d avg_pool2d_backward avg_pool3d avg_pool3d_backward avg_pool1d "
-        "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _adaptive_avg_pool3d _adaptive_avg_pool3d_backward "
-        "adaptive_max_pool2d adaptive_max_pool2d_backward adaptive_max_pool3d fractional_max_pool2d max_unpool2d "
-        "roi_align _roi_align_backward roi_pool ps_roi_align adaptive_avg_pool1d"
+        "max_pool3d_with_indices_backward avg_pool2d avg_pool2d_backward avg_pool3d avg_pool3d_backward "
+        "avg_pool1d _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _adaptive_avg_pool3d "
+        "_adaptive_avg_pool3d_backward adaptive_max_pool2d adaptive_max_pool2d_backward adaptive_max_pool3d "
+        "fractional_max_pool2d max_unpool2d roi_align _roi_align_backward roi_pool ps_roi_align "
+        "adaptive_avg_pool1d"
     ),
     OperatorClass.RESIZE: (
         "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d upsample_bilinear2d "
@@ -108,18 +111,19 @@ _NAMES: Mapping[OperatorClass, str] = {
         "embedding embedding_dense_backward embedding_backward _embedding_bag embedding_renorm index index_select "
         "index_put _index_put_impl _unsafe_index _unsafe_index_put gather gather_backward scatter scatter_add "
         "scatter_reduce index_add index_copy index_fill take take_along_dim masked_select masked_scatter nonzero "
-        "nonzero_static one_hot repeat_interleave _unique2 unique_consecutive unique_dim bincount topk sort argsort "
-        "histc put nms _embedding_bag_forward_only index_reduce _unsafe_masked_index isin "
+        "nonzero_static one_hot repeat_interleave _unique2 unique_consecutive unique_dim bincount topk sort "
+        "argsort histc put nms _embedding_bag_forward_only index_reduce _unsafe_masked_index isin "
         "_unsafe_masked_index_put_accumulate multinomial segment_reduce"
     ),
     OperatorClass.SCAN: "cumsum cumprod cummax cummin logcumsumexp _cummax_helper",
     OperatorClass.RANDOM: (
-        "rand randn rand_like randn_like randint randint_like randperm bernoulli normal uniform random exponential "
-        "normal_functional poisson cauchy geometric log_normal"
+        "rand randn rand_like randn_like randint randint_like randperm bernoulli normal uniform random "
+        "exponential normal_functional poisson cauchy geometric log_normal"
     ),
     OperatorClass.FILL: (
-        "zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full fill zero arange linspace logspace "
-        "eye scalar_tensor tril_indices triu_indices hann_window lift_fresh_copy efficientzerotensor _efficientzerotensor"
+        "zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full fill zero arange linspace "
+        "logspace eye scalar_tensor tril_indices triu_indices hann_window lift_fresh_copy efficientzerotensor "
+        "_efficientzerotensor"
     ),
     OperatorClass.LOSS: (
         "nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward mse_loss mse_loss_backward "
@@ -136,8 +140,8 @@ _NAMES: Mapping[OperatorClass, str] = {
     OperatorClass.OTHER: (
         "linalg_inv_ex linalg_eigh _linalg_eigh linalg_qr linalg_svd _linalg_svd linalg_cholesky_ex cholesky "
         "linalg_solve_ex _linalg_solve_ex triangular_solve linalg_lu_factor_ex linalg_lu cholesky_inverse "
-        "linalg_householder_product linalg_solve_triangular linalg_lstsq linalg_lu_solve _linalg_det _linalg_slogdet "
-        "lu_unpack _linalg_check_errors"
+        "linalg_householder_product linalg_solve_triangular linalg_lstsq linalg_lu_solve _linalg_det "
+        "_linalg_slogdet lu_unpack _linalg_check_errors"
     ),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from capplan.core.trace import Attribute
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCall:
-    """One call of an operator in concrete numbers: shapes of its tensors in argument order, scalar arguments by name."""
+    """One call in concrete numbers: shapes of its tensors in argument order, scalar arguments by name."""
 
     inputs: Sequence[tuple[int, ...]]
     outputs: Sequence[tuple[int, ...]]

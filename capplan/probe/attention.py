@@ -10,7 +10,7 @@ from capplan.core.trace import Attribute
 from capplan.probe.recorder import Recorder
 
 
-def attend(
+def attend(  # noqa: PLR0917  # torch's signature
     recorder: Recorder,
     query: Tensor,
     key: Tensor,
@@ -44,7 +44,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
         )
 
 
-def _attributes(
+def _attributes(  # noqa: PLR0917  # torch's arguments
     query: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, scale: float | None, gqa: bool
 ) -> tuple[tuple[str, Attribute], ...]:
     found: list[tuple[str, Attribute]] = [
@@ -66,7 +66,7 @@ def _outputs(recorder: Recorder, query: Tensor, key: Tensor, value: Tensor) -> t
             batch, heads, length, _ = query.shape
             out = query.new_empty((batch, length, heads, value.shape[-1])).transpose(1, 2)
         else:
-            batch_dims = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+            batch_dims = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]  # torch leaves it untyped
             out = query.new_empty((*batch_dims, query.shape[-2], value.shape[-1]))
         statistics = query.new_empty(query.shape[:-1], dtype=torch.float32)
     return out, statistics
@@ -78,7 +78,9 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, recorder: Recorder, attributes: Any, *tensors: Tensor | None) -> Tensor:
         query, key, value, mask = tensors
-        assert query is not None and key is not None and value is not None
+        assert query is not None
+        assert key is not None
+        assert value is not None
         out, statistics = _outputs(recorder, query, key, value)
         inputs = [tensor for tensor in tensors if tensor is not None]
         recorder.note("capplan.attention", inputs, [out, statistics], attributes)

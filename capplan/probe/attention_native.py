@@ -15,7 +15,7 @@ from capplan.probe.attention import attend
 from capplan.probe.recorder import Recorder
 
 
-def multi_head_attention(
+def multi_head_attention(  # noqa: PLR0917  # torch's signature
     recorder: Recorder,
     query: Tensor,
     key: Tensor,
@@ -37,8 +37,8 @@ def multi_head_attention(
     dim = embed_dim // num_head
     projected = torch._C._nn.linear(query, qkv_weight, qkv_bias)
     if not need_weights:
-        heads = [part.view(batch, length, num_head, dim).transpose(1, 2) for part in projected.chunk(3, dim=-1)]
-        attended = attend(recorder, *heads, attn_mask=_additive(mask, query))
+        q, k, v = (part.view(batch, length, num_head, dim).transpose(1, 2) for part in projected.chunk(3, dim=-1))
+        attended = attend(recorder, q, k, v, attn_mask=_additive(mask, query))
         merged = attended.transpose(1, 2).reshape(batch, length, embed_dim)
         return torch._C._nn.linear(merged, proj_weight, proj_bias), None
     query_heads, key_heads, value_heads = (
@@ -53,7 +53,7 @@ def multi_head_attention(
     return out, weights.mean(dim=1) if average_attn_weights else weights
 
 
-def encoder_layer(
+def encoder_layer(  # noqa: PLR0917  # torch's signature
     recorder: Recorder,
     src: Tensor,
     embed_dim: int,

@@ -67,11 +67,11 @@ class _StorageRef(weakref.ref):  # type: ignore[type-arg]  # subclassed for its 
     address: int
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """The dispatch mode that records a pass."""
 
     def __init__(self, operators: dict[Any, Operator], shadows: Shadows) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.record = Pass()
         self.module = 0
         self.trains = False
@@ -119,7 +119,7 @@ class Recorder(TorchDispatchMode):
         storage = self._tag(source).storage
         for tensor in (out,) if isinstance(out, Tensor) else out:
             if tensor is not source:
-                tensor._capplan = _Tag(self._token, storage)
+                tensor.__dict__["_capplan"] = _Tag(self._token, storage)
         self._shadows.follow(operator, args, kwargs, out)
         return out
 
@@ -141,12 +141,12 @@ class Recorder(TorchDispatchMode):
     def _run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:
         if operator.reshapes_in_place:
             out = operator.overload(*args, **kwargs)
-            out._capplan = _Tag(self._token, self._storage_of(out))
+            out.__dict__["_capplan"] = _Tag(self._token, self._storage_of(out))
             self._shadows.follow(operator, args, kwargs, out)
             return out
-        reads, read_operands, weight = self._reading(operator, args, inputs)
+        reads, read_operands, weight = self._reading(operator, inputs)
         out = self._shadows.run(operator, args, kwargs, inputs)
-        outputs = (out,) if isinstance(out, Tensor) else flatten((out,))
+        outputs: Sequence[Tensor] = (out,) if isinstance(out, Tensor) else flatten((out,))
         if not outputs:
             outputs = self._written(operator, args, kwargs)
         self.append(operator.name, self._attributes(operator, args, kwargs), reads, read_operands, outputs, weight)
@@ -155,9 +155,7 @@ class Recorder(TorchDispatchMode):
             self._sums.append(len(self.record.op_kernels) - 1)
         return out
 
-    def _reading(
-        self, operator: Operator, args: tuple[Any, ...], inputs: list[Tensor]
-    ) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+    def _reading(self, operator: Operator, inputs: list[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
         if operator.written and not operator.reads_written:
             inputs = inputs[1:] if operator.written[0] == 0 else inputs[: -len(operator.written)]
         reads, operands = [], []
@@ -177,7 +175,7 @@ class Recorder(TorchDispatchMode):
         found += [kwargs[name] for name in operator.written_names if name in kwargs]
         return tuple(flatten(found))
 
-    def append(
+    def append(  # noqa: PLR0917  # called for every op
         self,
         name: str,
         attributes: tuple[tuple[str, Attribute], ...],
@@ -197,7 +195,7 @@ class Recorder(TorchDispatchMode):
                 if tensor.numel() == 0:
                     continue
                 storage = self._storage_of(tensor, birth=op, weight=weight)
-                tag = tensor._capplan = _Tag(self._token, storage)
+                tag = tensor.__dict__["_capplan"] = _Tag(self._token, storage)
                 fresh = True
             if tag.operand < 0:
                 tag.operand = self._operand(tensor)
@@ -256,20 +254,20 @@ class Recorder(TorchDispatchMode):
 
     def adopt_view(self, view: Tensor, source: Tensor) -> None:
         """Register a view that was made outside the mode."""
-        view._capplan = _Tag(self._token, self._tag(source).storage)
+        view.__dict__["_capplan"] = _Tag(self._token, self._tag(source).storage)
 
     def adopt(self, tensor: Tensor, role: Role) -> int:
         """Register a tensor that exists before the pass; gives its storage's index."""
         is_weight = role in (Role.PARAMETER, Role.BUFFER)
         index = self._storage_of(tensor, birth=ALWAYS, role=role, weight=is_weight)
-        tensor._capplan = _Tag(self._token, index)
+        tensor.__dict__["_capplan"] = _Tag(self._token, index)
         return index
 
     def forget(self, tensors: Iterable[Tensor]) -> None:
         """Take the recorder's tag off tensors that outlive the pass."""
         for tensor in tensors:
             if "_capplan" in tensor.__dict__:
-                del tensor._capplan
+                del tensor.__dict__["_capplan"]
 
     def close(self) -> Pass:
         """End the pass: whatever is alive now outlives it."""
@@ -309,7 +307,7 @@ class Recorder(TorchDispatchMode):
         tag = getattr(tensor, "_capplan", None)
         if tag is None or tag.token is not self._token:
             tag = _Tag(self._token, self._storage_of(tensor, role=Role.BUFFER, weight=True))
-            tensor._capplan = tag  # type: ignore[attr-defined]  # the recorder's own mark
+            tensor.__dict__["_capplan"] = tag
         return tag
 
     def _storage_of(
@@ -333,8 +331,9 @@ class Recorder(TorchDispatchMode):
         return reference.index
 
     def _freed(self, reference: Any) -> None:
-        if self._by_address.get(reference.address) is reference:
-            del self._by_address[reference.address]
+        address: int = reference.address
+        if self._by_address.get(address) is reference:
+            del self._by_address[address]
         if not self._closed:
             self.record.deaths[reference.index] = len(self.record.op_kernels) - 1
 

@@ -95,8 +95,9 @@ _NATIVE_ON_CUDA = frozenset({"aten::silu_backward", "aten::mish_backward"})
 
 
 def _is_composite(overload: OpOverload) -> bool:
+    name: str = overload.name()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return (
-        overload.name() not in _NATIVE_ON_CUDA
-        and torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd")
-        and not torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CUDA")
+        name not in _NATIVE_ON_CUDA
+        and torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
+        and not torch._C._dispatch_has_kernel_for_dispatch_key(name, "CUDA")
     )

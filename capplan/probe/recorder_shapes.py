@@ -21,7 +21,7 @@ def suggests_channels_last(tensor: Tensor) -> bool:
     return tensor.is_contiguous(memory_format=torch.channels_last if rank == 4 else torch.channels_last_3d)
 
 
-def _convolution(
+def _convolution(  # noqa: PLR0917  # aten's signature
     x: Tensor,
     weight: Tensor,
     bias: Any,
@@ -109,7 +109,8 @@ def _layer_norm(x: Tensor, normalized: Any, weight: Any, bias: Any, _eps: float)
     return x.new_empty(x.shape), x.new_empty(rest, dtype=statistics), x.new_empty(rest, dtype=statistics)
 
 
-def _batch_norm(x: Tensor, weight: Any, bias: Any, mean: Any, var: Any, training: bool, *_: Any) -> Any:
+def _batch_norm(x: Tensor, *rest: Any) -> Any:
+    weight, bias, mean, var, training, *_ = rest
     channels = x.shape[1]
     if any(p is not None and p.shape[0] != channels for p in (weight, bias, mean, var)):
         return None
@@ -132,20 +133,20 @@ def _activation_backward(grad: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor 
     return torch.empty_like(grad) if same else None
 
 
-def _layer_norm_backward(
-    grad: Tensor, x: Tensor, _shape: Any, _mean: Any, _rstd: Any, weight: Any, bias: Any, mask: Any
+def _layer_norm_backward(  # aten's signature
+    _grad: Tensor, x: Tensor, _shape: Any, _mean: Any, _rstd: Any, weight: Any, bias: Any, mask: Any
 ) -> Any:
     made = (x if mask[0] else None, weight if mask[1] else None, bias if mask[2] else None)
     return tuple(None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in made)
 
 
-def _batch_norm_backward(grad: Tensor, x: Tensor, weight: Any, *rest: Any) -> Any:
+def _batch_norm_backward(_grad: Tensor, x: Tensor, weight: Any, *rest: Any) -> Any:
     mask = rest[-1]
     made = (x if mask[0] else None, weight if mask[1] else None, weight if mask[2] else None)
     return tuple(None if t is None else torch.empty_like(t) for t in made)
 
 
-def _convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, *rest: Any) -> Any:
+def _convolution_backward(_grad: Tensor, x: Tensor, weight: Tensor, *rest: Any) -> Any:
     mask = rest[-1]
     if mask[2]:
         return None
@@ -167,7 +168,7 @@ def _clone(x: Tensor, *, memory_format: Any = None) -> Tensor | None:
 
 
 def _cat(tensors: Any, dim: int = 0) -> Tensor | None:
-    first = tensors[0]
+    first: Tensor = tensors[0]
     rank = first.dim()
     dim = dim + rank if dim < 0 else dim
     for tensor in tensors:
@@ -194,6 +195,14 @@ def _mean(x: Tensor, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> 
 
 def _upsample(x: Tensor, output_size: Any, *_: Any) -> Tensor | None:
     return x.new_empty((*x.shape[:2], *output_size)) if x.is_contiguous() else None
+
+
+def _grouped_mm(a: Tensor, b: Tensor, offs: Any = None, *_: Any, **__: Any) -> Tensor | None:
+    if a.shape[-1] != b.shape[-2] or a.dtype is not b.dtype:
+        return None
+    if a.dim() == 2 and b.dim() == 2:
+        return a.new_empty((offs.shape[0], a.shape[0], b.shape[1]))
+    return a.new_empty((*a.shape[:-1], b.shape[-1]))
 
 
 def _embedding(weight: Tensor, indices: Tensor, *_: Any) -> Tensor:
@@ -226,6 +235,7 @@ SHAPE_RULES: Mapping[str, Callable[..., Any]] = {
     "aten.convolution.default": _convolution,
     "aten.addmm.default": _addmm,
     "aten.mm.default": _mm,
+    "aten._grouped_mm.default": _grouped_mm,
     "aten.bmm.default": _bmm,
     "aten.native_layer_norm.default": _layer_norm,
     "aten.native_batch_norm.default": _batch_norm,

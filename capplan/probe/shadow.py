@@ -60,7 +60,7 @@ class Shadows:
             return known  # type: ignore[no-any-return]  # our own mark
         placed = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
         if value.numel() <= LARGEST_SHADOW:
-            placed._shadow = value.detach()  # type: ignore[attr-defined]  # our own mark
+            placed.__dict__["_shadow"] = value.detach()
         return placed
 
     def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:
@@ -132,11 +132,11 @@ def _fits(args: tuple[Any, ...]) -> bool:
     return not any(isinstance(value, (list, tuple, Tensor)) for value in args[1:])
 
 
-class ShadowMode(TorchDispatchMode):
+class ShadowMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Keeps the values of small meta tensors while modules are built."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._shadows = Shadows(torch.device("meta"))
         self._operators: dict[Any, Operator] = {}
 
@@ -199,7 +199,7 @@ def _on_meta(real: Any) -> Any:
 def _attach(out: Any, real: Any) -> None:
     if isinstance(out, Tensor):
         if real.numel() <= LARGEST_SHADOW:
-            out._shadow = real  # type: ignore[attr-defined]  # our own mark
+            out.__dict__["_shadow"] = real
     elif isinstance(out, (list, tuple)):
         for item, value in zip(out, real, strict=True):
             if isinstance(item, Tensor):

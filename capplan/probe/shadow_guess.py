@@ -1,4 +1,4 @@
-"""What to assume where a model asks for values that depend on data: the largest selection, False for truth, 1 for a number.
+"""What to assume where a model asks for values that depend on data: all selected, False for truth, 1 for a number.
 
 Each guess is counted under its operator's name, so that no answer rests on one silently.
 """
@@ -45,11 +45,11 @@ def _nonzero(x: Tensor) -> Tensor:
 
 
 def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    shape = torch.broadcast_shapes(x.shape, mask.shape)
+    shape = torch.broadcast_shapes(x.shape, mask.shape)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return x.new_empty((torch.Size(shape).numel(),))
 
 
-def _unique2(x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+def _unique2(x: Tensor, _sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
     """One distinct value: what asks for them loops over them."""
     count = min(x.numel(), 1)
     return (
@@ -59,7 +59,7 @@ def _unique2(x: Tensor, sorted: bool = True, return_inverse: bool = False, retur
     )
 
 
-def _unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+def _unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, _dim: Any = None) -> Any:
     return _unique2(x, True, return_inverse, return_counts)
 
 

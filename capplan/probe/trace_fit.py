@@ -6,6 +6,7 @@ from typing import TypeAlias
 import torch
 
 from capplan.core.affine import Affine, fit_affine
+from capplan.core.formulas import Formula, Formulas, OperatorCall, find_formula
 from capplan.core.trace import (
     HALF,
     Attribute,
@@ -19,7 +20,6 @@ from capplan.core.trace import (
     Recording,
     Storage,
 )
-from capplan.core.formulas import Formula, Formulas, OperatorCall, find_formula
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError
 from capplan.probe.recorder import Pass, RawKernel
@@ -165,9 +165,9 @@ class _Fit:
             tuple(self._operand(column) for column in zip(*(r[side] for r in raw), strict=True)) for side in (2, 3)
         )
         formula = find_formula(self._formulas, name)
-        flops = (
-            None if formula is None else self.affine([self._count(formula, *each) for each in zip(self._passes, raw)])
-        )
+        flops = None
+        if formula is not None:
+            flops = self.affine([self._count(formula, *each) for each in zip(self._passes, raw, strict=True)])
         return Kernel(name=name, inputs=inputs, outputs=outputs, attributes=common, flops=flops)
 
     @staticmethod

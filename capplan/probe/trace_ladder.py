@@ -39,7 +39,7 @@ class Ground:
 
     def entered(self) -> contextlib.AbstractContextManager[Any]:
         """Give the context that a pass runs in."""
-        return contextlib.nullcontext() if self._fake_mode is None else self._fake_mode  # type: ignore[no-any-return]  # untyped
+        return contextlib.nullcontext() if self._fake_mode is None else self._fake_mode
 
     def weight(self, tensor: Tensor) -> Tensor:
         """Make the tensor that stands in for a parameter or buffer."""
@@ -64,11 +64,11 @@ class Ground:
         if self._fake_mode is not None:
             from torch._subclasses.fake_tensor import FakeTensor
 
-            return FakeTensor(self._fake_mode, made, torch.device("cpu"))  # type: ignore[no-untyped-call]  # torch's own
+            return FakeTensor(self._fake_mode, made, torch.device("cpu"))
         value = getattr(tensor, "_shadow", None) if tensor.is_meta else tensor
         keeps = value is not None and value.numel() <= LARGEST_SHADOW and not isinstance(tensor, nn.Parameter)
         if value is not None and keeps:
-            made._shadow = value.detach().to(dtype).clone()  # type: ignore[attr-defined]  # our own mark
+            made.__dict__["_shadow"] = value.detach().to(dtype).clone()
         return made
 
 

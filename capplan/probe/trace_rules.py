@@ -68,8 +68,8 @@ class CudaRules(TorchFunctionMode):
     def _attend(self, *args: Any, **kwargs: Any) -> Tensor:
         return attend(self._recorder, *args, **kwargs)
 
-    def _cross_entropy(
-        self, x: Tensor, target: Tensor, weight: Any = None, reduction: int = 1, ignore_index: int = -100,
+    def _cross_entropy(  # noqa: PLR0917  # torch's signature
+        self, x: Tensor, target: Tensor, weight: Any = None, reduction: Any = 1, ignore_index: int = -100,
         label_smoothing: float = 0.0,
     ) -> Tensor:  # fmt: skip
         """Take the two steps of `at::cross_entropy_loss` where autocast acts between them."""
@@ -104,9 +104,8 @@ def _softmax(fused: Callable[..., Tensor], plain: Callable[..., Tensor]) -> Call
     """Read 16 bits and write fp32 in one kernel where that is asked for, as CUDA does for float16."""
 
     def softmax(x: Tensor, dim: Any = None, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        if dtype is torch.float32 and x.dtype in (torch.float16, torch.bfloat16) and type(dim) is int:
-            if x.device.type == "meta":
-                return fused(x, dim, True)
+        if dtype is torch.float32 and x.dtype in (torch.float16, torch.bfloat16) and type(dim) is int and x.is_meta:
+            return fused(x, dim, True)
         return plain(x, dim, *args, dtype=dtype, **kwargs)
 
     return softmax
@@ -122,7 +121,8 @@ def _make_from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) ->
     if device is not None and _is_accelerator(device):
         device = "meta"
     if isinstance(data, Tensor):
-        return torch.as_tensor(data, *args, device=device, **kwargs)
+        made: Tensor = torch.as_tensor(data, **dict(zip(("dtype",), args, strict=False)), device=device, **kwargs)
+        return made
     made = torch.tensor(data, *args, **kwargs)
     return made if device is None else made.to(device)
 

@@ -120,7 +120,7 @@ def checkpointed_blocks(module: nn.Module) -> Iterator[None]:
             f"{type(module).__name__} holds no list or sequence of like blocks to checkpoint; trace it without."
         )
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(checkpoint, "_infer_device_type", lambda *_: "cuda"))
+        stack.enter_context(mock.patch.object(checkpoint, "_infer_device_type", return_value="cuda"))
         for block in blocks:
             stack.enter_context(_checkpointed(block))
         yield
