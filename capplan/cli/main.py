@@ -22,6 +22,7 @@ COMMANDS = {
     "report": "capplan.cli.report:report",
     "diff": "capplan.cli.diff:diff",
     "check": "capplan.cli.check:check",
+    "estimate": "capplan.cli.estimate:estimate",
     "validate": "capplan.cli.validate:validate",
     "measure": "capplan.cli.measure:measure",
     "schema": "capplan.cli.schema:schema",

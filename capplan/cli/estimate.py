@@ -1,0 +1,181 @@
+"""`capplan estimate`: how fast a model runs on a GPU over batch sizes, what binds it, and what would help."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from capplan.cli import options
+from capplan.cli.models import ModelWords, obtain_trace
+from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
+from capplan.core.batches import BatchChoice, parse_batches
+from capplan.core.workload import Framework, Layout, Optimizer, Precision, Workload
+from capplan.errors import CapplanError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from capplan.core.calibration import Calibration
+    from capplan.core.estimates import LatencyEstimate
+    from capplan.core.gpu import GpuSpec
+    from capplan.core.latency_advice import Advice
+    from capplan.core.trace import Trace
+
+
+def estimate(
+    model: options.Model,
+    gpu: Annotated[list[str], typer.Option("--gpu", metavar="ID", help="Exact id or alias; repeatable.")],
+    arg: options.ModelArguments = None,
+    input_: options.Inputs = None,
+    input_size: options.InputSize = None,
+    seq_len: options.SequenceLength = None,
+    inputs_from: options.InputsFrom = None,
+    prepare: options.Prepare = None,
+    batch: Annotated[str, typer.Option("--batch", "-b", help="8, 1,8,32 or 1..1024 (powers of two).")] = "1..1024",
+    specs: options.SpecFolders = None,
+    precision: options.PrecisionOption = None,
+    framework: options.FrameworkOption = Framework.EAGER,
+    layout: options.LayoutOption = Layout.NCHW,
+    torch_version: options.TorchVersion = options.DEFAULT_TORCH,
+    train: options.Train = False,
+    optimizer: options.OptimizerOption = Optimizer.ADAMW,
+    checkpointing: options.Checkpointing = False,
+    accumulate: options.Accumulate = 1,
+    calibration: Annotated[
+        Path | None, typer.Option(help="A calibration of your own; the shipped one by default.", show_default=False)
+    ] = None,
+    gain: Annotated[float, typer.Option(min=0.0, max=1.0, help="The knee: doubling gains less than this.")] = 0.10,
+    explain: Annotated[bool, typer.Option("--explain", help="Write out the arithmetic at the largest batch.")] = False,
+    top: Annotated[int, typer.Option(min=0, help="How many of the costliest kernels and modules to list.")] = 20,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg|html", help="Plot the curves.", show_default=False)
+    ] = None,
+    roofline: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg|html", help="Plot the roofline.", show_default=False)
+    ] = None,
+    format_: FormatOption = None,
+    json_: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Estimate latency and throughput over batch sizes, with intervals, the knee and what binds.
+
+    Examples:
+
+      capplan estimate resnet50 --gpu rtx-4090 --precision amp-fp16
+
+      capplan estimate resnet50.trace.json --gpu l4 --batch 1..256 --explain
+    """
+    from capplan.core.latency import estimate_latencies
+    from capplan.core.latency_breakdown import break_down
+    from capplan.core.latency_device import Unsupported
+    from capplan.report.estimate_text import EstimateReport, estimate_document, estimate_text
+    from capplan.specs import load_gpus
+    from capplan.specs.calibration import load_calibration
+
+    spelling = resolve_format(format_, json_flag=json_, output=output)
+    batches = parse_batches(batch)
+    if batches.choice is not BatchChoice.LISTED:
+        raise UsageError("estimate wants batches, such as --batch 1..1024; `capplan plan` finds the largest that fits.")
+    sizes = sorted(batches.sizes)
+    gpus = load_gpus(overlays=specs or ())
+    chosen = list({found.id: found for found in map(gpus.find, gpu)}.values())
+    known = load_calibration(calibration)
+    training = options.make_training(
+        train=train, optimizer=optimizer, checkpointing=checkpointing, accumulate=accumulate
+    )
+    workload = options.make_workload(
+        precision=precision or Precision.FP32,
+        framework=framework,
+        layout=layout,
+        torch_version=torch_version,
+        training=training,
+    )
+    words = ModelWords(
+        words=model,
+        arguments=arg or (),
+        inputs=input_ or (),
+        input_size=input_size,
+        sequence_length=seq_len,
+        inputs_from=inputs_from,
+        prepare=prepare or (),
+    )
+    trace = obtain_trace(words, [workload.configuration])
+    recording = trace.recording(workload.configuration)
+    if recording.exact_batch is not None and sizes != [recording.exact_batch]:
+        if len(sizes) != 1 or words.is_trace_file:
+            raise UsageError(f"{model} does not grow evenly with the batch; ask for one batch, such as --batch 8.")
+        trace = obtain_trace(words, [workload.configuration], exact_batch=sizes[0])
+        recording = trace.recording(workload.configuration)
+    answers = estimate_latencies(recording, workload, gpus=chosen, batches=sizes, calibration=known)
+    reports = []
+    for spec, answer in zip(chosen, answers, strict=True):
+        if isinstance(answer, Unsupported):
+            raise UsageError(f"{answer.reason}.")
+        detail = break_down(recording, workload, gpu=spec, batch=answer[-1].batch, calibration=known)
+        assert not isinstance(detail, Unsupported)
+        advice = _advice(trace, words, workload, spec, answer, known)
+        reports.append(
+            EstimateReport(
+                model=trace.name, workload=workload, curve=answer, breakdown=detail, advice=advice, gain_fraction=gain
+            )
+        )
+    if plot is not None:
+        _draw(reports, plot, roofline=False)
+    if roofline is not None:
+        _draw(reports, roofline, roofline=True)
+    if spelling is Format.JSON:
+        content = to_json({"estimates": [estimate_document(report, top=top) for report in reports]})
+    else:
+        content = "\n".join(
+            estimate_text(report, top=top, explain=explain, calibration=known, markdown=spelling is Format.MD)
+            for report in reports
+        )
+    emit(content, output=output)
+
+
+def _advice(
+    trace: "Trace",
+    words: ModelWords,
+    workload: Workload,
+    gpu: "GpuSpec",
+    curve: "Sequence[LatencyEstimate]",
+    calibration: "Calibration",
+) -> "tuple[Advice, ...]":
+    """Estimate the same batch in half precision and channels-last, where those can be had."""
+    from capplan.core.latency import estimate_latencies
+    from capplan.core.latency_advice import advise
+    from capplan.core.latency_device import Unsupported
+
+    last = curve[-1]
+    changed = {}
+    if workload.precision.half_dtype is None:
+        changed["half precision (--precision amp-fp16)"] = replace(workload, precision=Precision.AMP_FP16)
+        changed["16-bit weights (--precision fp16)"] = replace(workload, precision=Precision.FP16)
+    if workload.layout is Layout.NCHW and _has_images(trace):
+        changed["channels_last (--layout nhwc)"] = replace(workload, layout=Layout.NHWC)
+    alternatives: dict[str, LatencyEstimate] = {}
+    for change, other in changed.items():
+        try:
+            held = trace if words.is_trace_file else obtain_trace(words, [other.configuration])
+            recording = held.recording(other.configuration)
+        except CapplanError:
+            continue
+        (answer,) = estimate_latencies(recording, other, gpus=[gpu], batches=[last.batch], calibration=calibration)
+        if not isinstance(answer, Unsupported):
+            alternatives[change] = answer[0]
+    return advise(last, curve, alternatives=alternatives)
+
+
+def _has_images(trace: "Trace") -> bool:
+    return any(len(tensor.shape) == 4 for tensor in trace.inputs)
+
+
+def _draw(reports: "list[Any]", path: Path, *, roofline: bool) -> None:
+    from capplan.report.estimate_plots import curve_svg, roofline_svg
+
+    if path.suffix not in (".svg", ".html"):
+        raise UsageError(f"{path}: plots are written as .svg or .html.")
+    picture = roofline_svg(reports) if roofline else curve_svg(reports)
+    page = f"<!doctype html><meta charset=utf-8><title>capplan estimate</title>{picture}"
+    emit(page if path.suffix == ".html" else picture, output=path)

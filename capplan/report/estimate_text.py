@@ -1,0 +1,183 @@
+"""The estimate of a model on a GPU as text and as a document."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from capplan.core.calibration import Calibration
+from capplan.core.estimates import Interval, LatencyEstimate
+from capplan.core.knee import knee_batch, saturating_batch
+from capplan.core.latency_advice import Advice
+from capplan.core.latency_breakdown import Breakdown
+from capplan.core.latency_explain import explain_latency
+from capplan.core.workload import Workload
+from capplan.report.table import render_markdown, render_text, table
+from capplan.units import format_flops, format_fraction, format_rate, format_seconds
+
+_BATCHING_HELPS = 1.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateReport:
+    """What is told of one model on one GPU."""
+
+    model: str
+    workload: Workload
+    curve: tuple[LatencyEstimate, ...]
+    breakdown: Breakdown
+    advice: tuple[Advice, ...]
+    gain_fraction: float
+
+    @property
+    def batching_gain(self) -> float:
+        """Best throughput of the curve over that of its smallest batch."""
+        rates = [point.throughput_per_s.expected for point in self.curve]
+        return max(rates) / rates[0]
+
+
+def estimate_text(
+    report: EstimateReport, *, top: int, explain: bool, calibration: Calibration | None, markdown: bool
+) -> str:
+    """Write an estimate as tables with the sentences that go with them."""
+    render = render_markdown if markdown else render_text
+    workload = report.workload
+    lines = [
+        f"{report.model} on {report.breakdown.gpu.name}: {workload.precision}, {workload.layout}, {workload.framework},"
+        f" torch {workload.torch_version[0]}.{workload.torch_version[1]}",
+        "",
+        render(table("batch>|latency>|90 % from>|to>|samples/s>|bound>|compute>|bandwidth>|launches>", _curve(report))),
+        _knee_sentence(report),
+    ]
+    if top:
+        lines += ["", f"costliest kernels at batch {report.breakdown.batch}"]
+        lines.append(
+            render(table("share>|time>|runs>|kernel|class|bound by|of bound>|operands", _kernels(report, top)))
+        )
+        lines += ["", f"costliest modules at batch {report.breakdown.batch}"]
+        lines.append(render(table("share>|time>|kernels>|module|bound by", _modules(report, top))))
+    if report.advice:
+        lines += ["", f"what would help at batch {report.breakdown.batch}"]
+        lines += [f"  ×{advice.speedup:.2f}  {advice.change}" for advice in report.advice]
+    if explain:
+        lines += ["", *explain_latency(report.breakdown, report.curve[-1], calibration=calibration)]
+    else:
+        lines += [f"note: {note}" for note in report.curve[-1].notes]
+    return "\n".join(lines) + "\n"
+
+
+def estimate_document(report: EstimateReport, *, top: int) -> dict[str, Any]:
+    """Spell an estimate for machines; times in seconds, shares as fractions."""
+    detail = report.breakdown
+    return {
+        "model": report.model,
+        "gpu": detail.gpu.id,
+        "precision": report.workload.precision.value,
+        "layout": report.workload.layout.value,
+        "framework": report.workload.framework.value,
+        "torch": ".".join(map(str, report.workload.torch_version)),
+        "curve": [_point(point) for point in report.curve],
+        "knee_batch": knee_batch(report.curve, gain_fraction=report.gain_fraction),
+        "saturating_batch": saturating_batch(report.curve),
+        "batching_gain": report.batching_gain,
+        "kernels": [
+            {
+                "name": kernel.name,
+                "class": kernel.label,
+                "operands": kernel.shapes,
+                "runs": kernel.calls,
+                "time_s": kernel.time_s,
+                "share_fraction": kernel.share_fraction,
+                "bound_by": kernel.binding.value,
+                "efficiency_fraction": kernel.efficiency_fraction,
+                "flops": kernel.flops,
+                "bytes": kernel.traffic_bytes,
+            }
+            for kernel in detail.kernels[:top]
+        ],
+        "modules": [
+            {
+                "path": module.path,
+                "kernels": module.calls,
+                "time_s": module.time_s,
+                "share_fraction": module.share_fraction,
+                "bound_by": module.binding.value,
+            }
+            for module in detail.modules[:top]
+        ],
+        "advice": [{"change": advice.change, "speedup": advice.speedup} for advice in report.advice],
+        "calibration": report.curve[-1].calibration,
+        "notes": list(report.curve[-1].notes),
+    }
+
+
+def _point(point: LatencyEstimate) -> dict[str, Any]:
+    return {
+        "batch": point.batch,
+        "bound_s": point.bound_s,
+        "latency_s": _ends(point.latency_s),
+        "throughput_per_s": _ends(point.throughput_per_s),
+        "bound_by": point.bound_by.value,
+        "shares": {binding.value: share for binding, share in point.share_by_binding},
+    }
+
+
+def _ends(interval: Interval) -> dict[str, float]:
+    return {"low": interval.low, "expected": interval.expected, "high": interval.high}
+
+
+def _curve(report: EstimateReport) -> Sequence[Sequence[str]]:
+    return [
+        (
+            str(point.batch),
+            format_seconds(point.latency_s.expected),
+            format_seconds(point.latency_s.low),
+            format_seconds(point.latency_s.high),
+            format_rate(point.throughput_per_s.expected),
+            format_seconds(point.bound_s),
+            *(format_fraction(share) for _, share in point.share_by_binding),
+        )
+        for point in report.curve
+    ]
+
+
+def _knee_sentence(report: EstimateReport) -> str:
+    if len(report.curve) < 2:
+        return ""
+    knee = knee_batch(report.curve, gain_fraction=report.gain_fraction)
+    full = saturating_batch(report.curve)
+    gain = report.batching_gain
+    helps = f"batching gains ×{gain:.1f}" if gain >= _BATCHING_HELPS else f"batching hardly helps (×{gain:.2f})"
+    largest = " (the largest asked for: the knee may lie higher)" if knee == report.curve[-1].batch else ""
+    return (
+        f"knee at batch {knee}{largest}: from there doubling gains under {format_fraction(report.gain_fraction)}; "
+        f"95 % of the best throughput from batch {full}; {helps}"
+    )
+
+
+def _kernels(report: EstimateReport, top: int) -> Sequence[Sequence[str]]:
+    return [
+        (
+            format_fraction(kernel.share_fraction),
+            format_seconds(kernel.time_s),
+            str(kernel.calls),
+            kernel.name,
+            kernel.label,
+            kernel.binding.value,
+            format_fraction(kernel.efficiency_fraction),
+            kernel.shapes + (f" ({format_flops(kernel.flops)})" if kernel.flops else ""),
+        )
+        for kernel in report.breakdown.kernels[:top]
+    ]
+
+
+def _modules(report: EstimateReport, top: int) -> Sequence[Sequence[str]]:
+    return [
+        (
+            format_fraction(module.share_fraction),
+            format_seconds(module.time_s),
+            str(module.calls),
+            module.path,
+            module.binding.value,
+        )
+        for module in report.breakdown.modules[:top]
+    ]
