@@ -145,10 +145,12 @@ def _row(kernel: Kernel, label: str, batch: int) -> Row:
     gemm_like = label in _GEMM_LIKE
     shape = matmul_shape(kernel, batch) if gemm_like else None
     use = _peak_use(kernel, label) if gemm_like else PeakUse.NONE
+    if label in kinds.FUSED:
+        use = PeakUse.VECTOR
     return Row(
         label=label,
         peak_use=use,
-        flops=float(kernel_flops(kernel, batch)) if gemm_like else 0.0,
+        flops=float(kernel_flops(kernel, batch)) if gemm_like else fused_instructions(kernel, batch),
         read_bytes=float(moved.read_bytes),
         written_bytes=float(moved.written_bytes),
         weight_bytes=float(moved.weight_bytes),
@@ -161,6 +163,13 @@ def _row(kernel: Kernel, label: str, batch: int) -> Row:
         strided=not gemm_like and any(_is_strided(operand) for operand in kernel.inputs),
         foreign_layout=_has_foreign_layout(label, use),
     )
+
+
+def fused_instructions(kernel: Kernel, batch: int) -> float:
+    """The instructions of a kernel that a compiler made; 0 for others. [FLOP]"""
+    each = kernel.attributes.get("arithmetic", 0)
+    operands = (*kernel.inputs, *kernel.outputs)
+    return float(each * max((operand.distinct_elements(batch) for operand in operands), default=0)) if each else 0.0  # type: ignore[operator]  # an integer attribute by the format
 
 
 def _peak_use(kernel: Kernel, label: str) -> PeakUse:

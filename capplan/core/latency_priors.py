@@ -43,12 +43,12 @@ _EAGER: Mapping[str, ClassConstants] = {
     kinds.GATHER: _C(bandwidth=0.70, write_weight=1.3),
     kinds.RECURRENT: _C(compute=0.9, bandwidth=0.7, half_k=30),
     kinds.OTHER: _C(bandwidth=0.80, strided=0.2),
-    kinds.FUSED_NORM: _C(bandwidth=0.80, strided=0.1),
-    kinds.FUSED_SOFTMAX: _C(bandwidth=0.80, strided=0.1),
-    kinds.FUSED_REDUCTION: _C(bandwidth=0.80, write_weight=1.5, strided=0.1),
-    kinds.FUSED_POOL: _C(bandwidth=0.80, strided=0.1),
-    kinds.FUSED_COPY: _C(bandwidth=0.80, strided=0.2),
-    kinds.FUSED_POINTWISE: _C(bandwidth=0.90, write_weight=1.2, strided=0.1),
+    kinds.FUSED_NORM: _C(compute=0.3, bandwidth=0.80, strided=0.1),
+    kinds.FUSED_SOFTMAX: _C(compute=0.3, bandwidth=0.80, strided=0.1),
+    kinds.FUSED_REDUCTION: _C(compute=0.3, bandwidth=0.80, write_weight=1.5, strided=0.1),
+    kinds.FUSED_POOL: _C(compute=0.3, bandwidth=0.80, strided=0.1),
+    kinds.FUSED_COPY: _C(compute=0.3, bandwidth=0.80, strided=0.2),
+    kinds.FUSED_POINTWISE: _C(compute=0.3, bandwidth=0.90, write_weight=1.2, strided=0.1),
     kinds.FUSED_WEIGHT: _C(bandwidth=0.85),
 }
 
