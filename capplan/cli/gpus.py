@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from capplan.cli.options import SpecFolders
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
 from capplan.cli.sparing import SparingGroup
 from capplan.errors import UsageError
@@ -17,10 +18,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-SpecFolders = Annotated[
-    list[Path] | None,
-    typer.Option("--specs", metavar="DIR|FILE", help="Own GPU specs, laid over the built-in ones.", show_default=False),
-]
 GpuName = Annotated[
     str, typer.Argument(metavar="ID", help="Exact id or alias, such as a100-sxm4-80gb.", show_default=False)
 ]
