@@ -53,6 +53,14 @@ def test_json_is_in_base_units_and_tells_unsupported_from_unknown(run: Run) -> N
     assert "nvlink_bytes_per_s" not in gpu  # nobody tells
 
 
+def test_json_of_every_gpu_meets_its_schema(run: Run) -> None:
+    schema = json.loads(run("schema", "gpus").stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    document = json.loads(run("gpus", "--json").stdout)
+    jsonschema.validate(document, schema)
+    assert len(document["gpus"]) == len(load_gpus())
+
+
 def test_csv_is_in_base_units(run: Run) -> None:
     text = run("gpus", "--where", "id = t4", "--format", "csv", "--columns", "id,memory,bf16,nvlink").stdout
     assert list(csv.reader(io.StringIO(text))) == [
