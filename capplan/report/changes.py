@@ -69,23 +69,28 @@ Flat = dict[tuple[str, str], float | str | None]
 
 def _flat_plan(document: Any) -> Flat:
     found: Flat = {}
-    for plan in document if isinstance(document, list) else [document]:
-        name = str(plan["model"]["name"])
+    plans = document if isinstance(document, list) else [document]
+    for plan in plans:
+        name = str(plan["model"]["name"]) if len(plans) > 1 else "model"
+        found[name, "name"] = plan["model"]["name"]
         for key in ("params", "flops_per_sample", "weight_bytes"):
             found[name, key] = plan["model"][key]
         found |= {(name, key): str(value) for key, value in plan["workload"].items()}
         found[name, "calibration"] = plan["provenance"]["calibration"]
         for fit in plan["fits"]:
-            where = f"{name}, {fit['gpu']}, batch {fit['batch']}"
+            where = _place(name, fit)
             found[where, "status"] = fit["status"]
             found[where, "latency_s"] = fit["latency_s"]["expected"]
             found[where, "throughput_per_s"] = fit["throughput_per_s"]["expected"]
             found[where, "memory_bytes"] = fit["memory"]["total_bytes"]["expected"]
         for rejection in plan["rejections"]:
-            found[f"{name}, {rejection['gpu']}, batch {rejection['batch']}", "status"] = (
-                f"rejected by {rejection['constraint']}"
-            )
+            found[_place(name, rejection), "status"] = f"rejected by {rejection['constraint']}"
     return found
+
+
+def _place(name: str, row: Mapping[str, Any]) -> str:
+    place = f"{row['gpu']}, batch {row['batch']}"
+    return place if name == "model" else f"{name}, {place}"
 
 
 _OPTION_KEYS = ("batch", "gpus", "price_usd", "cost_usd_per_year", "total_usd", "usd_per_million", "headroom_fraction")

@@ -47,8 +47,20 @@ def render_report_pdf(report: Report) -> bytes:
     }
     # The stubs of typst 0.15 leave out that the input may be a mapping of files.
     options: Any = {"format": "pdf", "pdf_standards": "ua-1", "timestamp": 0, "ignore_system_fonts": True}
-    compiled: bytes = typst.compile(files, **options)
-    return compiled
+    try:
+        return bytes(typst.compile(files, **options))
+    except typst.TypstError as error:
+        if "could not be displayed" not in str(error):
+            raise
+        shown = {name: _displayable(content.decode()).encode() for name, content in files.items()}
+        return bytes(typst.compile(shown, **options))
+
+
+def _displayable(words: str) -> str:
+    """Put a question mark for what the font may lack: all beyond Latin, Greek, Cyrillic and common signs."""
+    return "".join(
+        character if ord(character) < 0x500 or 0x2010 <= ord(character) <= 0x2265 else "?" for character in words
+    )
 
 
 def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:

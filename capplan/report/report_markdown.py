@@ -18,12 +18,8 @@ def render_report_markdown(report: Report) -> str:
     for model in report.models:
         parts += _model(report, model)
     parts += ["## Assumptions", render_markdown(assumption_table(report))]
-    parts += [f"Made by `{_code(report.command)}`."]
+    parts += [f"Made by {escape_markdown(report.command)}."]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
-
-
-def _code(text: str) -> str:
-    return text.replace("`", "'").replace("\r", " ").replace("\n", " ")
 
 
 def _model(report: Report, model: ModelReport) -> list[str]:
