@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from capplan import __version__
 from capplan.cli.options import SpecFolders
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
 from capplan.cli.sparing import SparingGroup
@@ -107,7 +108,7 @@ def show(
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     if spelling is Format.JSON:
         document = gpu_document(spec, architecture) | {"prices": price_documents(hourly, purchase)}
-        emit(to_json({"schema": "capplan-gpu/1", **document}), output=output)
+        emit(to_json({"schema_version": 1, "capplan_version": __version__, **document}), output=output)
     elif spelling is Format.TABLE:
         parts = [render_gpu(spec, architecture), render_prices(hourly, purchase)]
         emit("\n".join(part for part in parts if part), output=output)

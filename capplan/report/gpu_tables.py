@@ -4,11 +4,14 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Any
 
+from capplan import __version__
 from capplan.core.gpu import Architecture, Figure, GpuSpec, PeakKind, Source
 from capplan.core.gpu_attributes import ATTRIBUTES, Absence, Attribute
 from capplan.core.gpu_query import ratios_to_first
 from capplan.report.table import Table, render_text, table
 from capplan.units import format_bytes
+
+GPUS_SCHEMA_VERSION = 1
 
 LEGEND = "- unsupported, ? unknown; peaks are dense, per device, with fp32 accumulation"
 _COMPARED = (
@@ -38,7 +41,11 @@ def _base_cell(column: Attribute, spec: GpuSpec) -> str:
 
 def gpus_document(specs: Sequence[GpuSpec]) -> dict[str, Any]:
     """All GPUs in base units, as JSON holds them; null is unsupported, an absent key unknown."""
-    return {"schema": "capplan-gpus/1", "gpus": [gpu_document(spec) for spec in specs]}
+    return {
+        "schema_version": GPUS_SCHEMA_VERSION,
+        "capplan_version": __version__,
+        "gpus": [gpu_document(spec) for spec in specs],
+    }
 
 
 def gpu_document(spec: GpuSpec, architecture: Architecture | None = None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from capplan import __version__
 from capplan.core.gpu import GpuSpec
 from capplan.core.installed_gpu import InstalledGpu, differences
 
@@ -25,7 +26,11 @@ def render_installed(matches: Sequence[Match]) -> str:
 
 def installed_document(matches: Sequence[Match]) -> dict[str, Any]:
     """The same for programs, in base units."""
-    return {"schema": "capplan-installed-gpus/1", "gpus": [_document(device, spec) for device, spec in matches]}
+    return {
+        "schema_version": 1,
+        "capplan_version": __version__,
+        "gpus": [_document(device, spec) for device, spec in matches],
+    }
 
 
 def _document(device: InstalledGpu, spec: GpuSpec | None) -> dict[str, Any]:
