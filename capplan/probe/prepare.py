@@ -5,6 +5,7 @@
 returns one, or changes it in place.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import torch
@@ -59,7 +60,9 @@ def _reparameterize(module: torch.nn.Module) -> torch.nn.Module:
 
 def _fuse_conv_bn(module: torch.nn.Module) -> torch.nn.Module:
     """Fold each batch norm that follows a convolution directly, as torch.fx tells, into its weights."""
-    from torch.fx.experimental.optimization import fuse
+    with warnings.catch_warnings():  # torch warns of a part of its own that this import loads
+        warnings.filterwarnings("ignore", r"`torch.jit.\w+` is deprecated", DeprecationWarning)
+        from torch.fx.experimental.optimization import fuse
 
     return fuse(module, inplace=True)
 
