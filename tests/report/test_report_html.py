@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,8 @@ DRIVER = """
   const filter = section.querySelector("input.filter");
   filter.value = "h100";
   filter.dispatchEvent(new Event("input", {bubbles: true}));
-  const filtered = [...section.querySelectorAll("table.options tbody tr")].filter((row) => row.offsetParent).map((row) => row.dataset.key);
+  const filtered = [...section.querySelectorAll("table.options tbody tr")].filter((row) => row.offsetParent)
+    .map((row) => row.dataset.key);
   const result = document.createElement("pre");
   result.id = "driven";
   result.textContent = JSON.stringify({seen, sorted, filtered, live: section.querySelector(".live").textContent,
@@ -189,7 +191,7 @@ def test_the_page_can_be_read_without_eyes(load):
     assert len(reader.of("title")) >= 1
     assert len(reader.of("h1")) == 1
     levels = [int(tag[1]) for tag, _ in reader.tags if re.fullmatch("h[1-6]", tag)]
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after - before <= 1 for before, after in pairwise(levels))
     assert len(reader.of("table")) == len(reader.of("caption"))
     assert all(cell.get("scope") in ("col", "row") for cell in reader.of("th"))
     charts = [image for image in reader.of("svg") if image.get("role") == "img"]

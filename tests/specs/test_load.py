@@ -1,0 +1,119 @@
+"""LOAD.yaml: read strictly, over sourced defaults."""
+
+from pathlib import Path
+
+import pytest
+
+from capplan.core.load import Job, OneGpu, Service, TrainingPurchase
+from capplan.errors import SpecError
+from capplan.specs.load import demand_without_load, load_defaults, read_demand
+
+SERVICE = "service:\n  peak: 500/s\n  latency: 50 ms\n"
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    def write_and_read(text: str):
+        path = tmp_path / "load.yaml"
+        path.write_text(text)
+        return read_demand(path)
+
+    return write_and_read
+
+
+def test_a_service_over_its_defaults(read):
+    demand = read(SERVICE)
+    load = demand.load
+    assert isinstance(load, Service)
+    assert (load.peak_per_s, load.latency_limit_s, load.percentile) == (500, 0.05, 95)
+    assert load.mean_per_s == 250  # peak over mean is 2 unless stated
+    assert load.utilization_ceiling_fraction == 0.7
+    assert load.spares == 1
+    assert "peak_to_mean" in {each.key for each in demand.assumptions}
+
+
+def test_every_default_has_a_range_a_basis_and_a_source():
+    for kind in ("service", "job", "training"):
+        for each in load_defaults(kind).values():
+            assert each.low <= each.value <= each.high
+            assert each.basis in ("published", "secondary", "derived", "judgement")
+            assert each.source
+
+
+def test_units_of_rates_times_shares_and_counts(read):
+    load = read("service:\n  peak: 30k/min\n  mean: 1.2M/h\n  latency: 0.05 s\n  growth_per_year: 20 %\n").load
+    assert isinstance(load, Service)
+    assert (load.peak_per_s, load.mean_per_s) == (500, pytest.approx(1.2e6 / 3600))
+    assert load.growth_per_year_fraction == pytest.approx(0.2)
+    job = read("job:\n  samples: 40M\n  deadline: 6 h\n").load
+    assert isinstance(job, Job)
+    assert job.rate_per_s == pytest.approx(40e6 / 21600)
+    training = read("training:\n  samples: 1281167\n  epochs: 90\n  deadline: 2 d\n").load
+    assert isinstance(training, TrainingPurchase)
+    assert training.rate_per_s == pytest.approx(1281167 * 90 / 172800)
+
+
+def test_a_daily_curve_gives_peak_and_mean(read):
+    hours = ", ".join(str(100 + 10 * hour) for hour in range(24))
+    load = read(f"service:\n  daily: [{hours}]\n  latency: 50 ms\n").load
+    assert isinstance(load, Service)
+    assert (load.peak_per_s, load.mean_per_s) == (330, 215)
+    assert len(load.daily_per_s) == 24
+
+
+def test_own_assumptions_replace_defaults_and_say_so(read):
+    demand = read(SERVICE + "assumptions:\n  usd_per_kwh: {value: 0.19, low: 0.15, high: 0.25, source: our contract}\n")
+    assert demand.money.usd_per_kwh == 0.19
+    [mine] = [each for each in demand.assumptions if each.key == "usd_per_kwh"]
+    assert (mine.low, mine.high, mine.basis, mine.source) == (0.15, 0.25, "yours", "our contract")
+
+
+def test_without_a_load_one_gpu_is_compared():
+    assert isinstance(demand_without_load().load, OneGpu)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("service:\n  peak: 100/s\n  mean: 200/s\n  latency: 50 ms\n", "service.mean: 200/s is above the peak"),
+        ("service:\n  peak: 0\n  latency: 50 ms\n", "service.peak: must be above 0"),
+        ("service:\n  peak: -3/s\n  latency: 50 ms\n", "service.peak: '-3/s' is no rate"),
+        ("service:\n  latency: 50 ms\n", "service.peak: is missing"),
+        ("service:\n  peak: 100/s\n", "service.latency: is missing"),
+        ("service:\n  peak: 100/s\n  latency: 50\n", "service.latency: must be a time with its unit"),
+        ("service:\n  peak: 100/s\n  latency: 50 parsec\n", "50 parsec"),
+        (SERVICE + "  spares: 1.5\n", "service.spares: must be a whole number"),
+        (SERVICE + "  percentile: 100\n", "service.percentile: must lie between 1 and 99.9"),
+        (SERVICE + "  utilization_ceiling: 1.2\n", "service.utilization_ceiling: must lie between"),
+        (SERVICE + "  batching_window: 60 ms\n", "service.batching_window: takes the whole latency limit"),
+        (SERVICE + "  allow_spot: maybe\n", "service.allow_spot: must be true or false"),
+        (SERVICE + "  daily: [1, 2]\n", "service.daily: must be a list of 24"),
+        (SERVICE + "  percentil: 99\n", "service.percentil: unknown key; did you mean percentile?"),
+        (SERVICE + "job:\n  samples: 5\n  deadline: 1 h\n", "exactly one of service, job, training"),
+        ("money:\n  years: 3\n", "exactly one of service, job, training"),
+        (SERVICE + "assumptions:\n  pue: 0.9\n", "assumptions.pue: cannot be below 1"),
+        (SERVICE + "assumptions:\n  years: 2.5\n", "assumptions.years: must be a whole number"),
+        (
+            SERVICE + "assumptions:\n  residual_fraction: 1.5\n",
+            "assumptions.residual_fraction: must lie between 0 and 1",
+        ),
+        (SERVICE + "assumptions:\n  pue: {value: 1.3, low: 1.4, high: 1.5}\n", "assumptions.pue: the range"),
+        (SERVICE + "assumptions:\n  pue: {low: 1.1}\n", "assumptions.pue.value: is missing"),
+        (SERVICE + "assumptions:\n  pue: high\n", "assumptions.pue.value: must be a number"),
+        (SERVICE + "assumptions:\n  electricity: 0.2\n", "assumptions.electricity: unknown key"),
+        ("job:\n  samples: many\n  deadline: 6 h\n", "job.samples: 'many' is no count"),
+        ("job:\n  samples: 5M\n  deadline: 30 h\n", "job.runs_per_year: 365 runs of 30 h do not fit into a year"),
+        ("training:\n  samples: 5M\n  epochs: 0\n  deadline: 30 h\n", "training.epochs: must be above 0"),
+        (SERVICE + "  peak: 100/s\n", "is given twice"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(read, text, words):
+    with pytest.raises(SpecError) as caught:
+        read(text)
+    assert words in str(caught.value)
+
+
+def test_all_problems_are_told_at_once(read):
+    with pytest.raises(SpecError) as caught:
+        read("service:\n  peak: x\n  latency: 50\n  spares: -1\n")
+    assert len(str(caught.value).splitlines()) == 3
