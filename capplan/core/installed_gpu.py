@@ -1,5 +1,6 @@
 """Match a device at hand to its spec, by PCI id or by its driver's exact name, and tell what differs."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -7,6 +8,8 @@ from capplan.core.gpu import GpuSpec
 from capplan.units import format_bytes
 
 _TOLERANCE = 0.01
+_SHOWN_FRACTIONS = (0.9, 1.005)
+_SIZE = re.compile(r" [0-9]+GB$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +42,25 @@ class Difference:
 
 
 def match_gpu(device: InstalledGpu, specs: Iterable[GpuSpec]) -> GpuSpec | None:
-    """Find a device's spec: by PCI id where only one spec has it, else by exact name, else not at all."""
+    """Find a device's spec: by PCI id where only one has it, else by exact name, else not at all.
+
+    Where drivers give cards of two memory sizes one name, the spec's name ends in its size ("... 4060 Ti 8GB");
+    then the memory at hand decides.
+    """
     known = list(specs)
     by_pci = [spec for spec in known if device.pci_id and device.pci_id in spec.pci_ids]
     if len(by_pci) == 1:
         return by_pci[0]
     folded = device.name.casefold()
     named = [spec for spec in known if folded in {name.casefold() for name in (spec.id, spec.name, *spec.aliases)}]
-    return named[0] if named else None
+    sizes = [spec for spec in known if _SIZE.sub("", spec.name).casefold() == folded and _has_memory_of(device, spec)]
+    return next(iter(named or sizes[: len(sizes) == 1]), None)
+
+
+def _has_memory_of(device: InstalledGpu, spec: GpuSpec) -> bool:
+    size = device.driver_total_bytes or device.total_bytes
+    low, high = _SHOWN_FRACTIONS
+    return size is not None and low <= size / spec.memory_bytes <= high
 
 
 def differences(device: InstalledGpu, spec: GpuSpec) -> tuple[Difference, ...]:
@@ -60,7 +74,7 @@ def differences(device: InstalledGpu, spec: GpuSpec) -> tuple[Difference, ...]:
         if size is not None and specified is not None and _differs(size, specified):
             found.append(Difference(key=key, found=format_bytes(size), specified=format_bytes(specified)))
     shown = device.driver_total_bytes or device.total_bytes
-    if shown is not None and not 0.9 <= shown / spec.memory_bytes <= 1.005:
+    if shown is not None and not _has_memory_of(device, spec):
         found.append(Difference(key="memory", found=format_bytes(shown), specified=format_bytes(spec.memory_bytes)))
     if device.unit_count is not None and spec.unit_count is not None and device.unit_count != spec.unit_count:
         found.append(Difference(key="units", found=str(device.unit_count), specified=str(spec.unit_count)))

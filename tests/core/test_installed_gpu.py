@@ -34,6 +34,13 @@ def test_a_device_is_matched_by_pci_id_or_whole_name(name: str, pci_id: str | No
     assert (spec.id if spec else None) == found
 
 
+@pytest.mark.parametrize(("size_gib", "found"), [(9.97, "ten-10gb"), (11.9, "ten-12gb"), (16, None)])
+def test_where_two_sizes_have_one_name_the_memory_decides(size_gib: float, found: str | None) -> None:
+    device = InstalledGpu(index=0, name="NVIDIA Ten", told_by="torch", total_bytes=round(size_gib * GIB))
+    spec = match_gpu(device, [replace(TEN, aliases=()), TWELVE])
+    assert (spec.id if spec else None) == found
+
+
 def test_differences_are_told() -> None:
     device = InstalledGpu(
         index=0, name="NVIDIA Ten", told_by="torch", total_bytes=9 * GIB, unit_count=70, compute_capability=(8, 0),
