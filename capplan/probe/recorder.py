@@ -89,6 +89,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self._closed = False
         self._sums: list[int] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Go without the wrapper that keeps torch.compile out of modes: nothing is compiled here, and it costs time."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -21,6 +21,33 @@ def suggests_channels_last(tensor: Tensor) -> bool:
     return tensor.is_contiguous(memory_format=torch.channels_last if rank == 4 else torch.channels_last_3d)
 
 
+def _new(x: Tensor, shape: Any, *, dtype: torch.dtype | None = None) -> Tensor:
+    """Make a row-major tensor; `torch.empty` is compiled, `Tensor.new_empty` and `torch.empty_like` on meta are not."""
+    return torch.empty(shape, dtype=dtype or x.dtype, device=x.device)
+
+
+def _like(x: Tensor, *, dtype: torch.dtype | None = None, memory_format: torch.memory_format | None = None) -> Tensor:
+    """Make a tensor as `torch.empty_like` does: dense strides are kept."""
+    if memory_format is None or memory_format is torch.preserve_format:
+        if x.is_contiguous():
+            return _new(x, x.shape, dtype=dtype)
+        if _is_dense(x):
+            return torch.empty_strided(x.shape, x.stride(), dtype=dtype or x.dtype, device=x.device)
+    return torch.empty_like(x, dtype=dtype, memory_format=memory_format or torch.preserve_format)
+
+
+def _is_dense(x: Tensor) -> bool:
+    """Tell whether elements lie without gaps or overlap, in any order of dimensions."""
+    expected = 1
+    for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
 def _convolution(  # noqa: PLR0917  # aten's signature
     x: Tensor,
     weight: Tensor,
@@ -55,11 +82,11 @@ def _convolution(  # noqa: PLR0917  # aten's signature
     if suggests_channels_last(x) or suggests_channels_last(weight):
         layout = torch.channels_last if spatial == 2 else torch.channels_last_3d
         return torch.empty(out, dtype=x.dtype, device=x.device, memory_format=layout)
-    return x.new_empty(out)
+    return _new(x, out)
 
 
 def _like_first(x: Any, *_: Any, **__: Any) -> Tensor | None:
-    return torch.empty_like(x) if x.is_floating_point() else None
+    return _like(x) if x.is_floating_point() else None
 
 
 def _binary(a: Any, b: Any, *_: Any, **__: Any) -> Tensor | None:
@@ -67,12 +94,17 @@ def _binary(a: Any, b: Any, *_: Any, **__: Any) -> Tensor | None:
         if a.dtype is not b.dtype:
             return None
         if a.shape == b.shape:
-            return torch.empty_like(a) if a.stride() == b.stride() and a.is_floating_point() else None
-        return torch.empty_like(a) if a.is_contiguous() and a.is_floating_point() and _broadcasts(b, a) else None
-    return torch.empty_like(a) if isinstance(b, (int, float)) and a.is_floating_point() else None
+            return _like(a) if a.stride() == b.stride() and a.is_floating_point() else None
+        if not a.is_floating_point():
+            return None
+        if a.is_contiguous() and broadcasts(b, a):
+            return _like(a)
+        return _like(b) if b.is_contiguous() and broadcasts(a, b) else None
+    return _like(a) if isinstance(b, (int, float)) and a.is_floating_point() else None
 
 
-def _broadcasts(small: Tensor, large: Tensor) -> bool:
+def broadcasts(small: Tensor, large: Tensor) -> bool:
+    """Tell whether one tensor's shape plainly broadcasts to another's."""
     shape, target = small.shape, large.shape
     if len(shape) > len(target) or not shape:
         return not shape
@@ -83,19 +115,19 @@ def _addmm(bias: Tensor, a: Tensor, b: Tensor, **_: Any) -> Tensor | None:
     rows, inner = a.shape
     if b.shape[0] != inner or bias.dtype is not a.dtype or a.dtype is not b.dtype or bias.shape[-1] != b.shape[1]:
         return None
-    return a.new_empty((rows, b.shape[1]))
+    return _new(a, (rows, b.shape[1]))
 
 
 def _mm(a: Tensor, b: Tensor) -> Tensor | None:
     if a.shape[1] != b.shape[0] or a.dtype is not b.dtype:
         return None
-    return a.new_empty((a.shape[0], b.shape[1]))
+    return _new(a, (a.shape[0], b.shape[1]))
 
 
 def _bmm(a: Tensor, b: Tensor) -> Tensor | None:
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1] or a.dtype is not b.dtype:
         return None
-    return a.new_empty((a.shape[0], a.shape[1], b.shape[2]))
+    return _new(a, (a.shape[0], a.shape[1], b.shape[2]))
 
 
 def _layer_norm(x: Tensor, normalized: Any, weight: Any, bias: Any, _eps: float) -> tuple[Tensor, ...] | None:
@@ -106,7 +138,7 @@ def _layer_norm(x: Tensor, normalized: Any, weight: Any, bias: Any, _eps: float)
         return None
     rest = (*x.shape[:-count], *(1,) * count)
     statistics = torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
-    return x.new_empty(x.shape), x.new_empty(rest, dtype=statistics), x.new_empty(rest, dtype=statistics)
+    return _new(x, x.shape), _new(x, rest, dtype=statistics), _new(x, rest, dtype=statistics)
 
 
 def _batch_norm(x: Tensor, *rest: Any) -> Any:
@@ -116,55 +148,55 @@ def _batch_norm(x: Tensor, *rest: Any) -> Any:
         return None
     statistics = torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
     size = channels if training else 0
-    out = torch.empty_like(x)
-    return out, x.new_empty((size,), dtype=statistics), x.new_empty((size,), dtype=statistics)
+    out = _like(x)
+    return out, _new(x, (size,), dtype=statistics), _new(x, (size,), dtype=statistics)
 
 
 def _softmax(x: Tensor, _dim: int, half_to_float: bool) -> Tensor:
-    return torch.empty_like(x, dtype=torch.float32) if half_to_float else torch.empty_like(x)
+    return _like(x, dtype=torch.float32) if half_to_float else _like(x)
 
 
 def _softmax_backward(grad: Tensor, _output: Tensor, _dim: int, input_dtype: torch.dtype) -> Tensor:
-    return torch.empty_like(grad, dtype=input_dtype)
+    return _like(grad, dtype=input_dtype)
 
 
 def _activation_backward(grad: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     same = grad.shape == x.shape and grad.dtype is x.dtype and grad.stride() == x.stride()
-    return torch.empty_like(grad) if same else None
+    return _like(grad) if same else None
 
 
 def _layer_norm_backward(  # aten's signature
     _grad: Tensor, x: Tensor, _shape: Any, _mean: Any, _rstd: Any, weight: Any, bias: Any, mask: Any
 ) -> Any:
     made = (x if mask[0] else None, weight if mask[1] else None, bias if mask[2] else None)
-    return tuple(None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in made)
+    return tuple(None if t is None else _new(t, t.shape) for t in made)
 
 
 def _batch_norm_backward(_grad: Tensor, x: Tensor, weight: Any, *rest: Any) -> Any:
     mask = rest[-1]
     made = (x if mask[0] else None, weight if mask[1] else None, weight if mask[2] else None)
-    return tuple(None if t is None else torch.empty_like(t) for t in made)
+    return tuple(None if t is None else _like(t) for t in made)
 
 
 def _convolution_backward(_grad: Tensor, x: Tensor, weight: Tensor, *rest: Any) -> Any:
     mask = rest[-1]
     if mask[2]:
         return None
-    return (torch.empty_like(x) if mask[0] else None, torch.empty_like(weight) if mask[1] else None, None)
+    return (_like(x) if mask[0] else None, _like(weight) if mask[1] else None, None)
 
 
 def _native_dropout(x: Tensor, _p: float, train: bool | None) -> tuple[Tensor, Tensor] | None:
-    return (torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)) if train else None
+    return (_like(x), _like(x, dtype=torch.bool)) if train else None
 
 
 def _dropout_backward(grad: Tensor, mask: Tensor, _scale: float) -> Tensor | None:
-    return torch.empty_like(grad) if grad.shape == mask.shape and grad.stride() == mask.stride() else None
+    return _like(grad) if grad.shape == mask.shape and grad.stride() == mask.stride() else None
 
 
 def _clone(x: Tensor, *, memory_format: Any = None) -> Tensor | None:
     if memory_format is torch.contiguous_format:
-        return x.new_empty(x.shape)
-    return torch.empty_like(x, memory_format=memory_format or torch.preserve_format)
+        return _new(x, x.shape)
+    return _like(x, memory_format=memory_format)
 
 
 def _cat(tensors: Any, dim: int = 0) -> Tensor | None:
@@ -180,7 +212,7 @@ def _cat(tensors: Any, dim: int = 0) -> Tensor | None:
     if not shape:
         return None
     shape[dim] = sum(tensor.shape[dim] for tensor in tensors)
-    return first.new_empty(shape)
+    return _new(first, shape)
 
 
 def _mean(x: Tensor, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Tensor | None:
@@ -188,32 +220,32 @@ def _mean(x: Tensor, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> 
         return None
     rank = x.dim()
     axes = {axis % rank for axis in dims}
-    return x.new_empty(
+    return _new(x, 
         [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes]
     )
 
 
 def _upsample(x: Tensor, output_size: Any, *_: Any) -> Tensor | None:
-    return x.new_empty((*x.shape[:2], *output_size)) if x.is_contiguous() else None
+    return _new(x, (*x.shape[:2], *output_size)) if x.is_contiguous() else None
 
 
 def _grouped_mm(a: Tensor, b: Tensor, offs: Any = None, *_: Any, **__: Any) -> Tensor | None:
     if a.shape[-1] != b.shape[-2] or a.dtype is not b.dtype:
         return None
     if a.dim() == 2 and b.dim() == 2:
-        return a.new_empty((offs.shape[0], a.shape[0], b.shape[1]))
-    return a.new_empty((*a.shape[:-1], b.shape[-1]))
+        return _new(a, (offs.shape[0], a.shape[0], b.shape[1]))
+    return _new(a, (*a.shape[:-1], b.shape[-1]))
 
 
 def _embedding(weight: Tensor, indices: Tensor, *_: Any) -> Tensor:
-    return weight.new_empty((*indices.shape, weight.shape[1]))
+    return _new(weight, (*indices.shape, weight.shape[1]))
 
 
 def _to_copy(x: Tensor, **kwargs: Any) -> Tensor | None:
     if kwargs.keys() - {"dtype", "memory_format"}:
         return None
-    return torch.empty_like(
-        x, dtype=kwargs.get("dtype"), memory_format=kwargs.get("memory_format") or torch.preserve_format
+    return _like(
+        x, dtype=kwargs.get("dtype"), memory_format=kwargs.get("memory_format")
     )
 
 

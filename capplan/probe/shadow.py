@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.recorder_schema import Operator, describe_operator
+from capplan.probe.recorder_shapes import broadcasts
 from capplan.probe.shadow_guess import guess_output, is_guessed
 
 LARGEST_SHADOW = 131_072
@@ -128,7 +129,8 @@ def _fits(args: tuple[Any, ...]) -> bool:
     """Tell whether an in-place operator plainly leaves its first argument's shape: nothing needs computing."""
     first = args[0]
     if len(args) > 1 and isinstance(args[1], Tensor):
-        return len(args) == 2 and args[1].shape == first.shape and args[1].dtype is first.dtype
+        other = args[1]
+        return len(args) == 2 and other.dtype is first.dtype and (other.shape == first.shape or broadcasts(other, first))
     return not any(isinstance(value, (list, tuple, Tensor)) for value in args[1:])
 
 

@@ -218,6 +218,7 @@ class Stage:
         self.formulas: Formulas = NO_FORMULAS
         self._operators: dict[Any, Any] = {}
         self._seen: dict[int, list[SeenInput]] = {}
+        self._weights: list[tuple[Tensor, Role]] = []
         self._parameters: dict[int, int] = {}
 
     @contextlib.contextmanager
@@ -226,6 +227,7 @@ class Stage:
         with preserved(self.module):
             self.module.train(self.configuration.training is not None)
             swapped(self.module, self.ground.weight)
+            self._weights = list(_weights(self.module))
             yield
 
     def run(self, batch: int) -> Pass:
@@ -297,14 +299,10 @@ class Stage:
         return cuda_autocast(HALF, autocast) if amp else contextlib.nullcontext()
 
     def _adopt_weights(self, recorder: Recorder) -> list[Tensor]:
-        tensors: dict[int, Tensor] = {}
         self._parameters = {}
-        for role, held in ((Role.PARAMETER, self.module.parameters()), (Role.BUFFER, self.module.buffers())):
-            for tensor in held:
-                if id(tensor) not in tensors:
-                    self._parameters.setdefault(recorder.adopt(tensor, role), len(tensors))
-                    tensors[id(tensor)] = tensor
-        return list(tensors.values())
+        for index, (tensor, role) in enumerate(self._weights):
+            self._parameters.setdefault(recorder.adopt(tensor, role), index)
+        return [tensor for tensor, _ in self._weights]
 
     def _inputs(self, batch: int, recorder: Recorder) -> tuple[tuple[Any, ...], dict[str, Any]]:
         made = self.make_inputs(batch, device=self.ground.device)
@@ -358,6 +356,16 @@ def _uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _weights(module: nn.Module) -> Iterator[tuple[Tensor, Role]]:
+    """Give each parameter and buffer once, in the order of the trace's parameters."""
+    seen: set[int] = set()
+    for role, held in ((Role.PARAMETER, module.parameters()), (Role.BUFFER, module.buffers())):
+        for tensor in held:
+            if id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield tensor, role
 
 
 def _parameters(module: nn.Module) -> Iterator[Parameter]:
