@@ -24,6 +24,7 @@ COMMANDS = {
     "check": "capplan.cli.check:check",
     "estimate": "capplan.cli.estimate:estimate",
     "validate": "capplan.cli.validate:validate",
+    "calibrate": "capplan.cli.calibrate:app",
     "measure": "capplan.cli.measure:measure",
     "schema": "capplan.cli.schema:schema",
     "gpus": "capplan.cli.gpus:app",

@@ -66,12 +66,14 @@ class DeviceFactors:
 class IntervalWidth:
     """How far log(predicted ÷ measured) may lie from 0 at `coverage_fraction`, by split conformal prediction.
 
-    `known` is the half-width of held-out families on GPUs with measurements; an unseen GPU adds
-    `between_gpus` in square. `rows` were held out.
+    `known` is the half-width of held-out families on GPUs with measurements. An unseen GPU adds in square what
+    whole GPUs were off when held out: `between_gpus` on the architectures that many rows fix, `between_others` else.
+    `rows` were held out.
     """
 
     known: float
     between_gpus: float
+    between_others: float
     rows: int
     coverage_fraction: float = 0.9
 

@@ -18,6 +18,8 @@ from capplan.core.roofline import FloatArray
 StringArray = NDArray[np.str_]
 
 _BETWEEN_GPUS_QUANTILE = 1.645
+_UNKNOWN_SPREAD = 0.3
+_FEW_ROWS, _MANY_ROWS = 8, 500
 _REFIT_ITERATIONS = 8
 
 
@@ -104,25 +106,34 @@ def hold_out(rows: FitRows, steps: Sequence[TimedStep], *, start: FloatArray, fo
     for index in np.unique(rows.gpu[is_step]):
         here = rows.gpu == index
         _predict_without(rows, here, here, gpu, start=start)
-        if here.sum() > 500:
+        if here.sum() >= _MANY_ROWS:
             _predict_without(rows, here | (fold == 0), here & (fold == 0), both, start=start)
     return HeldOut(family=family, gpu=gpu, both=both)
 
 
 def interval_widths(held_out: HeldOut, cells: StringArray, gpu: IntArray) -> dict[str, IntervalWidth]:
     """Widths by cell: the 90th percentile of held-out families' errors, and the spread of held-out GPUs' biases."""
-    biases = []
-    spreads = {}
+    many, few = [], []
     for index in np.unique(gpu):
-        here = (gpu == index) & np.isfinite(held_out.gpu)
-        if (cells[here] == "device nchw").sum() > 20:
-            biases.append(float(np.median(held_out.gpu[here & (cells == "device nchw")])))
-    between = _BETWEEN_GPUS_QUANTILE * float(np.sqrt(np.mean(np.square(biases)))) if biases else 0.2
+        here = (gpu == index) & np.isfinite(held_out.gpu) & np.char.startswith(cells, "device")
+        if here.sum() >= _FEW_ROWS:
+            (many if here.sum() >= _MANY_ROWS else few).append(float(np.median(held_out.gpu[here])))
+    widths = {}
     for cell in np.unique(cells).tolist():
         errors = np.abs(held_out.family[(cells == cell) & np.isfinite(held_out.family)])
         level = min(1.0, 0.9 * (1 + 1 / max(1, len(errors))))
-        spreads[cell] = IntervalWidth(known=float(np.quantile(errors, level)), between_gpus=between, rows=len(errors))
-    return spreads
+        widths[cell] = IntervalWidth(
+            known=float(np.quantile(errors, level)),
+            between_gpus=_spread(many),
+            between_others=max(_spread(many), _spread(few)),
+            rows=len(errors),
+        )
+    return widths
+
+
+def _spread(biases: list[float]) -> float:
+    """The half-width that holds 90 % of GPUs' biases, normally distributed around 0; wide where none is known."""
+    return _BETWEEN_GPUS_QUANTILE * float(np.sqrt(np.mean(np.square(biases)))) if biases else _UNKNOWN_SPREAD
 
 
 def _predict_without(

@@ -144,7 +144,8 @@ def half_widths(calibration: Calibration | None, gpu: GpuSpec, workload: Workloa
 def _width(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> float:
     squares = cell.known**2
     if gpu.id not in calibration.gpus:
-        squares += cell.between_gpus**2
+        reference = architecture_key(gpu) in REFERENCE_ARCHITECTURES
+        squares += (cell.between_gpus if reference else cell.between_others) ** 2
     if architecture_source(calibration, gpu) != architecture_key(gpu):
         squares += UNSEEN_ARCHITECTURE**2
     if calibration.serves != workload_kind(workload):

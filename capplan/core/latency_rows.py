@@ -44,7 +44,14 @@ class TimedStep:
 
 
 def timed_step(
-    table: KernelTable, recording: Recording, workload: Workload, *, gpu: GpuSpec, column: int, latency_s: float
+    table: KernelTable,
+    recording: Recording,
+    workload: Workload,
+    *,
+    gpu: GpuSpec,
+    column: int,
+    latency_s: float,
+    family: str,
 ) -> TimedStep | None:
     """Describe a measured step: a table's kernels at one of its batches on one GPU; None where it lacks the peak."""
     rates = device_rates(gpu, workload)
@@ -68,8 +75,9 @@ def timed_step(
         l2_bytes=rates.l2_bytes,
         cell=f"device {width_cell(workload)}",
         host_calls=table.host_calls * host_slowness(gpu),
-        host_launches=float(count.sum()) * host_slowness(gpu),
+        host_launches=float(count @ table.launches) * host_slowness(gpu),
         latency_s=latency_s,
+        family=family,
     )
 
 

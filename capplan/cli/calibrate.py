@@ -1,0 +1,124 @@
+"""`capplan calibrate fit`: make a calibration from measurements."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from capplan.cli import options
+from capplan.cli.output import emit, progress, warn
+from capplan.cli.validate import Measured, TracesOption
+from capplan.errors import CapplanError, UsageError
+from capplan.units import format_fraction
+
+if TYPE_CHECKING:
+    from capplan.core.calibration_fit import FittedCalibration
+    from capplan.core.latency_rows import TimedStep
+    from capplan.core.measured import MeasuredStep
+    from capplan.specs.gpus import Gpus
+
+app = typer.Typer(help="Fit efficiencies to measurements.", no_args_is_help=True)
+
+
+@app.command("fit")
+def fit(
+    measured: Measured,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the calibration goes.")],
+    name: Annotated[str, typer.Option(help="What estimates will call it.")] = "own",
+    made: Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="Its date; today by default.")] = None,
+    specs: options.SpecFolders = None,
+    traces: TracesOption = None,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of families held out in turn.")] = 5,
+) -> None:
+    """Fit the latency model to measurements, and learn its errors from GPUs and families held out.
+
+    MEASURED are files as for `capplan validate`, and tables of single kernels (op-*.csv.gz). Rows of compiled graphs
+    and training steps are left out.
+
+    Examples:
+
+      capplan calibrate fit measured.csv -o mine.yaml
+    """
+    from datetime import date
+
+    from capplan.core.calibration_fit import fit_calibration
+    from capplan.specs import load_gpus
+    from capplan.specs.calibration import dump_calibration
+
+    try:
+        day = date.fromisoformat(made) if made else date.today()
+    except ValueError as error:
+        raise UsageError(f"--made {made!r} is no date such as 2026-11-21.") from error
+    gpus = load_gpus(overlays=specs or ())
+    steps = [step for path in measured for step in _steps(path, gpus, traces)]
+    if len(steps) < 20:
+        raise UsageError(f"{len(steps)} usable rows are too few to fit from; 20 are the least.")
+    with progress(f"fitting {len(steps)} rows"):
+        fitted = fit_calibration(
+            steps,
+            name=name,
+            made=day,
+            command=f"capplan calibrate fit {' '.join(path.name for path in measured)} -o {output.name}",
+            sources=[path.name for path in measured],
+            folds=folds,
+        )
+    emit(dump_calibration(fitted.calibration), output=output)
+    warn(_told(fitted))
+
+
+def _steps(path: Path, gpus: "Gpus", traces: Path | None) -> "Iterator[TimedStep]":
+    from capplan.core.kernel_rows import kernel_step
+    from capplan.specs.measured import read_measured
+    from capplan.specs.measured_kernels import holds_kernels, read_kernels
+
+    if holds_kernels(path):
+        for kernel in read_kernels(path):
+            step = kernel_step(kernel, gpus[kernel.gpu])
+            if step is not None:
+                yield step
+        return
+    found = read_measured(path)
+    if found.skipped:
+        warn(f"{path.name}: {len(found.skipped)} rows skipped, the first because {found.skipped[0].reason}")
+    yield from timed_steps(found.steps, gpus, traces)
+
+
+def timed_steps(steps: "Sequence[MeasuredStep]", gpus: "Gpus", traces: Path | None) -> "Iterator[TimedStep]":
+    """Trace the eager inference steps among some and describe each as the fit sees it."""
+    from capplan.cli.measured_models import group_runs, recording_for, trace_folder
+    from capplan.core.latency_features import kernel_table
+    from capplan.core.latency_rows import timed_step
+    from capplan.core.workload import Framework
+
+    wanted = [step for step in steps if step.workload.framework is Framework.EAGER and step.workload.training is None]
+    store = trace_folder(traces)
+    for run, members in group_runs(wanted).items():
+        try:
+            trace = store.obtain(run)
+        except CapplanError as error:
+            warn(f"left out: {error}")
+            continue
+        for step in members:
+            gpu = gpus.find_or_none(step.gpu)
+            if gpu is None:
+                warn(f"left out: unknown GPU {step.gpu!r} in row {step.line}")
+                continue
+            recording = recording_for(trace, run, step)
+            table = kernel_table(recording, step.workload, batches=[step.batch])
+            family = trace.class_name if run.model.startswith("timm:") and len(members) else run.model
+            found = timed_step(
+                table, recording, step.workload, gpu=gpu, column=0, latency_s=step.latency_s, family=family
+            )
+            if found is not None:
+                yield found
+
+
+def _told(fitted: "FittedCalibration") -> str:
+    lines = [f"{fitted.calibration.name}: median and 90th percentile of errors on rows held out"]
+    for cell, found in fitted.statistics.items():
+        lines.append(
+            f"  {cell}: {format_fraction(found.median)}, {format_fraction(found.p90)} of {found.count} rows, "
+            f"bias {found.bias:.3f}"
+        )
+    return "\n".join(lines)
