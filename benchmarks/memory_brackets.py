@@ -4,33 +4,39 @@ timm's benchmark lowers the batch along a ladder until the model runs, so that e
 batch of a model on a GPU. A sample of these models is traced (kept in a folder, so that a second run is quick), the
 largest batch predicted, and the two compared in steps of the ladder.
 
-    python benchmarks/memory_brackets.py --traces FOLDER [--models 150] [--seconds 600] [--write]
+    python benchmarks/memory_brackets.py --traces FOLDER [--models 150] [--seconds 600] [--fit] [--write]
 """
 
 import argparse
 import csv
 import gzip
 import hashlib
+import itertools
 import re
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
 from pathlib import Path
 
+from capplan.core.estimates import Interval
+from capplan.core.memory_calibration import ConvolutionWorkspaces, MemoryCalibration
+from capplan.core.memory_curve import index_limit_batch
 from capplan.core.memory_model import MemoryModel
 from capplan.core.memory_search import largest_fitting_batch
 from capplan.core.trace import Trace
 from capplan.core.trace_format import dump_trace, load_trace
 from capplan.core.workload import Configuration, Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import CapplanError
-from capplan.specs import load_gpus
+from capplan.specs import Gpus, load_gpus
 from capplan.specs.memory_calibration import load_memory_calibration
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT.parent / "shared" / "data" / "measured" / "memory.csv.gz"
 DOCUMENT = ROOT / "docs" / "memory-accuracy.md"
+CALIBRATION = ROOT / "capplan" / "calibrations" / "memory.yaml"
 LADDER = (2048, 1536, 1024, 768, 512, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 _TORCH = {"pt19x?": (1, 9), "pt291": (2, 9)}
 
@@ -53,6 +59,14 @@ class Bracket:
         return self.model, self.size, self.workload.configuration
 
 
+class Cause(StrEnum):
+    """Why the next batch failed, as far as can be told."""
+
+    MEMORY = "memory"
+    INDEX = "a tensor of 2^31 elements or more"
+    COMPILED = "memory of compiled graphs"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """A bracket with the batch that was predicted; `steps` above zero is too high, by steps of the ladder."""
@@ -60,6 +74,7 @@ class Compared:
     bracket: Bracket
     predicted: int
     steps: int
+    cause: Cause
 
 
 def read_brackets(path: Path = MEASURED) -> Iterator[Bracket]:
@@ -92,11 +107,17 @@ def read_brackets(path: Path = MEASURED) -> Iterator[Bracket]:
 
 
 def _torch_version(text: str) -> tuple[int, int]:
-    word = text.split()[0]
+    word = text.split(maxsplit=1)[0]
     if word in _TORCH:
         return _TORCH[word]
     digits = word.removeprefix("pt")  # pt112 is 1.12, pt240 is 2.4.0
     return (1, int(digits[1:])) if digits[0] == "1" else (2, int(digits[1:-1]))
+
+
+def trace_path(model: str, size: int, configuration: Configuration, *, folder: Path) -> Path:
+    """Where a trace is kept."""
+    name = f"{model.replace(':', '-')}-{size}-{str(configuration).replace('/', '-')}"
+    return folder / f"{name}.trace.json.gz"
 
 
 def obtain(model: str, size: int, configuration: Configuration, *, folder: Path) -> Trace | None:
@@ -105,8 +126,8 @@ def obtain(model: str, size: int, configuration: Configuration, *, folder: Path)
     from capplan.probe.target import load_target
     from capplan.probe.trace import trace_target
 
-    name = f"{model.replace(':', '-')}-{size}-{str(configuration).replace('/', '-')}"
-    path, refused = folder / f"{name}.trace.json.gz", folder / f"{name}.txt"
+    path = trace_path(model, size, configuration, folder=folder)
+    refused = path.with_suffix(".txt")
     if path.exists():
         return load_trace(path.read_bytes(), where=str(path))
     if refused.exists():
@@ -130,33 +151,36 @@ def sample(brackets: Iterable[Bracket], *, models: int) -> list[Bracket]:
     return sorted((b for b in brackets if b.model in chosen), key=lambda b: (order[b.model], str(b.traced_as)))
 
 
-def compare(brackets: Iterable[Bracket], *, folder: Path, seconds: float) -> list[Compared]:
-    """Predict each bracket's largest batch; stop tracing after a time, and use what is there."""
-    gpus, calibration = load_gpus(), load_memory_calibration()
+def gather(brackets: Iterable[Bracket], *, folder: Path, seconds: float) -> Iterator[tuple[Bracket, Trace]]:
+    """Pair brackets with traces; stop making new ones after a time, and use what is there."""
     started = time.monotonic()
-    compared: list[Compared] = []
-    traces: dict[tuple[str, int, Configuration], Trace | None] = {}
+    for key, rows in itertools.groupby(brackets, key=lambda bracket: bracket.traced_as):
+        held = trace_path(*key, folder=folder).exists()
+        trace = obtain(*key, folder=folder) if held or time.monotonic() - started < seconds else None
+        if trace is not None:
+            yield from ((bracket, trace) for bracket in rows)
+
+
+def compare(pairs: Iterable[tuple[Bracket, Trace]], calibration: MemoryCalibration, gpus: Gpus) -> Iterator[Compared]:
+    """Predict each bracket's largest batch."""
     models: dict[tuple[str, int, Workload], MemoryModel] = {}
-    for bracket in brackets:
-        key = bracket.traced_as
-        if key not in traces:
-            traces.clear()
+    for bracket, trace in pairs:
+        key = (bracket.model, bracket.size, bracket.workload)
+        if key not in models:
             models.clear()
-            name = f"{key[0].replace(':', '-')}-{key[1]}-{str(key[2]).replace('/', '-')}.trace.json.gz"
-            if time.monotonic() - started > seconds and not (folder / name).exists():
-                traces[key] = None
-            else:
-                traces[key] = obtain(*key, folder=folder)
-        trace = traces[key]
-        if trace is None:
-            continue
-        model_key = (bracket.model, bracket.size, bracket.workload)
-        if model_key not in models:
-            models[model_key] = MemoryModel(trace=trace, workload=bracket.workload, calibration=calibration)
+            models[key] = MemoryModel(trace=trace, workload=bracket.workload, calibration=calibration)
         gpu = gpus.find(bracket.gpu)
-        predicted = largest_fitting_batch(models[model_key], gpu=gpu, available_bytes=gpu.expected_usable_bytes)
-        compared.append(Compared(bracket=bracket, predicted=predicted, steps=_steps(bracket, predicted)))
-    return compared
+        predicted = largest_fitting_batch(models[key], gpu=gpu, available_bytes=gpu.expected_usable_bytes)
+        yield Compared(
+            bracket=bracket, predicted=predicted, steps=_steps(bracket, predicted), cause=_cause(bracket, trace)
+        )
+
+
+def _cause(bracket: Bracket, trace: Trace) -> Cause:
+    limit = index_limit_batch(trace.recording(bracket.workload.configuration))
+    if limit is not None and bracket.failed > limit:
+        return Cause.INDEX
+    return Cause.MEMORY if bracket.workload.framework is Framework.EAGER else Cause.COMPILED
 
 
 def _steps(bracket: Bracket, predicted: int) -> int:
@@ -174,53 +198,132 @@ def _below(failed: int) -> int:
 def kind(bracket: Bracket) -> str:
     """Group rows whose errors have one cause."""
     workload = bracket.workload
-    return f"{bracket.gpu} {'training' if workload.training else 'inference'} {workload.framework} {workload.layout}"
+    mode = "training" if workload.training else "inference"
+    return f"{bracket.gpu}, {mode}, {workload.framework}, {workload.layout}"
 
 
-def summary(compared: list[Compared]) -> str:
-    """Write the shares of rows inside their bracket, within one step, and too high by more than one."""
+def summary(compared: Sequence[Compared], cause: Cause) -> str:
+    """Write the shares of rows inside their bracket, within one step, and off by more, as a Markdown table."""
     groups: dict[str, list[int]] = {}
     for row in compared:
-        for name in (kind(row.bracket), f"all {row.bracket.workload.framework}"):
-            groups.setdefault(name, []).append(row.steps)
-    lines = [f"{'rows':52}{'count':>6}{'inside':>9}{'±1 step':>9}{'low >1':>9}{'high >1':>9}  median"]
-    for name, steps in sorted(groups.items()):
-        count = len(steps)
+        if row.cause is cause:
+            mode = "training" if row.bracket.workload.training else "inference"
+            for name in (kind(row.bracket), f"**all, {mode}**", "**all**"):
+                groups.setdefault(name, []).append(row.steps)
+    lines = [
+        "| rows | count | inside | within one step | low by more | high by more |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, steps in sorted(groups.items(), key=lambda item: (item[0].startswith("*"), item[0])):
         shares = [
-            sum(s == 0 for s in steps), sum(abs(s) <= 1 for s in steps), sum(s < -1 for s in steps), sum(s > 1 for s in steps),
-        ]  # fmt: skip
-        middle = sorted(steps)[count // 2]
-        lines.append(
-            f"{name:52}{count:6}" + "".join(f"{100 * share / count:8.1f}%" for share in shares) + f"{middle:+7}"
-        )
+            sum(step == 0 for step in steps),
+            sum(abs(step) <= 1 for step in steps),
+            sum(step < -1 for step in steps),
+            sum(step > 1 for step in steps),
+        ]
+        lines.append(f"| {name} | {len(steps)} | " + " | ".join(f"{100 * s / len(steps):.1f} %" for s in shares) + " |")
     return "\n".join(lines) + "\n"
 
 
+def exceptions(compared: Sequence[Compared]) -> str:
+    """List what is off by more than one step where memory was the cause, a line per model, release and layout."""
+    found: dict[str, list[Compared]] = {}
+    for row in compared:
+        if abs(row.steps) > 1 and row.cause is Cause.MEMORY:
+            b = row.bracket
+            found.setdefault(
+                f"{b.model} at {b.size}, {kind(b)}, torch {'.'.join(map(str, b.workload.torch_version))}", []
+            ).append(row)
+    lines = [
+        f"- {name}: {rows[0].steps:+d} steps (predicted {rows[0].predicted}, ran {rows[0].bracket.ran}, "
+        f"failed {rows[0].bracket.failed})"
+        for name, rows in sorted(found.items())
+    ]
+    return "\n".join(lines or ["- none"]) + "\n"
+
+
+def fit(pairs: Sequence[tuple[Bracket, Trace]], calibration: MemoryCalibration, gpus: Gpus) -> MemoryCalibration:
+    """Choose the shares of cuDNN's workspaces on every other model; the rest are for judging."""
+    learnt = [pair for pair in pairs if _is_learnt(pair[0]) and _cause(*pair) is Cause.MEMORY]
+    best, best_score = calibration, -1.0
+    for nchw_half, other in itertools.product((0.0, 0.5, 1.0, 1.25), (0.0, 0.1, 0.25)):
+        shares = ConvolutionWorkspaces(
+            nchw_half=Interval(low=0, expected=nchw_half, high=max(1.0, nchw_half)),
+            other=Interval(low=0, expected=other, high=1.0),
+        )
+        tried = replace(calibration, convolution_workspaces=shares)
+        steps = [row.steps for row in compare(learnt, tried, gpus)]
+        score = sum(step == 0 for step in steps) / len(steps)
+        print(f"nchw_half {nchw_half} other {other}: {100 * score:.1f} % of {len(steps)} inside", flush=True)
+        if score > best_score:
+            best, best_score = tried, score
+    return best
+
+
+def _is_learnt(bracket: Bracket) -> bool:
+    return hashlib.sha256(bracket.model.encode()).digest()[-1] % 2 == 0
+
+
+def write_calibration(calibration: MemoryCalibration, *, rows: int, models: int) -> None:
+    """Put the fitted shares into the calibration file, with the data, the date and the command."""
+    text = CALIBRATION.read_text()
+    for name in ("nchw_half", "other"):
+        share: Interval = getattr(calibration.convolution_workspaces, name)
+        line = f"  {name}: {{low: {share.low:.1f}, expected: {share.expected:.2f}, high: {share.high:.2f}}}"
+        text = re.sub(rf"^  {name}: .*$", line, text, flags=re.MULTILINE)
+    text = re.sub(r"^  made: .*$", f"  made: {date.today()}", text, flags=re.MULTILINE)
+    told = f"{rows} brackets of {models} models in memory.csv.gz (timm, RTX 3090 and 4090), every other model"
+    CALIBRATION.write_text(re.sub(r"^  data: .*$", f"  data: {told}", text, flags=re.MULTILINE))
+
+
+def write_document(compared: Sequence[Compared]) -> None:
+    """Renew the tables of the document between their markers."""
+    text = DOCUMENT.read_text()
+    held = [row for row in compared if not _is_learnt(row.bracket)]
+    parts = {
+        "memory": summary(compared, Cause.MEMORY),
+        "held-out": summary(held, Cause.MEMORY),
+        "index": summary(compared, Cause.INDEX),
+        "compiled": summary(compared, Cause.COMPILED),
+        "exceptions": exceptions(compared),
+    }
+    for name, content in parts.items():
+        marked = rf"(<!-- brackets-{name} -->\n).*?(<!-- end -->)"
+        text = re.sub(marked, lambda match, content=content: f"{match[1]}{content}{match[2]}", text, flags=re.DOTALL)
+    DOCUMENT.write_text(text)
+
+
 def main() -> None:
-    """Trace a sample, compare, print; `--write` renews the document."""
+    """Trace a sample, compare, print; `--fit` renews the calibration, `--write` the document."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--traces", type=Path, required=True)
-    parser.add_argument("--models", type=int, default=150)
-    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--traces", type=Path, required=True, help="folder that keeps the traces")
+    parser.add_argument("--models", type=int, default=150, help="models in the sample")
+    parser.add_argument("--seconds", type=float, default=3600, help="time for making traces")
     parser.add_argument("--task", choices=("inference", "training"))
-    parser.add_argument("--worst", type=int, default=0)
+    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--write", action="store_true")
     words = parser.parse_args()
     words.traces.mkdir(parents=True, exist_ok=True)
     chosen = [
-        b
-        for b in sample(read_brackets(), models=words.models)
-        if words.task is None or (words.task == "training") == (b.workload.training is not None)
+        bracket
+        for bracket in sample(read_brackets(), models=words.models)
+        if words.task is None or (words.task == "training") == (bracket.workload.training is not None)
     ]
-    compared = compare(chosen, folder=words.traces, seconds=words.seconds)
-    print(f"{len(compared)} of {len(chosen)} rows")
-    if not compared:
+    pairs = list(gather(chosen, folder=words.traces, seconds=words.seconds))
+    if not pairs:
         sys.exit("nothing could be compared")
-    print(summary(compared))
-    for row in sorted(compared, key=lambda row: -abs(row.steps))[: words.worst]:
-        b = row.bracket
-        print(
-            f"{row.steps:+3} {row.predicted:6} ran {b.ran} failed {b.failed} {b.model} {b.size} {kind(b)} {b.workload.precision} {b.workload.torch_version}"
-        )
+    gpus, calibration = load_gpus(), load_memory_calibration()
+    if words.fit:
+        calibration = fit(pairs, calibration, gpus)
+        learnt = [bracket for bracket, _ in pairs if _is_learnt(bracket)]
+        write_calibration(calibration, rows=len(learnt), models=len({bracket.model for bracket in learnt}))
+    compared = list(compare(pairs, calibration, gpus))
+    print(f"{len(compared)} of {len(chosen)} rows, {len({row.bracket.model for row in compared})} models")
+    for cause in Cause:
+        print(f"\n{cause}\n{summary(compared, cause)}")
+    print(exceptions(compared))
+    if words.write:
+        write_document(compared)
 
 
 if __name__ == "__main__":

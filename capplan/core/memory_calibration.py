@@ -19,7 +19,8 @@ class ContextSize:
 class ConvolutionWorkspaces:
     """cuDNN's workspaces as shares of the bytes that a call reads and writes.
 
-    `nchw_half` is for 16-bit tensors in NCHW, which tensor cores need copied to NHWC; `other` for the rest.
+    `nchw_half` is for 16-bit tensors in NCHW, which tensor cores need copied to NHWC; `other` for the rest. On a
+    full device an algorithm is chosen that takes no more than the expected share.
     """
 
     nchw_half: Interval

@@ -60,6 +60,7 @@ class Purpose(StrEnum):
     CUBLAS = "cuBLAS workspace"
     CUBLASLT = "cuBLASLt workspace"
     PASSING = "within an operator"
+    SPARED = "more cuDNN workspace than is expected, done without on a full device"
     SAVED = "saved by unfused attention"
 
 
@@ -81,14 +82,9 @@ class Program:
 
     @property
     def optional(self) -> frozenset[int]:
-        """Blocks that cuDNN does without on a full device: it then takes an algorithm that needs no workspace."""
+        """Blocks that cuDNN does without on a full device: it then takes an algorithm that needs less."""
         first = len(self.recording.storages)
-        kernels = self.recording.kernels
-        return frozenset(
-            first + index
-            for index, extra in enumerate(self.extras)
-            if extra.purpose is Purpose.PASSING and takes_cudnn(kernels[extra.kernel])
-        )
+        return frozenset(first + index for index, extra in enumerate(self.extras) if extra.purpose is Purpose.SPARED)
 
     def sizes(self, batch: int, end: End) -> list[int]:
         """Sizes of all blocks at a batch. [bytes]"""
@@ -125,13 +121,18 @@ class ExtraSizes:
             return row.size_bytes if row else Interval.exact(0)
         if extra.purpose is Purpose.SAVED:
             return Interval.exact(saved_bytes(kernel, batch=batch, release=release))
-        return passing_bytes(
+        passing = passing_bytes(
             kernel,
             batch=batch,
             backend=self.backend(kernel, batch),
             calibration=self.calibration,
             release=release,
         )
+        if not takes_cudnn(kernel):
+            return passing
+        if extra.purpose is Purpose.PASSING:
+            return Interval(low=passing.low, expected=passing.expected, high=passing.expected)
+        return Interval(low=0, expected=0, high=passing.high - passing.expected)
 
     def backend(self, kernel: Kernel, batch: int) -> AttentionBackend | None:
         """The attention kernel that runs; None for other operators."""
@@ -170,7 +171,7 @@ def build_program(recording: Recording, sizes: ExtraSizes) -> Program:
         born[storage.birth].append(index)
         dying[storage.death].append(index)
     for index, extra in enumerate(extras, start=len(storages)):
-        if extra.purpose in (Purpose.PASSING, Purpose.CUBLASLT):
+        if extra.purpose in (Purpose.PASSING, Purpose.SPARED, Purpose.CUBLASLT):
             passing[extra.birth].append(index)
         else:
             born[extra.birth].append(index)
@@ -218,9 +219,10 @@ def _extras(recording: Recording, sizes: ExtraSizes) -> list[Extra]:
 
 def _traits(kernel: Kernel, sizes: ExtraSizes, recording: Recording, batch: int, index: int) -> tuple[Purpose, ...]:
     purposes = [Purpose.CUBLASLT] * takes_cublaslt(kernel)
-    probe = Extra(purpose=Purpose.PASSING, kernel=index, birth=0, death=0)
-    if sizes.of(probe, recording, batch).high > 0:
-        purposes.append(Purpose.PASSING)
+    for purpose in (Purpose.PASSING, Purpose.SPARED) if takes_cudnn(kernel) else (Purpose.PASSING,):
+        probe = Extra(purpose=purpose, kernel=index, birth=0, death=0)
+        if sizes.of(probe, recording, batch).high > 0:
+            purposes.append(purpose)
     return tuple(purposes)
 
 
