@@ -30,17 +30,25 @@ def own_overlays() -> tuple[Path, ...]:
     """
     config = config_folder()
     named = [Path(part) for part in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if part]
-    return (*([config] if config.is_dir() else []), *named)
+    return (*([config] if _holds_specs(config) else []), *named)
 
 
 def spec_files(overlay: Path) -> list[Path]:
     """The GPU files of an overlay, which is a folder or one file.
 
     Raises:
-        SpecError: it is neither.
+        SpecError: it is neither, or the folder holds nothing that is read.
     """
     if overlay.is_dir():
+        for stray in overlay.glob("*.yml"):
+            raise SpecError(f"{stray}: is not read; a spec file ends in .yaml.")
+        if not _holds_specs(overlay):
+            raise SpecError(f"{overlay}: holds no spec files (*.yaml).")
         return sorted(overlay.glob("*.yaml"))
     if overlay.suffix != ".yaml" or not overlay.is_file():
         raise SpecError(f"{overlay}: is neither a folder of specs nor a .yaml file.")
     return [overlay]
+
+
+def _holds_specs(folder: Path) -> bool:
+    return any(next(place.glob("*.yaml"), None) for place in (folder, folder / ARCHITECTURES, folder / PRICES))

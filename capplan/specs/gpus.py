@@ -134,7 +134,7 @@ class _Loader:
             except SpecFileError as error:
                 self._problems += error.problems
         self._problems += name_clashes(specs, self._sheets)
-        for gpu_id in self._own_ids & specs.keys():
+        for gpu_id in sorted(self._own_ids & specs.keys()):
             spec = specs[gpu_id]
             self._problems += contradictions(spec, self._architectures[spec.architecture_id], self._sheets[gpu_id])
         if self._problems:

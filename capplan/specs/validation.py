@@ -5,7 +5,7 @@ from pathlib import Path
 
 from capplan.specs.folders import ARCHITECTURES, PRICES, built_in_folder, spec_files
 from capplan.specs.gpus import Gpus, load_gpus
-from capplan.specs.prices import load_price_file, load_prices
+from capplan.specs.prices import load_prices
 from capplan.specs.problems import Problem, SpecFileError
 from capplan.specs.rules import shortcomings
 
@@ -13,15 +13,16 @@ from capplan.specs.rules import shortcomings
 def validate_specs(path: Path | None = None) -> str:
     """Check the built-in specs, or a file or folder of own ones as it lies over them.
 
+    A file of prices or of an architecture is checked with the whole folder that it belongs to.
+
     Returns:
         One line that says what was checked.
 
     Raises:
         SpecFileError: everything that is wrong, each with file and key.
     """
-    if path is not None and path.is_file() and path.parent.name == PRICES:
-        prices = load_price_file(path, load_gpus(overlays=(path.parent.parent,)))
-        return f"{path}: {len(prices.hourly)} hourly and {len(prices.purchase)} purchase prices are in order"
+    if path is not None and path.is_file() and path.parent.name in (PRICES, ARCHITECTURES):
+        path = path.parent.parent
     folder = built_in_folder()
     own = path is not None and path.resolve() != folder.resolve()
     checked = path if path is not None and own else folder

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from capplan.core.gpu import PeakKind
+from capplan.errors import SpecError
 from capplan.specs import load_gpus
+from capplan.specs.validation import validate_specs
 
 Write = Callable[..., Path]
 
@@ -55,6 +57,20 @@ def test_config_folder_then_environment_then_option(
     assert load_gpus()["rtx-3090"].tdp_w == 200
     chosen = write(ONE_FIELD.replace("250", "150"), "chosen/rtx-3090.yaml")
     assert load_gpus(overlays=[chosen])["rtx-3090"].tdp_w == 150
+
+
+def test_a_folder_that_holds_nothing_to_read_is_refused(tmp_path: Path, write: Write) -> None:
+    with pytest.raises(SpecError, match=r"holds no spec files"):
+        load_gpus(overlays=[tmp_path])
+    write(ONE_FIELD, "rtx-3090.yml")
+    with pytest.raises(SpecError, match=r"rtx-3090\.yml: is not read; a spec file ends in \.yaml"):
+        load_gpus(overlays=[tmp_path])
+
+
+def test_a_price_file_is_validated_with_its_folder(write: Write) -> None:
+    path = write("provider: me\n", "prices/mine.yaml")
+    with pytest.raises(SpecError, match=r"mine\.yaml: source: must have kind and title"):
+        validate_specs(path)
 
 
 def test_an_architecture_of_ones_own(write: Write) -> None:
