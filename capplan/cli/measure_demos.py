@@ -93,13 +93,13 @@ def run_pipeline(words: str, job: "Job", sizes: Curve, conditions: Conditions) -
     from capplan.report.pipeline_table import pipeline_tables, pipeline_to_json
 
     device = open_device(job.device)
-    documents, texts = [], []
+    timed = []
     for batch in _listed(sizes, "--pipeline"):
         stages = load_stages(words, batch=batch, device=device.torch_device)
-        timed = measure_pipeline(stages, device=device, rules=job.rules, batch=batch, name=words)
-        documents.append(pipeline_to_json(timed))
-        texts += [
-            f"{title}\n\n{spell_table(content, conditions.spelling)}" for title, content in pipeline_tables(timed)
-        ]
-    spelt = to_json({"pipelines": documents}) if conditions.spelling is Format.JSON else "\n".join(texts)
-    emit(spelt, output=conditions.output)
+        timed.append(measure_pipeline(stages, device=device, rules=job.rules, batch=batch, name=words))
+    if conditions.spelling is Format.JSON:
+        emit(to_json({"pipelines": [pipeline_to_json(each) for each in timed]}), output=conditions.output)
+        return
+    tables = [titled for each in timed for titled in pipeline_tables(each)]
+    pieces = [f"{title}\n\n{spell_table(content, conditions.spelling)}" for title, content in tables]
+    emit("\n".join(pieces), output=conditions.output)

@@ -17,6 +17,8 @@ from capplan.probe.measure.point import OnProgress
 from capplan.probe.measure.session import Session, make_failure
 
 MEASURE, ATTEMPT = "measure", "attempt"
+_STDERR = 2
+"""What a model prints is no answer: a child's output goes to this descriptor."""
 
 
 class IsolatedMeasurer:
@@ -49,7 +51,7 @@ class IsolatedMeasurer:
                 str(answers.fileno()),
             ]
             child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=sys.stderr, pass_fds=[answers.fileno()], start_new_session=True
+                command, stdin=subprocess.PIPE, stdout=_STDERR, pass_fds=[answers.fileno()], start_new_session=True
             )
             with _killed_at_the_end(child):
                 try:

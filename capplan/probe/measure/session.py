@@ -48,6 +48,7 @@ class Session:
         self.target = job.model.load()
         self.bench = Bench(device=(device := open_device(job.device)), nvml=open_nvml(device.torch_device), gpu=job.gpu)
         self.facts = self.bench.facts()
+        self.identity = model_identity(self.target)
         self._ready: ReadyModel | None = None
         self._settings = contextlib.ExitStack()
 
@@ -103,11 +104,6 @@ class Session:
             PointError: it ran out of memory or failed.
         """
         return use_alone(self._ready_model(), batch, bench=self.bench, use=use)
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Which model this is."""
-        return model_identity(self.target)
 
     def failure(self, batch: int, kind: FailureKind, message: str) -> Failure:
         """Tell a point that has no measurement."""

@@ -1,0 +1,307 @@
+"""`capplan measure` as a user meets it: answers, files, interruptions, bad input."""
+
+import csv
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from capplan.cli.measurement_store import MeasurementStore
+from capplan.core.measurement_format import parse_points
+from tests.cli.conftest import Run
+
+NET = ["examples/net.py:Net", "--input", "x=3x32x32"]
+QUICK = ["--warmup", "2", "--repetitions", "6", "--device", "cpu"]
+SCHEMA = json.loads(Path("capplan/schemas/measure.schema.json").read_text())
+
+FLAWED = """
+import os, signal, time
+import torch
+from torch import nn
+
+class Flawed(nn.Module):
+    def __init__(self, how="raise", at=4):
+        super().__init__()
+        self.layer, self.how, self.at = nn.Linear(8, 8), how, at
+    def forward(self, x):
+        if x.device.type != "meta" and len(x) == self.at:
+            if self.how == "raise":
+                raise ValueError("this batch is cursed")
+            if self.how == "crash":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            if self.how == "hang":
+                time.sleep(600)
+            if self.how == "nan":
+                return self.layer(x) / 0.0 - self.layer(x) / 0.0
+            if self.how == "greedy":
+                return torch.empty(2**50, dtype=torch.int8)
+        return self.layer(x)
+"""
+
+
+@pytest.fixture
+def flawed(tmp_path: Path) -> list[str]:
+    """A model that misbehaves at batch 4."""
+    path = tmp_path / "flawed.py"
+    path.write_text(FLAWED)
+    return [f"{path}:Flawed", "--input", "x=8"]
+
+
+def test_json_keeps_its_schema(run: Run) -> None:
+    result = run("measure", *NET, *QUICK, "--batch", "1,3", "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert [each["workload"]["batch"] for each in document["measurements"]] == [1, 3]
+    assert all(len(each["latency_s"]["samples"]) == 6 for each in document["measurements"])
+    first = document["measurements"][0]
+    assert first["device"]["kind"] == "cpu"
+    assert first["model"]["input_size"] == [3, 32, 32]
+    samples = first["latency_s"]["samples"]
+    assert first["throughput_per_s"] == pytest.approx(6 / sum(samples), rel=1e-4)
+
+
+def test_the_table_tells_conditions_and_columns(run: Run) -> None:
+    result = run("measure", *NET, *QUICK)
+    assert result.exit_code == 0, result.stderr
+    for words in ("fp32, eager, nchw", "host clock", "L2 not flushed", "median", "p99", "samples/s (FPS)"):
+        assert words in result.stdout
+
+
+def test_lines_are_appended_and_resumed(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    assert run("measure", *NET, *QUICK, "--batch", "1,2", "-o", path).exit_code == 0
+    first = path.read_bytes()
+    result = run("measure", *NET, *QUICK, "--batch", "1,2,4", "-o", path, "--resume", "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    assert path.read_bytes().startswith(first)
+    assert path.read_bytes().count(b"\n") == 3
+    for line in path.read_text().splitlines():
+        jsonschema.validate(json.loads(line), SCHEMA)
+    assert [each["workload"]["batch"] for each in json.loads(result.stdout)["measurements"]] == [1, 2, 4]
+
+
+def test_a_file_cut_in_half_is_mended_and_told(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    run("measure", *NET, *QUICK, "--batch", "1,2", "-o", path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) * 3 // 4])
+    result = run("measure", *NET, *QUICK, "--batch", "1,2", "-o", path, "--resume")
+    assert result.exit_code == 0
+    assert "cut off" in result.stderr
+    found = parse_points(path.read_bytes(), where="runs.jsonl")
+    assert [point.workload.batch for point in found.points] == [1, 2]
+    assert path.read_bytes().startswith(whole[: whole.index(b"\n") + 1])
+
+
+def test_two_runs_cannot_write_one_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    with MeasurementStore(path):
+        result = run("measure", *NET, *QUICK, "-o", path)
+    assert result.exit_code == 2
+    assert "being written by another run" in result.stderr
+    assert path.read_bytes() == b""
+
+
+def test_a_full_disk_keeps_the_points_before(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    assert run("measure", *NET, *QUICK, "-o", path).exit_code == 0
+    room_bytes = path.stat().st_size * 5 // 2  # for this point, one more, and half of a third
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, hard))
+    try:
+        result = run("measure", *NET, *QUICK, "--batch", "2,3,4", "-o", path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert result.exit_code == 4
+    assert f"cannot write {path}: File too large" in result.stderr
+    found = parse_points(path.read_bytes(), where="runs.jsonl")
+    assert ([point.workload.batch for point in found.points], found.is_cut) == ([1, 2], False)
+    assert "samples/s" in result.stdout, "what was measured is told all the same"
+
+
+@pytest.mark.parametrize("isolate", [[], ["--isolate"]])
+def test_a_batch_that_fails_costs_itself_alone(run: Run, flawed: list[str], isolate: list[str]) -> None:
+    result = run("measure", *flawed, *QUICK, *isolate, "--batch", "2,4,8", "--format", "json")
+    assert result.exit_code == 4
+    document = json.loads(result.stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert [each["workload"]["batch"] for each in document["measurements"]] == [2, 8]
+    (failure,) = document["failures"]
+    assert failure["failure"]["kind"] == "error"
+    assert "at batch 4 failed: ValueError: this batch is cursed" in result.stderr
+
+
+def test_a_crash_costs_one_isolated_point(run: Run, flawed: list[str]) -> None:
+    result = run("measure", *flawed, "--arg", "how=crash", *QUICK, "--isolate", "--batch", "2,4,8", "--format", "json")
+    assert result.exit_code == 4
+    document = json.loads(result.stdout)
+    assert [each["workload"]["batch"] for each in document["measurements"]] == [2, 8]
+    assert document["failures"][0]["failure"]["kind"] == "crash"
+    assert "was killed by SIGSEGV" in result.stderr
+
+
+def test_a_hang_costs_its_timeout(run: Run, flawed: list[str]) -> None:
+    words = ["--arg", "how=hang", "--isolate", "--timeout", "20s", "--batch", "4", "--format", "json"]
+    result = run("measure", *flawed, *QUICK, *words)
+    assert result.exit_code == 4
+    assert json.loads(result.stdout)["failures"][0]["failure"]["kind"] == "timeout"
+    assert "took more than 20 s" in result.stderr
+
+
+def test_out_of_memory_is_a_failure_of_its_point(run: Run, flawed: list[str]) -> None:
+    result = run("measure", *flawed, "--arg", "how=greedy", *QUICK, "--batch", "4,5", "--format", "json")
+    assert result.exit_code == 4
+    document = json.loads(result.stdout)
+    assert [each["workload"]["batch"] for each in document["measurements"]] == [5]
+    assert document["failures"][0]["failure"]["kind"] == "out of memory"
+
+
+def test_outputs_that_are_not_finite_are_told(run: Run, flawed: list[str]) -> None:
+    result = run("measure", *flawed, "--arg", "how=nan", *QUICK, "--batch", "4", "--format", "json")
+    assert result.exit_code == 0
+    assert "not finite" in result.stderr
+    assert json.loads(result.stdout)["measurements"][0]["finite_outputs"] is False
+
+
+@pytest.mark.parametrize("search", ["binary", "sequential"])
+def test_the_largest_batch_is_found_by_running(run: Run, flawed: list[str], search: str) -> None:
+    words = ["--arg", "how=greedy", "--arg", "at=11", "--batch", "max", "--search", search, "--max-batch", "12"]
+    result = run("measure", *flawed, *QUICK, *words, "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    batches = [each["workload"]["batch"] for each in json.loads(result.stdout)["measurements"]]
+    if search == "sequential":
+        assert batches == [1, 2, 4, 8, 10]
+        assert "largest batch that runs: 10 (batch 11 does not)" in result.stderr
+    else:  # only 11 fails, so that doubling to the cap passes it by: the cap was run
+        assert batches == [1, 2, 4, 8, 12]
+
+
+def test_a_model_that_never_fits_says_so(run: Run, flawed: list[str]) -> None:
+    words = ["--arg", "how=greedy", "--arg", "at=1", "--batch", "max", "--max-batch", "4"]
+    result = run("measure", *flawed, *QUICK, *words)
+    assert result.exit_code == 4
+    assert "not even batch 1 runs" in result.stderr
+
+
+def test_auto_doubles_while_it_pays(run: Run) -> None:
+    result = run("measure", *NET, *QUICK, "--batch", "auto", "--max-batch", "4", "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    assert [each["workload"]["batch"] for each in json.loads(result.stdout)["measurements"]] == [1, 2, 4]
+
+
+def test_methods_side_by_side(run: Run) -> None:
+    result = run("measure", *NET, *QUICK, "--methods", "naive,sync,event")
+    assert result.exit_code == 0, result.stderr
+    assert "naive" in result.stdout
+    assert "against sync" in result.stdout
+    assert "no events" in result.stderr
+
+
+def test_the_pipeline_is_timed_both_ways(run: Run) -> None:
+    words = ["--pipeline", "examples/pipeline.py:stages", *QUICK, "--format", "json"]
+    result = run("measure", *words)
+    assert result.exit_code == 0, result.stderr
+    (pipeline,) = json.loads(result.stdout)["pipelines"]
+    assert [stage["name"] for stage in pipeline["stages"]] == ["detect", "cut (CPU)", "classify"]
+    assert pipeline["repetitions"] == 6
+
+
+def test_export_is_the_csv_that_validate_reads(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    run("measure", *NET, *QUICK, "--batch", "2", "--precision", "bf16", "-o", path)
+    result = run("measure", "--export", path, "--format", "csv")
+    (row,) = csv.DictReader(io.StringIO(result.stdout))
+    expected = {
+        "framework": "eager", "precision": "bf16", "layout": "nchw", "task": "infer", "batch": "2",
+        "input_size": "3x32x32",
+    }  # fmt: skip
+    assert {key: row[key] for key in expected} == expected
+    samples = json.loads(path.read_text())["latency_s"]["samples"]
+    assert float(row["latency_ms"]) == pytest.approx(1e3 * sum(sorted(samples)[2:4]) / 2, rel=1e-5)
+
+
+def test_a_run_compared_with_itself_shows_no_difference(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    run("measure", *NET, *QUICK, "-o", path)
+    result = run("measure", "--compare", path, path)
+    assert result.exit_code == 0, result.stderr
+    assert "no difference beyond noise" in result.stdout
+
+
+def test_comparing_loads_no_torch(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "runs.jsonl"
+    run("measure", *NET, *QUICK, "-o", path)
+    code = (
+        "import sys\nfrom capplan.cli.main import app\n"
+        f"try:\n    app(['measure', '--compare', {str(path)!r}, {str(path)!r}])\n"
+        "except SystemExit as stop:\n    assert not stop.code\nassert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    words = ["--batch", "1,2,4", "--warmup", "2", "--repetitions", "100000000", "--device", "cpu"]
+    command = [sys.executable, "-c", "from capplan.cli.main import main; main()", "measure", *NET, *words]
+    quick = [sys.executable, "-c", "from capplan.cli.main import main; main()", "measure", *NET, *QUICK]
+    subprocess.run([*quick, "-o", str(path)], check=True, capture_output=True)
+    kept = path.read_bytes()
+    child = subprocess.Popen(
+        [*command, "-o", str(path), "--resume"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stderr is not None
+    deadline = time.monotonic() + 120
+    while path.read_bytes() == kept and time.monotonic() < deadline and child.poll() is None:
+        if _is_measuring(child.pid):
+            break
+        time.sleep(0.2)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 130, err
+    assert "Traceback" not in err
+    assert path.read_bytes() == kept
+    if "1 point(s) are kept" in err:
+        assert "samples/s" in out
+
+
+def _is_measuring(pid: int) -> bool:
+    """Has the child used more processor time than it takes to import torch?"""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") > 8
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ([*NET, "--device", "cuda:7"], 4, "at hand"),
+        ([*NET, "--batch", "0"], 2, "between 1 and"),
+        ([*NET, "--search", "ternary"], 2, "unknown search"),
+        ([*NET, "--resume"], 2, "-o FILE.jsonl"),
+        ([*NET, "--timeout", "3s"], 2, "--isolate"),
+        ([*NET, "--budget", "3 parsecs"], 2, "--budget"),
+        ([*NET, "--methods", "guess"], 2, "unknown timing method"),
+        ([*NET, "--methods", "event", "--device", "cpu"], 4, "no events"),
+        ([*NET, "--methods", "naive", "-o", "x.jsonl"], 2, "measurement file"),
+        ([*NET, "--gpu", "gtx-999", "--device", "cpu"], 2, "unknown GPU"),
+        (["no_such_model", "--device", "cpu"], 2, "unknown model"),
+        ([], 2, "one thing to do"),
+        (["--compare", "a.jsonl", "b.jsonl", *NET], 2, "one thing to do"),
+        (["--export", "missing.jsonl"], 2, "missing.jsonl"),
+        (["--pipeline", "missing.py:stages"], 2, "missing.py"),
+    ],
+)
+def test_bad_input_is_one_sentence(run: Run, words: list[str], code: int, told: str) -> None:
+    result = run("measure", *words)
+    assert result.exit_code == code, result.output
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not result.stdout
