@@ -77,9 +77,9 @@ def _count_with_thop(module: torch.nn.Module, inputs: ModelInputs) -> dict[str, 
     """thop's figures are multiply-accumulates, whatever it calls them; leaf modules tell its views."""
     from thop import profile
 
-    module = _positional(module, inputs)
+    module = positional(module, inputs)
     classes = {path: type(part).__name__ for path, part in module.named_modules()}
-    macs, params, layers = profile(module, inputs=_values(inputs), verbose=False, ret_layer_info=True)
+    macs, params, layers = profile(module, inputs=values(inputs), verbose=False, ret_layer_info=True)
     flat = [(path, int(own_macs), int(own_params)) for path, own_macs, own_params in _flatten_layers("", layers)]
     by_module = {path: own_macs for path, own_macs, _ in flat}
     params_by_module = {"": int(params), **{path: own_params for path, _, own_params in flat}}
@@ -108,7 +108,7 @@ def _count_with_fvcore(module: torch.nn.Module, inputs: ModelInputs) -> dict[str
     from fvcore.nn import FlopCountAnalysis
 
     params = sum(parameter.numel() for parameter in module.parameters())
-    analysis = FlopCountAnalysis(_positional(module, inputs), _values(inputs))
+    analysis = FlopCountAnalysis(positional(module, inputs), values(inputs))
     analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings("none")
     by_operator = {name: int(value) for name, value in analysis.by_operator().items()}
     return {
@@ -153,11 +153,13 @@ class _ByPosition(torch.nn.Module):
         return tuple(output.values()) if isinstance(output, Mapping) else output
 
 
-def _positional(module: torch.nn.Module, inputs: ModelInputs) -> torch.nn.Module:
+def positional(module: torch.nn.Module, inputs: ModelInputs) -> torch.nn.Module:
+    """Wrap a model that is fed by keyword, so that it takes `values` by position."""
     return _ByPosition(module, tuple(inputs.kwargs)) if inputs.kwargs else module
 
 
-def _values(inputs: ModelInputs) -> tuple[Any, ...]:
+def values(inputs: ModelInputs) -> tuple[Any, ...]:
+    """Line up the arguments of a call, keywords last."""
     return (*inputs.args, *inputs.kwargs.values())
 
 
