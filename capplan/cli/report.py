@@ -1,9 +1,10 @@
 """`capplan report`: which GPUs to buy or rent for a load, as a page, PDF, workbook, Markdown, CSV or JSON."""
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from capplan.cli import options
 from capplan.cli.models import ModelWords
 from capplan.cli.output import emit, progress, to_json, warn, write_atomically
-from capplan.cli.report_subjects import Conditions, obtain_subjects
+from capplan.cli.report_subjects import Conditions, obtain_subjects, read_measured
 from capplan.core.batches import BatchChoice, parse_batches
 from capplan.core.workload import Framework, Layout, Optimizer, Precision
 from capplan.errors import UsageError
@@ -53,6 +54,12 @@ def report(
     optimizer: options.OptimizerOption = Optimizer.ADAMW,
     checkpointing: options.Checkpointing = False,
     accumulate: options.Accumulate = 1,
+    measured: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="What `capplan measure` saved, to stand beside the estimates.", show_default=False
+        ),
+    ] = None,
     utilization: Annotated[
         float, typer.Option(min=0.01, max=1.0, help="Share of usable memory that may be filled.")
     ] = 0.9,
@@ -112,7 +119,7 @@ def report(
         )
         for each in models
     ]
-    made = make_report(words, conditions, demand, prices=prices or (), load=load, title=title)
+    made = make_report(words, conditions, demand, prices=prices or (), measured=measured or (), load=load, title=title)
     if not outputs:
         emit(str(render(made, ".md")), output=None)
     for path in outputs:
@@ -130,6 +137,7 @@ def make_report(
     demand: "Demand",
     *,
     prices: Sequence[Path],
+    measured: Sequence[Path],
     load: Path | None,
     title: str | None,
 ) -> "Report":
@@ -148,11 +156,12 @@ def make_report(
     for path in prices:
         known = known.with_own(load_price_file(path, gpus))
     circumstances = Circumstances(
-        today=date.today(),
+        today=_today(),
         command=shlex.join(["capplan", *sys.argv[1:]]),
         title=title or f"GPUs for {', '.join(subject.name for subject in subjects)}",
         load_file=str(load) if load else None,
         largest_batches=conditions.largest_batches,
+        measured=tuple(each for path in measured for each in read_measured(path)),
     )
     with progress("working out the report"):
         return build_report(
@@ -163,6 +172,12 @@ def make_report(
             purchases=known.purchase,
             circumstances=circumstances,
         )
+
+
+def _today() -> date:
+    """The day, or that of SOURCE_DATE_EPOCH, by which builds are made repeatable."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return datetime.fromtimestamp(int(epoch), tz=UTC).date() if epoch.isdecimal() else date.today()
 
 
 def check_outputs(outputs: Sequence[Path], *, force: bool) -> list[Path]:

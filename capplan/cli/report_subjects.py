@@ -13,6 +13,7 @@ from capplan.errors import UsageError
 
 if TYPE_CHECKING:
     from capplan.core.gpu import GpuSpec
+    from capplan.report.report_types import Measured
     from capplan.report.subject import Subject
     from capplan.specs import Gpus
 
@@ -61,6 +62,33 @@ def obtain_subjects(words: Sequence[ModelWords], conditions: Conditions, gpus: "
             subject = read_subject(document, where=model.words)
             subjects.append(_only(subject, chosen) if conditions.gpus else subject)
     return subjects
+
+
+def read_measured(path: Path) -> "list[Measured]":
+    """Read what was timed on GPUs that the database knows.
+
+    Raises:
+        UsageError: the file cannot be read.
+        MeasurementFileError: it holds no measurements.
+    """
+    from capplan.core.measurement_format import parse_points
+    from capplan.report.report_types import Measured
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
+    return [
+        Measured(
+            model=point.model.name,
+            gpu=point.device.gpu,
+            batch=point.workload.batch,
+            latency_s=point.latency.median,
+            source=f"{point.device.name}, {point.workload.precision}, torch {point.device.torch}, {point.date.date()}",
+        )
+        for point in parse_points(content, where=str(path)).measurements
+        if point.device.gpu is not None
+    ]
 
 
 def _only(subject: "Subject", chosen: "Mapping[str, GpuSpec]") -> "Subject":

@@ -49,6 +49,8 @@ class ModelFacts:
 
     MACs and FLOPs are of one sample's forward pass or training step. `activation_peak_bytes` is the most
     that lives at once beside weights, buffers and inputs, at batch 1 and before any rounding. [bytes]
+    The operators together move `traffic_fixed_bytes` (weights above all) and `traffic_bytes_per_sample` for each
+    sample; where the recording holds one batch only, all of it counts as the samples'.
     """
 
     name: str
@@ -57,6 +59,8 @@ class ModelFacts:
     macs_per_sample: int
     flops_per_sample: int
     activation_peak_bytes: int
+    traffic_fixed_bytes: int
+    traffic_bytes_per_sample: int
     uncounted: tuple[str, ...]
     input_bytes_per_sample: int
 

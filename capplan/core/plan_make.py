@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.calibration import Calibration
 from capplan.core.cost import Price, Term
-from capplan.core.counting import kernel_flops, kernel_macs, uncounted
+from capplan.core.counting import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.estimates import FitStatus, Interval, LatencyEstimate, MemoryEstimate, fit_status
 from capplan.core.gpu import GpuSpec
 from capplan.core.knee import knee_batch
@@ -109,6 +109,11 @@ def model_facts(trace: Trace, recording: Recording) -> ModelFacts:
         counts = (times * count(kernel, batch) for times, kernel in zip(calls, recording.kernels, strict=True))
         return sum(counts) // batch
 
+    def traffic_at(size: int) -> int:
+        moved = (traffic(kernel, size).total_bytes for kernel in recording.kernels)
+        return sum(times * each for times, each in zip(calls, moved, strict=True))
+
+    grown = traffic_at(batch) // batch if recording.exact_batch else traffic_at(2) - traffic_at(1)
     live = live_curve(recording).at(batch)
     return ModelFacts(
         name=trace.name,
@@ -117,6 +122,8 @@ def model_facts(trace: Trace, recording: Recording) -> ModelFacts:
         macs_per_sample=per_sample(kernel_macs),
         flops_per_sample=per_sample(kernel_flops),
         activation_peak_bytes=int(live.max() - live[0]),
+        traffic_fixed_bytes=traffic_at(batch) - grown * batch,
+        traffic_bytes_per_sample=grown,
         uncounted=uncounted(recording),
         input_bytes_per_sample=sum(each.size_bytes(batch) for each in trace.inputs) // batch,
     )

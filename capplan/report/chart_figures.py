@@ -27,7 +27,7 @@ from capplan.report.svg_marks import (
     y_axis,
 )
 from capplan.report.table import Align, Column, Table, table
-from capplan.units import format_bytes, format_rate, format_seconds
+from capplan.units import format_bytes, format_flops_per_s, format_rate, format_seconds
 
 SERIES = 6
 
@@ -196,3 +196,64 @@ def _part_groups(bars: Sequence[Estimate]) -> dict[str, tuple[str, ...]]:
     groups = {name: (name,) for name in ranked[: SERIES - 1]}
     rest = tuple(ranked[SERIES - 1 :])
     return groups | ({"other": rest} if rest else {})
+
+
+def roofline(model: ModelReport, *, prefix: str) -> Chart:
+    """What each leading GPU's printed limits allow at the model's arithmetic intensity, and what is expected."""
+    identity, title = f"{prefix}-roofline", "Roofline"
+    bottom = HEIGHT - BOTTOM
+    points = {
+        roof.gpu: [
+            (intensity, model.subject.flops_per_sample * each.batch / each.latency_s.expected, each.batch)
+            for each in model.subject.of_gpu(roof.gpu)
+            if (intensity := model.subject.intensity(each.batch))
+        ]
+        for roof in model.roofs
+    }
+    every = [point for row in points.values() for point in row]
+    ridges = [roof.peak_flops_per_s / roof.bandwidth_bytes_per_s for roof in model.roofs]
+    x = log_scale([*(each[0] for each in every), *ridges, 1.0], start=LEFT, end=WIDTH - RIGHT)
+    y = log_scale(
+        [*(each[1] for each in every), *(roof.peak_flops_per_s for roof in model.roofs)], start=bottom, end=CHART_TOP
+    )
+    parts = [
+        y_axis(y, left=LEFT, right=WIDTH - RIGHT, label="TFLOP per second", spell=lambda rate: f"{rate / 1e12:g}"),
+        x_axis(x, bottom=bottom, label="arithmetic intensity, FLOP per byte", spell=lambda tick: f"{tick:g}"),
+    ]
+    for index, (roof, ridge) in enumerate(zip(model.roofs, ridges, strict=True)):
+        start = max(x.low, y.low / roof.bandwidth_bytes_per_s)
+        corners = [
+            (start, start * roof.bandwidth_bytes_per_s),
+            (ridge, roof.peak_flops_per_s),
+            (x.high, roof.peak_flops_per_s),
+        ]
+        parts.append(path([(x(a), y(b)) for a, b in corners], kind=f"line s{index + 1}"))
+        parts += [
+            marker(
+                x(intensity), y(rate), index, kind=f"s{index + 1}",
+                tip=f"{roof.gpu_name}, batch {batch}: {format_flops_per_s(rate)} at {intensity:.3g} FLOP/byte",
+            )
+            for intensity, rate, batch in points[roof.gpu]
+        ]  # fmt: skip
+    parts.append(legend([roof.gpu_name for roof in model.roofs], y=HEIGHT + 12))
+    heads = ("batch", "FLOP/byte", "expected", "peak", "ridge FLOP/byte")
+    data = Table(
+        columns=(Column(title="GPU"), *(Column(title=name, align=Align.RIGHT) for name in heads)),
+        rows=tuple(
+            (
+                roof.gpu_name, str(batch), f"{intensity:.3g}", format_flops_per_s(rate),
+                format_flops_per_s(roof.peak_flops_per_s), f"{ridge:.3g}",
+            )
+            for roof, ridge in zip(model.roofs, ridges, strict=True)
+            for intensity, rate, batch in points[roof.gpu]
+        ),
+    )  # fmt: skip
+    return make_chart(
+        parts,
+        identity=identity,
+        title=title,
+        description=f"Printed limits of {len(model.roofs)} GPUs and the rate expected of {model.subject.name} by batch.",
+        caption="Lines are printed, dense limits; marks are expected at each batch. Left of the bend memory binds.",
+        data=data,
+        height=HEIGHT + 18 * ((len(model.roofs) + 1) // 2),
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from capplan.report import figures
-from capplan.report.chart_figures import latency_over_batch, memory_by_part, throughput_over_batch
+from capplan.report.chart_figures import latency_over_batch, memory_by_part, roofline, throughput_over_batch
 from capplan.report.report_types import ModelReport, OptionRow, Report, SwingRow
 from capplan.report.svg_marks import (
     BOTTOM,
@@ -36,6 +36,8 @@ def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, .
         latency_over_batch(report, model, prefix=prefix),
         memory_by_part(model, prefix=prefix),
     ]
+    if model.roofs and model.subject.intensity(1):
+        drawn.append(roofline(model, prefix=prefix))
     if any(option.cost_usd_per_year is not None for option in model.options):
         drawn += [cost_against_latency(report, model, prefix=prefix), cost_over_years(report, model, prefix=prefix)]
     if model.swings:

@@ -68,6 +68,8 @@ def _model_to_json(model: ModelFacts) -> dict[str, Any]:
         "flops_per_sample": model.flops_per_sample,
         "weight_bytes": model.weight_bytes,
         "activation_peak_bytes": model.activation_peak_bytes,
+        "traffic_fixed_bytes": model.traffic_fixed_bytes,
+        "traffic_bytes_per_sample": model.traffic_bytes_per_sample,
         "input_bytes_per_sample": model.input_bytes_per_sample,
         "uncounted": list(model.uncounted),
     }

@@ -10,7 +10,7 @@ from capplan.core.decision_answer import Answer, decide
 from capplan.core.decision_options import Option, server_slots
 from capplan.core.estimates import Interval
 from capplan.core.fleet import concurrency, fleet_availability, months_until_exhausted
-from capplan.core.gpu import GpuSpec
+from capplan.core.gpu import GpuSpec, PeakKind
 from capplan.core.load import Demand, OneGpu, Service
 from capplan.errors import UsageError
 from capplan.report.report_types import (
@@ -21,11 +21,14 @@ from capplan.report.report_types import (
     OptionRow,
     PickRow,
     Report,
+    Roof,
     SpecSource,
     SwingRow,
 )
 from capplan.report.report_verdict import make_verdict
 from capplan.report.subject import Refusal, Subject, candidates_of
+
+_ROOFS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +40,7 @@ class Circumstances:
     title: str
     load_file: str | None = None
     largest_batches: tuple[int, ...] = ()
-    measured: Mapping[str, tuple[Measured, ...]] | None = None
+    measured: tuple[Measured, ...] = ()
 
 
 def build_report(
@@ -60,7 +63,7 @@ def build_report(
         if not candidates:
             raise UsageError(f"{subject.name}: no GPU is left; see `capplan plan` for why each was rejected.")
         answer = decide(candidates, demand=demand, rents=rents, purchases=purchases, firm=subject.firm)
-        models.append(_model_report(subject, answer, circumstances))
+        models.append(_model_report(subject, answer, circumstances, gpus))
         dropped += sum(price.gpu in subject.gpus for price in rents) - len(answer.case.rents)
     shown = {option.gpu for model in models for option in model.options}
     return Report(
@@ -77,7 +80,9 @@ def build_report(
     )
 
 
-def _model_report(subject: Subject, answer: Answer, circumstances: Circumstances) -> ModelReport:
+def _model_report(
+    subject: Subject, answer: Answer, circumstances: Circumstances, gpus: Mapping[str, GpuSpec]
+) -> ModelReport:
     ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
     rows = tuple(
         _option_row(option, answer, subject, ranks.get(option.key), circumstances.today) for option in answer.options
@@ -105,8 +110,33 @@ def _model_report(subject: Subject, answer: Answer, circumstances: Circumstances
             for swing in answer.swings
         ),
         picks=_picks(answer),
-        measured=(circumstances.measured or {}).get(subject.name, ()),
+        roofs=_roofs(subject, rows, gpus),
+        measured=tuple(each for each in circumstances.measured if each.model == subject.name),
     )  # fmt: skip
+
+
+_PEAKS: Mapping[str, tuple[PeakKind, ...]] = {
+    "fp32": (PeakKind.TF32, PeakKind.FP32),
+    "tf32": (PeakKind.TF32, PeakKind.FP32),
+    "fp32-ieee": (PeakKind.FP32,),
+    "fp16": (PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32),
+    "amp-fp16": (PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32),
+    "bf16": (PeakKind.BF16, PeakKind.FP32),
+    "amp-bf16": (PeakKind.BF16, PeakKind.FP32),
+}
+
+
+def _roofs(subject: Subject, rows: Sequence[OptionRow], gpus: Mapping[str, GpuSpec]) -> tuple[Roof, ...]:
+    """The printed limits of the GPUs that the roofline shows, in the options' order."""
+    kinds = _PEAKS.get(subject.workload.get("precision", ""), ())
+    roofs = []
+    for gpu in dict.fromkeys(row.gpu for row in rows):
+        spec = gpus.get(gpu)
+        peak = next((rate for kind in kinds if spec and (rate := spec.peak(kind))), None)
+        if spec and peak:
+            bandwidth = spec.memory_bandwidth_bytes_per_s
+            roofs.append(Roof(gpu=gpu, gpu_name=spec.name, peak_flops_per_s=peak, bandwidth_bytes_per_s=bandwidth))
+    return tuple(roofs[:_ROOFS])
 
 
 def _picks(answer: Answer) -> tuple[PickRow, ...]:

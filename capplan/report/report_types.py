@@ -109,10 +109,21 @@ class PickRow:
 class Measured:
     """What was timed on a real GPU, to stand beside the estimate."""
 
+    model: str
     gpu: str
     batch: int
     latency_s: float
     source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roof:
+    """A GPU's printed limits for the number format asked about: what the roofline is drawn from."""
+
+    gpu: str
+    gpu_name: str
+    peak_flops_per_s: float
+    bandwidth_bytes_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +169,7 @@ class ModelReport:
     refusals: tuple[Refusal, ...]
     swings: tuple[SwingRow, ...]
     picks: tuple[PickRow, ...]
+    roofs: tuple[Roof, ...]
     measured: tuple[Measured, ...]
 
     def option(self, key: str | None) -> OptionRow | None:

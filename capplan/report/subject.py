@@ -60,6 +60,8 @@ class Subject:
     weight_bytes: int
     flops_per_sample: int
     macs_per_sample: int
+    traffic_fixed_bytes: int
+    traffic_bytes_per_sample: int
     uncounted: tuple[str, ...]
     workload: Mapping[str, str]
     utilization_fraction: float
@@ -69,6 +71,11 @@ class Subject:
     notes: tuple[str, ...]
     versions: Mapping[str, str]
     calibration: str | None
+
+    def intensity(self, batch: int) -> float | None:
+        """FLOPs over the bytes that the operators move at a batch. [FLOP/byte]"""
+        moved = self.traffic_fixed_bytes + self.traffic_bytes_per_sample * batch
+        return self.flops_per_sample * batch / moved if moved else None
 
     def of_gpu(self, gpu: str) -> tuple[Estimate, ...]:
         """A GPU's estimates, smallest batch first."""
@@ -145,6 +152,8 @@ def _subject(document: dict[str, Any]) -> Subject:
         weight_bytes=int(model["weight_bytes"]),
         flops_per_sample=int(model["flops_per_sample"]),
         macs_per_sample=int(model["macs_per_sample"]),
+        traffic_fixed_bytes=int(model["traffic_fixed_bytes"]),
+        traffic_bytes_per_sample=int(model["traffic_bytes_per_sample"]),
         uncounted=tuple(map(str, model["uncounted"])),
         workload={key: _words(value) for key, value in document["workload"].items() if value is not None},
         utilization_fraction=float(document["limits"]["utilization_fraction"]),

@@ -42,7 +42,8 @@ def plan_document(name: str = "toynet", *, batches: tuple[int, ...] = (1, 2, 4, 
         "capplan_version": "0",
         "model": {
             "name": name, "class": "Net", "params": 25_000_000, "buffers": 0, "macs_per_sample": 4_000_000_000,
-            "flops_per_sample": 8_000_000_000, "weight_bytes": 100_000_000, "activation_peak_bytes": 1, "uncounted": [],
+            "flops_per_sample": 8_000_000_000, "weight_bytes": 100_000_000, "activation_peak_bytes": 1,
+            "traffic_fixed_bytes": 50_000_000, "traffic_bytes_per_sample": 60_000_000, "uncounted": [],
             "input_bytes_per_sample": 602_112,
         },
         "workload": {
