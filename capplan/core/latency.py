@@ -27,7 +27,7 @@ from capplan.core.latency_device import DeviceRates, Unsupported, device_rates, 
 from capplan.core.latency_features import KernelTable, kernel_table
 from capplan.core.latency_model import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency_priors import prior_calibration
-from capplan.core.roofline import FloatArray, bound_s
+from capplan.core.roofline import FloatArray, bound_s, compulsory_bytes
 from capplan.core.trace import Recording
 from capplan.core.workload import Framework, Workload
 
@@ -106,7 +106,13 @@ def time_kernels(
         bound_s=bound_s(
             flops=table.flops,
             peak_flops_per_s=printed,
-            traffic_bytes=table.read_bytes + table.written_bytes + table.weight_bytes,
+            traffic_bytes=compulsory_bytes(
+                read_bytes=table.read_bytes,
+                written_bytes=table.written_bytes,
+                weight_bytes=table.weight_bytes,
+                all_weights_bytes=float(table.count @ table.weight_bytes[:, 0]),
+                l2_bytes=np.array([rate.l2_bytes for _, rate in devices])[:, None, None],
+            ),
             bandwidth_bytes_per_s=bandwidth,
         ),
         count=kernel_counts(table, recording, workload, [gpu for gpu, _ in devices]),
@@ -117,7 +123,7 @@ def time_kernels(
 def _host_s(table: KernelTable, workload: Workload, constants: GlobalConstants, gpus: Sequence[GpuSpec]) -> FloatArray:
     if workload.framework is Framework.COMPILE_GRAPHS:
         return np.zeros((len(gpus), 1))
-    launches = float(table.count @ (table.path != AttentionPath.UNFUSED))
+    launches = float((table.count * table.launches) @ (table.path != AttentionPath.UNFUSED))
     step_s = constants.call_s * table.host_calls + constants.launch_s * launches
     return step_s * np.array([host_slowness(gpu) for gpu in gpus])[:, None]
 

@@ -26,11 +26,27 @@ def bound_s(
 ) -> FloatArray:
     """Bound a kernel's time from below, elementwise: max(FLOPs ÷ peak, bytes ÷ bandwidth). [s]
 
-    The bytes are each operand read once and each result written once; a cache can keep some of them
-    from device memory, so the bandwidth term is a bound for working sets beyond the L2 cache.
+    `traffic_bytes` must be what cannot but cross the memory bus: see `compulsory_bytes`.
     Williams, Waterman, Patterson: Roofline, CACM 2009.
     """
     return np.maximum(flops / peak_flops_per_s, traffic_bytes / bandwidth_bytes_per_s)
+
+
+def compulsory_bytes(
+    *,
+    read_bytes: FloatArray,
+    written_bytes: FloatArray,
+    weight_bytes: FloatArray,
+    all_weights_bytes: float,
+    l2_bytes: FloatArray,
+) -> FloatArray:
+    """Bytes that a kernel must move between device memory and chip even if its L2 cache is used perfectly.
+
+    A kernel may find at most an L2 of its input there and leave at most an L2 of its output; weights are
+    read anew in every step unless all of them together stay cached. [bytes]
+    """
+    activations = np.maximum(read_bytes - l2_bytes, 0) + np.maximum(written_bytes - l2_bytes, 0)
+    return activations + np.where(all_weights_bytes > l2_bytes, weight_bytes, 0.0)
 
 
 def ridge_point(*, peak_flops_per_s: float, bandwidth_bytes_per_s: float) -> float:

@@ -25,9 +25,9 @@ def estimate(spec, batches, *, recording=None, workload=FP16) -> tuple[LatencyEs
 
 def test_the_bound_is_the_roofline_summed_over_kernels():
     # mm: 2 · 128·64 · 4096 · 4096 FLOP = 274.9 GFLOP at 100 TFLOP/s = 2748.8 µs, more than its bytes need.
-    # gelu: 2 · 8192 · 4096 · 2 B = 134.2 MB at 1 TB/s = 134.2 µs.
+    # gelu: 2 · (8192 · 4096 · 2 B - 4 MiB that the L2 cache may keep) = 125.8 MB at 1 TB/s = 125.8 µs.
     (found,) = estimate(gpu(), [64])
-    assert found.bound_s == pytest.approx(2748.8e-6 + 134.2e-6, rel=1e-3)
+    assert found.bound_s == pytest.approx(2748.8e-6 + 125.8e-6, rel=1e-3)
 
 
 def test_shares_of_what_binds_add_up():
