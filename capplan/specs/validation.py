@@ -1,13 +1,24 @@
 """Check whole folders of specs and prices, as a reviewer would: the rules, and nothing left unchecked."""
 
+from collections import Counter
 from datetime import date
 from pathlib import Path
 
+from capplan.core.gpu import Figure, SourceKind
 from capplan.specs.folders import ARCHITECTURES, PRICES, built_in_folder, spec_files
 from capplan.specs.gpus import Gpus, load_gpus
 from capplan.specs.prices import load_prices
 from capplan.specs.problems import Problem, SpecFileError
 from capplan.specs.rules import shortcomings
+
+_BEST_FIRST = (
+    SourceKind.DATASHEET,
+    SourceKind.MEASURED,
+    SourceKind.SECONDARY,
+    SourceKind.FORMULA,
+    SourceKind.UNVERIFIED,
+    SourceKind.EXAMPLE,
+)
 
 
 def validate_specs(path: Path | None = None) -> str:
@@ -16,7 +27,7 @@ def validate_specs(path: Path | None = None) -> str:
     A file of prices or of an architecture is checked with the whole folder that it belongs to.
 
     Returns:
-        One line that says what was checked.
+        What was checked, and how its values are known.
 
     Raises:
         SpecFileError: everything that is wrong, each with file and key.
@@ -44,9 +55,20 @@ def _told(checked: Path, gpus: Gpus, files: list[Path]) -> str:
     if checked.is_dir():
         counts.append((len(list((checked / ARCHITECTURES).glob("*.yaml"))), "architecture"))
         counts.append((len(list((checked / PRICES).glob("*.yaml"))), "price file"))
-    exempted = sum(len(exemption.keys) for file in files for exemption in gpus.sheets[file.stem].exemptions)
     counted = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
-    return f"{checked}: {counted} checked, nothing to mend; {exempted} figures exempted with a reason"
+    sheets = [gpus.sheets[file.stem] for file in files]
+    exempted = sum(len(exemption.keys) for sheet in sheets for exemption in sheet.exemptions)
+    figures = [entry.figure for sheet in sheets for entry in sheet.entries.values() if entry.figure.sources]
+    best = Counter(next(kind for kind in _BEST_FIRST if kind in _kinds(figure)) for figure in figures)
+    shares = ", ".join(f"{best[kind]} {kind}" for kind in _BEST_FIRST if best[kind])
+    return (
+        f"{checked}: {counted} checked, nothing to mend\n"
+        f"{len(figures)} values by their best source: {shares}; {exempted} exempted from a rule with a reason"
+    )
+
+
+def _kinds(figure: Figure) -> set[SourceKind]:
+    return {source.kind for source in figure.sources}
 
 
 def _shortcomings(gpus: Gpus, ids: list[str]) -> list[Problem]:

@@ -10,6 +10,7 @@ import pytest
 from capplan.core.gpu import GpuSpec, PeakKind, SourceKind
 from capplan.errors import UnknownNameError
 from capplan.specs import Gpus
+from capplan.specs.rules import FORMULA_TOLERANCE, formula_peak
 from capplan.specs.validation import validate_specs
 
 MEASURED = Path(__file__).parents[3] / "shared" / "data" / "measured"
@@ -24,6 +25,20 @@ def test_there_are_at_least_115_gpus_of_five_vendors(gpus: Gpus) -> None:
 
 def test_the_built_in_files_keep_all_rules() -> None:
     assert "nothing to mend" in validate_specs()
+
+
+def test_the_documentation_counts_what_is_there(gpus: Gpus) -> None:
+    told = (Path(__file__).parents[2] / "docs" / "gpu-specs.md").read_text()
+    values = sum(1 for spec in gpus.values() for figure in spec.figures.values() if figure.sources)
+    peaks = [
+        (spec.peak(kind), formula_peak(spec, gpus.architectures[spec.architecture_id], kind))
+        for spec in gpus.values()
+        for kind in spec.peak_flops_per_s
+        if spec.peak(kind)
+    ]
+    kept = sum(1 for peak, formula in peaks if peak and formula and abs(peak / formula - 1) <= FORMULA_TOLERANCE)
+    assert f"{values:,} values" in told
+    assert f"Of {len(peaks)} peaks, {kept} keep the formula" in told
 
 
 def test_every_value_has_a_source_and_every_foreign_source_a_day(gpus: Gpus) -> None:
@@ -66,7 +81,8 @@ def test_an_unknown_name_gives_the_nearest(gpus: Gpus) -> None:
     ("file", "column"),
     [
         ("latency-timm.csv.gz", "gpu"), ("latency-curves.csv.gz", "gpu"), ("memory.csv.gz", "gpu_id"),
-        ("kernels-fp32.csv.gz", "device"),
+        ("kernels-fp32.csv.gz", "device"), ("../llm/op-gemm-vllm.csv.gz", "device"),
+        ("../llm/op-comm.csv.gz", "device"),
     ],
 )  # fmt: skip
 def test_gpus_of_the_measured_data_resolve(gpus: Gpus, file: str, column: str) -> None:

@@ -40,6 +40,18 @@ def test_a_rate_is_a_latency_of_its_batch(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "layout"),
+    [
+        ("model,gpu,batch,precision,layout,latency_ms\nm,g,1,amp-fp16,,5\n", Layout.NHWC),
+        ("model,gpu,batch,precision,layout,latency_ms\nm,g,1,fp16,,5\n", Layout.NCHW),
+        ("model,gpu,batch,precision,latency_ms\nm,g,1,amp-fp16,5\n", Layout.NCHW),
+    ],
+)
+def test_a_layout_left_empty_is_that_of_autocast_recipes(tmp_path, text, layout):
+    assert read(tmp_path, text).steps[0].workload.layout is layout
+
+
+@pytest.mark.parametrize(
     ("row", "reason"),
     [
         ("m,g,eager,2.9,fp32,nchw,infer,8,,,,0", "latency_ms must be positive, is 0"),
