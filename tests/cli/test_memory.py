@@ -1,0 +1,106 @@
+"""`capplan memory` as a user meets it."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.conftest import EXAMPLES, Run
+
+NET = f"{EXAMPLES / 'net.py'}:Net"
+
+
+def test_json_from_a_trace_file(run: Run, net_trace: Path) -> None:
+    result = run("memory", net_trace, "--batch", "32", "--gpu", "t4", "--gpu", "l4", "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    answer = json.loads(result.stdout)
+    for end in ("low", "expected", "high"):
+        parts = {part["name"]: part["size_bytes"][end] for part in answer["parts"]}
+        reserved = answer["total_bytes"][end] - parts["CUDA context"]
+        assert reserved == pytest.approx(answer["peak_reserved_bytes"][end])
+        inside = sum(parts.values()) - parts["CUDA context"] - parts["allocator slack"]
+        assert inside == pytest.approx(answer["peak_allocated_bytes"][end])
+    assert set(answer["max_batch"]) == {"t4", "l4"}
+    assert answer["max_batch"]["l4"] > answer["max_batch"]["t4"] > 32
+    parts = {part["name"]: part["size_bytes"]["expected"] for part in answer["parts"]}
+    # the network's convolutions, biases, norms and linear layer, in fp32; 32 images of 3·224² floats
+    assert parts["weights"] == 4 * (64 * 27 + 128 * 576 + 256 * 1152 + (64 + 128 + 256) * 3 + 2570)
+    assert parts["inputs"] == 32 * 3 * 224 * 224 * 4
+    assert answer["peak_op"].startswith("aten.")
+
+
+def test_what_does_not_fit_exits_with_1_and_advises(run: Run, net_trace: Path) -> None:
+    result = run("memory", net_trace, "--batch", "20000", "--gpu", "t4")
+    assert result.exit_code == 1
+    assert "does not fit" in result.stdout
+    assert "instead of 20000" in result.stdout
+
+
+def test_the_drawing_is_an_svg(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    path = tmp_path / "live.svg"
+    result = run("memory", net_trace, "--batch", "2", "--plot", path)
+    assert result.exit_code == 0, result.stderr
+    root = ElementTree.fromstring(path.read_text())
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "2" in root.find("{http://www.w3.org/2000/svg}title").text
+
+
+def test_the_rule_of_thumb_stands_beside_on_request(run: Run, net_trace: Path) -> None:
+    assert "Rule of thumb" not in run("memory", net_trace).stdout
+    assert "It frees no output" in run("memory", net_trace, "--rule-of-thumb").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--batch", "0"], "at least 1"),
+        (["--batch", str(2**62)], "no device can hold"),
+        (["--gpu", "h100"], "unknown GPU 'h100'"),
+        (["--train"], "no recording"),
+        (["--checkpointing"], "--train"),
+        (["--gpus", "2", "--sharding", "zero9"], "unknown sharding"),
+        (["--gpus", "2", "--sharding", "zero1"], "--train"),
+    ],
+)
+def test_bad_input_is_one_sentence(run: Run, net_trace: Path, words: list[str], said: str) -> None:
+    result = run("memory", net_trace, *words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_training_with_shares_of_several_gpus(run: Run) -> None:
+    words = ["memory", NET, "--input", "x=3x64x64", "--batch", "4", "--train", "--gpus", "4", "--json"]
+    result = run(*words)
+    assert result.exit_code == 0, result.stderr
+    ranks = {rank["sharding"]: rank for rank in json.loads(result.stdout)["ranks"]}
+    assert set(ranks) == {"ddp", "zero1", "zero2", "zero3", "fsdp"}
+    states = {
+        name: next(part["size_bytes"]["expected"] for part in rank["parts"] if part["name"] == "optimizer states")
+        for name, rank in ranks.items()
+    }
+    assert states["zero1"] == pytest.approx(states["ddp"] / 4, rel=0.01)
+
+
+def test_every_format(run: Run, net_trace: Path) -> None:
+    assert run("memory", net_trace, "--gpu", "l4", "--format", "csv").stdout.startswith("model,gpu,batch,part,")
+    assert "| weights |" in run("memory", net_trace, "--gpu", "l4", "--format", "md").stdout
+
+
+def test_a_trace_file_needs_neither_torch_nor_pandas_and_little_time(net_trace: Path) -> None:
+    code = (
+        "import sys, time; start = time.process_time(); from capplan.cli.main import app\n"
+        "try: app(['memory', sys.argv[1], '--batch', '32', '--gpu', 'l4'])\n"
+        "except SystemExit: pass\n"
+        "print(time.process_time() - start, sorted({'torch', 'pandas'} & set(sys.modules)))"
+    )
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code, net_trace], capture_output=True, text=True, check=True)
+    assert time.monotonic() - start < 60
+    last = done.stdout.splitlines()[-1]
+    assert last.endswith("[]")
+    assert float(last.split()[0]) < 0.5
