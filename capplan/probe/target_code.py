@@ -70,14 +70,22 @@ def _no_network() -> Iterator[None]:
 def no_weights() -> Iterator[None]:
     """Skip weight initialisation, as befits modules on the meta device."""
     names = [name for name in vars(torch.nn.init) if name.endswith("_") and not name.startswith("_")]
-    originals = {name: getattr(torch.nn.init, name) for name in names}
-    for name in names:
-        setattr(torch.nn.init, name, _keep)
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(_replaced(torch.nn.init, name, _keep))
+        if (of_timm := sys.modules.get("timm.layers.weight_init")) is not None:
+            stack.enter_context(_replaced(of_timm, "_trunc_normal_", _keep))
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(holder: Any, name: str, value: Any) -> Iterator[None]:
+    original = getattr(holder, name)
+    setattr(holder, name, value)
     try:
         yield
     finally:
-        for name, original in originals.items():
-            setattr(torch.nn.init, name, original)
+        setattr(holder, name, original)
 
 
 def _keep(tensor: torch.Tensor, *_args: Any, **_kwargs: Any) -> torch.Tensor:
