@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from capplan.cli import options
+from capplan.cli.calibrate_device import device
 from capplan.cli.output import emit, progress, warn
 from capplan.cli.validate import Measured, TracesOption
 from capplan.errors import CapplanError, UsageError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from capplan.specs.gpus import Gpus
 
 app = typer.Typer(help="Fit efficiencies to measurements.", no_args_is_help=True)
+app.command("device")(device)
 
 
 @app.command("fit")
@@ -81,14 +83,16 @@ def _steps(path: Path, gpus: "Gpus", traces: Path | None) -> "Iterator[TimedStep
     found = read_measured(path)
     if found.skipped:
         warn(f"{path.name}: {len(found.skipped)} rows skipped, the first because {found.skipped[0].reason}")
-    yield from timed_steps(found.steps, gpus, traces)
+    yield from (step for _, step in described_steps(found.steps, gpus, traces))
 
 
-def timed_steps(steps: "Sequence[MeasuredStep]", gpus: "Gpus", traces: Path | None) -> "Iterator[TimedStep]":
+def described_steps(
+    steps: "Sequence[MeasuredStep]", gpus: "Gpus", traces: Path | None
+) -> "Iterator[tuple[MeasuredStep, TimedStep]]":
     """Trace the eager inference steps among some and describe each as the fit sees it."""
     from capplan.cli.measured_models import group_runs, recording_for, trace_folder
     from capplan.core.latency_features import kernel_table
-    from capplan.core.latency_rows import timed_step
+    from capplan.core.latency_rows import model_family, timed_step
     from capplan.core.workload import Framework
 
     wanted = [step for step in steps if step.workload.framework is Framework.EAGER and step.workload.training is None]
@@ -106,12 +110,12 @@ def timed_steps(steps: "Sequence[MeasuredStep]", gpus: "Gpus", traces: Path | No
                 continue
             recording = recording_for(trace, run, step)
             table = kernel_table(recording, step.workload, batches=[step.batch])
-            family = trace.class_name if run.model.startswith("timm:") and len(members) else run.model
             found = timed_step(
-                table, recording, step.workload, gpu=gpu, column=0, latency_s=step.latency_s, family=family
-            )
+                table, recording, step.workload, gpu=gpu, column=0, latency_s=step.latency_s,
+                family=model_family(step.model),
+            )  # fmt: skip
             if found is not None:
-                yield found
+                yield step, found
 
 
 def _told(fitted: "FittedCalibration") -> str:

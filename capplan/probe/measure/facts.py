@@ -25,7 +25,7 @@ def device_facts(device: TorchDevice, *, nvml: Nvml | None, gpu: str | None = No
         cuda=torch.version.cuda or torch.version.hip,
         cudnn=_cudnn_version() if device.kind == "cuda" else None,
         torch=torch.__version__,
-        memory_bytes=_memory_bytes(where),
+        memory_bytes=memory_bytes(where),
         power_limit_w=nvml.power_limit_w() if nvml else None,
         clocks=nvml.clocks() if nvml else Clocks(),
         temperature_c=nvml.temperature_c() if nvml else None,
@@ -47,7 +47,8 @@ def _name(where: torch.device) -> str:
     return cpu_name() if where.type == "cpu" else "Apple GPU"
 
 
-def _memory_bytes(where: torch.device) -> int | None:
+def memory_bytes(where: torch.device) -> int | None:
+    """All memory of a device; None where it does not say. [bytes]"""
     if where.type == "cuda":
         return int(torch.cuda.get_device_properties(where).total_memory)
     if where.type == "cpu":

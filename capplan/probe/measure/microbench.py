@@ -1,0 +1,147 @@
+"""What a device really reaches: matrix products, copies, the cost of a launch, its memory; about a minute."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from capplan.core.device_benchmark import CopySpeed, DeviceBenchmark, MatmulSpeed
+from capplan.core.measurement import TimingMethod
+from capplan.core.statistics import summarise
+from capplan.core.workload import Precision
+from capplan.errors import MeasurementError
+from capplan.probe.measure.device import TorchDevice
+from capplan.probe.measure.facts import memory_bytes
+from capplan.probe.measure.model import half_dtype, numeric_settings
+from capplan.probe.measure.nvml import Nvml
+from capplan.probe.measure.oom import PointError, surviving
+from capplan.probe.measure.point import best_method
+from capplan.probe.measure.timing import StopRule, WarmUpRule, repeat, warm_up
+from capplan.units import format_bytes
+
+_RULE = StopRule(minimum=10, maximum=500, budget_s=1.5, width_fraction=0.02)
+_WARM = WarmUpRule(minimum=3, window=3, budget_s=0.5)
+_LAUNCHES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Which matrices and copies: those that fill an accelerator take a CPU minutes."""
+
+    matmuls: tuple[int, ...]
+    copies_bytes: tuple[int, ...]
+    precisions: tuple[Precision, ...]
+
+
+_ON_ACCELERATOR = Sizes(
+    matmuls=(512, 1024, 2048, 4096, 8192),
+    copies_bytes=tuple(2**power for power in (20, 22, 24, 26, 28, 30)),
+    precisions=(Precision.FP32_IEEE, Precision.TF32, Precision.FP16, Precision.BF16),
+)
+_ON_CPU = Sizes(
+    matmuls=(128, 256, 512),
+    copies_bytes=tuple(2**power for power in (16, 20, 24, 26)),
+    precisions=(Precision.FP32_IEEE, Precision.BF16),
+)
+
+
+def benchmark_device(
+    device: TorchDevice, *, name: str, nvml: Nvml | None, on_step: Callable[[str], None] = lambda _: None
+) -> DeviceBenchmark:
+    """Measure a device; sizes that do not fit and formats that it lacks are left out.
+
+    Raises:
+        MeasurementError: no matrix product or no copy ran at all.
+    """
+    sizes = _ON_CPU if device.kind == "cpu" else _ON_ACCELERATOR
+    matmuls: list[MatmulSpeed] = []
+    for precision in sizes.precisions:
+        for size in sizes.matmuls:
+            on_step(f"matrix product, {precision}, {size}")
+            with contextlib.suppress(PointError):
+                matmuls.append(matmul_speed(device, size=size, precision=precision))
+    copies: list[CopySpeed] = []
+    for size_bytes in sizes.copies_bytes:
+        on_step(f"copy of {format_bytes(size_bytes)}")
+        with contextlib.suppress(PointError):
+            copies.append(copy_speed(device, size_bytes=size_bytes))
+    if not matmuls or not copies:
+        raise MeasurementError(f"{name} ran no matrix product or no copy at all; is its memory taken?")
+    on_step("launches")
+    kernel_s, dispatch_s = launch_costs(device)
+    booked = nvml.process_bytes() if nvml else None
+    reserved = torch.cuda.memory_reserved(device.torch_device) if device.kind == "cuda" else 0
+    device.free_cached()
+    return DeviceBenchmark(
+        device=name,
+        torch=torch.__version__,
+        matmuls=tuple(matmuls),
+        copies=tuple(copies),
+        kernel_s=kernel_s,
+        dispatch_s=dispatch_s,
+        context_bytes=None if booked is None else booked - reserved,
+        total_bytes=memory_bytes(device.torch_device),
+        usable_bytes=device.available_bytes(),
+    )
+
+
+def matmul_speed(device: TorchDevice, *, size: int, precision: Precision) -> MatmulSpeed:
+    """Time the product of two square matrices.
+
+    Raises:
+        PointError: it does not fit, or the device lacks the format.
+    """
+    dtype = half_dtype(precision) or torch.float32
+
+    def attempt() -> float:
+        first = torch.randn(size, size, device=device.torch_device, dtype=torch.float32).to(dtype)
+        second = torch.randn(size, size, device=device.torch_device, dtype=torch.float32).to(dtype)
+        out = torch.empty(size, size, device=device.torch_device, dtype=dtype)
+        return _median_s(device, lambda: torch.mm(first, second, out=out))
+
+    with torch.inference_mode(), numeric_settings(precision, autotune=False):
+        latency_s = surviving(device, attempt, doing=f"the {precision} product of {size} rows")
+    return MatmulSpeed(precision=precision, size=size, latency_s=latency_s)
+
+
+def copy_speed(device: TorchDevice, *, size_bytes: int) -> CopySpeed:
+    """Time a copy within the device's memory; a small one stays in its caches.
+
+    Raises:
+        PointError: it does not fit.
+    """
+
+    def attempt() -> float:
+        source = torch.randn(size_bytes // 4, device=device.torch_device)
+        target = torch.empty_like(source)
+        return _median_s(device, lambda: target.copy_(source))
+
+    with torch.inference_mode():
+        latency_s = surviving(device, attempt, doing=f"a copy of {size_bytes} bytes")
+    return CopySpeed(size_bytes=size_bytes, latency_s=latency_s)
+
+
+def launch_costs(device: TorchDevice) -> tuple[float | None, float]:
+    """Time the smallest kernel: on the device behind a full queue (None without events), and on the host. [s]"""
+    tiny = torch.zeros(1, device=device.torch_device)
+
+    def run() -> None:
+        for _ in range(_LAUNCHES):
+            tiny.add_(1)
+
+    with torch.inference_mode():
+        host_s = _per_launch(device, run, TimingMethod.NAIVE)
+        return (_per_launch(device, run, TimingMethod.EVENT) if device.has_events else None), host_s
+
+
+def _per_launch(device: TorchDevice, run: Callable[[], None], method: TimingMethod) -> float:
+    warm_up(device, run, _WARM)
+    samples_s = repeat(device, run, method=method, rule=StopRule(repetitions=20), expected_s=1e-3)
+    return summarise(samples_s).median / _LAUNCHES
+
+
+def _median_s(device: TorchDevice, run: Callable[[], object]) -> float:
+    warm = warm_up(device, run, _WARM)
+    samples_s = repeat(device, run, method=best_method(device), rule=_RULE, expected_s=warm.elapsed_s / warm.runs)
+    return summarise(samples_s).median
