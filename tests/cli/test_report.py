@@ -1,0 +1,171 @@
+"""`capplan report`, `diff` and `check` as a user meets them."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.cli.conftest import EXAMPLES, Run
+from tests.report.made_up import plan_document
+
+SERVICE = EXAMPLES / "image-service.load.yaml"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "toy.plan.json"
+    path.write_text(json.dumps(plan_document()))
+    return path
+
+
+def schema(name: str) -> Any:
+    return json.loads((files("capplan") / "schemas" / f"{name}.schema.json").read_text())
+
+
+def test_all_formats_at_once_from_a_saved_plan(run: Run, plan: Path, tmp_path: Path) -> None:
+    outputs = [tmp_path / f"report{extension}" for extension in (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")]
+    words = [word for path in outputs for word in ("-o", path)]
+    result = run("report", plan, "--batch", "1..32", "--load", SERVICE, *words)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
+    assert all(path.stat().st_size > 1000 for path in outputs)
+    jsonschema.validate(json.loads(outputs[-1].read_text()), schema("report"))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_markdown_goes_to_stdout(run: Run, plan: Path) -> None:
+    result = run("report", plan, "--batch", "8", "--load", SERVICE, "--gpu", "l4", "--gpu", "t4")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("# GPUs for toynet\n")
+    assert "NVIDIA L4" in result.stdout
+    assert "H100 SXM5" not in result.stdout
+
+
+def test_without_a_load_gpus_compare_by_cost_per_sample(run: Run, plan: Path) -> None:
+    result = run("report", plan, "--batch", "8", "--gpu", "t4")
+    assert "lowest cost per sample" in result.stdout
+
+
+def test_own_prices_replace_listed_ones(run: Run, plan: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "own.yaml"
+    prices.write_text(
+        "provider: us\ncurrency: USD\ndate: 2026-11-20\n"
+        "source: {kind: example, title: our contract}\n"
+        "hourly:\n  - {gpu: t4, instance: box, gpus: 1, pricing: on-demand, region: here, per_hour: 0.01}\n"
+    )
+    result = run("report", plan, "--batch", "32", "--load", SERVICE, "--prices", prices, "--gpu", "t4")
+    assert "on-demand (us, box, here)" in result.stdout
+    assert "our contract" in result.stdout
+
+
+def test_the_day_can_be_fixed(run: Run, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")  # 2026-01-01
+    assert "made 2026-01-01" in run("report", plan, "--batch", "8", "--gpu", "t4").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-o", "x.docx"), "x.docx: the extension tells no format; known are .html, .pdf, .xlsx, .md, .csv, .json."),
+        (("-o", "/nowhere/x.html"), "cannot write /nowhere/x.html"),
+        (("--batch", "auto"), "a report compares listed batches"),
+        (("--gpu", "h100"), "unknown GPU 'h100'"),
+        (("--gpu", "rtx-4090"), "no GPU is left"),
+        (("--batch", "7"), "no GPU is left"),
+        (("--load", "missing.yaml"), "missing.yaml: cannot be read"),
+    ],
+)
+def test_bad_requests_are_refused_in_one_sentence(run: Run, plan: Path, words: tuple[str, ...], message: str) -> None:
+    base = () if "--batch" in words else ("--batch", "8")
+    result = run("report", plan, *base, *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_existing_files_are_kept_unless_forced(run: Run, plan: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "report.md"
+    kept.write_text("mine")
+    words = ("report", plan, "--batch", "8", "--gpu", "t4", "-o", kept)
+    refused = run(*words)
+    assert (refused.exit_code, kept.read_text()) == (2, "mine")
+    assert "add --force" in refused.stderr
+    assert run(*words, "--force").exit_code == 0
+    assert kept.read_text().startswith("# GPUs for toynet")
+
+
+def test_a_load_that_nothing_carries_exits_with_one(run: Run, plan: Path, tmp_path: Path) -> None:
+    load = tmp_path / "fast.yaml"
+    load.write_text("service:\n  peak: 100/s\n  latency: 1 ms\n")
+    result = run("report", plan, "--batch", "8", "--load", load)
+    assert result.exit_code == 1
+    assert "No GPU carries the load with toynet." in result.stdout
+    assert "exceeds 1 ms even almost idle" in result.stdout
+
+
+def test_a_damaged_plan_is_refused(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps({"fits": [{}], "model": {}, "schema_version": 1}))
+    result = run("report", path, "--batch", "8")
+    assert result.exit_code == 2
+    assert "a damaged plan" in result.stderr
+
+
+def test_check_keeps_and_fails(run: Run, plan: Path) -> None:
+    # The made-up L4 takes 3 + 32 × 1.2 = 41.4 ms for 32: 773/s; a quarter longer at its bad end.
+    words = ("check", plan, "--gpu", "l4", "--batch", "32")
+    assert run(*words, "--utilization", "0.5", "--max-latency", "42ms", "--min-throughput", "770").exit_code == 0
+    failed = run(*words, "--max-latency", "41ms")
+    assert failed.exit_code == 1
+    assert "FAILED" in failed.stdout
+    assert run(*words, "--max-latency", "42ms", "--sure").exit_code == 1
+    assert run(*words, "--max-latency", "52ms", "--sure").exit_code == 0
+
+
+def test_check_as_json_keeps_its_schema(run: Run, plan: Path) -> None:
+    result = run("check", plan, "--gpu", "NVIDIA L4", "--batch", "32", "--min-throughput", "1000", "--json")
+    document = json.loads(result.stdout)
+    jsonschema.validate(document, schema("check"))
+    assert (result.exit_code, document["kept"]) == (1, False)
+    assert document["outcomes"][0]["value"] == pytest.approx(32 / 0.0414)
+
+
+def test_check_fails_on_a_rejected_gpu_and_refuses_what_the_plan_lacks(run: Run, plan: Path) -> None:
+    rejected = run("check", plan, "--gpu", "jetson-nano-4gb", "--batch", "32", "--utilization", "0.9")
+    assert rejected.exit_code == 1
+    assert "rejected by memory" in rejected.stdout
+    assert run("check", plan, "--gpu", "l4", "--batch", "33", "--utilization", "0.9").exit_code == 2
+    assert run("check", plan, "--gpu", "l4", "--batch", "32").exit_code == 2
+
+
+def test_diff_of_plans_tells_what_changed(run: Run, plan: Path, tmp_path: Path) -> None:
+    other = plan_document()
+    other["fits"][0]["latency_s"]["expected"] *= 2
+    other["fits"][0]["status"] = "borderline"
+    other["fits"].pop()
+    changed = tmp_path / "other.json"
+    changed.write_text(json.dumps(other))
+    document = json.loads(run("diff", plan, changed, "--json").stdout)
+    jsonschema.validate(document, schema("diff"))
+    found = {(each["where"], each["what"]): each for each in document["changes"]}
+    assert found["t4, batch 1", "latency_s"]["relative"] == pytest.approx(1.0)
+    assert found["t4, batch 1", "status"]["after"] == "borderline"
+    assert found["mi300x, batch 32", "status"]["after"] is None
+    assert run("diff", plan, plan).stdout == "no change\n"
+    assert run("diff", plan, changed, "--format", "md").stdout.startswith("| where |")
+
+
+def test_diff_of_reports_tells_the_changed_choice(run: Run, plan: Path, tmp_path: Path) -> None:
+    before, after = tmp_path / "a.json", tmp_path / "b.json"
+    words = ("report", plan, "--batch", "32", "--load", SERVICE)
+    assert run(*words, "--gpu", "t4", "-o", before).exit_code == 0
+    assert run(*words, "--gpu", "l4", "-o", after).exit_code == 0
+    result = run("diff", before, after)
+    assert result.exit_code == 0
+    choice = next(line for line in result.stdout.splitlines() if " choice " in line)
+    assert "t4/on-demand" in choice
+    assert "l4/on-demand" in choice
+    assert run("diff", before, plan).exit_code == 2
