@@ -1,7 +1,7 @@
 """CPU time and memory of a trace beside thop's and fvcore's counts, models built included, on thirty models.
 
-`python benchmarks/tracing.py [-o FILE.csv]`: each model by all three in turn, best of two, one thread, in one process; then the
-peak memory of a trace above the imports, each in a process of its own.
+`python benchmarks/tracing.py [-o FILE.csv]`: each model by all three in turn, best of two, on one thread, in one
+process; then the peak memory of a trace above the imports, each in a process of its own.
 """
 
 import argparse
@@ -25,11 +25,13 @@ MODELS = (
 LARGE = ("resnet50", "vit_b_16", "vit_h_14", "hf:llama")
 
 MEMORY_PROGRAM = """
-import resource, sys
+import sys
 from capplan.probe.inputs import InputRequest
 from capplan.probe.target import load_target
 from capplan.probe.trace import trace_target
-def peak_mib(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peak_mib():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 target = load_target(sys.argv[1], request=InputRequest())
 before = peak_mib()
 trace_target(target)

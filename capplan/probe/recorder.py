@@ -387,9 +387,12 @@ def flatten(values: Iterable[Any]) -> list[Tensor]:
     for value in values:
         if isinstance(value, Tensor):
             found.append(value)
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, (list, tuple)) and value and type(value[0]) not in _NUMBERS:
             found += flatten(value)
     return found
+
+
+_NUMBERS = (int, float, bool)
 
 
 def classify_layout(tensor: Tensor) -> tuple[str, tuple[int, ...]]:

@@ -220,9 +220,7 @@ def _mean(x: Tensor, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> 
         return None
     rank = x.dim()
     axes = {axis % rank for axis in dims}
-    return _new(x, 
-        [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes]
-    )
+    return _new(x, [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes])
 
 
 def _upsample(x: Tensor, output_size: Any, *_: Any) -> Tensor | None:
@@ -244,9 +242,7 @@ def _embedding(weight: Tensor, indices: Tensor, *_: Any) -> Tensor:
 def _to_copy(x: Tensor, **kwargs: Any) -> Tensor | None:
     if kwargs.keys() - {"dtype", "memory_format"}:
         return None
-    return _like(
-        x, dtype=kwargs.get("dtype"), memory_format=kwargs.get("memory_format")
-    )
+    return _like(x, dtype=kwargs.get("dtype"), memory_format=kwargs.get("memory_format"))
 
 
 _UNARY = (

@@ -33,15 +33,19 @@ class Shadows:
         """Tell whether an operator would run on the GPU: one of its tensors, or what it makes, is there."""
         if not self._is_meta:
             return True
-        if not inputs:
-            device = kwargs.get("device")
-            return device is not None and torch.device(device).type == "meta"
-        return any(tensor.is_meta for tensor in inputs)
+        for tensor in inputs:
+            if tensor.is_meta:
+                return True
+        device = kwargs.get("device")
+        return device is not None and torch.device(device).type == "meta"
 
     def to_device(self, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> tuple[Any, ...]:
         """Move CPU tensors that meet meta tensors over, values kept."""
-        if not self._is_meta or all(tensor.is_meta or tensor.dim() == 0 for tensor in inputs):
-            return args, kwargs, inputs if all(t.is_meta for t in inputs) else [t for t in inputs if t.is_meta]
+        strangers = [tensor for tensor in inputs if not tensor.is_meta] if self._is_meta else None
+        if not strangers:
+            return args, kwargs, inputs
+        if kwargs.get("device") is not None or all(tensor.dim() == 0 for tensor in strangers):
+            return args, kwargs, [tensor for tensor in inputs if tensor.is_meta]
         args = tuple(self._moved(value) for value in args)
         kwargs = {name: self._moved(value) for name, value in kwargs.items()}
         moved = [value for value in _flatten((*args, *kwargs.values())) if value.is_meta]
@@ -130,7 +134,8 @@ def _fits(args: tuple[Any, ...]) -> bool:
     first = args[0]
     if len(args) > 1 and isinstance(args[1], Tensor):
         other = args[1]
-        return len(args) == 2 and other.dtype is first.dtype and (other.shape == first.shape or broadcasts(other, first))
+        agrees = other.shape == first.shape or broadcasts(other, first)
+        return len(args) == 2 and other.dtype is first.dtype and agrees
     return not any(isinstance(value, (list, tuple, Tensor)) for value in args[1:])
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -131,6 +130,7 @@ class _Tracer:
         self._rebuild = rebuild
         self._on_meta = any(tensor.is_meta for tensor in module.parameters())
         self._from = 0
+        self._stage: Stage | None = None
 
     def record(self, configuration: Configuration) -> Made:
         """Record one configuration on the first rung that serves it."""
@@ -148,7 +148,7 @@ class _Tracer:
             try:
                 made = attempt()
             except TraceError as error:
-                if error.__cause__ is None:
+                if error.__cause__ is None or (not failures and not self._lacks_values(error.__cause__)):
                     raise
                 failures.append(error)
                 continue
@@ -161,9 +161,17 @@ class _Tracer:
             return guessing
         raise failures[-1] if "meta" in str(failures[0].__cause__) else failures[0]
 
+    def _lacks_values(self, cause: BaseException) -> bool:
+        """Tell whether another rung could cure what the first one raised: it guessed, or has no data to give."""
+        if isinstance(cause, NotImplementedError) or (self._stage is not None and self._stage.guessed):
+            return True
+        words = str(cause).lower()
+        return any(word in words for word in ("meta", "device", "cuda", "fake", "data"))
+
     def _attempt(self, module: nn.Module, rung: Rung, configuration: Configuration) -> Made:
         stage = Stage(module, self._make_inputs, configuration, name=self._name, rung=rung)
         stage.formulas = self._formulas
+        self._stage = stage
         with stage.set():
             passes = [stage.run(self._batches[0])]
             for batch in self._batches[1:]:
@@ -218,6 +226,8 @@ class Stage:
         self.formulas: Formulas = NO_FORMULAS
         self._operators: dict[Any, Any] = {}
         self._seen: dict[int, list[SeenInput]] = {}
+        self.guessed = False
+        self._autocast = Autocast(keeps_weights=configuration.training is not None)
         self._weights: list[tuple[Tensor, Role]] = []
         self._parameters: dict[int, int] = {}
 
@@ -240,7 +250,6 @@ class Stage:
         recorder = Recorder(self._operators, shadows)
         tensors = self._adopt_weights(recorder)
         args, kwargs = self._inputs(batch, recorder)
-        autocast = Autocast(keeps_weights=self.configuration.training is not None)
         training = self.configuration.training
         recorder.trains = training is not None
         try:
@@ -252,13 +261,14 @@ class Stage:
                 self.paths.watched(recorder),
                 as_on_cuda(),
                 self._checkpointing(),
-                CudaRules(recorder, autocast),
+                CudaRules(recorder, self._autocast),
                 recorder,
             ):
-                output = self._execute(args, kwargs, recorder, autocast)
+                output = self._execute(args, kwargs, recorder)
             record = recorder.close()
         finally:
             recorder.forget(tensors)
+            self.guessed = bool(shadows.guesses)
         if output is None:
             raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
         record.guesses = shadows.guesses
@@ -274,18 +284,17 @@ class Stage:
                 raise
             raise TraceError(self.paths.locate(str(error)) + _ADVICE) from error.__cause__
 
-    def _execute(self, args: Any, kwargs: Any, recorder: Recorder, autocast: Autocast) -> Any:
+    def _execute(self, args: Any, kwargs: Any, recorder: Recorder) -> Any:
         def call() -> Any:
             return self.module(*args, **kwargs)
 
         training = self.configuration.training
         if training is None:
-            with self._autocasting(autocast):
+            with self._autocasting():
                 return call()
         from capplan.probe.training import run_steps
 
-        autocasting = partial(self._autocasting, autocast)
-        return run_steps(self.module, call, recorder=recorder, training=training, autocasting=autocasting)
+        return run_steps(self.module, call, recorder=recorder, training=training, autocasting=self._autocasting)
 
     def _checkpointing(self) -> contextlib.AbstractContextManager[None]:
         from capplan.probe.training import checkpointed_blocks
@@ -294,9 +303,9 @@ class Stage:
         wanted = training is not None and training.checkpointing
         return checkpointed_blocks(self.module) if wanted else contextlib.nullcontext()
 
-    def _autocasting(self, autocast: Autocast) -> contextlib.AbstractContextManager[None]:
+    def _autocasting(self) -> contextlib.AbstractContextManager[None]:
         amp = self.configuration.variant is Variant.AMP
-        return cuda_autocast(HALF, autocast) if amp else contextlib.nullcontext()
+        return cuda_autocast(HALF, self._autocast) if amp else contextlib.nullcontext()
 
     def _adopt_weights(self, recorder: Recorder) -> list[Tensor]:
         self._parameters = {}
