@@ -20,7 +20,7 @@ def test_help_lists_every_command_in_order(run: Run) -> None:
 def test_every_command_has_help(run: Run, name: str) -> None:
     result = run(name, "--help")
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith(f"Usage: capplan {name} [OPTIONS]")
+    assert result.stdout.startswith(f"Usage: capplan {name} ")
 
 
 def test_an_unknown_command_is_a_usage_error(run: Run) -> None:
