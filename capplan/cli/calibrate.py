@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from capplan.core.measured import MeasuredStep
     from capplan.specs.gpus import Gpus
 
-app = typer.Typer(help="Fit efficiencies to measurements.", no_args_is_help=True)
+app = typer.Typer(help="Fit efficiencies to measurements.", no_args_is_help=True, rich_markup_mode=None)
 app.command("device")(device)
 
 
