@@ -1,6 +1,5 @@
 """Measurements for people, for a sheet, and as the CSV that `capplan validate` reads."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from capplan.core.measurement import Measurement, TheoryBeside, TimingMethod
 from capplan.core.measurement_compare import Pairing
 from capplan.core.measurement_curve import measured_curve
+from capplan.core.measurement_rows import ROW_COLUMNS, measured_row
 from capplan.core.operator_times import ProfiledBatch
 from capplan.report.table import Align, Column, Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
@@ -144,37 +144,9 @@ def _device_lines(point: Measurement) -> list[str]:
     return lines
 
 
-_CSV_TITLES = (
-    "model|gpu|framework|torch|precision|layout|task|batch|input_size|latency_ms|samples_per_s|peak_allocated_bytes|"
-    "peak_reserved_bytes|reparam|fast_norm|source"
-)
-
-
 def render_measurements_csv(points: Sequence[Measurement]) -> str:
     """Write one row per measurement in the form that `capplan validate` reads; latencies are medians. [ms]"""
-    return render_csv(table(_CSV_TITLES, [_csv_row(point) for point in points]))
-
-
-def _csv_row(point: Measurement) -> tuple[str, ...]:
-    workload, memory = point.workload, point.memory
-    return (
-        re.sub(r" --input-size \S+", "", point.model.words),
-        point.device.gpu or point.device.name,
-        workload.framework.value,
-        ".".join(point.device.torch.split("+")[0].split(".")[:2]),
-        workload.precision.value,
-        workload.layout.value,
-        "infer",
-        str(workload.batch),
-        "x".join(map(str, point.model.input_size)),
-        f"{point.latency.median * 1e3:.7g}",
-        f"{point.throughput_per_s:.7g}",
-        "" if memory.peak_allocated_bytes is None else str(memory.peak_allocated_bytes),
-        "" if memory.peak_reserved_bytes is None else str(memory.peak_reserved_bytes),
-        "",
-        "",
-        f"{point.device.name}, {point.date.date().isoformat()}",
-    )
+    return render_csv(table("|".join(ROW_COLUMNS), [tuple(measured_row(point).values()) for point in points]))
 
 
 def methods_table(points: Sequence[Measurement]) -> Table:

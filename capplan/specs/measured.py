@@ -1,4 +1,4 @@
-"""Read anyone's measurements: CSV, gzip-compressed or not, or Parquet, one timed step a row."""
+"""Read anyone's measurements: CSV, gzip-compressed or not, Parquet, or the lines of `capplan measure`."""
 
 import csv
 import gzip
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from capplan.core.measured import MeasuredFile, MeasuredStep, SkippedRow, Switch
+from capplan.core.measurement_format import parse_points
+from capplan.core.measurement_rows import measured_row
 from capplan.core.workload import Framework, Layout, Precision, Training, Workload
 from capplan.errors import UsageError, nearest_names
 
@@ -52,6 +54,9 @@ def _rows(path: Path) -> Iterator[Mapping[str, str]]:
     if path.suffix == ".parquet":
         yield from _parquet_rows(path)
         return
+    if path.suffix == ".jsonl":
+        yield from _line_rows(path)
+        return
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", newline="", encoding="utf-8") as stream:
@@ -62,6 +67,15 @@ def _rows(path: Path) -> Iterator[Mapping[str, str]]:
         raise UsageError(f"cannot read {path}: {error}.") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{path} is no CSV file: {error}.") from error
+
+
+def _line_rows(path: Path) -> Iterator[Mapping[str, str]]:
+    """The points of a file that `capplan measure` wrote."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
+    yield from map(measured_row, parse_points(content, where=str(path)).measurements)
 
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, str]]:
@@ -93,7 +107,7 @@ def _step(line: int, row: Mapping[str, str]) -> MeasuredStep:
         line=line,
         model=words["model"] or _fail("model is empty"),
         gpu=words["gpu"] or _fail("gpu is empty"),
-        workload=_workload(words),
+        workload=_workload({**words, "layout": words["layout"] or _unsaid_layout(row, words["precision"])}),
         batch=batch,
         latency_s=_latency_s(words, batch),
         input_size=_size(words["input_size"]),
@@ -111,10 +125,15 @@ def _workload(words: Mapping[str, str]) -> Workload:
     return Workload(
         precision=_word(Precision, words["precision"] or "fp32", "precision"),
         framework=_word(Framework, words["framework"] or "eager", "framework"),
-        layout=_word(Layout, words["layout"] or "nchw", "layout"),
+        layout=_word(Layout, words["layout"], "layout"),
         training=Training() if _TASKS[words["task"].lower()] else None,
         torch_version=_version(words["torch"]),
     )
+
+
+def _unsaid_layout(row: Mapping[str, str], precision: str) -> str:
+    """Guess a layout that a file's column leaves empty: published autocast recipes run channels-last."""
+    return "nhwc" if "layout" in row and precision.lower().startswith("amp") else "nchw"
 
 
 def _word(kind: type[Any], text: str, name: str) -> Any:
