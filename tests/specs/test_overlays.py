@@ -8,6 +8,7 @@ import pytest
 from capplan.core.gpu import PeakKind
 from capplan.errors import SpecError
 from capplan.specs import load_gpus
+from capplan.specs.prices import load_prices
 from capplan.specs.validation import validate_specs
 
 Write = Callable[..., Path]
@@ -57,6 +58,14 @@ def test_config_folder_then_environment_then_option(
     assert load_gpus()["rtx-3090"].tdp_w == 200
     chosen = write(ONE_FIELD.replace("250", "150"), "chosen/rtx-3090.yaml")
     assert load_gpus(overlays=[chosen])["rtx-3090"].tdp_w == 150
+
+
+def test_the_example_folder_is_in_order() -> None:
+    folder = Path(__file__).parents[2] / "examples" / "specs"
+    assert "2 GPUs, 0 architectures, 1 price file checked, nothing to mend" in validate_specs(folder)
+    gpus = load_gpus(overlays=[folder])
+    assert gpus["rtx-3090"].tdp_w == 250
+    assert [price.usd for price in load_prices(gpus, overlays=[folder]).purchase if price.gpu == "next-card"] == [6500]
 
 
 def test_a_folder_that_holds_nothing_to_read_is_refused(tmp_path: Path, write: Write) -> None:
