@@ -14,8 +14,11 @@ from capplan.units import format_fraction, format_seconds
 if TYPE_CHECKING:
     from capplan.core.accuracy import ErrorStatistics
     from capplan.core.calibration import Calibration
+    from capplan.core.estimates import LatencyEstimate
     from capplan.core.measured import MeasuredStep, SkippedRow
+    from capplan.core.trace import Trace
     from capplan.core.validation import JudgedStep, Validation
+    from capplan.probe.measured_traces import ModelRun
     from capplan.specs.gpus import Gpus
 
 Measured = Annotated[
@@ -102,9 +105,7 @@ def predict_steps(
     steps: "Sequence[MeasuredStep]", *, gpus: "Gpus", calibration: "Calibration", folder: Path | None
 ) -> "tuple[list[JudgedStep], list[SkippedRow]]":
     """Predict every measured step, tracing each distinct graph once; what cannot be predicted is told."""
-    from capplan.cli.measured_models import group_runs, recording_for, trace_folder
-    from capplan.core.latency import estimate_latencies
-    from capplan.core.latency_device import Unsupported
+    from capplan.cli.measured_models import group_runs, trace_folder
     from capplan.core.measured import SkippedRow
     from capplan.core.validation import JudgedStep
     from capplan.errors import CapplanError
@@ -119,23 +120,32 @@ def predict_steps(
             skipped += [SkippedRow(line=step.line, reason=str(error)) for step in members]
             continue
         for step in members:
-            gpu = gpus.find_or_none(step.gpu)
-            if gpu is None:
-                skipped.append(SkippedRow(line=step.line, reason=f"unknown GPU {step.gpu!r}"))
-                continue
-            try:
-                recording = recording_for(trace, run, step)
-            except CapplanError as error:
-                skipped.append(SkippedRow(line=step.line, reason=str(error)))
-                continue
-            (answer,) = estimate_latencies(
-                recording, step.workload, gpus=[gpu], batches=[step.batch], calibration=calibration
-            )
-            if isinstance(answer, Unsupported):
-                skipped.append(SkippedRow(line=step.line, reason=answer.reason))
+            answer = _predict(step, run, trace, gpus, calibration)
+            if isinstance(answer, SkippedRow):
+                skipped.append(answer)
             else:
-                judged.append(JudgedStep(step=step, estimate=answer[0]))
+                judged.append(JudgedStep(step=step, estimate=answer))
     return judged, skipped
+
+
+def _predict(
+    step: "MeasuredStep", run: "ModelRun", trace: "Trace", gpus: "Gpus", calibration: "Calibration"
+) -> "LatencyEstimate | SkippedRow":
+    from capplan.cli.measured_models import recording_for
+    from capplan.core.latency import estimate_latencies
+    from capplan.core.latency_device import Unsupported
+    from capplan.core.measured import SkippedRow
+    from capplan.errors import CapplanError
+
+    gpu = gpus.find_or_none(step.gpu)
+    if gpu is None:
+        return SkippedRow(line=step.line, reason=f"unknown GPU {step.gpu!r}")
+    try:
+        recording = recording_for(trace, run, step)
+    except CapplanError as error:
+        return SkippedRow(line=step.line, reason=str(error))
+    (answer,) = estimate_latencies(recording, step.workload, gpus=[gpu], batches=[step.batch], calibration=calibration)
+    return SkippedRow(line=step.line, reason=answer.reason) if isinstance(answer, Unsupported) else answer[0]
 
 
 def _document(found: "Validation") -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Lay measured steps end to end, as the fit wants them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
@@ -79,6 +80,20 @@ def timed_step(
         latency_s=latency_s,
         family=family,
     )
+
+
+def model_family(model: str) -> str:
+    """Name the family that a model's name begins with: "resnet" of timm:resnet50d, "tf_efficientnet" of tf_…_b0."""
+    words = model.rpartition(":")[2].split("_")
+    first = _before_digits(words[0])
+    return f"{first}_{_before_digits(words[1])}" if first in _PREFIXES and len(words) > 1 else first
+
+
+_PREFIXES = ("tf", "gluon", "legacy", "test", "regnet")
+
+
+def _before_digits(word: str) -> str:
+    return re.split(r"\d", word, maxsplit=1)[0] or word
 
 
 def lay_out(
