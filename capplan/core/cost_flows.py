@@ -45,12 +45,6 @@ def break_even_hours(*, owned_per_year: float, rent_per_hour: float, energy_per_
     return owned_per_year / saved if saved > 0 else None
 
 
-def payback_years(*, initial: float, rent_per_year: float, running_per_year: float) -> float | None:
-    """Years of full use after which buying has paid for itself, undiscounted; None if it never does."""
-    saved = rent_per_year - running_per_year
-    return initial / saved if saved > 0 else None
-
-
 def cost_per_million(*, cost_per_hour: float, samples_per_s: float) -> float:
     """Cost of a million samples at the rate that is really served."""
     return cost_per_hour / (samples_per_s * SECONDS_PER_HOUR) * 1e6

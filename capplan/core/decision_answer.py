@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
-from capplan.core.cost import Price, PurchasePrice
+from capplan.core.cost import Price, PurchasePrice, Term
+from capplan.core.cost_flows import HOURS_PER_YEAR, best_reserve
 from capplan.core.decision import (
     Confidence,
     Doubt,
@@ -18,6 +20,7 @@ from capplan.core.decision import (
     switching_price_factor,
 )
 from capplan.core.decision_options import Case, Option, evaluate
+from capplan.core.fleet import replicas_for_rate
 from capplan.core.fleet_response import Candidate
 from capplan.core.fleet_sizing import Sizing, Unfit, size_fleets
 from capplan.core.load import Demand, OneGpu, Service
@@ -39,6 +42,15 @@ class Stress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DayMix:
+    """The choice's GPU rented along the daily curve: some reserved all day, the rest by the hour. [USD/year]"""
+
+    reserved: int
+    most: int
+    usd_per_year: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """All that is known of one model's decision; options that may be chosen first, best first."""
 
@@ -52,6 +64,7 @@ class Answer:
     load_switches: tuple[LoadSwitch, ...]
     switching_price_factor: float | None
     stress: Mapping[str, Stress]
+    day_mix: DayMix | None
     doubt: Doubt
 
 
@@ -89,8 +102,31 @@ def decide(
         load_switches=_switches(case, choice, firm),
         switching_price_factor=switching_price_factor(choice, chosen.runner_up) if choice else None,
         stress={option.key: stress for option in options if (stress := _stress(case, option))},
+        day_mix=_day_mix(case, choice) if choice else None,
         doubt=doubt,
     )
+
+
+def _day_mix(case: Case, choice: Option) -> DayMix | None:
+    """Follow the day by the hour, spares included; a bound on what scaling along the curve saves."""
+    prices = {price.term: price for price in case.rents if price.gpu == choice.gpu}
+    by_hour = prices.get(Term.ON_DEMAND)
+    if not isinstance(case.load, Service) or not case.load.daily_per_s or by_hour is None:
+        return None
+    needs = [
+        replicas_for_rate(rate_per_s=rate, per_replica_per_s=choice.operation.rate_per_s) if rate else 0
+        for rate in case.load.daily_per_s
+    ]
+    rented = [(ceil(need / by_hour.instance_gpus) + case.load.spares) * by_hour.instance_gpus for need in needs]
+    reserved_price = next((prices[term] for term in (Term.RESERVED_1Y, Term.RESERVED_3Y) if term in prices), by_hour)
+    reserved = 0
+    if reserved_price is not by_hour:
+        reserved = best_reserve(
+            demand=rented, on_demand_per_hour=by_hour.usd_per_hour, reserved_per_hour=reserved_price.usd_per_hour
+        )
+    spilled = sum(max(0, count - reserved) for count in rented)
+    daily = reserved * len(rented) * reserved_price.usd_per_hour + spilled * by_hour.usd_per_hour
+    return DayMix(reserved=reserved, most=max(rented), usd_per_year=daily * HOURS_PER_YEAR / len(rented))
 
 
 def _switches(case: Case, choice: Option | None, firm: frozenset[str]) -> tuple[LoadSwitch, ...]:

@@ -14,7 +14,7 @@ from capplan.core.cost import (
     cost_of_renting,
     fleet_energy,
 )
-from capplan.core.cost_flows import HOURS_PER_YEAR, SECONDS_PER_HOUR
+from capplan.core.cost_flows import HOURS_PER_YEAR, SECONDS_PER_HOUR, cost_per_million
 from capplan.core.fleet import Fleet, make_fleet, replicas_for_rate
 from capplan.core.fleet_sizing import Operation, Sizing
 from capplan.core.load import Load, Money, OneGpu, Service
@@ -95,7 +95,10 @@ class Option:
         """Cost of a million samples at what is served in the mean over the years. [USD]"""
         if self.cost is None:
             return None
-        return self.cost.per_year * len(self.samples_by_year) / sum(self.samples_by_year) * 1e6
+        seconds = len(self.samples_by_year) * HOURS_PER_YEAR * SECONDS_PER_HOUR
+        return cost_per_million(
+            cost_per_hour=self.cost.per_year / HOURS_PER_YEAR, samples_per_s=sum(self.samples_by_year) / seconds
+        )
 
     @property
     def headroom_fraction(self) -> float:

@@ -45,11 +45,6 @@ def at_least_up(*, needed: int, installed: int, availability: float) -> float:
     )
 
 
-def at_most_failed(*, expected: float, spares: int) -> float:
-    """Probability that no more than `spares` of a Poisson number of failures happen during a repair."""
-    return math.fsum(math.exp(-expected) * expected**k / math.factorial(k) for k in range(spares + 1))
-
-
 def server_availability(*, gpus_per_server: int, failures_per_gpu_year: float, repair_days: float) -> float:
     """Share of time that a server is up: mean time to failure over that plus the repair."""
     return 1 / (1 + gpus_per_server * failures_per_gpu_year * repair_days / 365)

@@ -1,6 +1,5 @@
 """How many GPUs of each kind a load needs: the highest rate of one, then the replicas, checked by simulation."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -8,6 +7,7 @@ from capplan.core.estimates import Interval
 from capplan.core.fleet import replicas_for_rate
 from capplan.core.fleet_response import Candidate, Dispatch, Response, ResponseCurve, response_curves, responses
 from capplan.core.load import Load, OneGpu, Service, TrainingPurchase
+from capplan.core.queueing_batched import greedy_batching
 
 _CHECK = 6_000
 _NEARLY = 0.99
@@ -210,7 +210,15 @@ def _corrected(supply: Supply, operation: Operation, need: int, service: Service
     return replace(supply, correction=service.peak_per_s / need / operation.rate_per_s)
 
 
-def unavoidable(service: Service, supply: Supply) -> int | None:
+def fewest_possible(service: Service, candidate: Candidate) -> int:
     """The fewest replicas that any system could do with at peak: full batches, no waiting; a bound."""
-    best = max((curve.capacity_per_s for curve in supply.curves), default=0.0)
-    return math.ceil(service.peak_per_s / best - 1e-9) if best else None
+    best = max(point.batch / point.latency_s.expected for point in candidate.points)
+    return replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=best)
+
+
+def exact_mean_s(service: Service, sizing: Sizing) -> float | None:
+    """Mean response of one replica at peak in closed form, where one is exact: Poisson arrivals, no window. [s]"""
+    if service.window_s or service.gap_scv != 1 or sizing.response is None or not sizing.response.stable:
+        return None
+    times = sizing.supply.candidate.batch_times_s(sizing.operation.largest_batch)
+    return greedy_batching(rate_per_s=sizing.response.rate_per_s, batch_times_s=times).response_s

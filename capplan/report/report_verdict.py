@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from capplan.core.cost import Term
 from capplan.core.decision_answer import Answer
+from capplan.core.fleet_sizing import exact_mean_s, fewest_possible
 from capplan.core.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.report.figures import offer, option_name, price
 from capplan.report.report_types import OptionRow, Verdict
@@ -88,11 +89,7 @@ def _how(row: OptionRow) -> str:
 def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: Sequence[OptionRow]) -> list[str]:
     load, reasons = answer.demand.load, []
     if isinstance(load, Service):
-        limit = f"{load.percentile:g} % within {format_seconds(choice.latency_s.expected)} at peak"
-        reasons.append(
-            f"Each GPU takes batches of up to {choice.batch} and carries {format_rate(choice.rate_per_gpu_per_s)}/s; "
-            f"{choice.gpus_needed} needed, {limit} of the {format_seconds(load.latency_limit_s)} allowed."
-        )
+        reasons += _service_reasons(answer, load, choice)
     elif not isinstance(load, OneGpu):
         reasons.append(
             f"Each GPU works through {format_rate(choice.rate_per_gpu_per_s)} samples/s at batch {choice.batch}; "
@@ -116,6 +113,29 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
     if choice.price_date:
         advice = "; it is old, ask again before signing" if choice.price_is_stale else ""
         reasons.append(f"Its price, {price(choice)}, is of {choice.price_date}: {choice.price_source}{advice}.")
+    return reasons
+
+
+def _service_reasons(answer: Answer, load: Service, choice: OptionRow) -> list[str]:
+    sizing = next(each for each in answer.case.sizings if each.gpu == choice.gpu)
+    fewest = fewest_possible(load, sizing.supply.candidate)
+    reasons = [
+        f"Each GPU takes batches of up to {choice.batch} and carries {format_rate(choice.rate_per_gpu_per_s)}/s: "
+        f"{sizing.need} needed at today's peak, {fewest} by any system whatever.",
+        f"{load.percentile:g} % are answered within {format_seconds(choice.latency_s.expected)} at peak; "
+        f"{format_seconds(load.latency_limit_s)} is allowed.",
+    ]
+    exact_s = exact_mean_s(load, sizing)
+    if exact_s is not None and sizing.response and sizing.response.mean_s:
+        mean = sizing.response.mean_s
+        reasons[-1] = (
+            f"{reasons[-1][:-1]}. The mean is {format_seconds(mean.expected)} simulated, "
+            f"{format_seconds(exact_s)} in closed form."
+        )
+    if mix := answer.day_mix:
+        held = f"{mix.reserved} reserved and the rest by the hour" if mix.reserved else "all by the hour"
+        cost = format_usd(mix.usd_per_year)
+        reasons.append(f"Scaled along the day, {held}, up to {mix.most} GPUs would cost {cost} a year at least.")
     return reasons
 
 

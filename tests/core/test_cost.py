@@ -22,7 +22,6 @@ from capplan.core.cost_flows import (
     ceil_guarded,
     cost_per_million,
     equivalent_annual,
-    payback_years,
     present_value,
 )
 from capplan.core.load import Money
@@ -126,11 +125,7 @@ def test_idle_gpus_draw_their_idle_share():
     assert energy(busy_fraction=0.5).average_w == near(10_200 * 0.425)
 
 
-def test_payback():
-    assert payback_years(initial=336_000, rent_per_year=209_539.20, running_per_year=34_237.512) == near(
-        1.916696, rel=1e-6
-    )
-    assert payback_years(initial=1, rent_per_year=1, running_per_year=2) is None
+def test_what_costs_more_to_run_than_to_rent_never_breaks_even():
     assert break_even_hours(owned_per_year=1, rent_per_hour=0.1, energy_per_used_hour=0.2) is None
 
 

@@ -188,3 +188,21 @@ def test_a_tighter_limit_or_slower_gpus_never_cost_less():
             scenario = Scenario(limit=1 / factor) if field == "limit" else Scenario(latency={"fast": factor})
             costs.append(evaluate(case, scenario)[0].cost_per_year)
         assert costs == sorted(costs)
+
+
+def test_following_the_day_reserves_by_the_newsvendor():
+    # need(h) = ceil(10 + 6·sin(2π(h - 8)/24)): 248 GPU-hours a day. Reserved at 1.8 of 3.0 on demand, nine are reserved:
+    # 577.80 a day; 744.00 all by the hour.
+    curve = [10 + 6 * math.sin(2 * math.pi * (hour - 8) / 24) for hour in range(24)]
+    needs = [math.ceil(each - 1e-9) for each in curve]
+    service = Service(
+        peak_per_s=100 * max(needs), mean_per_s=100 * sum(needs) / 24, latency_limit_s=1.0, percentile=95,
+        growth_per_year_fraction=0, spares=0, utilization_ceiling_fraction=0.5, window_s=0, gap_scv=1,
+        daily_per_s=tuple(100.0 * need for need in needs),
+    )  # fmt: skip
+    one = candidate("one", 0.040)  # 8 in 40 ms: 200/s, 100/s at half load
+    plain = answer(rent("one", 3.0), load=service, candidates=(one,))
+    assert plain.day_mix.usd_per_year == near(744.0 * 365)
+    mixed = answer(rent("one", 3.0), rent("one", 1.8, term=Term.RESERVED_1Y), load=service, candidates=(one,))
+    assert mixed.day_mix.reserved == 9
+    assert mixed.day_mix.usd_per_year == near(577.80 * 365)
