@@ -55,6 +55,10 @@ def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
     kind = config.model_type
     bins = next((value for key in _BINS if isinstance(value := getattr(audio, key, None), int)), 80)
     frames = request.size[-1] if request.size else _FRAMES
+    if kind == "clvp":
+        return [
+            InputSpec(name="input_features", shape=(BATCH, Affine(config.decoder_config.feature_size), Affine(frames)))
+        ]
     if kind == "clap":
         return [InputSpec(name="input_features", shape=(BATCH, Affine(1), Affine(1001), Affine(bins)))]
     if isinstance(positions := getattr(audio, "max_source_positions", None), int) and kind not in _TIME_FIRST:

@@ -84,6 +84,8 @@ _NEEDED = {
     "lxmert": ("input_ids", "visual_feats", "visual_pos"),
     "layoutlmv2": ("input_ids", "bbox", "image"),
     "csm": ("input_ids",),
+    "clvp": ("input_ids", "input_features"),
+    "pix2struct": ("flattened_patches", "decoder_input_ids"),
     "vision-encoder-decoder": ("pixel_values", "decoder_input_ids"),
     "kosmos-2": ("pixel_values", "input_ids", "image_embeds_position_mask"),
     "xmod": ("input_ids", "lang_ids"),
@@ -204,7 +206,7 @@ def _past_values(config: Any, _request: InputRequest) -> list[InputSpec]:
     size: int = getattr(config, "input_size", 1)
     series = (BATCH, steps) if size == 1 else (BATCH, steps, Affine(size))
     future = (BATCH, Affine(config.prediction_length))
-    features = Affine(config.num_time_features or 1)
+    features = Affine(config.num_time_features)
     return [
         InputSpec(name="past_values", shape=series),
         InputSpec(name="past_time_features", shape=(BATCH, steps, features)),

@@ -147,6 +147,7 @@ _TOKENS: dict[str, Callable[[Any, InputRequest], int]] = {
     "got_ocr2": lambda config, request: _patch_count(config, request) // 16,
     "llava": lambda config, request: _patch_count(config, request) + (config.vision_feature_select_strategy == "full"),
     "janus": _patch_count,
+    "aria": lambda config, request: int(config.projector_patch_to_query_dict[_patch_count(config, request)]),
 }
 """How many tokens stand for an image, by architecture; the vision part's patches elsewhere."""
 

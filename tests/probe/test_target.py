@@ -173,8 +173,8 @@ def test_inputs_come_from_the_users_function(net: str) -> None:
         ("{net}:Needs", "missing a required argument: 'width'"),
         ("{net}x.py:Net", "there is no file"),
         ("no_such_module:Net", "there is no module no_such_module"),
-        ("model.onnx", "give the code instead"),
-        ("model.pkl", "give the code instead"),
+        ("model.onnx", "there is no model or file model.onnx. Give the code"),
+        ("some/model", "there is no model or file some/model. Give the code"),
         ("some/config.json", "write hf:some/config.json"),
     ],
 )
