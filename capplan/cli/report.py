@@ -13,7 +13,7 @@ import typer
 from capplan.cli import options
 from capplan.cli.models import ModelWords
 from capplan.cli.output import emit, progress, to_json, warn, write_atomically
-from capplan.cli.report_subjects import Conditions, obtain_subjects, read_measured
+from capplan.cli.report_subjects import Conditions, Offers, obtain_subjects, read_measured
 from capplan.core.batches import BatchChoice, parse_batches
 from capplan.core.workload import Framework, Layout, Optimizer, Precision
 from capplan.errors import UsageError
@@ -54,6 +54,14 @@ def report(
     optimizer: options.OptimizerOption = Optimizer.ADAMW,
     checkpointing: options.Checkpointing = False,
     accumulate: options.Accumulate = 1,
+    provider: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Rent from this provider only; repeatable.", show_default=False),
+    ] = None,
+    region: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Rent in this region only; repeatable.", show_default=False),
+    ] = None,
     measured: Annotated[
         list[Path] | None,
         typer.Option(
@@ -136,7 +144,7 @@ def make_report(
     conditions: Conditions,
     demand: "Demand",
     *,
-    prices: Sequence[Path],
+    offers: Offers,
     measured: Sequence[Path],
     load: Path | None,
     title: str | None,
@@ -153,7 +161,7 @@ def make_report(
     gpus = load_gpus(overlays=conditions.specs)
     subjects = obtain_subjects(words, conditions, gpus)
     known = load_prices(gpus, overlays=[folder for folder in conditions.specs if folder.is_dir()])
-    for path in prices:
+    for path in offers.files:
         known = known.with_own(load_price_file(path, gpus))
     circumstances = Circumstances(
         today=_today(),
@@ -168,7 +176,7 @@ def make_report(
             subjects,
             demand=demand,
             gpus=gpus,
-            rents=known.hourly,
+            rents=offers.narrow(known.hourly),
             purchases=known.purchase,
             circumstances=circumstances,
         )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from capplan.cli.models import ModelWords, obtain_trace
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.workload import Workload
-from capplan.errors import UsageError
+from capplan.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
+    from capplan.core.cost import Price
     from capplan.core.gpu import GpuSpec
     from capplan.report.report_types import Measured
     from capplan.report.subject import Subject
@@ -27,6 +28,35 @@ class Conditions:
     largest_batches: tuple[int, ...]
     workload: Workload
     utilization_fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offers:
+    """Whose prices count: own files over the built-in ones, and all providers and regions unless some are named."""
+
+    files: tuple[Path, ...]
+    providers: tuple[str, ...]
+    regions: tuple[str, ...]
+
+    def narrow(self, rents: "Sequence[Price]") -> "list[Price]":
+        """Keep the offers of the named providers and regions.
+
+        Raises:
+            UnknownNameError: no offer has such a provider or region.
+        """
+        for kind, names, known in (
+            ("provider", self.providers, {price.provider for price in rents}),
+            ("region", self.regions, {price.region for price in rents}),
+        ):
+            for name in names:
+                if name not in known:
+                    raise UnknownNameError(kind, name, known, hint=f"Known: {', '.join(sorted(known))}.")
+        return [
+            price
+            for price in rents
+            if (not self.providers or price.provider in self.providers)
+            and (not self.regions or price.region in self.regions)
+        ]
 
 
 def read_json(path: str) -> Any:

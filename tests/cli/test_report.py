@@ -61,6 +61,13 @@ def test_own_prices_replace_listed_ones(run: Run, plan: Path, tmp_path: Path) ->
     assert "our contract" in result.stdout
 
 
+def test_offers_can_be_narrowed_to_providers(run: Run, plan: Path) -> None:
+    words = ("report", plan, "--batch", "32", "--load", SERVICE, "--gpu", "l4")
+    assert "on-demand (aws, g6.xlarge, us-east-1)" in run(*words, "--provider", "aws").stdout
+    unknown = run(*words, "--provider", "awz")
+    assert (unknown.exit_code, "did you mean aws" in unknown.stderr) == (2, True)
+
+
 def test_the_day_can_be_fixed(run: Run, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")  # 2026-01-01
     assert "made 2026-01-01" in run("report", plan, "--batch", "8", "--gpu", "t4").stdout
