@@ -199,6 +199,10 @@ class MemoryModel:
         notes = list(self._doubts())
         if self.workload.framework is not Framework.EAGER:
             notes.append("activations as in eager mode; compiling keeps fewer, down to the low end")
+        if gpu is not None and gpu.vendor != "NVIDIA":
+            notes.append(
+                f"workspaces and context of {gpu.name} are taken as CUDA's: nothing was measured for {gpu.vendor}"
+            )
         if gpu is not None and gpu.usable_bytes is None:
             notes.append(f"nobody published what {gpu.name} leaves usable; the share of cards of its kind is taken")
         return tuple(notes)
