@@ -19,8 +19,8 @@ from capplan.probe.zoo_torchvision_ops import import_torchvision
 
 _DETECTOR_IMAGE = (3, 800, 800)
 _FLOW_IMAGE = (3, 520, 960)
-_CLIP_FRAMES = {"swin3d": 32, "s3d": 64}
-_DEFAULT_FRAMES = 16
+_CLIP_FRAMES = 16
+"""Frames of a clip: what torchvision's own GFLOPs of its video models were counted at."""
 
 
 def torchvision_names() -> frozenset[str]:
@@ -73,9 +73,8 @@ def _inputs(models: ModuleType, name: str, builder: Any, request: InputRequest) 
         image = resized(_FLOW_IMAGE, request.size)
         return SpecInputs(specs=(image_spec(image), image_spec(image)), positional_names=("image1", "image2"))
     if task == "video":
-        frames = next((count for stem, count in _CLIP_FRAMES.items() if name.startswith(stem)), _DEFAULT_FRAMES)
         channels, *area = _crop(models, name)
-        return _image((channels, frames, *area), request)
+        return _image((channels, _CLIP_FRAMES, *area), request)
     return _image(_crop(models, name), request)
 
 

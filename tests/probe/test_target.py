@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from capplan.core.counting import kernel_macs
+from capplan.core.workload import Configuration
 from capplan.errors import CapplanError, TraceError, UnknownNameError, UsageError
 from capplan.probe.inputs import parse_request
 from capplan.probe.inputs_make import input_tensors
 from capplan.probe.target import Target, load_target
+from capplan.probe.trace import trace_target
 
 NET = """
 import torch
@@ -268,7 +271,7 @@ def test_zoo_models_have_their_published_parameters(words: str, params: int) -> 
         ("torchvision:efficientnet_b4", [(2, 3, 380, 380)]),
         ("torchvision:deeplabv3_resnet50", [(2, 3, 520, 520)]),
         ("torchvision:raft_small", [(2, 3, 520, 960)] * 2),
-        ("torchvision:swin3d_t", [(2, 3, 32, 224, 224)]),
+        ("torchvision:swin3d_t", [(2, 3, 16, 224, 224)]),
         ("torchvision:r3d_18", [(2, 3, 16, 112, 112)]),
         ("torchvision:ssd300_vgg16", [(3, 300, 300)] * 2),
         ("timm:vit_base_patch16_384", [(2, 3, 384, 384)]),
@@ -287,6 +290,25 @@ def test_zoo_models_have_their_published_parameters(words: str, params: int) -> 
 def test_zoo_models_get_the_inputs_of_their_configs(words: str, shapes: list[tuple[int, ...]]) -> None:
     made = find(words).make_inputs(2, device="meta")
     assert [tuple(tensor.shape) for tensor in input_tensors(made)] == shapes
+
+
+@pytest.mark.zoo
+@pytest.mark.parametrize(
+    "name",
+    [
+        "s3d", "r3d_18", "mvit_v2_s", "swin3d_t", "inception_v3", "efficientnet_v2_s", "lraspp_mobilenet_v3_large",
+        "ssd300_vgg16", "regnet_y_400mf",
+    ],
+)  # fmt: skip
+def test_torchvisions_inputs_are_those_of_its_published_gflops(name: str) -> None:
+    target = find(f"torchvision:{name}")
+    recording = trace_target(target, exact_batch=1).recording(Configuration())
+    macs = sum(kernel_macs(recording.kernels[op.kernel], 1) for op in recording.ops)
+    import torchvision
+
+    # in the weights' metadata, in thousand millions of multiply-accumulates, to three digits after the point
+    published = torchvision.models.get_model_weights(name).DEFAULT.meta["_ops"]
+    assert macs / 1e9 == pytest.approx(published, rel=5e-4, abs=1e-3)
 
 
 @pytest.mark.zoo
