@@ -127,7 +127,8 @@ def report(
         )
         for each in models
     ]
-    made = make_report(words, conditions, demand, prices=prices or (), measured=measured or (), load=load, title=title)
+    offers = Offers(files=tuple(prices or ()), providers=tuple(provider or ()), regions=tuple(region or ()))
+    made = make_report(words, conditions, demand, offers=offers, measured=measured or (), load=load, title=title)
     if not outputs:
         emit(str(render(made, ".md")), output=None)
     for path in outputs:
