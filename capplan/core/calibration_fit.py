@@ -1,8 +1,9 @@
 """Make a calibration from measured steps: fit all, then fit again without families and GPUs to learn its errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ StringArray = NDArray[np.str_]
 _BETWEEN_GPUS_QUANTILE = 1.645
 _UNKNOWN_SPREAD = 0.3
 _FEW_ROWS, _MANY_ROWS = 8, 500
-_REFIT_ITERATIONS = 8
+_REFIT_ITERATIONS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,14 @@ class FittedCalibration:
     calibration: Calibration
     held_out: HeldOut
     statistics: Mapping[str, ErrorStatistics]
+
+
+_FITS: Mapping[str, Callable[[FitRows], LatencyFit]] = {
+    "eager": LatencyFit,
+    "compile": partial(LatencyFit, gpu_sd=0.02, deviation_sd={"architecture": 0.05, "torch": 0.07, "precision": 1e-3}),
+    "training": partial(LatencyFit, gpu_sd=0.02, deviation_sd={"architecture": 1e-3, "torch": 1e-3, "precision": 1e-3}),
+}
+"""How far GPUs and versions may deviate: where one or two GPUs were measured, what they share belongs to the classes."""
 
 
 def fit_rows(steps: Sequence[TimedStep]) -> FitRows:
@@ -62,16 +71,19 @@ def fit_calibration(
     command: str,
     sources: Sequence[str],
     folds: int = 5,
+    serves: str = "eager",
 ) -> FittedCalibration:
     """Fit a calibration and learn its interval widths from steps held out.
 
+    `serves` says what kind of steps they are: eager inference, "compile" or "training".
     Deterministic: the same steps in the same order give the same constants.
     """
     rows = fit_rows(steps)
-    fit = LatencyFit(rows)
+    make = _FITS[serves]
+    fit = make(rows)
     best = fit.fit()
     cells = np.where(fit.host_decides(best), LAUNCHES, [step.cell for step in steps])
-    held_out = hold_out(rows, steps, start=best, folds=folds)
+    held_out = hold_out(rows, steps, make, start=best, folds=folds)
     statistics = {
         f"{how}: {cell}": error_statistics(errors[chosen])
         for how, errors in (("family", held_out.family), ("gpu", held_out.gpu), ("both", held_out.both))
@@ -80,6 +92,7 @@ def fit_calibration(
     }
     calibration = replace(
         fit.calibration(best, name=name),
+        serves=serves,
         widths=interval_widths(held_out, cells, rows.gpu),
         origin=Origin(
             made=made,
@@ -95,19 +108,21 @@ def fit_calibration(
     return FittedCalibration(calibration=calibration, held_out=held_out, statistics=statistics)
 
 
-def hold_out(rows: FitRows, steps: Sequence[TimedStep], *, start: FloatArray, folds: int) -> HeldOut:
+def hold_out(
+    rows: FitRows, steps: Sequence[TimedStep], make: Callable[[FitRows], LatencyFit], *, start: FloatArray, folds: int
+) -> HeldOut:
     """Refit without each fold of families, each GPU, and each GPU with a fold of families; predict those left out."""
     fold = _family_folds([step.family for step in steps], folds)
     none = np.full(len(steps), np.nan)
     family, gpu, both = none.copy(), none.copy(), none.copy()
     for index in range(folds):
-        _predict_without(rows, fold == index, fold == index, family, start=start)
+        _predict_without(rows, make, fold == index, fold == index, family, start=start)
     is_step = np.array([step.cell.startswith("device") for step in steps])
     for index in np.unique(rows.gpu[is_step]):
         here = rows.gpu == index
-        _predict_without(rows, here, here, gpu, start=start)
+        _predict_without(rows, make, here, here, gpu, start=start)
         if here.sum() >= _MANY_ROWS:
-            _predict_without(rows, here | (fold == 0), here & (fold == 0), both, start=start)
+            _predict_without(rows, make, here | (fold == 0), here & (fold == 0), both, start=start)
     return HeldOut(family=family, gpu=gpu, both=both)
 
 
@@ -137,19 +152,25 @@ def _spread(biases: list[float]) -> float:
 
 
 def _predict_without(
-    rows: FitRows, without: BoolArray, asked: BoolArray, into: FloatArray, *, start: FloatArray
+    rows: FitRows,
+    make: Callable[[FitRows], LatencyFit],
+    without: BoolArray,
+    asked: BoolArray,
+    into: FloatArray,
+    *,
+    start: FloatArray,
 ) -> None:
-    """Fit the rows not left out, from the full fit's constants but with fresh columns, and predict those asked."""
+    """Fit the rows not left out, starting where the full fit ended, and predict those asked."""
     if not asked.any() or without.all():
         return
-    fit = LatencyFit(rows.select(np.flatnonzero(~without)))
-    found = fit.fit(start=_transfer(start, LatencyFit(rows), fit), iterations=_REFIT_ITERATIONS)
+    fit = make(rows.select(np.flatnonzero(~without)))
+    found = fit.fit(start=_transfer(start, make(rows), fit), iterations=_REFIT_ITERATIONS)
     wanted = rows.select(np.flatnonzero(asked))
     into[asked] = np.log(fit.predicted_s(found, wanted) / wanted.latency_s)
 
 
 def _transfer(values: FloatArray, source: LatencyFit, target: LatencyFit) -> FloatArray:
-    """Carry constants to another fit's columns, shrunk halfway to their priors so that nothing held out lingers."""
+    """Carry constants to another fit's columns as its starting point; deviations and GPU factors start anew."""
     start = np.array(target.columns.mean)
     for name, columns in target.columns.classes.items():
         _carry(values, source.columns.classes[name], start, columns)
@@ -160,7 +181,7 @@ def _transfer(values: FloatArray, source: LatencyFit, target: LatencyFit) -> Flo
 
 def _carry(values: FloatArray, source: IntArray, start: FloatArray, target: IntArray) -> None:
     both = (source >= 0) & (target >= 0)
-    start[target[both]] = (values[source[both]] + start[target[both]]) / 2
+    start[target[both]] = values[source[both]]
 
 
 def _family_folds(families: Sequence[str], folds: int) -> IntArray:

@@ -136,8 +136,9 @@ def half_widths(calibration: Calibration | None, gpu: GpuSpec, workload: Workloa
     """The half-widths of the log error of steps that the device decides, and of those that the host does."""
     if calibration is None or not calibration.widths:
         return UNCALIBRATED_HALF_WIDTH, UNCALIBRATED_HALF_WIDTH
-    device = calibration.widths[f"device {width_cell(workload)}"]
-    host = calibration.widths[LAUNCHES]
+    widest = max(calibration.widths.values(), key=lambda cell: cell.known)
+    device = calibration.widths.get(f"device {width_cell(workload)}", widest)
+    host = calibration.widths.get(LAUNCHES, widest)
     return _width(calibration, device, gpu, workload), _width(calibration, host, gpu, workload)
 
 

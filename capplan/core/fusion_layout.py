@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 from capplan.core.counting import kernel_flops
+from capplan.core.counting_classes import OperatorClass, operator_class
 from capplan.core.trace import Kernel, MemoryFormat, Operand, Recording
 
 _NODES_PER_CONVOLUTION = 300
 _SLOWDOWN = {"grouped": 1.358, "small": 0.783, "in_out": 0.725, "other": 0.823}
 """Time of channels-last over row-major convolutions, as Inductor's `decide_layout_opt` weighs them (torch 2.1 on)."""
+
+_ON_IMAGES = (OperatorClass.CONVOLUTION, OperatorClass.POOL, OperatorClass.RESIZE)
 
 
 def prefers_channels_last(recording: Recording, batch: int) -> bool:
@@ -27,7 +30,9 @@ def prefers_channels_last(recording: Recording, batch: int) -> bool:
 
 
 def in_channels_last(kernel: Kernel) -> Kernel:
-    """The same kernel on channels-last images."""
+    """The same kernel on channels-last images, if it takes images."""
+    if not _takes_images(kernel):
+        return kernel
     return replace(
         kernel,
         inputs=tuple(_channels_last(operand) for operand in kernel.inputs),
@@ -36,9 +41,21 @@ def in_channels_last(kernel: Kernel) -> Kernel:
 
 
 def _channels_last(operand: Operand) -> Operand:
-    if len(operand.shape) != 4 or operand.memory_format is not MemoryFormat.CONTIGUOUS:
+    if len(operand.shape) != 4:
         return operand
     return replace(operand, memory_format=MemoryFormat.CHANNELS_LAST)
+
+
+def _takes_images(kernel: Kernel) -> bool:
+    by_channel = "batch_norm" in kernel.name or "group_norm" in kernel.name
+    return by_channel or operator_class(kernel) in _ON_IMAGES or _reduces_positions(kernel)
+
+
+def _reduces_positions(kernel: Kernel) -> bool:
+    if operator_class(kernel) is not OperatorClass.REDUCTION or len(kernel.inputs[0].shape) != 4:
+        return False
+    dims = kernel.attributes.get("dim", ())
+    return isinstance(dims, tuple) and {dim % 4 for dim in dims} == {2, 3}
 
 
 def _pays_in_training(kinds: list[str], convolutions: list[Kernel]) -> bool:

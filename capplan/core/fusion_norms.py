@@ -59,7 +59,8 @@ def _pieces(kernel: Kernel) -> tuple[Kernel, Kernel]:
         groups = kernel.attributes.get("group", kernel.attributes.get("num_groups", 1))
         shape = (data.shape[0], Affine(groups if isinstance(groups, int) else 1))
     result = Operand(dtype="float32", shape=shape)
-    statistics = Kernel(name="aten.var_mean", inputs=(data,), outputs=(result, result))
+    dims = tuple(dim for dim in range(len(data.shape)) if dim != 1 and (dim or "batch_norm" in kernel.name))
+    statistics = Kernel(name="aten.var_mean", inputs=(data,), outputs=(result, result), attributes={"dim": dims})
     normalise = Kernel(name="aten.mul", inputs=(data, result, result, *kernel.inputs[1:]), outputs=kernel.outputs[:1])
     return statistics, normalise
 

@@ -100,12 +100,15 @@ def needs_stored_input(kernel: Kernel) -> bool:
 
 
 def reduces_across_memory(kernel: Kernel) -> bool:
-    """Does an operator reduce a channels-last image?"""
-    return (
-        part(kernel) in (Part.REDUCTION, Part.NORM)
-        and bool(kernel.inputs)
-        and kernel.inputs[0].memory_format is MemoryFormat.CHANNELS_LAST
-    )
+    """Does a reduction leave the dimension whose elements lie side by side: channels of a channels-last image?"""
+    if part(kernel) is not Part.REDUCTION or not kernel.inputs:
+        return False
+    data = kernel.inputs[0]
+    rank = len(data.shape)
+    over = (2, 3) if "_adaptive_avg_pool" in kernel.name else kernel.attributes.get("dim", ())
+    dims = {dim % rank for dim in (over if isinstance(over, tuple) else (over,)) if isinstance(dim, int) and rank}
+    innermost = 1 if data.memory_format is MemoryFormat.CHANNELS_LAST else rank - 1
+    return bool(dims) and data.memory_format is not MemoryFormat.STRIDED and innermost not in dims
 
 
 def arithmetic(kernel: Kernel, batch: int) -> float:

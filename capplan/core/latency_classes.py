@@ -11,6 +11,8 @@ DEPTHWISE_3, DEPTHWISE_5, DEPTHWISE_7, DEPTHWISE_LARGE = (
 DEPTHWISE_NATIVE = "depthwise 3x3 native"
 CONV_PATCH = "conv patch"
 CONV_OTHER = "conv other"
+CONV_GROUPED_WIDE = "conv grouped wide"
+"""Gradients of grouped convolutions of more than 32 channels a group, which cuDNN has no grouped kernels for."""
 LINEAR, BATCHED_MATMUL, ATTENTION = "linear", "batched matmul", "attention"
 LAYER_NORM, GROUP_NORM, BATCH_NORM, SOFTMAX = "layer norm", "group norm", "batch norm", "softmax"
 CAST, WEIGHT_CAST, ACTIVATION, ADD, POINTWISE = "cast", "weight cast", "activation", "add", "pointwise"
@@ -24,7 +26,12 @@ FUSED_NORM, FUSED_SOFTMAX, FUSED_REDUCTION, FUSED_POOL, FUSED_COPY, FUSED_POINTW
 FUSED = (FUSED_NORM, FUSED_SOFTMAX, FUSED_REDUCTION, FUSED_POOL, FUSED_COPY, FUSED_POINTWISE, FUSED_WEIGHT)
 """Kernels that a compiler made, by the costliest thing that they hold."""
 
+BATCH_NORM_TRAINING, NORM_GRADIENT, POOL_GRADIENT, ATTENTION_GRADIENT, OPTIMIZER = (
+    "batch norm training", "norm gradient", "pool gradient", "attention gradient", "optimizer",
+)  # fmt: skip
+
 CHANNELS_LAST_SUFFIX = " nhwc"
+INPUT_GRADIENT_SUFFIX, WEIGHT_GRADIENT_SUFFIX = " input gradient", " weight gradient"
 
 CONVOLUTIONS = (
     CONV, CONV_1X1, CONV_STEM, CONV_GROUPED, DEPTHWISE_3, DEPTHWISE_NATIVE, DEPTHWISE_5, DEPTHWISE_7, DEPTHWISE_LARGE,
@@ -82,6 +89,13 @@ ALL_CLASSES: tuple[str, ...] = tuple(
         *CONVOLUTIONS, LINEAR, BATCHED_MATMUL, ATTENTION, LAYER_NORM, GROUP_NORM, BATCH_NORM, SOFTMAX, CAST,
         WEIGHT_CAST, ACTIVATION, ADD, POINTWISE, COPY, POOL, REDUCTION, UPSAMPLE, GATHER, RECURRENT, OTHER,
         *(label + CHANNELS_LAST_SUFFIX for label in SPATIAL), *FUSED,
+        BATCH_NORM_TRAINING, NORM_GRADIENT, POOL_GRADIENT, ATTENTION_GRADIENT, OPTIMIZER,
+        *(
+            label + layout + gradient
+            for label in (*CONVOLUTIONS, CONV_GROUPED_WIDE)
+            for layout in ("", CHANNELS_LAST_SUFFIX)
+            for gradient in (INPUT_GRADIENT_SUFFIX, WEIGHT_GRADIENT_SUFFIX)
+        ),
     ))
 )  # fmt: skip
 CLASS_INDEX: Mapping[str, int] = {label: index for index, label in enumerate(ALL_CLASSES)}

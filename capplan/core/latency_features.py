@@ -11,6 +11,7 @@ from capplan.core.counting import kernel_flops, matmul_shape, traffic
 from capplan.core.latency_attention import FUSED_RMS_NORM_SINCE, AttentionPath, unfused_attention, unfused_rms_norm
 from capplan.core.roofline import FloatArray, PeakUse
 from capplan.core.trace import HALF, Kernel, MemoryFormat, Operand, Recording
+from capplan.core.training_latency import training_rows
 from capplan.core.workload import Workload
 
 IntArray = NDArray[np.int64]
@@ -105,7 +106,7 @@ def kernel_table(recording: Recording, workload: Workload, *, batches: Sequence[
         path=np.array([row.path for row in first], dtype=np.int64),
         count=np.array([calls[owner] for owner in owners], dtype=np.float64),
         launches=np.array([row.launches for row in first], dtype=np.float64),
-        host_calls=float(sum(op.calls for op in recording.ops)),
+        host_calls=float(sum(op.calls for op in recording.steady_ops())),
         misaligned=np.array([row.misaligned for row in first], dtype=bool),
         strided=np.array([row.strided for row in first], dtype=bool),
         foreign_layout=np.array([row.foreign_layout for row in first], dtype=bool),
@@ -133,6 +134,9 @@ def _rows(kernel: Kernel, workload: Workload, batch: int) -> list[Row]:
     label = kinds.kernel_class(kernel)
     if kernel.name == "aten._fused_rms_norm" and workload.torch_version < FUSED_RMS_NORM_SINCE:
         return [Row(**piece) for piece in unfused_rms_norm(kernel, batch)]
+    training = training_rows(kernel, workload, batch, use=_peak_use(kernel, label))
+    if training is not None:
+        return [Row(**piece) for piece in training]
     row = _row(kernel, label, batch)
     if label != kinds.ATTENTION or kernel.name.endswith("backward"):
         return [row]

@@ -108,8 +108,11 @@ class _Columns:
 class LatencyFit:
     """The model of `FitRows` as a function of a vector of log constants."""
 
-    def __init__(self, rows: FitRows, *, deviation_sd: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, rows: FitRows, *, deviation_sd: Mapping[str, float] | None = None, gpu_sd: float | None = None
+    ) -> None:
         self.rows = rows
+        self._gpu_sd = gpu_sd
         self._deviation_sd = deviation_sd if deviation_sd is not None else DEVIATION_SD
         self._start = prior_calibration()
         self.columns = self._make_columns()
@@ -186,7 +189,7 @@ class LatencyFit:
         for name, sd in (("compute", GPU_COMPUTE_SD), ("bandwidth", GPU_BANDWIDTH_SD)):
             columns.gpu[name] = np.full(len(self.rows.gpu_names), -1)
             for index in sorted(set(self.rows.gpu.tolist()) - {-1}):
-                columns.gpu[name][index] = columns.add(0.0, sd * self._looseness(index))
+                columns.gpu[name][index] = columns.add(0.0, self._gpu_sd or sd * self._looseness(index))
         for kind, sd in self._deviation_sd.items():
             columns.deviations[kind] = self._deviation_columns(columns, kind, sd)
         return columns

@@ -43,12 +43,17 @@ _EAGER: Mapping[str, ClassConstants] = {
     kinds.GATHER: _C(bandwidth=0.70, write_weight=1.3),
     kinds.RECURRENT: _C(compute=0.9, bandwidth=0.7, half_k=30),
     kinds.OTHER: _C(bandwidth=0.80, strided=0.2),
-    kinds.FUSED_NORM: _C(compute=0.3, bandwidth=0.80, strided=0.1),
-    kinds.FUSED_SOFTMAX: _C(compute=0.3, bandwidth=0.80, strided=0.1),
-    kinds.FUSED_REDUCTION: _C(compute=0.3, bandwidth=0.80, write_weight=1.5, strided=0.1),
-    kinds.FUSED_POOL: _C(compute=0.3, bandwidth=0.80, strided=0.1),
-    kinds.FUSED_COPY: _C(compute=0.3, bandwidth=0.80, strided=0.2),
-    kinds.FUSED_POINTWISE: _C(compute=0.3, bandwidth=0.90, write_weight=1.2, strided=0.1),
+    kinds.BATCH_NORM_TRAINING: _C(bandwidth=0.80, strided=0.1),
+    kinds.NORM_GRADIENT: _C(bandwidth=0.75, strided=0.1),
+    kinds.POOL_GRADIENT: _C(bandwidth=0.60, write_weight=1.5, strided=0.1),
+    kinds.ATTENTION_GRADIENT: _C(compute=0.8, bandwidth=0.80, half_k=60, misaligned=0.3),
+    kinds.OPTIMIZER: _C(bandwidth=0.80),
+    kinds.FUSED_NORM: _C(compute=0.3, bandwidth=0.88, strided=0.1),
+    kinds.FUSED_SOFTMAX: _C(compute=0.3, bandwidth=0.88, strided=0.1),
+    kinds.FUSED_REDUCTION: _C(compute=0.3, bandwidth=0.88, write_weight=1.5, strided=0.1),
+    kinds.FUSED_POOL: _C(compute=0.3, bandwidth=0.86, strided=0.1),
+    kinds.FUSED_COPY: _C(compute=0.3, bandwidth=0.88, strided=0.2),
+    kinds.FUSED_POINTWISE: _C(compute=0.3, bandwidth=1.00, write_weight=1.2, strided=0.1),
     kinds.FUSED_WEIGHT: _C(bandwidth=0.85),
 }
 
@@ -57,9 +62,25 @@ def _channels_last(constants: ClassConstants) -> ClassConstants:
     return replace(constants, layout_passes=0.0, strided=0.0)
 
 
-PRIOR_CLASSES: Mapping[str, ClassConstants] = {
+def _gradient(label: str, suffix: str) -> ClassConstants:
+    """Gradients run somewhat below the forward's efficiency, those of depthwise weights far below."""
+    forward = _INFERENCE[label.replace(kinds.CONV_GROUPED_WIDE, kinds.CONV_GROUPED)]
+    slower = 0.2 if suffix == kinds.WEIGHT_GRADIENT_SUFFIX and kinds.is_depthwise(label) else 0.85
+    return replace(forward, compute=slower * forward.compute)
+
+
+_INFERENCE: Mapping[str, ClassConstants] = {
     **_EAGER,
     **{label + kinds.CHANNELS_LAST_SUFFIX: _channels_last(_EAGER[label]) for label in kinds.SPATIAL},
+}
+PRIOR_CLASSES: Mapping[str, ClassConstants] = {
+    **_INFERENCE,
+    **{
+        label + layout + suffix: _gradient(label + layout, suffix)
+        for label in (*kinds.CONVOLUTIONS, kinds.CONV_GROUPED_WIDE)
+        for layout in ("", kinds.CHANNELS_LAST_SUFFIX)
+        for suffix in (kinds.INPUT_GRADIENT_SUFFIX, kinds.WEIGHT_GRADIENT_SUFFIX)
+    },
 }
 
 

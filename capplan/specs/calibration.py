@@ -1,7 +1,7 @@
 """Read and write calibration files: YAML data beside the program, or a user's own."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
@@ -20,19 +20,30 @@ from capplan.core.calibration import (
 from capplan.errors import SpecError
 
 SCHEMA_VERSION = 1
-_DEFAULT = "default.yaml"
+_SHIPPED = {"eager": "default.yaml", "compile": "compile.yaml", "training": "training.yaml"}
 _Part = TypeVar("_Part")
 
 
 def load_calibration(path: Path | None = None) -> Calibration:
-    """Read a calibration; the shipped one where no path is given.
+    """Read the shipped calibrations; a user's own takes over what it serves, and the shipped ones remain for the rest.
 
     Raises:
         SpecError: the file is missing, no YAML, of a newer schema, or holds unknown or missing keys.
     """
-    where = str(path) if path else f"calibrations/{_DEFAULT}"
+    shipped = {name: _read(None, file) for name, file in _SHIPPED.items()}
+    parts = {name: part for name, part in shipped.items() if name != "eager"}
+    if path is None:
+        return replace(shipped["eager"], parts=parts)
+    own = _read(path, path.name)
+    if own.serves == "eager":
+        return replace(own, parts=parts)
+    return replace(shipped["eager"], parts={**parts, own.serves: own})
+
+
+def _read(path: Path | None, name: str) -> Calibration:
+    where = str(path) if path else f"calibrations/{name}"
     try:
-        text = path.read_text() if path else (files("capplan") / "calibrations" / _DEFAULT).read_text()
+        text = path.read_text() if path else (files("capplan") / "calibrations" / name).read_text()
         document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except OSError as error:
         raise SpecError(f"{where}: {error.strerror or error}.") from error
@@ -45,7 +56,8 @@ def load_calibration(path: Path | None = None) -> Calibration:
 
 def dump_calibration(calibration: Calibration) -> str:
     """Write a calibration as YAML, numbers to four significant digits; the same one gives the same text."""
-    document = {"schema_version": SCHEMA_VERSION, **_rounded(asdict(calibration))}
+    document = {"schema_version": SCHEMA_VERSION, **_rounded(asdict(replace(calibration, parts={})))}
+    del document["parts"]
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 

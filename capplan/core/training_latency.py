@@ -1,0 +1,102 @@
+"""The kernels of backward passes and optimizers, as rows of the latency model: what one operator launches is often two.
+
+A convolution's gradients are two products over other dimensions than the forward's. Norms read their data once for
+statistics or sums, and again to use them. Optimizers run over lists of tensors, fused from torch 2.0 on.
+"""
+
+from math import ceil, prod
+from typing import Any
+
+from capplan.core import latency_classes as kinds
+from capplan.core.counting import kernel_flops, traffic
+from capplan.core.counting_classes import OperatorClass, operator_class
+from capplan.core.roofline import PeakUse
+from capplan.core.trace import Kernel, MemoryFormat
+from capplan.core.workload import Workload
+
+_FOREACH_SINCE = (2, 0)
+_TENSORS_PER_LAUNCH = 50
+"""Tensors whose addresses fit the arguments of one multi-tensor kernel, of two to four lists."""
+_WIDEST_GROUP = 32
+
+
+def training_rows(kernel: Kernel, workload: Workload, batch: int, *, use: PeakUse) -> list[dict[str, Any]] | None:
+    """List the rows of a kernel that only training runs; None for all others. `use` is the rate of its products."""
+    name = kernel.name.partition(".")[2]
+    if name == "convolution_backward":
+        return _convolution_gradients(kernel, batch, use)
+    if name == "attention_backward":
+        return [_attention_gradient(kernel, batch, use)]
+    if name.startswith("native_batch_norm") and _uses_batch_statistics(kernel):
+        return [_moved(kernel, batch, kinds.BATCH_NORM_TRAINING, passes=2)]
+    if name in ("native_layer_norm_backward", "native_group_norm_backward", "_fused_rms_norm_backward"):
+        return [_moved(kernel, batch, kinds.NORM_GRADIENT, passes=2)]
+    if name.endswith("pool2d_with_indices_backward") or name.endswith("pool2d_backward"):
+        return [_moved(kernel, batch, kinds.POOL_GRADIENT, passes=1)]
+    if operator_class(kernel) is OperatorClass.OPTIMIZER:
+        return [_optimizer(kernel, workload, batch)]
+    return None
+
+
+def _uses_batch_statistics(kernel: Kernel) -> bool:
+    return bool(kernel.attributes.get("training", kernel.attributes.get("train", False)))
+
+
+def _moved(kernel: Kernel, batch: int, label: str, *, passes: int) -> dict[str, Any]:
+    moved = traffic(kernel, batch)
+    return {
+        "label": label, "peak_use": PeakUse.NONE, "read_bytes": float(passes * moved.read_bytes),
+        "written_bytes": float(moved.written_bytes), "weight_bytes": float(moved.weight_bytes),
+        "launches": float(passes),
+    }  # fmt: skip
+
+
+def _optimizer(kernel: Kernel, workload: Workload, batch: int) -> dict[str, Any]:
+    tensors = max(1, len(kernel.outputs))
+    together = workload.torch_version >= _FOREACH_SINCE or "fused" in kernel.name
+    row = _moved(kernel, batch, kinds.OPTIMIZER, passes=1)
+    return {**row, "launches": float(ceil(tensors / _TENSORS_PER_LAUNCH) if together else tensors)}
+
+
+def _attention_gradient(kernel: Kernel, batch: int, use: PeakUse) -> dict[str, Any]:
+    query, key = kernel.inputs[1].shape_at(batch), kernel.inputs[2].shape_at(batch)
+    return {
+        **_moved(kernel, batch, kinds.ATTENTION_GRADIENT, passes=1), "peak_use": use,
+        "flops": float(kernel_flops(kernel, batch)), "m": float(query[-2]), "n": float(key[-2]),
+        "k": float(query[-1]), "groups": float(prod(query[:-2])),
+        "misaligned": bool(kernel.attributes.get("has_mask", False)),
+    }  # fmt: skip
+
+
+def _convolution_gradients(kernel: Kernel, batch: int, use: PeakUse) -> list[dict[str, Any]]:
+    gradient, source, weight = kernel.inputs[:3]
+    mask = kernel.attributes.get("output_mask", (1, 1, 1))
+    assert isinstance(mask, tuple)
+    wanted = [bool(flag) for flag in mask[:2]]
+    groups = int(kernel.attributes.get("groups", 1))  # type: ignore[arg-type]  # an integer attribute by the format
+    out, per_group, *window = weight.shape_at(batch)
+    flops = kernel_flops(kernel, batch) / max(1, sum(wanted))
+    images, _, *positions = gradient.shape_at(batch)
+    sources, _, *source_positions = source.shape_at(batch)
+    moved_gradient, moved_source = float(gradient.size_bytes(batch)), float(source.size_bytes(batch))
+    moved_weight = float(weight.size_bytes(batch))
+    label = kinds.kernel_class(kernel)
+    if label.startswith(kinds.CONV_GROUPED) and per_group > _WIDEST_GROUP:
+        label = label.replace(kinds.CONV_GROUPED, kinds.CONV_GROUPED_WIDE)
+    shared = {
+        "peak_use": use, "flops": float(flops), "groups": float(groups),
+        "misaligned": not kinds.is_depthwise(label) and bool(per_group % 8 or (out // groups) % 8),
+        "foreign_layout": use in (PeakUse.HALF, PeakUse.CONVOLUTION_32)
+        and source.memory_format is not MemoryFormat.CHANNELS_LAST,
+    }  # fmt: skip
+    for_input = {
+        **shared, "label": label + kinds.INPUT_GRADIENT_SUFFIX,
+        "read_bytes": moved_gradient, "written_bytes": moved_source, "weight_bytes": moved_weight,
+        "m": float(sources * prod(source_positions)), "n": float(per_group), "k": float(out // groups * prod(window)),
+    }  # fmt: skip
+    for_weight = {
+        **shared, "label": label + kinds.WEIGHT_GRADIENT_SUFFIX,
+        "read_bytes": moved_gradient + moved_source, "weight_bytes": moved_weight,
+        "m": float(out // groups), "n": float(per_group * prod(window)), "k": float(images * prod(positions)),
+    }  # fmt: skip
+    return [row for row, asked in zip((for_input, for_weight), wanted, strict=True) if asked]
