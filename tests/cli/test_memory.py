@@ -4,13 +4,16 @@ import json
 import subprocess
 import sys
 import time
+from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 
 from tests.cli.conftest import EXAMPLES, Run
 
+SCHEMA = json.loads((files("capplan") / "schemas" / "memory.schema.json").read_text())
 NET = f"{EXAMPLES / 'net.py'}:Net"
 
 
@@ -18,6 +21,7 @@ def test_json_from_a_trace_file(run: Run, net_trace: Path) -> None:
     result = run("memory", net_trace, "--batch", "32", "--gpu", "t4", "--gpu", "l4", "--format", "json")
     assert result.exit_code == 0, result.stderr
     answer = json.loads(result.stdout)
+    jsonschema.validate(answer, SCHEMA)
     for end in ("low", "expected", "high"):
         parts = {part["name"]: part["size_bytes"][end] for part in answer["parts"]}
         reserved = answer["total_bytes"][end] - parts["CUDA context"]
@@ -77,7 +81,9 @@ def test_training_with_shares_of_several_gpus(run: Run) -> None:
     words = ["memory", NET, "--input", "x=3x64x64", "--batch", "4", "--train", "--gpus", "4", "--json"]
     result = run(*words)
     assert result.exit_code == 0, result.stderr
-    ranks = {rank["sharding"]: rank for rank in json.loads(result.stdout)["ranks"]}
+    answer = json.loads(result.stdout)
+    jsonschema.validate(answer, SCHEMA)
+    ranks = {rank["sharding"]: rank for rank in answer["ranks"]}
     assert set(ranks) == {"ddp", "zero1", "zero2", "zero3", "fsdp"}
     states = {
         name: next(part["size_bytes"]["expected"] for part in rank["parts"] if part["name"] == "optimizer states")
