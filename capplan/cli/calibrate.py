@@ -10,7 +10,7 @@ from capplan.cli import options
 from capplan.cli.calibrate_device import device
 from capplan.cli.output import emit, progress, warn
 from capplan.cli.validate import Measured, TracesOption
-from capplan.errors import CapplanError, UsageError
+from capplan.errors import CapplanError, UnknownNameError, UsageError
 from capplan.units import format_fraction
 
 if TYPE_CHECKING:
@@ -32,11 +32,12 @@ def fit(
     specs: options.SpecFolders = None,
     traces: TracesOption = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of families held out in turn.")] = 5,
+    serves: Annotated[str, typer.Option(help="What it is for: eager, compile or training.")] = "eager",
 ) -> None:
     """Fit the latency model to measurements, and learn its errors from GPUs and families held out.
 
-    MEASURED are files as for `capplan validate`, and tables of single kernels (op-*.csv.gz). Rows of compiled graphs
-    and training steps are left out.
+    MEASURED are files as for `capplan validate`, and tables of single kernels (op-*.csv.gz). Only rows of
+    what it is for are used: eager inference, compiled graphs, or training steps.
 
     Examples:
 
@@ -45,6 +46,7 @@ def fit(
     from datetime import date
 
     from capplan.core.calibration_fit import fit_calibration
+    from capplan.core.calibration_lookup import KINDS
     from capplan.specs import load_gpus
     from capplan.specs.calibration import dump_calibration
 
@@ -52,8 +54,10 @@ def fit(
         day = date.fromisoformat(made) if made else date.today()
     except ValueError as error:
         raise UsageError(f"--made {made!r} is no date such as 2026-11-21.") from error
+    if serves not in KINDS:
+        raise UnknownNameError("kind of steps", serves, KINDS)
     gpus = load_gpus(overlays=specs or ())
-    steps = [step for path in measured for step in _steps(path, gpus, traces)]
+    steps = [step for path in measured for step in _steps(path, gpus, traces, serves)]
     if len(steps) < 20:
         raise UsageError(f"{len(steps)} usable rows are too few to fit from; 20 are the least.")
     with progress(f"fitting {len(steps)} rows"):
@@ -61,15 +65,21 @@ def fit(
             steps,
             name=name,
             made=day,
-            command=f"capplan calibrate fit {' '.join(path.name for path in measured)} -o {output.name}",
+            command=_command(measured, output, serves),
             sources=[path.name for path in measured],
             folds=folds,
+            serves=serves,
         )
     emit(dump_calibration(fitted.calibration), output=output)
     warn(_told(fitted))
 
 
-def _steps(path: Path, gpus: "Gpus", traces: Path | None) -> "Iterator[TimedStep]":
+def _command(measured: list[Path], output: Path, serves: str) -> str:
+    chosen = f" --serves {serves}" if serves != "eager" else ""
+    return f"capplan calibrate fit {' '.join(path.name for path in measured)}{chosen} -o {output.name}"
+
+
+def _steps(path: Path, gpus: "Gpus", traces: Path | None, serves: str) -> "Iterator[TimedStep]":
     from capplan.core.kernel_rows import kernel_step
     from capplan.specs.measured import read_measured
     from capplan.specs.measured_kernels import holds_kernels, read_kernels
@@ -83,19 +93,20 @@ def _steps(path: Path, gpus: "Gpus", traces: Path | None) -> "Iterator[TimedStep
     found = read_measured(path)
     if found.skipped:
         warn(f"{path.name}: {len(found.skipped)} rows skipped, the first because {found.skipped[0].reason}")
-    yield from (step for _, step in described_steps(found.steps, gpus, traces))
+    yield from (step for _, step in described_steps(found.steps, gpus, traces, serves=serves))
 
 
 def described_steps(
-    steps: "Sequence[MeasuredStep]", gpus: "Gpus", traces: Path | None
+    steps: "Sequence[MeasuredStep]", gpus: "Gpus", traces: Path | None, *, serves: str = "eager"
 ) -> "Iterator[tuple[MeasuredStep, TimedStep]]":
-    """Trace the eager inference steps among some and describe each as the fit sees it."""
+    """Trace the steps of one kind among some and describe each as the fit sees it."""
     from capplan.cli.measured_models import group_runs, recording_for, trace_folder
+    from capplan.core.calibration_lookup import workload_kind
+    from capplan.core.fusion import executed_recording
     from capplan.core.latency_features import kernel_table
     from capplan.core.latency_rows import model_family, timed_step
-    from capplan.core.workload import Framework
 
-    wanted = [step for step in steps if step.workload.framework is Framework.EAGER and step.workload.training is None]
+    wanted = [step for step in steps if workload_kind(step.workload) == serves]
     store = trace_folder(traces)
     for run, members in group_runs(wanted).items():
         try:
@@ -108,7 +119,7 @@ def described_steps(
             if gpu is None:
                 warn(f"left out: unknown GPU {step.gpu!r} in row {step.line}")
                 continue
-            recording = recording_for(trace, run, step)
+            recording = executed_recording(recording_for(trace, run, step), step.workload)
             table = kernel_table(recording, step.workload, batches=[step.batch])
             found = timed_step(
                 table, recording, step.workload, gpu=gpu, column=0, latency_s=step.latency_s,

@@ -47,7 +47,7 @@ _FITS: Mapping[str, Callable[[FitRows], LatencyFit]] = {
     "compile": partial(LatencyFit, gpu_sd=0.02, deviation_sd={"architecture": 0.05, "torch": 0.07, "precision": 1e-3}),
     "training": partial(LatencyFit, gpu_sd=0.02, deviation_sd={"architecture": 1e-3, "torch": 1e-3, "precision": 1e-3}),
 }
-"""How far GPUs and versions may deviate: where one or two GPUs were measured, what they share belongs to the classes."""
+"""How far GPUs and versions may deviate: of one or two GPUs, what they share belongs to the classes."""
 
 
 def fit_rows(steps: Sequence[TimedStep]) -> FitRows:

@@ -73,6 +73,10 @@ def torch_key(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
+KINDS = ("eager", "compile", "training")
+"""The kinds of steps that a calibration can serve."""
+
+
 def workload_kind(workload: Workload) -> str:
     """What a calibration must have measured to serve a workload: "eager" inference, "compile" or "training"."""
     if workload.training is not None:

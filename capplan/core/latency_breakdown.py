@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.calibration import Calibration
+from capplan.core.calibration_lookup import serving
 from capplan.core.estimates import Binding
+from capplan.core.fusion import executed_recording
 from capplan.core.gpu import GpuSpec
 from capplan.core.latency import DeviceTimes, time_kernels
 from capplan.core.latency_attention import AttentionPath
@@ -72,6 +74,8 @@ def break_down(
     rates = device_rates(gpu, workload)
     if isinstance(rates, Unsupported):
         return rates
+    recording = executed_recording(recording, workload)
+    calibration = serving(calibration, workload) if calibration else None
     table = kernel_table(recording, workload, batches=[batch])
     times = time_kernels(table, recording, workload, devices=[(gpu, rates)], calibration=calibration)
     device_s = float(times.device_s[0, 0])

@@ -9,7 +9,7 @@ from typing import Any
 from capplan.core.measured import MeasuredFile, MeasuredStep, SkippedRow, Switch
 from capplan.core.measurement_format import parse_points
 from capplan.core.measurement_rows import measured_row
-from capplan.core.workload import Framework, Layout, Precision, Training, Workload
+from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError, nearest_names
 
 COLUMNS = (
@@ -120,13 +120,14 @@ def _step(line: int, row: Mapping[str, str]) -> MeasuredStep:
 
 
 def _workload(words: Mapping[str, str]) -> Workload:
+    """Read what ran. No column names the optimizer: timm's benchmark, whose form this is, takes SGD with momentum."""
     if words["task"].lower() not in _TASKS:
         _fail(f"task {words['task']!r} is neither infer nor train")
     return Workload(
         precision=_word(Precision, words["precision"] or "fp32", "precision"),
         framework=_word(Framework, words["framework"] or "eager", "framework"),
         layout=_word(Layout, words["layout"], "layout"),
-        training=Training() if _TASKS[words["task"].lower()] else None,
+        training=Training(optimizer=Optimizer.MOMENTUM) if _TASKS[words["task"].lower()] else None,
         torch_version=_version(words["torch"]),
     )
 
