@@ -93,7 +93,7 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
     elif not isinstance(load, OneGpu):
         reasons.append(
             f"Each GPU works through {format_rate(choice.rate_per_gpu_per_s)} samples/s at batch {choice.batch}; "
-            f"{choice.gpus_needed} keep the deadline."
+            f"{choice.gpus_needed} keep{'s' * (choice.gpus_needed == 1)} the deadline."
         )
     priced = sum(row.cost_usd_per_year is not None for row in rows)
     if isinstance(load, OneGpu):
