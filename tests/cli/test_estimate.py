@@ -82,7 +82,6 @@ HEAD = "model,gpu,framework,torch,precision,layout,task,batch,input_size,latency
 
 
 def test_validate_judges_rows_and_tells_what_it_skipped(run: Run, tmp_path: Path) -> None:
-    # timm's published RTX 4090 rows: ResNet-18 at 224, AMP, channels first, torch 2.4 and 2.9 (benchmark-infer tables).
     path = tmp_path / "measured.csv"
     path.write_text(
         HEAD
