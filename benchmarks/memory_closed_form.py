@@ -8,15 +8,14 @@ import hashlib
 import random
 import sys
 
-import timm
-import torchvision.models
-
 from capplan.core.memory_curve import live_curve
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError
 from capplan.probe.inputs import parse_request
 from capplan.probe.target import load_target
 from capplan.probe.trace import trace_target
+from capplan.probe.zoo_timm import timm_names
+from capplan.probe.zoo_torchvision import torchvision_names
 
 
 def main() -> None:
@@ -25,8 +24,7 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=40)
     parser.add_argument("--batches", type=int, default=10)
     words = parser.parse_args()
-    names = [f"timm:{name}" for name in timm.list_models()]
-    names += [f"torchvision:{name}" for name in torchvision.models.list_models(module=torchvision.models)]
+    names = [f"timm:{name}" for name in timm_names()] + [f"torchvision:{name}" for name in torchvision_names()]
     names.sort(key=lambda name: hashlib.sha256(name.encode()).hexdigest())
     equal = refused = 0
     for name in names[: words.models]:
