@@ -52,13 +52,13 @@ _sequence_number = torch._C._autograd._get_sequence_nr
 class _Tag:
     """What the recorder knows of one tensor object: the owning recorder's token, its storage, its operand."""
 
-    __slots__ = ("operand", "shape", "storage", "token")
+    __slots__ = ("is_view", "operand", "storage", "token")
 
     def __init__(self, token: object, storage: int) -> None:
         self.token = token
         self.storage = storage
         self.operand = -1
-        self.shape: Any = None
+        self.is_view = False
 
 
 class _StorageRef(weakref.ref):  # type: ignore[type-arg]  # subclassed for its slots; torch's storages are untyped here
@@ -124,7 +124,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         storage = self._tag(source).storage
         for tensor in (out,) if isinstance(out, Tensor) else out:
             if tensor is not source:
-                tensor.__dict__["_capplan"] = _Tag(self._token, storage)
+                tag = tensor.__dict__["_capplan"] = _Tag(self._token, storage)
+                tag.is_view = True
         self._shadows.follow(operator, args, kwargs, out)
         return out
 
@@ -155,10 +156,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if not outputs:
             outputs = self._written(operator, args, kwargs)
         self.append(operator.name, self._attributes(operator, args, kwargs), reads, read_operands, outputs, weight)
-        sums = operator.overload is torch.ops.aten.add.Tensor and bool(out.numel())
-        if sums and self._in_backward and not torch.is_grad_enabled():
+        if self._in_backward and operator.overload is torch.ops.aten.add.Tensor and self._is_sum(args, out):
             self._sums.append(len(self.record.op_kernels) - 1)
         return out
+
+    def _is_sum(self, args: tuple[Any, ...], out: Tensor) -> bool:
+        """Tell whether an addition in the backward pass may be autograd's, into a gradient that is no view."""
+        return not torch.is_grad_enabled() and out.numel() > 0 and not self._tag(args[0]).is_view
 
     def _reading(self, operator: Operator, inputs: list[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
         if operator.written and not operator.reads_written:

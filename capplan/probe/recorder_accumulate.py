@@ -1,7 +1,8 @@
 """Gradients that autograd sums in place, though a dispatch mode makes it sum them out of place.
 
-`InputBuffer::accumulate` (torch/csrc/autograd/input_buffer.cpp) adds into a gradient that nobody else holds, unless
-a dispatch mode is active. A sum whose operand dies with it is therefore rewritten as in place.
+`InputBuffer::accumulate` (torch/csrc/autograd/input_buffer.cpp) adds into the gradient that came first if nobody else
+holds it, unless a dispatch mode is active. Views are not added into, as the profiler shows of real backward passes.
+A sum whose first operand is no view and dies with it is therefore rewritten as in place.
 """
 
 from collections.abc import Iterable
@@ -14,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def accumulate_in_place(record: "Pass", sums: Iterable[int]) -> None:
-    """Give each sum's output the storage of an operand of its size that dies with it, the first one if it can be."""
+    """Give each sum's output the storage of its first operand, if that has its size and dies with it."""
     kept_in: dict[int, int] = {}
     for op in sums:
         (out,) = record.op_writes[op]
-        for storage in (kept_in.get(read, read) for read in record.op_reads[op]):
-            if _may_be_reused(record, storage, op) and record.sizes_bytes[storage] == record.sizes_bytes[out]:
-                kept_in[out] = storage
-                record.deaths[storage], record.roles[storage] = record.deaths[out], record.roles[out]
-                break
+        first = record.op_reads[op][0]
+        storage = kept_in.get(first, first)
+        if _may_be_reused(record, storage, op) and record.sizes_bytes[storage] == record.sizes_bytes[out]:
+            kept_in[out] = storage
+            record.deaths[storage], record.roles[storage] = record.deaths[out], record.roles[out]
     if kept_in:
         _drop(record, kept_in)
 

@@ -34,7 +34,7 @@ def run_steps(
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not parameters:
         raise TraceError(f"{type(module).__name__} has no parameter that requires a gradient: nothing to train.")
-    optimizer = _make_optimizer(training.optimizer, parameters)
+    optimizer = make_optimizer(training.optimizer, parameters)
     output: Any = None
     loss: Any = None
     for step in STEPS:
@@ -55,7 +55,8 @@ def run_steps(
     return output
 
 
-def _make_optimizer(kind: Optimizer, parameters: Sequence[Tensor]) -> torch.optim.Optimizer:
+def make_optimizer(kind: Optimizer, parameters: Sequence[Tensor]) -> torch.optim.Optimizer:
+    """Make an optimizer as PyTorch does by default on CUDA."""
     if kind is Optimizer.ADAM:
         return torch.optim.Adam(parameters, foreach=True)
     if kind is Optimizer.ADAMW:

@@ -4,6 +4,8 @@ import contextlib
 import copy
 import random
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ from capplan.core.trace import MemoryFormat, Recording, Role
 from capplan.core.workload import Configuration, Layout, Optimizer, Training, Variant
 from capplan.errors import TraceError
 from capplan.probe.trace import trace_module
+from capplan.probe.training import loss_of, make_optimizer
 
 
 def feeds(*shape: int, dtype: torch.dtype = torch.float32):
@@ -214,11 +217,11 @@ def peak_bytes(recording: Recording, batch: int) -> int:
     return peak
 
 
-def real_peak_bytes(module: nn.Module, *args: Tensor) -> int:
+def real_peak_bytes(run: Callable[[], Tensor]) -> int:
     """Add up PyTorch's own allocator events of a run on the CPU."""
     activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=activities, profile_memory=True) as profile, torch.no_grad():
-        kept = module(*args)
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        kept = run()
     events = profile.profiler.kineto_results.events()  # type: ignore[union-attr]  # started
     sizes = [event.nbytes() for event in sorted(events, key=lambda e: e.start_ns()) if event.name() == "[memory]"]
     del kept
@@ -244,7 +247,42 @@ class Attention(nn.Module):
 def test_the_peak_of_lifetimes_is_what_a_real_allocator_sees(module: nn.Module):
     recording = record(module.eval(), 64, 32)
     for batch in (1, 4, 13):
-        assert peak_bytes(recording, batch) == real_peak_bytes(module, torch.zeros(batch, 64, 32))
+        x = torch.zeros(batch, 64, 32)
+        with torch.no_grad():
+            assert peak_bytes(recording, batch) == real_peak_bytes(partial(module, x))
+
+
+class Tied(nn.Module):
+    """Sums gradients of all kinds: of a weight used twice, of views, of residual streams."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(500, 32)
+        self.blocks = nn.Sequential(Block(), Block())
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embedding(ids)
+        x = self.blocks(x) + self.blocks(x.transpose(0, 1)).transpose(0, 1)
+        return functional.linear(x, self.embedding.weight)
+
+
+@pytest.mark.parametrize("optimizer", [Optimizer.MOMENTUM, Optimizer.ADAMW])
+def test_the_peak_of_training_is_what_a_real_allocator_sees(optimizer: Optimizer):
+    module = Tied()
+    recording = record(module, 16, dtype=torch.int64, training=Training(optimizer=optimizer))
+    ids = torch.zeros((4, 16), dtype=torch.int64)
+    made = make_optimizer(optimizer, list(module.parameters()))
+
+    def two_steps() -> Tensor:
+        for _ in range(2):
+            made.zero_grad()
+            out = module(ids)
+            loss_of(out).backward()
+            made.step()
+        return out
+
+    # Adam's step counters, four bytes a parameter, live on the host
+    assert peak_bytes(recording, 4) == pytest.approx(real_peak_bytes(two_steps), abs=4 * len(list(module.parameters())))
 
 
 class Meddler(nn.Module):
