@@ -68,11 +68,14 @@ def calibrated_by(
 ) -> Calibration | Unsupported:
     """Give a calibration the factors of one GPU: measured over modelled, with the GPU's own factors left out.
 
-    The two largest matrix products of the narrowest precision measured make its compute factor, the largest copy its
+    The two largest matrix products of the fastest number format that the spec states make its compute factor, the largest copy its
     bandwidth factor (geometric means). Nothing else of the base changes, and its intervals remain.
     """
     bare = base.without_gpu(gpu.id)
-    measured = _decisive(benchmark.matmuls)
+    known = [each for each in benchmark.matmuls if _is_modelled(gpu, each.precision)]
+    if not known:
+        return Unsupported(reason=f"{gpu.id} states no peak for any number format that was measured")
+    measured = _decisive(known)
     modelled = [_matmul_s(each, gpu, bare) for each in measured]
     copied = max(benchmark.copies, key=lambda copy: copy.size_bytes)
     copy_s = _copy_s(copied, gpu, bare)
@@ -102,6 +105,10 @@ def _origin(base: Calibration, benchmark: DeviceBenchmark, made: date, command: 
     if base.origin is None:
         return Origin(made=made, command=command, sources=sources, rows=len(benchmark.matmuls) + len(benchmark.copies))
     return replace(base.origin, made=made, command=command, sources=sources)
+
+
+def _is_modelled(gpu: GpuSpec, precision: Precision) -> bool:
+    return not isinstance(device_rates(gpu, Workload(precision=precision)), Unsupported)
 
 
 def _decisive(matmuls: Sequence[MatmulSpeed]) -> list[MatmulSpeed]:
