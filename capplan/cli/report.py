@@ -131,8 +131,8 @@ def report(
     made = make_report(words, conditions, demand, offers=offers, measured=measured or (), load=load, title=title)
     if not outputs:
         emit(str(render(made, ".md")), output=None)
-    for path in outputs:
-        content = render(made, path.suffix.lower())
+    contents = [render(made, path.suffix.lower()) for path in outputs]
+    for path, content in zip(outputs, contents, strict=True):
         write_atomically(path, content if isinstance(content, bytes) else content.encode())
     if any(model.verdict.choice is None for model in made.models):
         warn("warning: no option with a price carries the load of every model.")
@@ -214,7 +214,18 @@ def _read_demand(load: Path | None) -> "Demand":
 
 
 def render(made: "Report", extension: str) -> str | bytes:
-    """Spell a report as an extension says."""
+    """Spell a report as an extension says.
+
+    Raises:
+        UsageError: a library that this format needs is not installed.
+    """
+    try:
+        return _render(made, extension)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{extension} needs {error.name}; install it with pip install 'capplan[report]'.") from error
+
+
+def _render(made: "Report", extension: str) -> str | bytes:
     if extension == ".html":
         from capplan.report.html import render_report_html
 

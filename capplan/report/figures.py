@@ -2,7 +2,7 @@
 
 from capplan.core.estimates import Interval
 from capplan.report.report_types import OptionRow
-from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
+from capplan.units import format_fraction, format_rate, format_seconds
 
 UNKNOWN = "unknown"
 
@@ -34,11 +34,6 @@ def seconds_range(interval: Interval) -> str:
     if interval.low == interval.high:
         return format_seconds(interval.expected)
     return f"{format_seconds(interval.expected)} ({format_seconds(interval.low)} to {format_seconds(interval.high)})"
-
-
-def bytes_range(interval: Interval) -> str:
-    """Write a size with its interval."""
-    return f"{format_bytes(interval.expected)} ({format_bytes(interval.low)} to {format_bytes(interval.high)})"
 
 
 def option_name(row: OptionRow | None) -> str:

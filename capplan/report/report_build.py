@@ -11,7 +11,7 @@ from capplan.core.decision_options import Option, server_slots
 from capplan.core.estimates import Interval
 from capplan.core.fleet import concurrency, fleet_availability, months_until_exhausted
 from capplan.core.gpu import GpuSpec, PeakKind
-from capplan.core.load import Demand, OneGpu, Service
+from capplan.core.load import Demand, Job, Load, Service, TrainingPurchase
 from capplan.errors import UsageError
 from capplan.report.report_types import (
     CURRENCY,
@@ -55,10 +55,11 @@ def build_report(
     """Answer the load for every model.
 
     Raises:
-        UsageError: no GPU holds any of the models.
+        UsageError: no GPU holds a model, or a plan of training meets a load of inference or the other way round.
     """
     models, dropped = [], 0
     for subject in subjects:
+        _check_mode(subject, demand.load)
         candidates = candidates_of(subject, gpus, largest_batches=circumstances.largest_batches)
         if not candidates:
             raise UsageError(f"{subject.name}: no GPU is left; see `capplan plan` for why each was rejected.")
@@ -78,6 +79,15 @@ def build_report(
         offers_dropped=dropped,
         load_file=circumstances.load_file,
     )
+
+
+def _check_mode(subject: Subject, load: Load) -> None:
+    """A training purchase needs a plan of training steps; a service or a job one of inference."""
+    mode = subject.workload.get("mode", "")
+    if isinstance(load, TrainingPurchase) and mode != "training":
+        raise UsageError(f"{subject.name}: a training purchase needs a plan of training steps; add --train.")
+    if isinstance(load, Service | Job) and mode == "training":
+        raise UsageError(f"{subject.name}: a {load.kind} needs a plan of inference; drop --train.")
 
 
 def _model_report(
@@ -282,8 +292,3 @@ def _spec_sources(shown: set[str], gpus: Mapping[str, GpuSpec]) -> tuple[SpecSou
                     )
                 )
     return tuple(rows)
-
-
-def has_load(demand: Demand) -> bool:
-    """Was a load stated, or is one GPU of each kind compared?"""
-    return not isinstance(demand.load, OneGpu)

@@ -1,6 +1,7 @@
 """`capplan report`, `diff` and `check` as a user meets them."""
 
 import json
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,22 @@ def test_bad_requests_are_refused_in_one_sentence(run: Run, plan: Path, words: t
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_training_purchase_needs_a_plan_of_training(run: Run, plan: Path) -> None:
+    result = run("report", plan, "--batch", "8", "--load", EXAMPLES / "training.load.yaml")
+    assert result.exit_code == 2
+    assert "add --train" in result.stderr
+
+
+def test_a_missing_library_is_named(run: Run, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "typst", None)
+    monkeypatch.delitem(sys.modules, "capplan.report.pdf", raising=False)
+    outputs = ("-o", tmp_path / "a.md", "-o", tmp_path / "b.pdf")
+    result = run("report", plan, "--batch", "8", "--gpu", "t4", *outputs)
+    assert result.exit_code == 2
+    assert "capplan[report]" in result.stderr
+    assert not (tmp_path / "a.md").exists()
 
 
 def test_existing_files_are_kept_unless_forced(run: Run, plan: Path, tmp_path: Path) -> None:

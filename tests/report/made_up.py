@@ -30,7 +30,9 @@ def interval(value: float, low: float = 1.0, high: float = 1.0) -> dict[str, flo
     return {"low": value * low, "expected": value, "high": value * high}
 
 
-def plan_document(name: str = "toynet", *, batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32)) -> dict[str, Any]:
+def plan_document(
+    name: str = "toynet", *, batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32), mode: str = "inference"
+) -> dict[str, Any]:
     gpus = load_gpus()
     fits = [
         _fit(gpus[gpu], batch, fixed_s + per_sample_s * batch)
@@ -47,7 +49,7 @@ def plan_document(name: str = "toynet", *, batches: tuple[int, ...] = (1, 2, 4, 
             "input_bytes_per_sample": 602_112,
         },
         "workload": {
-            "precision": "fp16", "mode": "inference", "framework": "eager", "layout": "nchw", "torch": "2.11",
+            "precision": "fp16", "mode": mode, "framework": "eager", "layout": "nchw", "torch": "2.11",
             "training": None,
         },
         "limits": {"utilization_fraction": 0.9, "max_latency_s": None, "min_throughput_per_s": None},
@@ -98,8 +100,9 @@ def made_report(load: str | Path | None = "image-service", *, names: tuple[str, 
     gpus = load_gpus()
     prices = load_prices(gpus)
     path = EXAMPLES / f"{load}.load.yaml" if isinstance(load, str) else load
+    mode = "training" if load == "training" else "inference"
     return build_report(
-        [read_subject(plan_document(name), where=name) for name in names],
+        [read_subject(plan_document(name, mode=mode), where=name) for name in names],
         demand=read_demand(path) if path else demand_without_load(),
         gpus=gpus,
         rents=prices.hourly,
