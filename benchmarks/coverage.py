@@ -3,7 +3,7 @@
     python benchmarks/coverage.py torchvision timm transformers --output docs/coverage.md
 
 takes an hour on one core. Rows go to OUTPUT's name with .csv as they are made; `--resume` goes on from there.
-Transformers architectures are made small (two layers, eight experts); parts of other architectures are left out.
+Transformers architectures are made small (two layers, eight experts, narrow MLPs); parts of others are left out.
 """
 
 import argparse
@@ -24,10 +24,14 @@ from capplan.probe.inputs import InputRequest
 from capplan.probe.target import load_target
 from capplan.probe.trace import trace_target
 
-LIMIT_S = 40
+LIMIT_S = 12
 LAYER_KEYS = {
     "num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_encoder_layers",
     "num_decoder_layers", "depth", "vision_num_hidden_layers", "num_block_layers",
+}  # fmt: skip
+WIDTH_KEYS = {
+    "intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size", "ffn_dim", "encoder_ffn_dim",
+    "decoder_ffn_dim", "d_ff",
 }  # fmt: skip
 EXPERT_KEYS = {"num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"}
 PARTS = (
@@ -53,7 +57,11 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "t5gemma2": {"encoder.vision_config.image_size": 896, "encoder.vision_config.patch_size": 14},
     "nemotron": {"num_key_value_heads": 8},
     "aria": {"vision_config.image_size": 490, "vision_config.patch_size": 14},
-    "chameleon": {"vocabulary_map": {"<image>": 8711}},
+    "chameleon": {"vocabulary_map": {"<image>": 8711, "IMGIMGAZ": 4}},
+    "idefics3": {"vision_config.image_size": 384},
+    "smolvlm": {"vision_config.image_size": 384},
+    "modernvbert": {"vision_config.image_size": 512},
+    "colmodernvbert": {"vlm_config.vision_config.image_size": 512},
 }
 """Config arguments that an architecture cannot do without, its defaults being incomplete."""
 
@@ -78,7 +86,7 @@ def names_of(zoo: str) -> list[str]:
 
 
 def small_arguments(content: dict[str, Any], prefix: str = "") -> dict[str, int]:
-    """Config arguments that leave an architecture as it is but for its depth and number of experts."""
+    """Config arguments that leave an architecture as it is but for its depth, MLP width and number of experts."""
     found: dict[str, int] = {}
     for key, value in content.items():
         if isinstance(value, dict) and key.endswith("config") and key != "quantization_config":
@@ -88,6 +96,8 @@ def small_arguments(content: dict[str, Any], prefix: str = "") -> dict[str, int]
                 found[prefix + key] = 2
             elif key in EXPERT_KEYS and value > 8:
                 found[prefix + key] = 8
+            elif key in WIDTH_KEYS and value > 256:
+                found[prefix + key] = 256
     return found
 
 

@@ -25,13 +25,13 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
     needed = _needed(config, model_class, parameters)
     specs: list[InputSpec] = []
     for name in needed:
-        maker = MAKERS.get(name)
-        if maker is None:
+        try:
+            specs.extend(MAKERS[name](config, request))
+        except (KeyError, AttributeError, TypeError) as error:  # no such maker, or a config without what it reads
             raise UsageError(
                 f"{words}: what its input {name} is cannot be told from the config; spell the inputs out with --input "
                 f"or --inputs-from (its forward takes {', '.join(needed)})."
-            )
-        specs.extend(maker(config, request))
+            ) from error
     return SpecInputs(specs=tuple(specs))
 
 
@@ -84,6 +84,8 @@ _NEEDED = {
     "lxmert": ("input_ids", "visual_feats", "visual_pos"),
     "layoutlmv2": ("input_ids", "bbox", "image"),
     "csm": ("input_ids",),
+    "siglip2": ("input_ids", "pixel_values", "pixel_attention_mask", "spatial_shapes"),
+    "siglip2_vision_model": ("pixel_values", "pixel_attention_mask", "spatial_shapes"),
     "clvp": ("input_ids", "input_features"),
     "pix2struct": ("flattened_patches", "decoder_input_ids"),
     "vision-encoder-decoder": ("pixel_values", "decoder_input_ids"),

@@ -1,5 +1,6 @@
 """Images and clips that transformers models are fed, and the tokens that stand for them in a text."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -63,6 +64,10 @@ def _pixel_values(config: Any, request: InputRequest) -> list[InputSpec]:
     kind = config.model_type
     if _takes_grid(config):
         return [_patches(config, request, name="pixel_values")]
+    if _is_packed(config):
+        vision = vision_part(config)
+        columns = Affine(_channels(vision) * vision.patch_size**2)
+        return [InputSpec(name="pixel_values", shape=(BATCH, Affine(vision.num_patches), columns))]
     image = image_size(config, request)
     if kind in _VIDEO_KINDS:
         image = (*_frames(config), *image)
@@ -214,9 +219,21 @@ def _flattened(config: Any, _request: InputRequest) -> list[InputSpec]:
     return [InputSpec(name="flattened_patches", shape=(BATCH, Affine(vision.seq_len), columns))]
 
 
-def _nothing(_config: Any, _request: InputRequest) -> list[InputSpec]:
-    """An input that a forward does without."""
-    return []
+def _is_packed(config: Any) -> bool:
+    """Tell whether images come as rows of patches, with their shapes and a mask beside."""
+    return str(config.model_type).startswith("siglip2")
+
+
+def _patch_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
+    if not _is_packed(config):
+        return []
+    patches = Affine(vision_part(config).num_patches)
+    return [InputSpec(name="pixel_attention_mask", dtype="int64", shape=(BATCH, patches), row=(1,))]
+
+
+def _patch_shapes(config: Any, _request: InputRequest) -> list[InputSpec]:
+    side = math.isqrt(vision_part(config).num_patches)
+    return [InputSpec(name="spatial_shapes", dtype="int64", shape=(BATCH, Affine(2)), row=(side, side))]
 
 
 VISION: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
@@ -226,7 +243,8 @@ VISION: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
     "grid_thw": _grid_spec("grid_thw"),
     "image_grid_thw": _grid_spec("image_grid_thw"),
     "image_sizes": _image_sizes,
-    "pixel_attention_mask": _nothing,
+    "pixel_attention_mask": _patch_mask,
+    "spatial_shapes": _patch_shapes,
     "prompt_pixel_values": _prompt("prompt_pixel_values"),
     "prompt_masks": _prompt("prompt_masks"),
     "image": _document,
