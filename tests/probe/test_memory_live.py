@@ -6,8 +6,8 @@ from types import ModuleType
 
 import pytest
 
-pytest.importorskip("torchvision")
-pytestmark = pytest.mark.zoo
+HAS_ZOO = all(importlib.util.find_spec(name) for name in ("torchvision", "timm"))
+pytestmark = [pytest.mark.zoo, pytest.mark.skipif(not HAS_ZOO, reason="needs torchvision and timm")]
 
 
 @pytest.fixture(scope="module")
