@@ -14,12 +14,14 @@ from capplan.core.affine import Affine
 from capplan.core.fusion_groups import Flow, group_operators, trace_flow
 from capplan.core.fusion_layout import in_channels_last, prefers_channels_last
 from capplan.core.fusion_norms import split_norms
-from capplan.core.fusion_parts import FUSED, Part, arithmetic, part
+from capplan.core.fusion_parts import FUSED, Part, arithmetic, part, reduces_across_memory
 from capplan.core.trace import Kernel, Op, Operand, Phase, Recording, Storage
 from capplan.core.workload import Framework, Workload
 
 _SAMPLE_BATCH = 64
 WEIGHT_ONLY = "weight_only"
+ACROSS = "across"
+"""Attribute: how many reductions leave the dimension whose elements lie side by side."""
 ARITHMETIC = "arithmetic"
 """Attribute: instructions per element of the largest operand."""
 
@@ -134,6 +136,8 @@ class _Rewriting:
             kernel = self.source.kernels[op.kernel]
             held = part(kernel)
             instructions += arithmetic(kernel, self.batch)
+            if reduces_across_memory(kernel):
+                holds[ACROSS] += 1
             holds[held.value if held else Part.POINTWISE.value] += 1
             for operand, storage in zip(kernel.inputs, op.reads, strict=True):
                 if storage not in made:
@@ -144,7 +148,7 @@ class _Rewriting:
                     written[storage] = operand
         reading = [operand for operands in read.values() for operand in operands]
         operands = [(operand, storage) for storage in read for operand in self._distinct(storage, read[storage])]
-        attributes = {name: holds[name] for name in Part if name in holds}
+        attributes = {name: holds[name] for name in (*(part.value for part in Part), ACROSS) if name in holds}
         if not any(self.flow.depends[index] for index in group):
             attributes[WEIGHT_ONLY] = 1
         largest = max((operand.distinct_elements(self.batch) for operand in (*written.values(), *reading)), default=1)

@@ -67,7 +67,7 @@ _INSTRUCTIONS = {
 _LARGEST_INLINED_WINDOW = 25
 _GATHERS_FROM_MEMORY = frozenset(
     {"upsample_bilinear2d", "upsample_bicubic2d", "upsample_linear1d", "upsample_trilinear3d", "im2col",
-     "grid_sampler_2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"}
+     "grid_sampler_2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "constant_pad_nd"}
 )  # fmt: skip
 
 

@@ -20,10 +20,13 @@ COPY, POOL, REDUCTION, UPSAMPLE, GATHER, RECURRENT, OTHER = (
     "copy", "pool", "reduction", "upsample", "gather", "recurrent", "other",
 )  # fmt: skip
 
-FUSED_NORM, FUSED_SOFTMAX, FUSED_REDUCTION, FUSED_POOL, FUSED_COPY, FUSED_POINTWISE, FUSED_WEIGHT = (
+FUSED_NORM, FUSED_SOFTMAX, FUSED_REDUCTION, FUSED_POOL, FUSED_COPY, FUSED_POINTWISE, FUSED_WEIGHT, FUSED_ACROSS = (
     "fused norm", "fused softmax", "fused reduction", "fused pool", "fused copy", "fused pointwise", "fused weight",
+    "fused reduction across",
 )  # fmt: skip
-FUSED = (FUSED_NORM, FUSED_SOFTMAX, FUSED_REDUCTION, FUSED_POOL, FUSED_COPY, FUSED_POINTWISE, FUSED_WEIGHT)
+FUSED = (
+    FUSED_NORM, FUSED_SOFTMAX, FUSED_REDUCTION, FUSED_POOL, FUSED_COPY, FUSED_POINTWISE, FUSED_WEIGHT, FUSED_ACROSS,
+)  # fmt: skip
 """Kernels that a compiler made, by the costliest thing that they hold."""
 
 BATCH_NORM_TRAINING, NORM_GRADIENT, POOL_GRADIENT, ATTENTION_GRADIENT, OPTIMIZER = (
@@ -137,7 +140,8 @@ def _fused_class(kernel: Kernel) -> str:
     if "weight_only" in held:
         return FUSED_WEIGHT
     for part, label in (
-        ("norm", FUSED_NORM), ("softmax", FUSED_SOFTMAX), ("pool", FUSED_POOL), ("reduction", FUSED_REDUCTION),
+        ("norm", FUSED_NORM), ("softmax", FUSED_SOFTMAX), ("pool", FUSED_POOL), ("across", FUSED_ACROSS),
+        ("reduction", FUSED_REDUCTION),
         ("copy", FUSED_COPY),
     ):  # fmt: skip
         if part in held:

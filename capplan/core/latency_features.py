@@ -173,7 +173,8 @@ def fused_instructions(kernel: Kernel, batch: int) -> float:
     """The instructions of a kernel that a compiler made; 0 for others. [FLOP]"""
     each = kernel.attributes.get("arithmetic", 0)
     operands = (*kernel.inputs, *kernel.outputs)
-    return float(each * max((operand.distinct_elements(batch) for operand in operands), default=0)) if each else 0.0  # type: ignore[operator]  # an integer attribute by the format
+    assert isinstance(each, int)
+    return float(each * max((operand.distinct_elements(batch) for operand in operands), default=0))
 
 
 def _peak_use(kernel: Kernel, label: str) -> PeakUse:

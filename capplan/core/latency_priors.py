@@ -51,6 +51,7 @@ _EAGER: Mapping[str, ClassConstants] = {
     kinds.FUSED_NORM: _C(compute=0.3, bandwidth=0.88, strided=0.1),
     kinds.FUSED_SOFTMAX: _C(compute=0.3, bandwidth=0.88, strided=0.1),
     kinds.FUSED_REDUCTION: _C(compute=0.3, bandwidth=0.88, write_weight=1.5, strided=0.1),
+    kinds.FUSED_ACROSS: _C(compute=0.3, bandwidth=0.60, strided=0.1),
     kinds.FUSED_POOL: _C(compute=0.3, bandwidth=0.86, strided=0.1),
     kinds.FUSED_COPY: _C(compute=0.3, bandwidth=0.88, strided=0.2),
     kinds.FUSED_POINTWISE: _C(compute=0.3, bandwidth=1.00, write_weight=1.2, strided=0.1),
