@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from capplan.core.accuracy import ErrorStatistics, error_statistics
 from capplan.core.calibration import Calibration, IntervalWidth, Origin
-from capplan.core.calibration_lookup import LAUNCHES
+from capplan.core.calibration_lookup import LAUNCHES, MANY_ROWS
 from capplan.core.latency_features import BoolArray, IntArray
 from capplan.core.latency_fit import FitRows, LatencyFit
 from capplan.core.latency_rows import LEVEL_KINDS, TimedStep, lay_out
@@ -20,7 +20,7 @@ StringArray = NDArray[np.str_]
 
 _BETWEEN_GPUS_QUANTILE = 1.645
 _UNKNOWN_SPREAD = 0.3
-_FEW_ROWS, _MANY_ROWS = 8, 500
+_FEW_ROWS = 8
 _REFIT_ITERATIONS = 12
 
 
@@ -93,7 +93,7 @@ def fit_calibration(
     calibration = replace(
         fit.calibration(best, name=name),
         serves=serves,
-        widths=interval_widths(held_out, cells, rows.gpu),
+        widths=interval_widths(held_out, cells, rows.gpu, is_cuda=_is_cuda(steps)),
         origin=Origin(
             made=made,
             command=command,
@@ -121,18 +121,21 @@ def hold_out(
     for index in np.unique(rows.gpu[is_step]):
         here = rows.gpu == index
         _predict_without(rows, make, here, here, gpu, start=start)
-        if here.sum() >= _MANY_ROWS:
+        if here.sum() >= MANY_ROWS:
             _predict_without(rows, make, here | (fold == 0), here & (fold == 0), both, start=start)
     return HeldOut(family=family, gpu=gpu, both=both)
 
 
-def interval_widths(held_out: HeldOut, cells: StringArray, gpu: IntArray) -> dict[str, IntervalWidth]:
-    """Widths by cell: the 90th percentile of held-out families' errors, and the spread of held-out GPUs' biases."""
-    many, few = [], []
+def interval_widths(
+    held_out: HeldOut, cells: StringArray, gpu: IntArray, *, is_cuda: BoolArray
+) -> dict[str, IntervalWidth]:
+    """Widths by cell: the 90th percentile of held-out families' errors, and the spread of CUDA GPUs' biases."""
+    many: list[float] = []
+    few: list[float] = []
     for index in np.unique(gpu):
-        here = (gpu == index) & np.isfinite(held_out.gpu) & np.char.startswith(cells, "device")
+        here = (gpu == index) & np.isfinite(held_out.gpu) & np.char.startswith(cells, "device") & is_cuda
         if here.sum() >= _FEW_ROWS:
-            (many if here.sum() >= _MANY_ROWS else few).append(float(np.median(held_out.gpu[here])))
+            (many if here.sum() >= MANY_ROWS else few).append(float(np.median(held_out.gpu[here])))
     widths = {}
     for cell in np.unique(cells).tolist():
         errors = np.abs(held_out.family[(cells == cell) & np.isfinite(held_out.family)])
@@ -144,6 +147,10 @@ def interval_widths(held_out: HeldOut, cells: StringArray, gpu: IntArray) -> dic
             rows=len(errors),
         )
     return widths
+
+
+def _is_cuda(steps: Sequence[TimedStep]) -> BoolArray:
+    return np.array([step.levels["architecture"][0].isdigit() for step in steps])
 
 
 def _spread(biases: list[float]) -> float:

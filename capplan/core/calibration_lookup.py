@@ -32,6 +32,9 @@ _RELATIVES: Mapping[str, tuple[str, ...]] = {
 REFERENCE_ARCHITECTURES = ("8.6", "8.9", "12.0", "12.1")
 """Architectures whose GPUs fix the constants' scale; factors of other GPUs are taken from their relatives."""
 
+MANY_ROWS = 500
+"""Rows from which on a GPU's factors speak for its architecture, and its bias for GPUs that were never measured."""
+
 INHERITED_SHARE = 0.5
 """How much of a relative's deviation an architecture without measurements takes over, in logs."""
 
@@ -104,18 +107,32 @@ def resolve_constants(calibration: Calibration, gpu: GpuSpec, workload: Workload
 def _device_factors(calibration: Calibration, gpu: GpuSpec) -> DeviceFactors:
     """A GPU's own factors; without, the mean of those of its architecture or the nearest relative."""
     own = calibration.gpus.get(gpu.id)
+    if own is not None:
+        return own
     key = architecture_key(gpu)
-    if own is not None or key in REFERENCE_ARCHITECTURES:
-        return own or DeviceFactors(architecture=key)
+    measured = calibration.gpus.values()
+    if key in REFERENCE_ARCHITECTURES:
+        return _mean_factors([found for found in measured if is_reference(found)], key)
     for wanted in (key, *_RELATIVES.get(key, ())):
-        related = [found for found in calibration.gpus.values() if found.architecture == wanted]
+        related = [found for found in measured if found.architecture == wanted]
         if related:
-            return DeviceFactors(
-                architecture=wanted,
-                compute=_mean([found.compute for found in related]),
-                bandwidth=_mean([found.bandwidth for found in related]),
-            )
+            return _mean_factors(related, wanted)
     return DeviceFactors(architecture=key)
+
+
+def is_reference(factors: DeviceFactors) -> bool:
+    """Do a GPU's factors tell what another of the reference architectures reaches of its spec sheet?"""
+    return factors.architecture in REFERENCE_ARCHITECTURES and factors.rows >= MANY_ROWS
+
+
+def _mean_factors(factors: list[DeviceFactors], architecture: str) -> DeviceFactors:
+    if not factors:
+        return DeviceFactors(architecture=architecture)
+    return DeviceFactors(
+        architecture=architecture,
+        compute=_mean([found.compute for found in factors]),
+        bandwidth=_mean([found.bandwidth for found in factors]),
+    )
 
 
 def _mean(factors: list[float]) -> float:

@@ -9,12 +9,16 @@ from capplan.core.roofline import FloatArray, PeakUse
 from capplan.core.workload import Precision, Workload
 
 _BOOST_BRANDS = ("geforce", "rtx", "quadro", "titan", "radeon", "arc")
-_SUSTAINED_OVER_PRINTED = 1.10
-"""Cards of these brands run above their printed boost clock; data-centre cards print their ceiling."""
+_SUSTAINED_OVER_PRINTED = {(8, 6): 1.15}
+_SUSTAINED_OVER_PRINTED_ELSE = 1.10
+"""Cards of these brands run above their printed boost clock, GA102 by most; data-centre cards print their ceiling."""
+
+_VECTOR_POWER_EXPONENT, _BANDWIDTH_POWER_EXPONENT = 0.55, 0.22
+"""How rates fall with a power limit below that of the full card, from the one capped card that was measured."""
 
 _HALF_FLOPS_PER_JOULE = {
     (7, 0): 0.40e12, (7, 5): 0.42e12, (8, 0): 0.75e12, (8, 6): 0.42e12, (8, 7): 0.42e12, (8, 9): 0.64e12,
-    (9, 0): 1.20e12, (10, 0): 1.70e12, (10, 3): 1.90e12, (12, 0): 0.85e12,
+    (9, 0): 1.20e12, (10, 0): 1.70e12, (10, 3): 1.90e12, (12, 0): 0.82e12,
 }  # fmt: skip
 """16-bit tensor FLOPs that an architecture does for a joule when its power limit binds: measured matrix
 products of A100, H100, L40S, B200 and RTX PRO 6000 over their power limits; others by process."""
@@ -68,7 +72,7 @@ def device_rates(gpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
     return DeviceRates(
         peaks_flops_per_s=_sustained(gpu, printed, vector_peak=vector, capped=capped),
         printed_flops_per_s=printed,
-        bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * capped**0.15,
+        bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * capped**_BANDWIDTH_POWER_EXPONENT,
         printed_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
         l2_bytes=float(gpu.l2_bytes or 4 * 2**20),
         units=float(gpu.unit_count or max(1, round(vector / 0.5e12))),
@@ -100,9 +104,9 @@ def half_flops_per_joule(gpu: GpuSpec) -> float | None:
 
 
 def _sustained(gpu: GpuSpec, printed: FloatArray, *, vector_peak: float, capped: float) -> FloatArray:
-    boost = _SUSTAINED_OVER_PRINTED if _boosts(gpu) else 1.0
+    boost = _boost(gpu)
     rates = printed * boost
-    rates[[PeakUse.VECTOR, PeakUse.VECTOR_HALF]] *= capped**0.5
+    rates[[PeakUse.VECTOR, PeakUse.VECTOR_HALF]] *= capped**_VECTOR_POWER_EXPONENT
     per_joule = half_flops_per_joule(gpu)
     if per_joule is None or gpu.tdp_w is None:
         return rates
@@ -114,8 +118,12 @@ def _sustained(gpu: GpuSpec, printed: FloatArray, *, vector_peak: float, capped:
     return rates
 
 
-def _boosts(gpu: GpuSpec) -> bool:
-    return any(brand in gpu.name.lower().split() for brand in _BOOST_BRANDS)
+def _boost(gpu: GpuSpec) -> float:
+    """The clock that a card sustains, over the printed one."""
+    if not any(brand in gpu.name.lower().split() for brand in _BOOST_BRANDS):
+        return 1.0
+    capability = gpu.compute_capability
+    return _SUSTAINED_OVER_PRINTED.get(capability, _SUSTAINED_OVER_PRINTED_ELSE) if capability else 1.0
 
 
 def _half_peak(gpu: GpuSpec, precision: Precision) -> float | None:

@@ -17,7 +17,7 @@ from capplan.core.calibration import (
     DeviceFactors,
     GlobalConstants,
 )
-from capplan.core.calibration_lookup import REFERENCE_ARCHITECTURES, SERIAL_STEP_S
+from capplan.core.calibration_lookup import MANY_ROWS, REFERENCE_ARCHITECTURES, SERIAL_STEP_S
 from capplan.core.latency_classes import ALL_CLASSES
 from capplan.core.latency_features import BoolArray, IntArray
 from capplan.core.latency_model import KernelRates, KernelWork, kernel_times
@@ -222,6 +222,18 @@ class LatencyFit:
     def _gpu_values(self, x: FloatArray) -> FloatArray:
         return np.stack([_lookup(x, self.columns.gpu[name]) for name in ("compute", "bandwidth")])
 
+    def _unseen_gpu_values(self, x: FloatArray) -> FloatArray:
+        """What a GPU that was left out gets: the mean of those whose factors speak for the reference architectures."""
+        counts = np.bincount(self.rows.gpu[self.rows.gpu >= 0], minlength=len(self.rows.gpu_names))
+        speaking = [
+            index
+            for index in np.flatnonzero(counts >= MANY_ROWS).tolist()
+            if self._architecture(index) in REFERENCE_ARCHITECTURES
+        ]
+        if not speaking:
+            return np.zeros((2, 1))
+        return np.asarray(self._gpu_values(x)[:, speaking].mean(axis=1, keepdims=True))
+
     def _global_values(self, x: FloatArray) -> GlobalConstants:
         fitted = {name: float(np.exp(x[column])) for name, column in self.columns.globals.items()}
         fitted["l2_hit"] = min(fitted["l2_hit"], 0.95)
@@ -239,8 +251,9 @@ class LatencyFit:
             deviation += values[levels, rows.label]
         per_class["compute"] = per_class["compute"] * np.exp(deviation)
         per_class["bandwidth"] = per_class["bandwidth"] * np.exp(deviation)
-        factors = np.hstack([np.exp(self._gpu_values(x)), np.ones((2, 1))])
-        compute, bandwidth = factors[:, rows.gpu[rows.row]]
+        factors = np.exp(np.hstack([self._gpu_values(x), self._unseen_gpu_values(x)]))
+        seen = np.append(self.columns.gpu["compute"] >= 0, False)
+        compute, bandwidth = factors[:, np.where(seen[rows.gpu], rows.gpu, -1)[rows.row]]
         rates = KernelRates(
             peak_flops_per_s=rows.peak_flops_per_s * compute,
             bandwidth_bytes_per_s=rows.bandwidth_bytes_per_s * bandwidth,
