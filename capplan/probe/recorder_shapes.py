@@ -90,17 +90,17 @@ def _like_first(x: Any, *_: Any, **__: Any) -> Tensor | None:
 
 
 def _binary(a: Any, b: Any, *_: Any, **__: Any) -> Tensor | None:
-    if isinstance(b, Tensor):
-        if a.dtype is not b.dtype:
-            return None
-        if a.shape == b.shape:
-            return _like(a) if a.stride() == b.stride() and a.is_floating_point() else None
-        if not a.is_floating_point():
-            return None
-        if a.is_contiguous() and broadcasts(b, a):
-            return _like(a)
-        return _like(b) if b.is_contiguous() and broadcasts(a, b) else None
-    return _like(a) if isinstance(b, (int, float)) and a.is_floating_point() else None
+    """Follow the first operand's layout where it decides alone, as TensorIterator does."""
+    if not a.is_floating_point():
+        return None
+    if not isinstance(b, Tensor):
+        return _like(a) if isinstance(b, (int, float)) else None
+    if not b.is_floating_point():
+        return None
+    dtype = a.dtype if a.dtype is b.dtype else torch.result_type(a, b)
+    if (a.shape == b.shape or broadcasts(b, a)) and (a.is_contiguous() or _is_dense(a)):
+        return _like(a, dtype=dtype)
+    return _like(b, dtype=dtype) if b.is_contiguous() and broadcasts(a, b) else None
 
 
 def broadcasts(small: Tensor, large: Tensor) -> bool:

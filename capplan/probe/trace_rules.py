@@ -48,6 +48,7 @@ class CudaRules(TorchFunctionMode):
             torch.Tensor.cuda: _cuda,
             torch.Tensor.to: _to,
             torch.Tensor.__setitem__: _set_item,
+            torch.Tensor.__getitem__: _get_item,
         }
 
     def __torch_function__(
@@ -129,6 +130,15 @@ def _make_from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) ->
 
 def _tolist(tensor: Tensor) -> Any:
     return torch.Tensor.tolist(getattr(tensor, "_shadow", tensor))
+
+
+def _get_item(tensor: Tensor, index: Any) -> Tensor:
+    """Index by lists of numbers without losing their values to the meta device."""
+    if type(index) is list:
+        index = torch.tensor(index)
+    elif type(index) is tuple and any(type(each) is list for each in index):
+        index = tuple(torch.tensor(each) if type(each) is list else each for each in index)
+    return torch.Tensor.__getitem__(tensor, index)
 
 
 def _set_item(tensor: Tensor, index: Any, value: Any) -> None:
