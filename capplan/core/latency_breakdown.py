@@ -79,9 +79,8 @@ def break_down(
     table = kernel_table(recording, workload, batches=[batch])
     times = time_kernels(table, recording, workload, devices=[(gpu, rates)], calibration=calibration)
     device_s = float(times.device_s[0, 0])
-    per_run = np.bincount(
-        table.kernel, np.where(times.count[0] > 0, times.times.total_s[0, :, 0], 0.0), minlength=len(recording.kernels)
-    )
+    runs_s = np.where(times.count[0] > 0, times.times.total_s[0, :, 0], 0.0)
+    per_run = np.bincount(table.kernel, runs_s, minlength=len(recording.kernels)).astype(np.float64)
     bound_by_memory = _memory_bound(times, recording)
     return Breakdown(
         gpu=gpu,

@@ -268,7 +268,7 @@ class LatencyFit:
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Step time, device time, host time by row, and time by kernel."""
         kernel_s = kernel_times(rows.work, rates, constants).total_s
-        device_s = np.bincount(rows.row, rows.count * kernel_s, minlength=len(rows.latency_s))
+        device_s = np.bincount(rows.row, rows.count * kernel_s, minlength=len(rows.latency_s)).astype(np.float64)
         host_s = constants.call_s * rows.host_calls + constants.launch_s * rows.host_launches
         return (device_s**4 + host_s**4) ** 0.25, device_s, host_s, kernel_s
 

@@ -1,10 +1,13 @@
 """Trace the models of measured steps as they ran: at their sizes, with timm's switches, kept in a folder of traces."""
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -107,31 +110,25 @@ def _requests(run: ModelRun) -> Iterator[InputRequest]:
 def _switched(target: Target, run: ModelRun) -> Target:
     if not run.reparameterized or target.library != "timm":
         return target
-    from timm.utils import reparameterize_model
+    utilities: Any = import_module("timm.utils")
 
     def build() -> torch.nn.Module:
-        module: torch.nn.Module = reparameterize_model(target.builder())
+        module: torch.nn.Module = utilities.reparameterize_model(target.builder())
         return module
 
     return replace(target, builder=build)
 
 
-class _fast_norms:  # noqa: N801 - a context manager, used like a function
+@contextlib.contextmanager
+def _fast_norms(run: ModelRun) -> Iterator[None]:
     """Let timm's norms that are built inside run in half precision where the run did; put back afterwards."""
-
-    def __init__(self, run: ModelRun) -> None:
-        self._wanted = run.fast_norm and run.model.startswith("timm:")
-        self._before = False
-
-    def __enter__(self) -> None:
-        if self._wanted:
-            from timm.layers import is_fast_norm, set_fast_norm
-
-            self._before = is_fast_norm()
-            set_fast_norm(True)
-
-    def __exit__(self, *_: object) -> None:
-        if self._wanted:
-            from timm.layers import set_fast_norm
-
-            set_fast_norm(self._before)
+    if not (run.fast_norm and run.model.startswith("timm:")):
+        yield
+        return
+    layers: Any = import_module("timm.layers")
+    before = layers.is_fast_norm()
+    layers.set_fast_norm(True)
+    try:
+        yield
+    finally:
+        layers.set_fast_norm(before)
