@@ -35,6 +35,7 @@ from capplan.report.table import Table
 _COLOURS = ("#0b62b5", "#c2500a", "#117a55", "#8a4fb0", "#a3293d", "#5e6a1c")
 _LONGEST = 40
 _LEADING = 12
+_LEADING_CHARTS = ("years", "sensitivity")
 
 
 def render_report_pdf(report: Report) -> bytes:
@@ -87,8 +88,11 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
     drawn = []
     for chart in charts(report, model, prefix=identity) if model.options else ():
         name = f"{chart.identity}.svg"
+        leads = chart.identity.removeprefix(f"{identity}-") in _LEADING_CHARTS
         pictures[name] = coloured(chart.picture).encode()
-        drawn.append({"title": chart.title, "caption": chart.caption, "file": name, "alt": chart.description})
+        drawn.append(
+            {"title": chart.title, "caption": chart.caption, "file": name, "alt": chart.description, "leads": leads}
+        )
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
     has_price = any(option.cost_usd_per_year is not None for option in model.options)
     return {
@@ -131,9 +135,9 @@ def coloured(picture: str) -> str:
     font = "font-family:'Libertinus Serif',serif"
     rules = [
         *(f".s{index}{{fill:{colour};stroke:{colour}}}" for index, colour in enumerate(_COLOURS, start=1)),
-        f".label{{fill:#525a65;font-size:12px;{font}}}",
-        f".title{{fill:#525a65;font-size:12px;font-weight:bold;{font}}}",
-        f".strong{{fill:#1b1f24;font-size:13px;font-weight:bold;{font}}}",
+        f".label{{fill:#525a65;font-size:14px;{font}}}",
+        f".title{{fill:#525a65;font-size:14px;font-weight:bold;{font}}}",
+        f".strong{{fill:#1b1f24;font-size:15px;font-weight:bold;{font}}}",
         ".axis{stroke:#8a929c}.grid{stroke:#d5d9df}.limit{stroke:#1b1f24;stroke-width:2;stroke-dasharray:6 4}",
         ".whisker{stroke:#1b1f24;stroke-width:2}.front{fill:none;stroke:#c2500a;stroke-width:1.5;stroke-dasharray:3 3}",
         ".other{fill:none;stroke:#8a929c;stroke-width:1.5}.line{fill:none;stroke-width:2}",

@@ -113,22 +113,23 @@ def latency_words(report: Report) -> str:
 
 
 def compared_table(report: Report, model: ModelReport) -> Table:
-    """The few options that page one compares."""
-    rows = []
+    """The few options that page one compares; when buying pays off, where one is to buy."""
     marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: " (recommended)"}
-    marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: " (recommended)"}
-    for row in compared(model):
-        rows.append(
-            (
-                f"{row.gpu_name} {row.term}{marks.get(row.key, '')}", figures.offer(row), figures.whole(row.gpus),
-                figures.seconds(row.latency_s.expected), figures.fraction(row.headroom_fraction),
-                figures.money(row.cost_usd_per_year), figures.money(row.total_usd), _break_even(row),
-            )
-        )  # fmt: skip
+    shown = compared(model)
+    rows = [
+        (
+            f"{row.gpu_name} {row.term}{marks.get(row.key, '')}", figures.offer(row), figures.whole(row.gpus),
+            figures.seconds(row.latency_s.expected), figures.fraction(row.headroom_fraction),
+            figures.money(row.cost_usd_per_year), figures.money(row.total_usd),
+        )
+        for row in shown
+    ]  # fmt: skip
     years = report.demand.money.years
-    return table(
-        f"option | offer | GPUs> | latency> | head-room> | USD per year> | USD in {years} years> | pays off", rows
-    )
+    heading = f"option | offer | GPUs> | latency> | head-room> | USD per year> | USD in {years} years>"
+    if all(row.term != Term.BUY for row in shown):
+        return table(heading, rows)
+    paying = [(*cells, _break_even(row)) for cells, row in zip(rows, shown, strict=True)]
+    return table(f"{heading} | pays off", paying)
 
 
 def option_table(report: Report, model: ModelReport) -> Table:

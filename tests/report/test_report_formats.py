@@ -154,3 +154,15 @@ def test_csv_numbers_stay_numbers():
     rows = list(csv.DictReader(io.StringIO(render_report_csv(made_report("image-service")))))
     assert all(float(row["headroom_fraction"]) > -1 for row in rows)
     assert {row["recommended"] for row in rows} == {"True", "False"}
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_the_decision_fits_one_page(load, tmp_path):
+    if not which("pdftotext"):
+        pytest.skip("pdftotext is not installed")
+    (tmp_path / "r.pdf").write_bytes(render_report_pdf(made_report(load)))
+    pages = subprocess.run(
+        ["pdftotext", str(tmp_path / "r.pdf"), "-"], capture_output=True, text=True, check=True
+    ).stdout.split("\f")
+    assert "The leading options" in pages[0]
+    assert pages[1].startswith("All options")
