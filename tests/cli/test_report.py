@@ -193,3 +193,20 @@ def test_diff_of_reports_tells_the_changed_choice(run: Run, plan: Path, tmp_path
     assert "t4/on-demand" in choice
     assert "l4/on-demand" in choice
     assert run("diff", before, plan).exit_code == 2
+
+
+@pytest.mark.parametrize("latency", ["1 ms", "50 ms"])
+def test_every_format_says_that_nothing_serves_or_has_a_price(
+    run: Run, plan: Path, tmp_path: Path, latency: str
+) -> None:
+    load = tmp_path / "load.yaml"
+    load.write_text(f"service:\n  peak: 100/s\n  latency: {latency}\n")
+    outputs = [tmp_path / f"report{extension}" for extension in (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")]
+    words = [word for path in outputs for word in ("-o", path)]
+    unpriced = ("--gpu", "l4", "--provider", "azure")  # which rents none
+    result = run("report", plan, "--batch", "8", "--load", load, *unpriced, *words)
+    assert result.exception is None or result.exit_code == 1, result.stderr
+    assert result.exit_code == (1 if latency == "1 ms" else 0)
+    assert all(path.exists() for path in outputs)
+    markdown = outputs[3].read_text()
+    assert ("No GPU carries the load" if latency == "1 ms" else "has a price") in markdown
