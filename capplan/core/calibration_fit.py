@@ -18,7 +18,8 @@ from capplan.core.roofline import FloatArray
 
 StringArray = NDArray[np.str_]
 
-_BETWEEN_GPUS_QUANTILE = 1.645
+_T_QUANTILES = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)
+"""Student's t at 95 %, one side, for 1 to 10 degrees of freedom: few GPUs tell little of how far GPUs spread."""
 _UNKNOWN_SPREAD = 0.3
 _FEW_ROWS = 8
 _REFIT_ITERATIONS = 12
@@ -154,8 +155,11 @@ def _is_cuda(steps: Sequence[TimedStep]) -> BoolArray:
 
 
 def _spread(biases: list[float]) -> float:
-    """The half-width that holds 90 % of GPUs' biases, normally distributed around 0; wide where none is known."""
-    return _BETWEEN_GPUS_QUANTILE * float(np.sqrt(np.mean(np.square(biases)))) if biases else _UNKNOWN_SPREAD
+    """The half-width that holds 90 % of GPUs' biases around 0, by Student's t; wide where none is known."""
+    if not biases:
+        return _UNKNOWN_SPREAD
+    quantile = _T_QUANTILES[min(len(biases), len(_T_QUANTILES)) - 1]
+    return quantile * float(np.sqrt(np.mean(np.square(biases))))
 
 
 def _predict_without(
