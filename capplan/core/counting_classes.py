@@ -47,6 +47,7 @@ _NAMES: Mapping[OperatorClass, str] = {
     OperatorClass.ATTENTION: "attention attention_backward",
     OperatorClass.RNN: "rnn rnn_backward",
     OperatorClass.NORM: (
+        "_weight_norm_interface _weight_norm_interface_backward "
         "native_layer_norm native_layer_norm_backward native_batch_norm native_batch_norm_backward "
         "native_group_norm native_group_norm_backward _fused_rms_norm _fused_rms_norm_backward renorm "
         "_batch_norm_with_update _batch_norm_no_update _native_batch_norm_legit "

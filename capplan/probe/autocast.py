@@ -64,7 +64,7 @@ _LISTS = {
     Policy.FP32_AND_BACK: FP32_AND_BACK,
 }
 _BY_NAME = {name: policy for policy, names in _LISTS.items() for name in names}
-_OPERATORS = (torch._ops.OpOverloadPacket, torch._ops.OpOverload)
+OPERATORS = (torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 _NAMESPACES = (torch, torch._C._nn, torch.linalg, torch._C.TensorBase, torch._C._VariableFunctions)
 
 
@@ -95,7 +95,7 @@ class Autocast:
     def policy(self, func: Callable[..., Any]) -> Policy | None:
         """Find what to do with a call's inputs; None where nothing."""
         found = self.policies.get(func)
-        if found is None and isinstance(func, _OPERATORS):
+        if found is None and isinstance(func, OPERATORS):
             found = _BY_NAME.get(func.__name__.partition(".")[0])
         return found if found is not None and torch.is_autocast_enabled("cuda") else None
 

@@ -135,6 +135,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             inputs += flatten(kwargs.values())
         if not self._shadows.on_device(inputs, kwargs):
             return operator.overload(*args, **kwargs)
+        if self._shadows.leaves_device(kwargs):
+            return self._shadows.to_host(inputs[0], kwargs)
         args, kwargs, inputs = self._shadows.to_device(args, kwargs, inputs)
         if operator.prelude is not None:
             return operator.prelude(self, operator, args, kwargs)

@@ -39,6 +39,20 @@ class Shadows:
         device = kwargs.get("device")
         return device is not None and torch.device(device).type == "meta"
 
+    def leaves_device(self, kwargs: dict[str, Any]) -> bool:
+        """Tell whether an operator on device tensors makes its output on the host."""
+        device = kwargs.get("device")
+        return device is not None and self._is_meta and torch.device(device).type == "cpu"
+
+    def to_host(self, tensor: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        """Copy a value to the host; where it is not known, zeros are assumed and counted."""
+        dtype = kwargs.get("dtype") or tensor.dtype
+        if self.knows(tensor):
+            value: Tensor = tensor._shadow  # type: ignore[attr-defined]  # our own mark
+            return value.to(dtype, copy=True)
+        self.guesses["values copied to the host"] = self.guesses.get("values copied to the host", 0) + 1
+        return torch.zeros(tensor.shape, dtype=dtype)
+
     def to_device(self, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> tuple[Any, ...]:
         """Move CPU tensors that meet meta tensors over, values kept."""
         strangers = [tensor for tensor in inputs if not tensor.is_meta] if self._is_meta else None

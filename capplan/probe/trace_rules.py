@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from capplan.probe.attention import attend
 from capplan.probe.attention_native import encoder_layer, multi_head_attention
-from capplan.probe.autocast import Autocast, contexts_of_models
+from capplan.probe.autocast import OPERATORS, Autocast, contexts_of_models
 from capplan.probe.recorder import Recorder
 from capplan.probe.trace_rnn import RnnRules
 
@@ -50,21 +50,26 @@ class CudaRules(TorchFunctionMode):
             torch.Tensor.__setitem__: _set_item,
             torch.Tensor.__getitem__: _get_item,
         }
+        self._special = {*self._stand_ins, *autocast.policies}
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
+        if func not in self._special and type(func) not in OPERATORS:
+            if not kwargs:
+                return func(*args)
+            device = kwargs.get("device")
+            if device is not None and _is_accelerator(device):
+                kwargs = {**kwargs, "device": "meta"}
+            return func(*args, **kwargs)
+        return self._call(func, args, kwargs or {})
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         stand_in = self._stand_ins.get(func, func)
         policy = self._autocast.policy(func)
         if policy is not None:
             return self._autocast.call(policy, stand_in, args, kwargs)
-        if stand_in is not func:
-            return stand_in(*args, **kwargs)
-        device = kwargs.get("device")
-        if device is not None and _is_accelerator(device):
-            kwargs = {**kwargs, "device": "meta"}
-        return func(*args, **kwargs)
+        return stand_in(*args, **kwargs)
 
     def _attend(self, *args: Any, **kwargs: Any) -> Tensor:
         return attend(self._recorder, *args, **kwargs)

@@ -400,6 +400,35 @@ def test_what_depends_on_data_is_guessed_and_counted():
     assert [(guess.what, guess.count) for guess in recording.guesses] == [("aten.index", 1)]
 
 
+def test_calls_that_ask_for_a_gpu_are_served():
+    class Moves(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.cuda() + torch.ones(4, device="cuda")
+            return x.to("cuda:0").neg()
+
+    assert names(record(Moves(), 4)) == ["aten.ones", "aten.add", "aten.neg"]
+
+
+def test_values_copied_to_the_host_are_guessed_and_counted():
+    class Post(nn.Module):
+        def forward(self, x: Tensor) -> Any:
+            return x.neg().cpu().numpy()
+
+    recording = record(Post(), 4)
+    assert [(guess.what, guess.count) for guess in recording.guesses] == [("values copied to the host", 1)]
+    assert names(recording) == ["aten.neg"]
+
+
+def test_lists_as_indices_keep_their_values():
+    class Ends(nn.Module):
+        def forward(self, ids: Tensor) -> Tensor:
+            return ids.neg() if 7 in ids[:, [0, -1]] else ids.abs()
+
+    recording = record(Ends(), 5, dtype=torch.int64)  # all zeros: seven is not there
+    assert recording.guesses == ()
+    assert names(recording)[-1] == "aten.abs"
+
+
 def test_a_model_that_branches_on_the_batch_is_exact_for_one_batch():
     class Halves(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
