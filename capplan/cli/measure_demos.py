@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from capplan.cli.measure_run import Conditions, Curve, live_line, spell_table, tell_company
+from capplan.cli.live import live_line
+from capplan.cli.measure_run import Conditions, Curve, spell_table, tell_company
 from capplan.cli.output import Format, emit, to_json, warn
 from capplan.core.batches import BatchChoice
 from capplan.core.measurement import Failure, Measurement, Point, TimingMethod

@@ -2,14 +2,15 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from capplan.cli.live import live_line, live_words
 from capplan.cli.measure_theory import GpuTheory, find_theory
 from capplan.cli.measurement_store import MeasurementStore
 from capplan.cli.output import Format, emit, to_json, warn
@@ -20,12 +21,10 @@ from capplan.core.measurement_format import points_to_json
 from capplan.core.measurement_search import Search, largest_running_batch
 from capplan.core.operator_times import ProfiledBatch
 from capplan.errors import CapplanError, MeasurementError, UsageError
-from capplan.units import format_seconds
 
 if TYPE_CHECKING:
     from capplan.probe.measure.job import Job
     from capplan.probe.measure.session import Measurer, Session
-    from capplan.probe.measure.timing import Progress
     from capplan.report.table import Table
 
 
@@ -285,33 +284,3 @@ def spell_measurements(points: Sequence[Measurement], spelling: Format) -> str:
         Format.TABLE: render_measurements_text,
     }
     return renderers[spelling](points)
-
-
-@contextmanager
-def live_line(label: str) -> Iterator["Callable[[Progress], None]"]:
-    """Show the running median on a terminal's stderr, rewritten between rounds; silent elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-
-    def show(progress: "Progress") -> None:
-        width = "" if progress.width_fraction is None else f" ± {50 * progress.width_fraction:.2f} %"
-        _rewrite(f"{label}: {progress.repetitions} repetitions, median {format_seconds(progress.median_s)}{width}")
-
-    _rewrite(f"{label}: warming up")
-    try:
-        yield show
-    finally:
-        _rewrite("")
-
-
-@contextmanager
-def live_words(words: str) -> Iterator[None]:
-    """Show what is being done on a terminal's stderr, and take it away afterwards."""
-    with live_line(words) if sys.stderr.isatty() else nullcontext():
-        yield
-
-
-def _rewrite(text: str) -> None:
-    sys.stderr.write(f"\r\x1b[2K{text}")
-    sys.stderr.flush()

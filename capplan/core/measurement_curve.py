@@ -46,4 +46,3 @@ def _knee(rising: Sequence[tuple[int, float]]) -> int | None:
         if all(gain_of_doubling(batch, rate, *later) < GAIN_FRACTION for later in rising[index + 1 :]):
             return batch
     return None
-

@@ -1,7 +1,4 @@
-"""What timing needs of a device: a clock, a queue with events, memory peaks. One class per kind of device.
-
-`Device` is small so that a simulated clock and queue can stand in for hardware.
-"""
+"""The devices that torch can use: one class per kind, found by name."""
 
 import contextlib
 import ctypes
@@ -11,12 +8,13 @@ import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from capplan.core.measurement import MeasuredMemory
 from capplan.errors import MeasurementError
+from capplan.probe.measure.device_protocol import Event
 
 _FLUSH_BYTES = 256 * 2**20
 """Written to displace what the L2 holds: above the largest L2 or infinity cache of a single GPU."""
@@ -24,50 +22,6 @@ _FLUSH_BYTES = 256 * 2**20
 _M_MMAP_THRESHOLD = -3
 _MAPPED_FROM_BYTES, _HIGHEST_MAPPED_FROM_BYTES = 64 * 2**10, 32 * 2**20
 """glibc's malloc.h; the second is what its own, rising threshold ends at."""
-
-
-class Event(Protocol):
-    """A mark in a device's queue."""
-
-    def record(self) -> None:
-        """Put the mark behind what was queued so far."""
-
-    def seconds_since(self, earlier: Any) -> float:
-        """Time between two marks that the device has passed. [s]"""
-
-
-class Device(Protocol):
-    """A device as the harness meets it."""
-
-    kind: str
-    has_events: bool
-
-    def now_s(self) -> float:
-        """Read the host's clock. [s]"""
-
-    def synchronize(self) -> None:
-        """Wait until the device's queue is empty."""
-
-    def make_event(self) -> Event:
-        """Make a mark; only where `has_events`."""
-
-    def flush_cache(self) -> None:
-        """Displace what the device's last cache holds."""
-
-    def reset_peaks(self) -> None:
-        """Count memory peaks from here on."""
-
-    def memory(self) -> MeasuredMemory:
-        """Read the peaks since the last reset."""
-
-    def free_cached(self) -> None:
-        """Give unused memory back to the driver."""
-
-    def available_bytes(self) -> int | None:
-        """What could still be allocated; None where the device does not say. [bytes]"""
-
-    def limited_to(self, allowed_bytes: int) -> contextlib.AbstractContextManager[None]:
-        """Make allocations beyond what may be taken from here on fail, as a full device would. [bytes]"""
 
 
 class TorchDevice:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from capplan.core.measurement import MeasuredPower
-from capplan.probe.measure.device import Device
+from capplan.probe.measure.device_protocol import Device
 
 STRETCH_S = 2.0
 """The counter moves every 20 to 100 ms: this long a stretch leaves an error of a few percent."""

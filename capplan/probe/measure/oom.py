@@ -1,7 +1,6 @@
 """Out of memory, recognised whoever raises it, and survived: nothing stays allocated, one retry."""
 
 import contextlib
-import gc
 import traceback
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,7 +9,7 @@ import torch
 
 from capplan.core.measurement import FailureKind
 from capplan.errors import CapplanError, MeasurementError
-from capplan.probe.measure.device import Device
+from capplan.probe.measure.device_protocol import Device
 from capplan.probe.target_code import first_line, model_code
 
 _Result = TypeVar("_Result")
@@ -93,6 +92,5 @@ def _forget(error: BaseException) -> None:
 
 
 def _clean(device: Device) -> None:
-    gc.collect()
     with contextlib.suppress(RuntimeError):  # a device lost to the failure itself
         device.free_cached()

@@ -12,7 +12,7 @@ import torch
 
 from capplan.core.pipeline import PipelineTimes, StageTimes
 from capplan.errors import UsageError
-from capplan.probe.measure.device import Device, Event
+from capplan.probe.measure.device_protocol import Device, Event
 from capplan.probe.measure.oom import surviving
 from capplan.probe.measure.point import Rules
 from capplan.probe.target_code import model_code

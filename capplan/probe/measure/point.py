@@ -8,7 +8,8 @@ import torch
 
 from capplan.core.measurement import DeviceFacts, MeasuredMemory, MeasuredPower, TimingMethod, WarmUp
 from capplan.core.workload import Framework
-from capplan.probe.measure.device import Device, TorchDevice
+from capplan.probe.measure.device import TorchDevice
+from capplan.probe.measure.device_protocol import Device
 from capplan.probe.measure.energy import measure_power
 from capplan.probe.measure.facts import device_facts
 from capplan.probe.measure.model import ReadyModel, has_finite_outputs

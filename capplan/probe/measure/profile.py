@@ -1,5 +1,6 @@
 """torch.profiler over a few steps: its tables, a Chrome trace, and its operators as a tree to match with a trace."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ class Profile:
 def profile_steps(run: Callable[[], Any], *, bench: Bench, chrome_trace: Path) -> Profile:
     """Profile a few steps of a warm model, and write the Chrome trace."""
     device = bench.device
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's library writes to stderr otherwise
     for _ in range(3):
         run()
     device.synchronize()

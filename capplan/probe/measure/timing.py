@@ -13,7 +13,7 @@ from statistics import median
 
 from capplan.core.measurement import TimingMethod, WarmUp
 from capplan.core.statistics import median_interval
-from capplan.probe.measure.device import Device, Event
+from capplan.probe.measure.device_protocol import Device, Event
 
 Run = Callable[[], object]
 
