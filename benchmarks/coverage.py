@@ -17,6 +17,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import capplan.probe.trace
 from capplan.core.counting import uncounted
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError
@@ -25,6 +26,9 @@ from capplan.probe.target import load_target
 from capplan.probe.trace import trace_target
 
 LIMIT_S = 12
+LARGEST_REAL_BYTES = 200_000_000
+"""Weights up to which the last rung, a real forward, is tried: larger ones take minutes. [bytes]"""
+
 LAYER_KEYS = {
     "num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_encoder_layers",
     "num_decoder_layers", "depth", "vision_num_hidden_layers", "num_block_layers",
@@ -189,6 +193,7 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="keep the rows of an earlier, unfinished run")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    capplan.probe.trace.LARGEST_REAL_BYTES = LARGEST_REAL_BYTES
     signal.signal(signal.SIGPROF, out_of_time)
     table = options.output.with_suffix(".csv")
     rows = list(csv.DictReader(table.open())) if options.resume and table.exists() else []
