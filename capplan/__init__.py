@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
+    from capplan.core.formulas import Formulas
     from capplan.core.gpu import GpuSpec
     from capplan.core.plan import Plan
     from capplan.core.trace import Trace
@@ -30,11 +31,14 @@ def trace(
     precisions: Iterable[str] = ("fp32",),
     layout: str = "nchw",
     training: "Training | None" = None,
+    formulas: "Formulas | None" = None,
 ) -> "Trace":
     """Trace a model, named as on the command line or given as a module, on the meta device.
 
     `inputs` are words of the input grammar ("x=3x224x224", "ids=int64:Nx128") or a function of the batch
     size that returns what the model takes. One recording is made per distinct variant of `precisions`.
+    `formulas` count the FLOPs of operators that capplan does not know: by name (`my::op`), a function of an
+    `OperatorCall`.
 
     Raises:
         UsageError: no such model, or arguments and inputs that it does not take.
@@ -59,7 +63,7 @@ def trace(
         target = module_target(model, request=request, make=inputs if callable(inputs) else None)
     variants = dict.fromkeys(Precision(each).variant for each in precisions)
     configurations = [Configuration(variant=each, layout=Layout(layout), training=training) for each in variants]
-    return trace_target(target, configurations=configurations)
+    return trace_target(target, configurations=configurations, formulas=formulas or {})
 
 
 def load_trace(path: str | Path) -> "Trace":
