@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from capplan.core.fusion_parts import Part, Reduced, elements, needs_stored_input, part, reduced, reduces_across_memory
+from capplan.core.fusion_parts import (
+    Part,
+    Reduced,
+    elements,
+    ends_kernel,
+    needs_stored_input,
+    part,
+    reduced,
+    reduces_across_memory,
+)
 from capplan.core.trace import Op, Recording, Role
 
 
@@ -101,7 +110,7 @@ def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups") -> None:
         members[groups.find(index)].append(index)
     for root in sorted(members, key=lambda root: -members[root][-1]):
         inside = members[root]
-        if any(facts[index].part not in (Part.POINTWISE, Part.COPY) or facts[index].needs_stored for index in inside):
+        if not all(facts[index].can_be_inlined for index in inside):
             continue
         own = groups.find(root)
         users = [user for index in inside for user in consumers.get(index, []) if groups.find(user) != own]
@@ -116,8 +125,14 @@ class _Facts:
     needs_stored: bool
     reduced: Reduced | None
     carried: Reduced | None
+    ends: bool
     elements: int
     batch: int
+
+    @property
+    def can_be_inlined(self) -> bool:
+        """Can whatever reads the operator's result compute it itself?"""
+        return self.part in (Part.POINTWISE, Part.COPY) and not self.needs_stored and not self.ends
 
     @property
     def span(self) -> int:
@@ -134,6 +149,7 @@ class _Facts:
             needs_stored=needs_stored_input(kernel),
             reduced=loops,
             carried=Reduced(results=loops.results, elements=1) if loops and alone else loops,
+            ends=ends_kernel(kernel),
             elements=elements(kernel, batch),
             batch=batch,
         )
@@ -150,7 +166,7 @@ def _levels(flow: Flow, facts: list[_Facts]) -> list[int]:
         for source in sources:
             if source < 0 or not flow.depends[source]:
                 continue
-            if here.part is None or facts[source].part is None or here.needs_stored:
+            if here.part is None or facts[source].ends or here.needs_stored:
                 at, carries = levels[source] + 1, None
             else:
                 at, carries = levels[source], carried[source]

@@ -65,6 +65,7 @@ _INSTRUCTIONS = {
 """Per element, in fp32: a division or an exponential takes many."""
 
 _LARGEST_INLINED_WINDOW = 25
+_LONGEST_INLINED_CAT = 8
 _GATHERS_FROM_MEMORY = frozenset(
     {"upsample_bilinear2d", "upsample_bicubic2d", "upsample_linear1d", "upsample_trilinear3d", "im2col",
      "grid_sampler_2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "constant_pad_nd"}
@@ -97,6 +98,13 @@ def needs_stored_input(kernel: Kernel) -> bool:
     if reduces_across_memory(kernel):
         return True
     return found is Part.POOL or _name(kernel) in _GATHERS_FROM_MEMORY
+
+
+def ends_kernel(kernel: Kernel) -> bool:
+    """Must what reads an operator's result be another kernel? Long concatenations are filled piece by piece."""
+    if part(kernel) is None:
+        return True
+    return kernel.name == "aten.cat" and len(kernel.inputs) > _LONGEST_INLINED_CAT
 
 
 def reduces_across_memory(kernel: Kernel) -> bool:

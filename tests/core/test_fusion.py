@@ -146,6 +146,16 @@ def test_a_network_of_few_convolutions_keeps_its_layout():
     assert not prefers_channels_last(tape.recording(image), 4)
 
 
+@pytest.mark.parametrize(("pieces", "kernels"), [(8, 1), (9, 2)])
+def test_a_long_concatenation_is_a_kernel_of_its_own(pieces, kernels):
+    # Inductor computes a concatenation of up to eight tensors where it is read (max_pointwise_cat_inputs).
+    tape = Tape()
+    parts = tuple(tape.tensor(1, 16, role=Role.INPUT) for _ in range(pieces))
+    joined = tape.call("cat", parts, 1, 16 * pieces)
+    fused = fuse_recording(tape.recording(tape.call("relu", (joined,), 1, 16 * pieces)))
+    assert len(fused.ops) == kernels
+
+
 def test_storages_of_the_fused_recording_hold_only_what_kernels_exchange():
     # Alive at the end: the input, the result; the two convolutions' results die with the kernels that read them.
     fused = fuse_recording(residual_block())
