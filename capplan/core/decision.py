@@ -47,10 +47,10 @@ def ranking(case: Case, options: Sequence[Option], *, firm: Callable[[str], bool
     """Options that may be chosen, best first."""
     allowed = [option for option in options if option.cost and (case.load.allow_spot or option.term is not Term.SPOT)]
     certain = [option for option in allowed if firm(option.gpu)]
-    return sorted(certain or allowed, key=lambda option: (_worth(case, option), option.key))
+    return sorted(certain or allowed, key=lambda option: (worth(case, option), option.key))
 
 
-def _worth(case: Case, option: Option) -> float:
+def worth(case: Case, option: Option) -> float:
     """What options are ranked by: their yearly cost, per sample where no load is stated."""
     if isinstance(case.load, OneGpu):
         return option.cost_per_million or math.inf
@@ -171,13 +171,13 @@ def confidence(
         drawn = {option.key: option for option in evaluate(narrow, scenario) if option.key in keys}
         if not drawn:
             continue
-        best = min(drawn.values(), key=lambda option: _worth(case, option))
+        best = min(drawn.values(), key=lambda option: worth(case, option))
         wins[best.key] += 1
         mine = drawn.get(choice.key)
         kept += mine is not None and mine.fleets[-1].need <= choice.fleets[-1].need
         if mine is not None:
-            costs.append(_cost(mine))
-            regrets.append(_cost(mine) - _cost(best))
+            costs.append(worth(case, mine))
+            regrets.append(worth(case, mine) - worth(case, best))
     low, high = (float(value) for value in np.percentile(costs, [10, 90])) if costs else (math.nan, math.nan)
     return Confidence(
         draws=draws,
@@ -236,7 +236,10 @@ def sensitivity(case: Case, choice: Option, *, doubt: Doubt, firm: Callable[[str
         )  # fmt: skip
         swings.append(_swing(case, choice, estimate, firm, ends))
     return tuple(
-        sorted((swing for swing in swings if swing.size_usd > 1e-6 * _cost(choice)), key=lambda swing: -swing.size_usd)
+        sorted(
+            (swing for swing in swings if swing.size_usd > 1e-6 * worth(case, choice)),
+            key=lambda swing: -swing.size_usd,
+        )
     )
 
 
@@ -248,7 +251,7 @@ def _swing(
     for scenario in ends:
         ranked = ranking(case, evaluate(case, scenario), firm=firm)
         mine = [option for option in ranked if option.key == choice.key]
-        costs.append(_cost(mine[0]) if mine else None)
+        costs.append(worth(case, mine[0]) if mine else None)
         winners.append(ranked[0].key if ranked else None)
     return Swing(
         key=each.key, label=each.label, low=each.low, value=each.value, high=each.high, unit=each.unit,
@@ -256,16 +259,16 @@ def _swing(
     )  # fmt: skip
 
 
-def switching_price_factor(choice: Option, runner_up: Option | None) -> float | None:
-    """The factor on the choice's price at which the runner-up costs the same; None where there is none.
+def switching_price_factor(case: Case, choice: Option, runner_up: Option | None) -> float | None:
+    """The factor on the choice's price at which the runner-up is worth the same; None where there is none.
 
     Cost is linear in the price: rent entirely, buying in its hardware part.
     """
     if runner_up is None or choice.cost is None or runner_up.cost is None:
         return None
-    gap = runner_up.cost.per_year - choice.cost.per_year
+    dearer_fraction = worth(case, runner_up) / worth(case, choice) - 1
     share = price_share(choice)
-    return 1 + gap / share if share > 0 else None
+    return 1 + dearer_fraction * choice.cost.per_year / share if share > 0 else None
 
 
 def price_share(option: Option) -> float:

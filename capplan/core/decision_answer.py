@@ -100,7 +100,7 @@ def decide(
         confidence=confidence(case, chosen, ranked[:_CONTENDERS], doubt=doubt, draws=_DRAWS),
         swings=sensitivity(case, choice, doubt=doubt, firm=firm.__contains__) if choice else (),
         load_switches=_switches(case, choice, firm),
-        switching_price_factor=switching_price_factor(choice, chosen.runner_up) if choice else None,
+        switching_price_factor=switching_price_factor(case, choice, chosen.runner_up) if choice else None,
         stress={option.key: stress for option in options if (stress := _stress(case, option))},
         day_mix=_day_mix(case, choice) if choice else None,
         doubt=doubt,

@@ -41,21 +41,30 @@ def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, .
     if any(option.cost_usd_per_year is not None for option in model.options):
         drawn += [cost_against_latency(report, model, prefix=prefix), cost_over_years(report, model, prefix=prefix)]
     if model.swings:
-        drawn.append(sensitivity_chart(model, prefix=prefix))
+        drawn.append(sensitivity_chart(report, model, prefix=prefix))
     return tuple(drawn)
+
+
+def worth_usd(report: Report, option: OptionRow) -> float | None:
+    """What options are ranked by: cost per year, or per million samples where no load is stated. [USD]"""
+    return option.usd_per_million if report.demand.load.kind == "one-gpu" else option.cost_usd_per_year
+
+
+def worth_unit(report: Report) -> str:
+    """The unit of what options are ranked by."""
+    return "USD per million samples" if report.demand.load.kind == "one-gpu" else "USD per year"
 
 
 def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> Chart:
     """Yearly cost against latency; the Pareto front is marked."""
     identity, title = f"{prefix}-front", "Cost against latency"
     priced = [option for option in model.options if option.cost_usd_per_year is not None]
-    per_sample = report.demand.load.kind == "one-gpu"
     bottom = HEIGHT - BOTTOM
 
     def cost(option: OptionRow) -> float:
-        return (option.usd_per_million if per_sample else option.cost_usd_per_year) or 0.0
+        return worth_usd(report, option) or 0.0
 
-    unit = "USD per million samples" if per_sample else "USD per year"
+    unit = worth_unit(report)
     x = log_scale([option.latency_s.expected for option in priced], start=LEFT, end=WIDTH - RIGHT)
     y = log_scale([cost(option) for option in priced], start=bottom, end=CHART_TOP)
     parts = [
@@ -143,17 +152,19 @@ def compared(model: ModelReport, *, count: int = 4) -> list[OptionRow]:
     return picked[:count]
 
 
-def sensitivity_chart(model: ModelReport, *, prefix: str) -> Chart:
-    """What each input alone does to the choice's yearly cost, largest first."""
+def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart:
+    """What each input alone does to the choice's cost, largest first."""
     identity, title = f"{prefix}-sensitivity", "What moves the cost of the choice"
     shown = model.swings[:9]
-    base = next(option.cost_usd_per_year or 0.0 for option in model.options if option.key == model.verdict.choice)
+    choice = model.option(model.verdict.choice)
+    base = (worth_usd(report, choice) if choice else None) or 0.0
+    unit = worth_unit(report)
     row, left = 34, 214
     height = 30 + row * len(shown) + 54
     bottom = 24 + row * len(shown)
     ends = [value for swing in shown for value in (swing.cost_low_usd, swing.cost_high_usd) if value is not None]
     x = linear_scale([base, *ends], start=left + 32, end=WIDTH - 40, from_zero=False)
-    parts = [x_axis(x, bottom=bottom, label="USD per year", spell=figures.short_money)]
+    parts = [x_axis(x, bottom=bottom, label=unit, spell=figures.short_money)]
     for index, swing in enumerate(shown):
         y = 24 + index * row
         parts.append(text(left - 8, y + 17, swing.label, anchor="end"))
@@ -163,9 +174,9 @@ def sensitivity_chart(model: ModelReport, *, prefix: str) -> Chart:
             parts.append(_tornado_bar(swing, end, cost, model.option(winner), base=base, x=x, y=y, model=model))
     parts.append(line(x(base), 18, x(base), bottom, kind="axis"))
     parts.append(text(x(base), 12, f"{figures.money(base)} as stated", anchor="middle"))
-    described = "Yearly cost of the choice with each input at the ends of its range, largest swing first."
+    described = "Cost of the choice with each input at the ends of its range, largest swing first."
     data = table(
-        "input | unit | low> | stated> | high> | USD/year at low> | USD/year at high> | best at low | best at high",
+        f"input | unit | low> | stated> | high> | {unit} at low> | {unit} at high> | best at low | best at high",
         [
             (
                 swing.label, swing.unit, f"{swing.low:.4g}", f"{swing.value:.4g}", f"{swing.high:.4g}",
@@ -204,10 +215,7 @@ def _tornado_bar(
     start, stop = sorted((x(base), x(cost)))
     flips = winner is None or winner.key != model.verdict.choice
     kind = ("s1" if cost < base else "s2") + (" flips" if flips else "")
-    tip = (
-        f"{swing.label} {end:.4g} {swing.unit}: {figures.money(cost)} USD per year; "
-        f"cheapest: {figures.option_name(winner)}"
-    )
+    tip = f"{swing.label} {end:.4g} {swing.unit}: {figures.money(cost)} USD; cheapest: {figures.option_name(winner)}"
     bar = rectangle(start, y + 4, stop - start, 18, kind=kind, tip=tip)
     if abs(x(cost) - x(base)) < 2:
         return bar

@@ -68,3 +68,8 @@ def short_money(amount: float) -> str:
         if abs(amount) >= scale:
             return f"{amount / scale:g}{suffix}"
     return f"{amount:g}"
+
+
+def capitalised(words: str) -> str:
+    """Begin a sentence: the first letter large, the others as they are."""
+    return words[:1].upper() + words[1:]

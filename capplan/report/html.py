@@ -47,7 +47,7 @@ def render_report_html(report: Report) -> str:
         report=report,
         css=Markup(_file("report.css")),
         js=Markup(_file("report.js")),
-        load_words=_capitalised(describe_load(report.demand.load)),
+        load_words=figures.capitalised(describe_load(report.demand.load)),
         latency_words=latency_words(report),
         money=report.demand.money,
         one_gpu=isinstance(report.demand.load, OneGpu),
@@ -64,10 +64,6 @@ def render_report_html(report: Report) -> str:
 
 def _file(name: str) -> str:
     return (resources.files("capplan.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _capitalised(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
     models = [_model(report, model, f"m{index}", pictures) for index, model in enumerate(report.models, start=1)]
     document = {
         "title": report.title,
-        "load": describe_load(report.demand.load),
+        "load": figures.capitalised(describe_load(report.demand.load)),
         "made": f"{report.created} · amounts in {report.currency} before tax, over {report.demand.money.years} years · "
         f"capplan {report.version}",
         "day": report.created.isoformat(),

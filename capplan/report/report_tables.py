@@ -126,6 +126,21 @@ def compared_table(report: Report, model: ModelReport) -> Table:
     ]  # fmt: skip
     years = report.demand.money.years
     heading = f"option | offer | GPUs> | latency> | head-room> | USD per year> | USD in {years} years>"
+    if isinstance(report.demand.load, OneGpu):
+        return table(
+            "option | offer | samples per s> | latency> | USD per hour or GPU> | USD per million>",
+            [
+                (
+                    cells[0],
+                    cells[1],
+                    format_rate(row.rate_per_gpu_per_s),
+                    cells[3],
+                    figures.money(row.price_usd),
+                    figures.money(row.usd_per_million),
+                )
+                for cells, row in zip(rows, shown, strict=True)
+            ],
+        )
     if all(row.term != Term.BUY for row in shown):
         return table(heading, rows)
     paying = [(*cells, _break_even(row)) for cells, row in zip(rows, shown, strict=True)]

@@ -12,7 +12,7 @@ from capplan.core.decision_answer import Answer, decide
 from capplan.core.decision_options import Scenario, evaluate
 from capplan.core.estimates import Interval
 from capplan.core.fleet_response import BatchPoint, Candidate
-from capplan.core.load import Assumption, Demand, Job, Service
+from capplan.core.load import Assumption, Demand, Job, OneGpu, Service
 from tests.core.test_cost import NODE
 
 near = pytest.approx
@@ -146,7 +146,7 @@ def test_probability_that_the_choice_holds_is_that_of_the_prices():
 
 def test_probability_that_the_choice_holds_is_that_of_the_estimates():
     # Slow wins while its factor is below 1.05 × fast's. Each log-factor's standard deviation is
-    # ln(1.2)/1.6449 = 0.1108, half of the variance common: the difference has 0.1108 too. P = Φ(ln 1.05 / 0.1108) = 0.670.
+    # ln(1.2)/1.6449 = 0.1108, half of it common in variance: the difference has 0.1108. P = Φ(ln 1.05/0.1108) = 0.670.
     low = 1 / 1.2
     points = [
         replace(
@@ -191,7 +191,7 @@ def test_a_tighter_limit_or_slower_gpus_never_cost_less():
 
 
 def test_following_the_day_reserves_by_the_newsvendor():
-    # need(h) = ceil(10 + 6·sin(2π(h - 8)/24)): 248 GPU-hours a day. Reserved at 1.8 of 3.0 on demand, nine are reserved:
+    # need(h) = ceil(10 + 6·sin(2π(h - 8)/24)): 248 GPU-hours a day. At 1.8 for 3.0 on demand, nine are reserved:
     # 577.80 a day; 744.00 all by the hour.
     curve = [10 + 6 * math.sin(2 * math.pi * (hour - 8) / 24) for hour in range(24)]
     needs = [math.ceil(each - 1e-9) for each in curve]
@@ -206,3 +206,12 @@ def test_following_the_day_reserves_by_the_newsvendor():
     mixed = answer(rent("one", 3.0), rent("one", 1.8, term=Term.RESERVED_1Y), load=service, candidates=(one,))
     assert mixed.day_mix.reserved == 9
     assert mixed.day_mix.usd_per_year == near(577.80 * 365)
+
+
+def test_without_a_load_gpus_compare_per_sample():
+    # Fast: 800/s for 3.0 an hour, 1.042 USD a million; slow: 400/s for 1.0, 0.694 a million: half again as cheap.
+    found = answer(rent("fast", 3.0), rent("slow", 1.0), load=OneGpu(utilization_ceiling_fraction=1.0))
+    millions = {option.key: option.cost_per_million for option in found.options}
+    assert millions == {"slow/on-demand": near(1 / 1.44), "fast/on-demand": near(3 / 2.88)}
+    assert found.recommendation.choice.key == "slow/on-demand"
+    assert found.switching_price_factor == near(1.5)
