@@ -17,7 +17,8 @@ from capplan.core.workload import Workload
 _FOREACH_SINCE = (2, 0)
 _TENSORS_PER_LAUNCH = 50
 """Tensors whose addresses fit the arguments of one multi-tensor kernel, of two to four lists."""
-_WIDEST_GROUP = 32
+_WIDEST_GROUP, _GROUPS_TOGETHER = 32, 32
+"""Grouped gradients are fast up to these channels a group, and for multiples of these groups: seen on an RTX 3090."""
 
 
 def training_rows(kernel: Kernel, workload: Workload, batch: int, *, use: PeakUse) -> list[dict[str, Any]] | None:
@@ -81,7 +82,7 @@ def _convolution_gradients(kernel: Kernel, batch: int, use: PeakUse) -> list[dic
     moved_gradient, moved_source = float(gradient.size_bytes(batch)), float(source.size_bytes(batch))
     moved_weight = float(weight.size_bytes(batch))
     label = kinds.kernel_class(kernel)
-    if label.startswith(kinds.CONV_GROUPED) and per_group > _WIDEST_GROUP:
+    if label.startswith(kinds.CONV_GROUPED) and (per_group > _WIDEST_GROUP or groups % _GROUPS_TOGETHER):
         label = label.replace(kinds.CONV_GROUPED, kinds.CONV_GROUPED_WIDE)
     shared = {
         "peak_use": use, "flops": float(flops), "groups": float(groups),

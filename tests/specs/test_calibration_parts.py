@@ -1,0 +1,38 @@
+"""The shipped calibrations: which file serves which workload, and how a user's own takes over."""
+
+from dataclasses import replace
+
+from capplan.core.calibration_lookup import calibration_notes, serving
+from capplan.core.workload import Framework, Precision, Training, Workload
+from capplan.specs.calibration import dump_calibration, load_calibration
+from tests.core.latency_cases import gpu
+
+EAGER = Workload(precision=Precision.AMP_FP16)
+COMPILED = replace(EAGER, framework=Framework.COMPILE)
+TRAINED = replace(EAGER, training=Training())
+
+
+def test_each_workload_has_its_own_constants():
+    shipped = load_calibration()
+    assert [serving(shipped, workload).serves for workload in (EAGER, COMPILED, TRAINED)] == [
+        "eager", "compile", "training",
+    ]  # fmt: skip
+
+
+def test_ones_own_calibration_takes_over_what_it_serves_and_nothing_else(tmp_path):
+    shipped = load_calibration()
+    own = replace(serving(shipped, COMPILED), name="my lab")
+    path = tmp_path / "mine.yaml"
+    path.write_text(dump_calibration(own))
+    found = load_calibration(path)
+    assert serving(found, COMPILED).name == "my lab"
+    assert serving(found, EAGER).name == shipped.name
+    assert serving(found, TRAINED).name == serving(shipped, TRAINED).name
+
+
+def test_constants_of_other_steps_are_told():
+    eager_alone = replace(load_calibration(), parts={})
+    notes = calibration_notes(serving(eager_alone, COMPILED), gpu(), COMPILED)
+    assert any("not on compile" in note for note in notes)
+    own = calibration_notes(serving(load_calibration(), COMPILED), gpu(), COMPILED)
+    assert not any("not on compile" in note for note in own)
