@@ -41,7 +41,7 @@ _EAGER: Mapping[str, ClassConstants] = {
     kinds.REDUCTION: _C(bandwidth=0.85, write_weight=1.2, strided=0.8),
     kinds.UPSAMPLE: _C(bandwidth=0.60, write_weight=1.5),
     kinds.GATHER: _C(bandwidth=0.70, write_weight=1.3),
-    kinds.RECURRENT: _C(compute=0.9, bandwidth=0.7, half_k=30),
+    kinds.RECURRENT: _C(compute=0.50, bandwidth=0.7),
     kinds.OTHER: _C(bandwidth=0.80, strided=0.2),
     kinds.BATCH_NORM_TRAINING: _C(bandwidth=0.80, strided=0.1),
     kinds.NORM_GRADIENT: _C(bandwidth=0.75, strided=0.1),

@@ -17,9 +17,11 @@ from capplan.core.trace import Trace
 from capplan.core.trace_format import dump_trace, load_trace
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError, TraceFileError
+from capplan.probe.autocast import contexts_of_models
 from capplan.probe.inputs import InputRequest
 from capplan.probe.target import Target, load_target
 from capplan.probe.trace import trace_target
+from capplan.probe.trace_rules import autocast_of_cuda
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +131,7 @@ def _fast_norms(run: ModelRun) -> Iterator[None]:
     before = layers.is_fast_norm()
     layers.set_fast_norm(True)
     try:
-        yield
+        with autocast_of_cuda(), contexts_of_models():  # some models run their norms while they are built
+            yield
     finally:
         layers.set_fast_norm(before)

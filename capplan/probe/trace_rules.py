@@ -193,6 +193,14 @@ def as_on_cuda() -> Iterator[None]:
         backends = torch.utils.backend_registration
         stack.enter_context(mock.patch.object(backends, "_privateuse1_backend_name", "meta"))
         stack.enter_context(contexts_of_models())
+        stack.enter_context(autocast_of_cuda())
+        yield
+
+
+@contextlib.contextmanager
+def autocast_of_cuda() -> Iterator[None]:
+    """Let models that ask what autocast does on their tensors' device hear what it does on CUDA."""
+    with contextlib.ExitStack() as stack:
         for name in ("is_autocast_enabled", "get_autocast_dtype"):
             stack.enter_context(mock.patch.object(torch, name, _asks_cuda(getattr(torch, name))))
         yield
