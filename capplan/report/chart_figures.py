@@ -252,7 +252,7 @@ def roofline(model: ModelReport, *, prefix: str) -> Chart:
         parts,
         identity=identity,
         title=title,
-        description=f"Printed limits of {len(model.roofs)} GPUs and the rate expected of {model.subject.name} by batch.",
+        description=f"Printed limits of {len(model.roofs)} GPUs and the expected rate of {model.subject.name}.",
         caption="Lines are printed, dense limits; marks are expected at each batch. Left of the bend memory binds.",
         data=data,
         height=HEIGHT + 18 * ((len(model.roofs) + 1) // 2),

@@ -103,7 +103,7 @@ class _LoadReader(ValueReader):
         return inner
 
     def override(self, given: Tree, *, settings: Sequence[str]) -> None:
-        """Put the user's values, and ranges where given, in place of the defaults; `settings` have a place of their own."""
+        """Put the user's values and ranges in place of the defaults; `settings` have a place of their own."""
         known = [key for key in self.assumed if key not in settings]
         self.unknown_keys(given, known, "assumptions.")
         for key, value in given.items():
