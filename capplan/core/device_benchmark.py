@@ -69,7 +69,7 @@ def calibrated_by(
     """Give a calibration the factors of one GPU: measured over modelled, with the GPU's own factors left out.
 
     The two largest matrix products of the fastest number format that the spec states make its compute factor
-    (a geometric mean), the largest copy its bandwidth factor. Nothing else of the base changes, and its intervals remain.
+    (a geometric mean), the largest copy its bandwidth factor. Nothing else of the base changes; its intervals remain.
     """
     bare = base.without_gpu(gpu.id)
     known = [each for each in benchmark.matmuls if _is_modelled(gpu, each.precision)]
