@@ -199,7 +199,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         record = self.record
         op = len(record.op_kernels)
         writes, operands = [], []
-        fresh = False
         for tensor in outputs:
             tag = getattr(tensor, "_capplan", None)
             if tag is None or tag.token is not self._token:
@@ -207,14 +206,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
                     continue
                 storage = self._storage_of(tensor, birth=op, weight=weight)
                 tag = tensor.__dict__["_capplan"] = _Tag(self._token, storage)
-                fresh = True
             if tag.operand < 0:
                 tag.operand = self._operand(tensor)
             if not weight and record.roles[tag.storage] is not Role.PARAMETER:
                 self._is_weight[tag.storage] = False
             writes.append(tag.storage)
             operands.append(2 * tag.operand + self._is_weight[tag.storage])
-        if not writes and not fresh:
+        if not writes:
             return
         key = (name, attributes, read_operands, tuple(operands))
         kernel = self._kernel_ids.get(key)
