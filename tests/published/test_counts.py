@@ -40,8 +40,7 @@ def trace(words: str, *configurations: Configuration) -> Trace:
 def macs(made: Trace, *, recording: int, batch: int) -> int:
     held = made.recordings[recording]
     return sum(
-        count * kernel_macs(kernel, batch)
-        for kernel, count in zip(held.kernels, held.calls_per_kernel(), strict=True)
+        count * kernel_macs(kernel, batch) for kernel, count in zip(held.kernels, held.calls_per_kernel(), strict=True)
     )
 
 
