@@ -54,7 +54,10 @@ GLOBAL_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(GlobalConsta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFactors:
-    """What remains of one GPU after its spec sheet: factors on its two roofs, and how many rows say so."""
+    """What remains of one GPU after its spec sheet: factors on its two roofs, and from how many rows of whole steps.
+
+    A GPU with no such rows had single kernels measured only.
+    """
 
     architecture: str
     compute: float = 1.0

@@ -1,7 +1,7 @@
 """Find what a calibration knows of one GPU and workload: its own factors, else the nearest relative's, told."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from capplan.core.workload import Framework, Variant, Workload
 
 UNCALIBRATED_HALF_WIDTH = 0.6
 UNCALIBRATED_WORKLOAD = 0.4
+_FEW_ROWS = 20
 UNSEEN_ARCHITECTURE = 0.15
 """Half-widths of log errors that no data tells, added in square: guesses, on the wide side."""
 
@@ -120,6 +121,12 @@ def _device_factors(calibration: Calibration, gpu: GpuSpec) -> DeviceFactors:
     return DeviceFactors(architecture=key)
 
 
+def is_known(calibration: Calibration, gpu: GpuSpec) -> bool:
+    """Were whole steps measured on a GPU?"""
+    own = calibration.gpus.get(gpu.id)
+    return own is not None and own.rows > 0
+
+
 def is_reference(factors: DeviceFactors) -> bool:
     """Do a GPU's factors tell what another of the reference architectures reaches of its spec sheet?"""
     return factors.architecture in REFERENCE_ARCHITECTURES and factors.rows >= MANY_ROWS
@@ -158,19 +165,20 @@ def half_widths(calibration: Calibration | None, gpu: GpuSpec, workload: Workloa
     if calibration is None or not calibration.widths:
         return UNCALIBRATED_HALF_WIDTH, UNCALIBRATED_HALF_WIDTH
     widest = max(calibration.widths.values(), key=lambda cell: cell.known)
-    device = calibration.widths.get(f"device {width_cell(workload)}", widest)
-    host = calibration.widths.get(LAUNCHES, widest)
+    unmeasured = replace(widest, rows=0)
+    device = calibration.widths.get(f"device {width_cell(workload)}", unmeasured)
+    host = calibration.widths.get(LAUNCHES, unmeasured)
     return _width(calibration, device, gpu, workload), _width(calibration, host, gpu, workload)
 
 
 def _width(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> float:
     squares = cell.known**2
-    if gpu.id not in calibration.gpus:
+    if not is_known(calibration, gpu):
         reference = architecture_key(gpu) in REFERENCE_ARCHITECTURES
         squares += (cell.between_gpus if reference else cell.between_others) ** 2
     if architecture_source(calibration, gpu) != architecture_key(gpu):
         squares += UNSEEN_ARCHITECTURE**2
-    if calibration.serves != workload_kind(workload):
+    if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
         squares += UNCALIBRATED_WORKLOAD**2
     return float(np.sqrt(squares))
 
@@ -185,7 +193,7 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
         notes.append(f"architecture {architecture_key(gpu)} was never calibrated, nor a relative of it")
     elif source != architecture_key(gpu):
         notes.append(f"architecture {architecture_key(gpu)} was never calibrated: taken from {source}, wider interval")
-    elif gpu.id not in calibration.gpus:
+    elif not is_known(calibration, gpu):
         notes.append(f"{gpu.id} was never measured: taken from its spec sheet and architecture, wider interval")
     version = torch_source(calibration, workload.torch_version)
     if version is not None and version != workload.torch_version:

@@ -156,7 +156,7 @@ class LatencyFit:
                 architecture=self._architecture(index),
                 compute=float(factors[0, index]),
                 bandwidth=float(factors[1, index]),
-                rows=int((self.rows.gpu == index).sum()),
+                rows=int(((self.rows.gpu == index) & (self.rows.host_calls > 0)).sum()),
             )
             for index, gpu in enumerate(self.rows.gpu_names)
             if (self.rows.gpu == index).any()
