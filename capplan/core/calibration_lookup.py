@@ -7,7 +7,7 @@ import numpy as np
 
 from capplan.core.calibration import CLASS_FIELDS, Calibration, DeviceFactors, IntervalWidth
 from capplan.core.gpu import GpuSpec
-from capplan.core.latency_classes import ALL_CLASSES
+from capplan.core.latency_classes import ALL_CLASSES, FUSED
 from capplan.core.latency_priors import PRIOR_CLASSES
 from capplan.core.roofline import FloatArray
 from capplan.core.workload import Framework, Variant, Workload
@@ -82,15 +82,24 @@ KINDS = ("eager", "compile", "training")
 
 
 def workload_kind(workload: Workload) -> str:
-    """What a calibration must have measured to serve a workload: "eager" inference, "compile" or "training"."""
+    """What a calibration must have measured to serve a workload: one of `KINDS`, or "compiled training"."""
+    compiled = workload.framework is not Framework.EAGER
     if workload.training is not None:
-        return "training"
-    return "eager" if workload.framework is Framework.EAGER else "compile"
+        return "compiled training" if compiled else "training"
+    return "compile" if compiled else "eager"
 
 
 def serving(calibration: Calibration, workload: Workload) -> Calibration:
-    """The part of a calibration that was made for a workload, else the whole."""
-    return calibration.parts.get(workload_kind(workload), calibration)
+    """The part of a calibration that was made for a workload, else what comes nearest.
+
+    Compiled training steps take gradients and optimizers from the training part, fused kernels from the compiled one.
+    """
+    kind = workload_kind(workload)
+    found = calibration.parts.get("training" if workload.training else kind, calibration)
+    if kind != "compiled training" or "compile" not in calibration.parts:
+        return found
+    compiled = calibration.parts["compile"].classes
+    return replace(found, classes={**found.classes, **{label: compiled[label] for label in FUSED if label in compiled}})
 
 
 def resolve_constants(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> ResolvedConstants:

@@ -43,3 +43,13 @@ def test_steps_that_the_host_decides_are_less_sure_when_compiled():
     part = serving(load_calibration(), COMPILED)
     device, host = half_widths(part, gpu(id="rtx-4090", compute_capability=(8, 9)), COMPILED)
     assert host > 0.4 > device
+
+
+def test_compiled_training_is_put_together_and_less_sure():
+    shipped = load_calibration()
+    workload = replace(TRAINED, framework=Framework.COMPILE)
+    found = serving(shipped, workload)
+    assert found.classes["fused norm"] == shipped.parts["compile"].classes["fused norm"]
+    assert found.classes["optimizer"] == shipped.parts["training"].classes["optimizer"]
+    assert half_widths(found, gpu(), workload)[0] > half_widths(found, gpu(), TRAINED)[0]
+    assert any("not on compiled training" in note for note in calibration_notes(found, gpu(), workload))
