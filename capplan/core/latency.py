@@ -150,6 +150,7 @@ def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[R
 
 
 def kernel_work(table: KernelTable, units: FloatArray) -> KernelWork:
+    """Describe a table's kernels to the time model on GPUs with so many multiprocessors each."""
     is_product = table.m[:, 0] > 0
     distinct, position = np.unique(units, return_inverse=True)
     used = np.ones((len(distinct), *table.m.shape))
