@@ -181,7 +181,9 @@ def _peak_use(kernel: Kernel, label: str) -> PeakUse:
     dtype = kernel.inputs[0].dtype if kernel.inputs else "float32"
     use = _USE_BY_DTYPE.get(dtype)
     if kinds.is_depthwise(label):
-        return {PeakUse.DOUBLE: PeakUse.DOUBLE, PeakUse.HALF: PeakUse.VECTOR_HALF}.get(use, PeakUse.VECTOR)
+        if use is PeakUse.HALF:
+            return PeakUse.VECTOR_HALF
+        return PeakUse.DOUBLE if use is PeakUse.DOUBLE else PeakUse.VECTOR
     if use is not None:
         return use
     return PeakUse.CONVOLUTION_32 if kinds.is_convolution(label) or label == kinds.RECURRENT else PeakUse.MATMUL_32
