@@ -282,7 +282,14 @@ class Stage:
         except TraceError as error:
             if error.__cause__ is None:
                 raise
-            raise TraceError(self.paths.locate(str(error)) + _ADVICE) from error.__cause__
+            told = self.paths.locate(str(error)).rstrip(".") + self._given() + _ADVICE
+            raise TraceError(told) from error.__cause__
+
+    def _given(self) -> str:
+        """Spell the inputs of the last pass: "; given x float32 [2, 3, 224, 224]"."""
+        last = next(reversed(self._seen.values()), [])
+        spelt = (f"{name} {str(dtype).removeprefix('torch.')} {list(shape)}" for name, dtype, shape in last)
+        return f"; given {', '.join(spelt)}" if last else ""
 
     def _execute(self, args: Any, kwargs: Any, recorder: Recorder) -> Any:
         def call() -> Any:
@@ -352,7 +359,7 @@ class Stage:
         return recording, fit_inputs([self._seen[batch] for batch in batches], batches)
 
 
-_ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU"
+_ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."
 
 
 @contextlib.contextmanager

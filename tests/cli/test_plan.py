@@ -104,7 +104,7 @@ def test_a_trace_is_the_same_bytes_each_time(run: Run, net_trace: Path, tmp_path
         (("plan", f"{EXAMPLES / 'net.py'}:Nett", "--input", "3x8x8"), 2, "Net"),
         (("plan", NET), 2, "--input"),
         (("plan", NET, "--input", "x=3xax8"), 2, "3xax8"),
-        (("plan", NET, "--input", "x=4x224x224"), 3, "4"),
+        (("plan", NET, "--input", "x=4x224x224"), 3, "[2, 4, 224, 224]"),
         (("plan", NET, "--input", "x=3x8x8", "--batch", "0"), 2, "batch"),
         (("plan", NET, "--input", "x=3x8x8", "--gpu", "a40x"), 2, "a40"),
         (("plan", NET, "--input", "x=3x8x8", "--precision", "fp17"), 2, "fp16"),
