@@ -27,6 +27,9 @@ def import_transformers() -> ModuleType:
     return import_library("transformers")
 
 
+_CAUSAL_LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel")
+
+
 def transformers_target(words: str, request: InputRequest) -> Target:
     """Find a transformers model: a config.json, its folder, or an architecture's default config.
 
@@ -43,11 +46,11 @@ def transformers_target(words: str, request: InputRequest) -> Target:
     config = make_config(full, given or {"model_type": words}, dict(request.arguments))
     model_class = choose_class(config, full)
     inputs = asked_inputs(request) or transformers_inputs(config, model_class, full, request)
-    notes = (
-        f"{model_class.__name__} of {config.model_type}'s "
-        + ("default config" if path is None else f"{path.name}")
-        + ".",
-    )
+    source = "default config" if path is None else path.name
+    notes = [f"{model_class.__name__} of {config.model_type}'s {source}."]
+    if model_class.__name__.endswith(_CAUSAL_LANGUAGE_MODELS):
+        tokens = f"{request.seq_len} tokens" if request.seq_len else "all its input tokens"
+        notes.append(f"one forward pass of {tokens}: prefill, without a KV cache; decoding is not in it.")
     return Target(
         name=words if path is None else path.resolve().parent.name,
         words=full,
@@ -56,7 +59,7 @@ def transformers_target(words: str, request: InputRequest) -> Target:
         inputs=inputs,
         versions=versions_of("torch", "transformers"),
         source_sha256=source_sha256(model_class),
-        notes=notes,
+        notes=tuple(notes),
     )
 
 

@@ -1,5 +1,6 @@
 """The GPU database travels in the wheel."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,17 @@ def test_every_package_and_every_spec_file_is_in_it(installed: Path) -> None:
     files = {path.relative_to(built_in_folder()) for path in built_in_folder().rglob("*.*")}
     folder = installed / "capplan" / "gpu_specs"
     assert {path.relative_to(folder) for path in folder.rglob("*.*")} == files
+
+
+def test_the_installed_command_plans_from_a_trace(installed: Path, tmp_path: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {str(installed)!r}); from capplan.cli.main import app; app(sys.argv[1:])"
+    net, trace = f"{CHECKOUT / 'examples' / 'net.py'}:Net", str(tmp_path / "net.trace.json")
+    for words in (["trace", net, "--input", "3x64x64", "-o", trace], ["plan", trace, "--batch", "8", "--json"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words], check=True, capture_output=True, text=True, cwd=installed
+        )
+    plan = json.loads(done.stdout)
+    assert {each["gpu"] for each in plan["fits"] + plan["rejections"]} == set(load_gpus())
 
 
 def test_the_installed_command_lists_every_gpu(installed: Path) -> None:
