@@ -65,6 +65,10 @@ def plan(
     min_throughput: Annotated[
         float | None, typer.Option(min=0, metavar="SAMPLES/S", help="Samples per second wanted.", show_default=False)
     ] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Samples of a whole job: adds the GPU-hours it takes.", show_default=False)
+    ] = None,
+    epochs: Annotated[float, typer.Option(min=0, help="How often the job takes each of its samples.")] = 1.0,
     utilization: Annotated[
         float, typer.Option(min=0.01, max=1.0, help="Share of usable memory that may be filled.")
     ] = 0.9,
@@ -84,7 +88,7 @@ def plan(
 
       capplan plan hf:path/to/config.json --seq-len 128 --batch 32 --format json -o plan.json
     """
-    from capplan.core.plan import Limits, SortKey
+    from capplan.core.plan import Job, Limits, SortKey
     from capplan.errors import UnknownNameError
     from capplan.specs import load_gpus
     from capplan.specs.calibration import load_calibration
@@ -131,6 +135,8 @@ def plan(
             prepare=prepare or (),
         )
         plans.append(_plan_model(model, context, strict=strict))
+    if samples is not None:
+        plans = [replace(each, job=Job(samples=samples, epochs=epochs)) for each in plans]
     emit(_spell(plans, spelling), output=output)
     _tell_outcome(plans)
 

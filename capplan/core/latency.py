@@ -224,6 +224,7 @@ def _estimates(
                 share_by_binding=tuple(zip(Binding, (float(x) for x in shares[:, row, column]), strict=True)),
                 calibration=name,
                 notes=notes,
+                micro_batches=workload.training.accumulate if workload.training else 1,
             )
             for column, batch in enumerate(times.table.batches)
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.core.cost import Price
-from capplan.core.estimates import FitStatus, LatencyEstimate, MemoryEstimate
+from capplan.core.estimates import FitStatus, Interval, LatencyEstimate, MemoryEstimate
 from capplan.core.gpu import GpuSpec
 from capplan.core.memory import usable_memory
 from capplan.core.trace import Parameter
@@ -32,6 +32,14 @@ class Constraint(StrEnum):
     LATENCY = "latency"
     THROUGHPUT = "throughput"
     SUPPORT = "support"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A finite amount of work: samples, and how often each is taken."""
+
+    samples: int
+    epochs: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +158,17 @@ class Plan:
     notes: tuple[str, ...]
     versions: Mapping[str, str]
     calibration: str | None
+    job: Job | None = None
+
+    def gpu_hours(self, fit: Fit) -> Interval | None:
+        """How long one such GPU needs for the job; None without one. [h]"""
+        if self.job is None:
+            return None
+        steps = self.job.samples * self.job.epochs / fit.latency.samples
+        time = fit.latency.latency_s
+        return Interval(
+            low=steps * time.low / 3600, expected=steps * time.expected / 3600, high=steps * time.high / 3600
+        )
 
     @property
     def precision_label(self) -> str:

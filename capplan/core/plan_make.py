@@ -104,10 +104,12 @@ def model_facts(trace: Trace, recording: Recording) -> ModelFacts:
     """Count what holds of the model on any GPU."""
     calls = recording.calls_per_kernel()
     batch = recording.exact_batch or 1
+    training = recording.configuration.training
+    micro_batches = training.accumulate if training else 1
 
     def per_sample(count: "_KernelCount") -> int:
         counts = (times * count(kernel, batch) for times, kernel in zip(calls, recording.kernels, strict=True))
-        return sum(counts) // batch
+        return sum(counts) // (batch * micro_batches)
 
     def traffic_at(size: int) -> int:
         moved = (traffic(kernel, size).total_bytes for kernel in recording.kernels)

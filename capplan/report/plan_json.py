@@ -23,7 +23,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
             "max_latency_s": plan.limits.max_latency_s,
             "min_throughput_per_s": plan.limits.min_throughput_per_s,
         },
-        "fits": [_fit_to_json(fit) for fit in plan.fits],
+        "job": plan.job and {"samples": plan.job.samples, "epochs": plan.job.epochs},
+        "fits": [_fit_to_json(fit, plan.gpu_hours(fit)) for fit in plan.fits],
         "rejections": [_rejection_to_json(rejection) for rejection in plan.rejections],
         "assumptions": list(plan.assumptions),
         "notes": list(plan.notes),
@@ -75,7 +76,7 @@ def _model_to_json(model: ModelFacts) -> dict[str, Any]:
     }
 
 
-def _fit_to_json(fit: Fit) -> dict[str, Any]:
+def _fit_to_json(fit: Fit, gpu_hours: Interval | None) -> dict[str, Any]:
     latency, throughput = fit.latency.latency_s, fit.latency.throughput_per_s
     memory = fit.memory
     return {
@@ -94,7 +95,7 @@ def _fit_to_json(fit: Fit) -> dict[str, Any]:
         "max_batch": fit.max_batch,
         "recommended_batch": fit.recommended_batch,
         "latency_s": {"bound": fit.latency.bound_s, **interval_to_json(latency)},
-        "throughput_per_s": {"bound": fit.batch / fit.latency.bound_s, **interval_to_json(throughput)},
+        "throughput_per_s": {"bound": fit.latency.samples / fit.latency.bound_s, **interval_to_json(throughput)},
         "bound_by": fit.latency.bound_by.value,
         "share_by_binding": {binding.value: share for binding, share in fit.latency.share_by_binding},
         "host_copy_s": fit.host_copy_s,
@@ -106,6 +107,7 @@ def _fit_to_json(fit: Fit) -> dict[str, Any]:
             "date": fit.rent.date.isoformat(),
         },
         "usd_per_million_samples": fit.usd_per_million_samples,
+        "gpu_hours": gpu_hours and interval_to_json(gpu_hours),
         "calibration": fit.latency.calibration,
         "notes": [*memory.notes, *fit.latency.notes],
     }

@@ -90,7 +90,13 @@ def _headline(plan: Plan) -> str:
 
 
 def _fit_table(plan: Plan) -> Table:
-    return table(_FIT_TITLES, [_fit_row(fit) for fit in plan.fits])
+    if plan.job is None:
+        return table(_FIT_TITLES, [_fit_row(fit) for fit in plan.fits])
+    return table(f"{_FIT_TITLES}|GPU-hours>", [(*_fit_row(fit), _hours(plan.gpu_hours(fit))) for fit in plan.fits])
+
+
+def _hours(hours: Interval | None) -> str:
+    return f"{hours.expected:,.3g} ({hours.low:,.3g} to {hours.high:,.3g})" if hours else ""
 
 
 def _fit_row(fit: Fit) -> tuple[str, ...]:

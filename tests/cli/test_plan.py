@@ -154,3 +154,19 @@ def test_a_gpu_name_never_matches_by_substring(run: Run, net_trace: Path) -> Non
 def test_schemas_are_printed(run: Run) -> None:
     assert json.loads(run("schema", "plan").stdout) == schema("plan")
     assert run("schema", "plam").exit_code == 2
+
+
+def test_a_job_takes_its_samples_over_the_throughput(run: Run, net_trace: Path) -> None:
+    words = ("--gpu", "t4", "--batch", "32", "--samples", "1000000", "--epochs", "3", "--json")
+    plan = json.loads(run("plan", net_trace, *words).stdout)
+    jsonschema.validate(plan, schema("plan"))
+    fit = plan["fits"][0]
+    assert fit["gpu_hours"]["expected"] == pytest.approx(3e6 / fit["throughput_per_s"]["expected"] / 3600)
+    assert "GPU-hours" in run("plan", net_trace, *words[:-1]).stdout
+
+
+def test_accumulated_micro_batches_count_as_samples(run: Run) -> None:
+    words = ("plan", NET, "--input", "x=3x64x64", "--gpu", "t4", "--batch", "8", "--train", "--optimizer", "sgd")
+    one, four = (json.loads(run(*words, "--accumulate", count, "--json").stdout)["fits"][0] for count in ("1", "4"))
+    assert one["latency_s"]["expected"] * one["throughput_per_s"]["expected"] == pytest.approx(8)
+    assert four["latency_s"]["expected"] * four["throughput_per_s"]["expected"] == pytest.approx(32)
