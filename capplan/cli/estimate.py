@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from capplan.core.calibration import Calibration
     from capplan.core.estimates import LatencyEstimate
+    from capplan.core.framework_comparison import ComparedRun
     from capplan.core.gpu import GpuSpec
     from capplan.core.latency_advice import Advice
     from capplan.core.trace import Trace
@@ -47,6 +48,10 @@ def estimate(
     ] = None,
     gain: Annotated[float, typer.Option(min=0.0, max=1.0, help="The knee: doubling gains less than this.")] = 0.10,
     explain: Annotated[bool, typer.Option("--explain", help="Write out the arithmetic at the largest batch.")] = False,
+    compare_frameworks: Annotated[
+        bool,
+        typer.Option("--compare-frameworks", help="Set eager, compiled, layouts and precisions side by side."),
+    ] = False,
     top: Annotated[int, typer.Option(min=0, help="How many of the costliest kernels and modules to list.")] = 20,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.svg|html", help="Plot the curves.", show_default=False)
@@ -70,6 +75,7 @@ def estimate(
     from capplan.core.latency_breakdown import break_down
     from capplan.core.latency_device import Unsupported
     from capplan.report.estimate_text import EstimateReport, estimate_document, estimate_text
+    from capplan.report.frameworks_table import frameworks_rows, frameworks_text
     from capplan.specs import load_gpus
     from capplan.specs.calibration import load_calibration
 
@@ -124,14 +130,32 @@ def estimate(
         _draw(reports, plot, roofline=False)
     if roofline is not None:
         _draw(reports, roofline, roofline=True)
+    compared = _compare(words, workload, chosen, sizes[-1], known) if compare_frameworks else {}
     if spelling is Format.JSON:
-        content = to_json({"estimates": [estimate_document(report, top=top) for report in reports]})
+        documents = [estimate_document(report, top=top) for report in reports]
+        for document in documents:
+            if compared:
+                document["frameworks"] = frameworks_rows(compared[document["gpu"]])
+        content = to_json({"estimates": documents})
     else:
         content = "\n".join(
             estimate_text(report, top=top, explain=explain, calibration=known, markdown=spelling is Format.MD)
             for report in reports
         )
+        for gpu_id, runs in compared.items():
+            content += "\n" + frameworks_text(runs, gpu=gpu_id, batch=sizes[-1], markdown=spelling is Format.MD)
     emit(content, output=output)
+
+
+def _compare(
+    words: ModelWords, workload: Workload, gpus: "Sequence[GpuSpec]", batch: int, calibration: "Calibration"
+) -> "dict[str, tuple[ComparedRun, ...]]":
+    """Estimate the largest batch asked for every way; a trace file answers with the recordings that it has."""
+    from capplan.core.framework_comparison import compare_frameworks, compared_configurations, compared_workloads
+
+    workloads = compared_workloads(workload)
+    trace = obtain_trace(words, compared_configurations(workloads))
+    return {gpu.id: compare_frameworks(trace, workloads, gpu=gpu, batch=batch, calibration=calibration) for gpu in gpus}
 
 
 def _advice(
