@@ -35,6 +35,12 @@ class EstimateReport:
         return max(rates) / rates[0]
 
 
+_OVER_BOUND = (
+    "above 100 % of its bound a kernel's share is not known by itself: measurements of whole models fix the sum over a\n"
+    "chain of convolution, norm, activation and addition, not how it is divided.\n"
+)
+
+
 def estimate_text(
     report: EstimateReport, *, top: int, explain: bool, calibration: Calibration | None, markdown: bool
 ) -> str:
@@ -53,6 +59,8 @@ def estimate_text(
         lines.append(
             render(table("share>|time>|runs>|kernel|class|bound by|of bound>|operands", _kernels(report, top)))
         )
+        if any(kernel.efficiency_fraction > 1 for kernel in report.breakdown.kernels[:top]):
+            lines.append(_OVER_BOUND)
         lines += ["", f"costliest modules at batch {report.breakdown.batch}"]
         lines.append(render(table("share>|time>|kernels>|module|bound by", _modules(report, top))))
     if report.advice:
