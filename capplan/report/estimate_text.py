@@ -36,8 +36,8 @@ class EstimateReport:
 
 
 _OVER_BOUND = (
-    "above 100 % of its bound a kernel's share is not known by itself: measurements of whole models fix the sum over a\n"
-    "chain of convolution, norm, activation and addition, not how it is divided.\n"
+    "above 100 % of its bound a kernel's share is not known by itself: measurements of whole models fix the sum over\n"
+    "a chain of convolution, norm, activation and addition, not how it is divided.\n"
 )
 
 
