@@ -27,7 +27,7 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
     for name in needed:
         try:
             specs.extend(MAKERS[name](config, request))
-        except (KeyError, AttributeError, TypeError) as error:  # no such maker, or a config without what it reads
+        except (KeyError, AttributeError, TypeError, ValueError) as error:  # no such maker, or a config unlike others
             raise UsageError(
                 f"{words}: what its input {name} is cannot be told from the config; spell the inputs out with --input "
                 f"or --inputs-from (its forward takes {', '.join(needed)})."
@@ -126,7 +126,9 @@ def sequence(config: Any, request: InputRequest) -> int:
 
 
 def _text(config: Any) -> Any:
-    return config.get_text_config()
+    """The config's text part; of an encoder and a decoder of text, the encoder, which takes the input."""
+    encoder = getattr(config, "text_encoder", None)
+    return config.get_text_config() if encoder is None else encoder
 
 
 def _tokens(config: Any, request: InputRequest) -> list[InputSpec]:
