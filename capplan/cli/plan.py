@@ -11,7 +11,7 @@ from capplan.cli.models import ModelWords, obtain_trace
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
 from capplan.core.batches import BatchChoice, Batches, parse_batches
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Workload
-from capplan.errors import CapplanError, UsageError
+from capplan.errors import CapplanError, TraceError, UsageError
 from capplan.units import SECONDS, parse_quantity
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _plan_model(model: ModelWords, context: _Context, *, strict: bool) -> "Plan"
     else:
         made = _make_plan(trace, context)
     if strict and (made.model.uncounted or recording.guesses):
-        raise UsageError(f"{model.words}: --strict, and uncounted are {', '.join(made.model.uncounted) or 'guesses'}.")
+        raise TraceError(f"{model.words}: --strict, and uncounted are {', '.join(made.model.uncounted) or 'guesses'}.")
     if context.hint and made.fits:
         made = _with_hint(made, model, trace, context)
     return made

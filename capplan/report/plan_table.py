@@ -127,7 +127,7 @@ def _price_notes(plan: Plan) -> tuple[str, ...]:
     days = sorted(rent.date for rent in rents)
     span = f"{days[0]}" if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
     return (
-        f"USD/hour is the lowest on-demand price per GPU known of {span}; `capplan gpus show ID` names the provider",
+        f"USD/hour is the lowest on-demand price known per GPU, dated or read {span}; `gpus show ID` names its source",
     )
 
 
