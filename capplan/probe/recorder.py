@@ -284,6 +284,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         accumulate_in_place(self.record, self._sums)
         return self.record
 
+    def outlived(self) -> bool:
+        """Tell whether something keeps storages that the pass made, once its output is gone."""
+        births = self.record.births
+        return any(births[reference.index] != ALWAYS for reference in self._by_address.values())
+
     def assign_role(self, tensors: Iterable[Tensor], role: Role) -> None:
         """Say what tensors that already have a storage in the record are for."""
         for tensor in tensors:

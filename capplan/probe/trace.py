@@ -173,12 +173,12 @@ class _Tracer:
         stage.formulas = self._formulas
         self._stage = stage
         with stage.set():
-            passes = [stage.run(self._batches[0])]
+            passes = [stage.run_again(self._batches[0])]
             for batch in self._batches[1:]:
-                passes.append(stage.run(batch))
+                passes.append(stage.run_again(batch))
                 if len(passes[-1].op_kernels) == len(passes[0].op_kernels):
                     continue
-                # Models that keep tensors of their first call run another graph from then on.
+                # Models that note that they were called run another graph from then on.
                 passes[0] = stage.run(self._batches[0])
                 if len(passes[-1].op_kernels) != len(passes[0].op_kernels):
                     return stage.fit(passes[:1], self._batches[:1])
@@ -227,6 +227,7 @@ class Stage:
         self._operators: dict[Any, Any] = {}
         self._seen: dict[int, list[SeenInput]] = {}
         self.guessed = False
+        self._keeps = False
         self._autocast = Autocast(keeps_weights=configuration.training is not None)
         self._weights: list[tuple[Tensor, Role]] = []
         self._parameters: dict[int, int] = {}
@@ -239,6 +240,15 @@ class Stage:
             swapped(self.module, self.ground.weight)
             self._weights = list(_weights(self.module))
             yield
+
+    def run_again(self, batch: int) -> Pass:
+        """Run a pass as all calls but a model's first go: once more where it kept tensors of the first.
+
+        Raises:
+            TraceError: as `run`.
+        """
+        first = self.run(batch)
+        return self.run(batch) if self._keeps and self.configuration.training is None else first
 
     def run(self, batch: int) -> Pass:
         """Run one pass.
@@ -272,6 +282,8 @@ class Stage:
         if output is None:
             raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
         record.guesses = shadows.guesses
+        del output
+        self._keeps = recorder.outlived()
         return record
 
     @contextlib.contextmanager

@@ -15,18 +15,29 @@ _INNER = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 @contextlib.contextmanager
 def preserved(module: nn.Module) -> Iterator[None]:
     """Restore, at the end, what a forward could have changed."""
-    states = [(m, m.__dict__.copy(), {k: m.__dict__[k].copy() for k in _INNER}) for m in module.modules()]
+    states = [(m, m.__dict__.copy(), _containers(m)) for m in module.modules()]
     try:
         with globals_preserved():
             yield
     finally:
-        for each, attributes, inner in states:
+        for each, attributes, containers in states:
             each.__dict__.clear()
             each.__dict__.update(attributes)
-            for key, content in inner.items():
-                held: Any = attributes[key]
-                held.clear()
-                held.update(content)
+            for key, content in containers.items():
+                _refill(attributes[key], content)
+
+
+def _containers(module: nn.Module) -> dict[str, Any]:
+    """Copy what a module's dictionaries, lists and sets hold: models keep tensors of their first call there."""
+    return {key: value.copy() for key, value in module.__dict__.items() if isinstance(value, (dict, list, set))}
+
+
+def _refill(held: Any, content: Any) -> None:
+    held.clear()
+    if isinstance(held, list):
+        held.extend(content)
+    else:
+        held.update(content)
 
 
 @contextlib.contextmanager
