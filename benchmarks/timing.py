@@ -17,7 +17,7 @@ from torch.utils import benchmark
 from capplan.core.measurement import TimingMethod
 from capplan.core.workload import Workload
 from capplan.probe.inputs import parse_request
-from capplan.probe.measure.device import CpuDevice
+from capplan.probe.measure.cpu import CpuDevice
 from capplan.probe.measure.model import ready_model
 from capplan.probe.measure.timing import Rounds
 from capplan.probe.target import load_target

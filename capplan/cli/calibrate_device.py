@@ -55,7 +55,8 @@ def device(
     opened = open_device(name)
     title = devices_at_hand()[str(opened.torch_device)]
     spec = _spec(title, gpu, specs) if gpu or output else None
-    with progress(f"measuring {title}"):
+    with progress(f"measuring {title}"), opened.current():
+        opened.check()
         found = benchmark_device(opened, name=title, nvml=open_nvml(opened.torch_device))
     if output is not None and spec is not None:
         _write(found, spec, base=base, output=output)

@@ -95,9 +95,11 @@ def run_pipeline(words: str, job: "Job", sizes: Curve, conditions: Conditions) -
 
     device = open_device(job.device)
     timed = []
-    for batch in _listed(sizes, "--pipeline"):
-        stages = load_stages(words, batch=batch, device=device.torch_device)
-        timed.append(measure_pipeline(stages, device=device, rules=job.rules, batch=batch, name=words))
+    with device.current():
+        device.check()
+        for batch in _listed(sizes, "--pipeline"):
+            stages = load_stages(words, batch=batch, device=device.torch_device)
+            timed.append(measure_pipeline(stages, device=device, rules=job.rules, batch=batch, name=words))
     if conditions.spelling is Format.JSON:
         emit(to_json({"pipelines": [pipeline_to_json(each) for each in timed]}), output=conditions.output)
         return

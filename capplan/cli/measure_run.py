@@ -18,6 +18,7 @@ from capplan.core.batches import BatchChoice, Batches
 from capplan.core.measurement import Failure, FailureKind, Measurement, Point
 from capplan.core.measurement_curve import still_pays
 from capplan.core.measurement_format import points_to_json
+from capplan.core.measurement_resume import find_answer
 from capplan.core.measurement_search import Search, largest_running_batch
 from capplan.core.operator_times import ProfiledBatch
 from capplan.errors import CapplanError, MeasurementError, UsageError
@@ -79,15 +80,15 @@ class _Collector:
             self.store.append(point)
         return point
 
-    def known(self, like: Failure) -> Point | None:
-        """What the measurement file already holds of a point; failures other than of memory are tried again."""
-        from capplan.core.measurement import is_same_question
-
-        for point in self.store.points if self.store else ():
-            is_settled = isinstance(point, Measurement) or point.kind is FailureKind.OUT_OF_MEMORY
-            if is_settled and is_same_question(point, like):
-                return point
-        return None
+    def known(self, asked: Failure) -> Point | None:
+        """What the measurement file already holds of a point; one that was measured otherwise is told and left."""
+        kept = find_answer(self.store.points if self.store else (), asked)
+        if kept.differences:
+            warn(
+                f"batch {asked.workload.batch} is measured anew: the point in the file differs in "
+                f"{', '.join(kept.differences)}."
+            )
+        return kept.point
 
 
 def command_line() -> str:
@@ -155,8 +156,8 @@ def _measure_curve(session: "Session", sizes: Curve, conditions: Conditions, col
     measurer = _measurer(session, conditions)
 
     def take(batch: int) -> Point:
-        like = session.failure(batch, FailureKind.ERROR, "")
-        if conditions.resume and (known := collector.known(like)) is not None:
+        asked = session.failure(batch, FailureKind.ERROR, "")
+        if conditions.resume and (known := collector.known(asked)) is not None:
             collector.points.append(known)
             return known
         with live_line(f"{session.target.name}, batch {batch}") as show:

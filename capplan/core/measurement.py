@@ -48,6 +48,26 @@ class MeasuredWorkload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLimit:
+    """What a point was allowed to take: a size, a share of the available memory left free; None where not limited."""
+
+    allowed_bytes: int | None = None
+    reserve_fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingRules:
+    """The rules that a point was timed by, as they were asked for; None leaves them to capplan."""
+
+    warm_up_runs: int | None = None
+    repetitions: int | None = None
+    budget_s: float = 10.0
+    method: TimingMethod | None = None
+    flush_l2: bool = False
+    autotune: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
     """Clocks while measuring. [Hz]"""
 
@@ -145,6 +165,7 @@ class Measurement:
     finite_outputs: bool = True
     theory: TheoryBeside | None = None
     notes: tuple[str, ...] = ()
+    rules: TimingRules | None = None
 
     @property
     def latency(self) -> Summary:
@@ -182,16 +203,8 @@ class Failure:
     message: str
     date: datetime
     command: str
+    rules: TimingRules | None = None
+    limit: MemoryLimit | None = None
 
 
 Point = Measurement | Failure
-
-
-def is_same_question(first: Point, second: Point) -> bool:
-    """Do two points ask the same: model, workload, device and torch?"""
-    return _question(first) == _question(second)
-
-
-def _question(point: Point) -> tuple[object, ...]:
-    device = point.device
-    return point.model.words, point.model.input_size, point.workload, device.name, device.kind, device.torch

@@ -5,7 +5,7 @@ Statistics are written for readers; reading takes the samples alone, so the two 
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -19,10 +19,12 @@ from capplan.core.measurement import (
     MeasuredPower,
     MeasuredWorkload,
     Measurement,
+    MemoryLimit,
     ModelIdentity,
     Point,
     TheoryBeside,
     TimingMethod,
+    TimingRules,
     WarmUp,
 )
 from capplan.core.workload import Framework, Layout, Precision
@@ -109,7 +111,8 @@ def point_to_json(point: Point) -> dict[str, Any]:
         "device": _device_to_json(point.device),
     }
     body = _measurement_to_json(point) if isinstance(point, Measurement) else _failure_to_json(point)
-    return {**head, **body, "date": point.date.isoformat(), "command": point.command}
+    rules = asdict(point.rules) if point.rules else None
+    return {**head, **body, "rules": rules, "date": point.date.isoformat(), "command": point.command}
 
 
 def _model_to_json(model: ModelIdentity) -> dict[str, Any]:
@@ -142,7 +145,8 @@ def _device_to_json(device: DeviceFacts) -> dict[str, Any]:
 
 
 def _failure_to_json(failure: Failure) -> dict[str, Any]:
-    return {"failure": {"kind": failure.kind.value, "message": failure.message}}
+    limit = asdict(failure.limit) if failure.limit else None
+    return {"failure": {"kind": failure.kind.value, "message": failure.message, "limit": limit}}
 
 
 def _measurement_to_json(point: Measurement) -> dict[str, Any]:
@@ -222,12 +226,26 @@ def _head(document: Mapping[str, Any]) -> dict[str, Any]:
         ),
         "date": datetime.fromisoformat(document["date"]),
         "command": document["command"],
+        "rules": _rules(document.get("rules")),
     }
+
+
+def _rules(rules: Mapping[str, Any] | None) -> TimingRules | None:
+    if rules is None:
+        return None
+    method = rules["method"]
+    return TimingRules(**{**rules, "method": None if method is None else TimingMethod(method)})
 
 
 def _failure(document: Mapping[str, Any]) -> Failure:
     failure = document["failure"]
-    return Failure(**_head(document), kind=FailureKind(failure["kind"]), message=str(failure["message"]))
+    limit = failure.get("limit")
+    return Failure(
+        **_head(document),
+        kind=FailureKind(failure["kind"]),
+        message=str(failure["message"]),
+        limit=None if limit is None else MemoryLimit(**limit),
+    )
 
 
 def _measurement(document: Mapping[str, Any]) -> Measurement:

@@ -89,6 +89,69 @@ def test_lines_are_appended_and_resumed(run: Run, tmp_path: Path) -> None:
     assert [each["workload"]["batch"] for each in json.loads(result.stdout)["measurements"]] == [1, 2, 4]
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (["--repetitions", "7"], "warm-up, repetitions or method"),
+        (["--warmup", "3"], "warm-up, repetitions or method"),
+        (["--flush-l2"], "warm-up, repetitions or method"),
+        (["--budget", "3s"], "warm-up, repetitions or method"),
+    ],
+)
+def test_resuming_under_other_rules_measures_anew_and_says_so(
+    run: Run, tmp_path: Path, change: list[str], told: str
+) -> None:
+    path = tmp_path / "runs.jsonl"
+    assert run("measure", *NET, *QUICK, "-o", path).exit_code == 0
+    result = run("measure", *NET, *QUICK, *change, "-o", path, "--resume")
+    assert result.exit_code == 0, result.stderr
+    assert f"batch 1 is measured anew: the point in the file differs in {told}." in result.stderr
+    assert path.read_bytes().count(b"\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "told"),
+    [
+        (("device", "torch"), "2.4.0+cu121", "torch"),
+        (("device", "name"), "NVIDIA L4", "device"),
+        (("device", "threads"), 96, "threads"),
+        (("device", "driver"), "550.54.15", "driver"),
+        (("model", "source_sha256"), "0" * 64, "model source"),
+        (("model", "versions"), {"torch": "2.4.0"}, "library versions"),
+        (("rules",), None, "warm-up, repetitions or method"),
+    ],
+)
+def test_resuming_elsewhere_measures_anew_and_says_so(
+    run: Run, tmp_path: Path, where: tuple[str, ...], value: object, told: str
+) -> None:
+    path = tmp_path / "runs.jsonl"
+    run("measure", *NET, *QUICK, "-o", path)
+    document = json.loads(path.read_text())
+    holder = document
+    for key in where[:-1]:
+        holder = holder[key]
+    holder[where[-1]] = value
+    path.write_text(json.dumps(document) + "\n")
+    result = run("measure", *NET, *QUICK, "-o", path, "--resume")
+    assert f"differs in {told}." in result.stderr
+    assert path.read_bytes().count(b"\n") == 2
+    result = run("measure", *NET, *QUICK, "-o", path, "--resume")
+    assert "anew" not in result.stderr
+    assert path.read_bytes().count(b"\n") == 2
+
+
+def test_running_out_of_memory_under_a_limit_says_nothing_without_it(
+    run: Run, flawed: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.jsonl"
+    words = [*flawed, "--arg", "how=greedy", *QUICK, "--batch", "4", "-o", path, "--resume"]
+    assert run("measure", *words, "--memory-limit", "1GiB").exit_code == 4
+    assert "anew" not in run("measure", *words, "--memory-limit", "1GiB").stderr
+    assert path.read_bytes().count(b"\n") == 1
+    assert "differs in memory limit." in run("measure", *words).stderr
+    assert path.read_bytes().count(b"\n") == 2
+
+
 def test_a_file_cut_in_half_is_mended_and_told(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     run("measure", *NET, *QUICK, "--batch", "1,2", "-o", path)

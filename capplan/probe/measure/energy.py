@@ -33,15 +33,15 @@ def measure_power(
     before_j, begun = meter.energy_j(), device.now_s()
     if readings:
         readings.start()
-    for _ in range(count):
-        run()
-    device.synchronize()
-    elapsed_s = device.now_s() - begun
-    after_j = meter.energy_j()
-    if readings:
-        power_w = readings.stop()
-    else:
-        power_w = (after_j - before_j) / elapsed_s if after_j is not None and before_j is not None else None
+    try:
+        for _ in range(count):
+            run()
+        device.synchronize()
+        elapsed_s = device.now_s() - begun
+        after_j = meter.energy_j()
+    finally:
+        read_w = readings.stop() if readings else None
+    power_w = (after_j - before_j) / elapsed_s if after_j is not None and before_j is not None else read_w
     if not power_w:
         return None
     return MeasuredPower(power_w=power_w, energy_j_per_sample=power_w * elapsed_s / (count * batch))

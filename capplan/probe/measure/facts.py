@@ -6,8 +6,9 @@ from pathlib import Path
 import torch
 
 from capplan.core.measurement import Clocks, DeviceFacts
-from capplan.probe.measure.device import TorchDevice, cpu_name
+from capplan.probe.measure.cpu import cpu_name
 from capplan.probe.measure.nvml import Nvml
+from capplan.probe.measure.torch_device import TorchDevice
 from capplan.units import format_bytes
 
 _BUSY_LOAD = 0.5
@@ -25,7 +26,7 @@ def device_facts(device: TorchDevice, *, nvml: Nvml | None, gpu: str | None = No
         cuda=torch.version.cuda or torch.version.hip,
         cudnn=_cudnn_version() if device.kind == "cuda" else None,
         torch=torch.__version__,
-        memory_bytes=memory_bytes(where),
+        memory_bytes=device.total_bytes(),
         power_limit_w=nvml.power_limit_w() if nvml else None,
         clocks=nvml.clocks() if nvml else Clocks(),
         temperature_c=nvml.temperature_c() if nvml else None,
@@ -45,15 +46,6 @@ def _name(where: torch.device) -> str:
     if where.type == "xpu":
         return str(torch.xpu.get_device_name(where))
     return cpu_name() if where.type == "cpu" else "Apple GPU"
-
-
-def memory_bytes(where: torch.device) -> int | None:
-    """All memory of a device; None where it does not say. [bytes]"""
-    if where.type == "cuda":
-        return int(torch.cuda.get_device_properties(where).total_memory)
-    if where.type == "cpu":
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None
 
 
 def others_at_work(device: TorchDevice, *, nvml: Nvml | None) -> str | None:

@@ -11,13 +11,12 @@ from capplan.core.measurement import TimingMethod
 from capplan.core.statistics import summarise
 from capplan.core.workload import Precision
 from capplan.errors import MeasurementError
-from capplan.probe.measure.device import TorchDevice
-from capplan.probe.measure.facts import memory_bytes
 from capplan.probe.measure.model import half_dtype, numeric_settings
 from capplan.probe.measure.nvml import Nvml
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.point import best_method
 from capplan.probe.measure.timing import StopRule, WarmUpRule, repeat, warm_up
+from capplan.probe.measure.torch_device import TorchDevice
 from capplan.units import format_bytes
 
 _RULE = StopRule(minimum=10, maximum=500, budget_s=1.5, width_fraction=0.02)
@@ -81,7 +80,7 @@ def benchmark_device(
         kernel_s=kernel_s,
         dispatch_s=dispatch_s,
         context_bytes=None if booked is None else booked - reserved,
-        total_bytes=memory_bytes(device.torch_device),
+        total_bytes=device.total_bytes(),
         usable_bytes=device.available_bytes(),
     )
 

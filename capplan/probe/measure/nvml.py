@@ -6,6 +6,7 @@ All of it is optional: without the package, the driver or a counter the answer i
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -70,7 +71,8 @@ class Nvml:
 
     def throttling(self) -> tuple[str, ...]:
         """What holds the clocks down now."""
-        bits = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
+        told = self._ask("nvmlDeviceGetCurrentClocksEventReasons")  # the newer name, which older drivers lack
+        bits = told or self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
         return tuple(name for bit, name in _THROTTLING.items() if bits & bit)
 
     def process_bytes(self) -> int | None:
@@ -78,21 +80,36 @@ class Nvml:
         return next((each.memory_bytes for each in self._processes() if each.pid == os.getpid()), None)
 
     def other_processes(self) -> tuple[OtherProcess, ...]:
-        """Who else computes on the device."""
-        return tuple(each for each in self._processes() if each.pid != os.getpid())
+        """Who else computes on the device.
+
+        In a container the driver may number processes as its host does. This process is then among those that cannot
+        be seen from here: the one last begun is taken for it.
+        """
+        listed = self._processes()
+        others = [each for each in listed if each.pid != os.getpid()]
+        unseen = [each for each in others if not _is_seen(each.pid)]
+        if len(others) == len(listed) and unseen and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # untyped in torch
+            others.remove(max(unseen, key=lambda each: each.pid))
+        return tuple(others)
 
     def _processes(self) -> list[OtherProcess]:
         found = self._ask("nvmlDeviceGetComputeRunningProcesses") or []
         return [OtherProcess(pid=each.pid, memory_bytes=each.usedGpuMemory) for each in found]
 
     def _ask(self, function: str, *arguments: Any) -> Any:
-        return self._read(lambda: getattr(self._library, function)(self._handle, *arguments))
+        known = getattr(self._library, function, None)  # releases of nvidia-ml-py differ
+        return None if known is None else self._read(lambda: known(self._handle, *arguments))
 
     def _read(self, query: Callable[[], _Value]) -> _Value | None:
         try:
             return query()
         except self._library.NVMLError:  # this GPU or this driver has no such counter
             return None
+
+
+def _is_seen(pid: int) -> bool:
+    """Is a process one of those of this system, as far as it can be seen from here?"""
+    return Path(f"/proc/{pid}").exists()
 
 
 def _scaled(value: Any, scale: float) -> float | None:
@@ -109,7 +126,8 @@ def open_nvml(device: torch.device) -> Nvml | None:
         return None
     try:
         pynvml.nvmlInit()
-        return Nvml(pynvml, _handle(pynvml, device))
+        handle = _handle(pynvml, device)
+        return None if handle is None else Nvml(pynvml, handle)
     except pynvml.NVMLError:
         return None
 
@@ -117,6 +135,9 @@ def open_nvml(device: torch.device) -> Nvml | None:
 def _handle(library: Any, device: torch.device) -> Any:
     """Find the device by its UUID: CUDA_VISIBLE_DEVICES renumbers what torch sees, and NVML does not know."""
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
-    if uuid is None:
-        return library.nvmlDeviceGetHandleByIndex(device.index)
-    return library.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode())
+    if uuid is None:  # a torch of 2024
+        return None if "CUDA_VISIBLE_DEVICES" in os.environ else library.nvmlDeviceGetHandleByIndex(device.index)
+    try:
+        return library.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode())
+    except library.NVMLError:  # a slice of a GPU has a name of its own
+        return library.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}".encode())

@@ -6,9 +6,8 @@ from typing import TypeVar
 
 import torch
 
-from capplan.core.measurement import DeviceFacts, MeasuredMemory, MeasuredPower, TimingMethod, WarmUp
+from capplan.core.measurement import DeviceFacts, MeasuredMemory, MeasuredPower, TimingMethod, TimingRules, WarmUp
 from capplan.core.workload import Framework
-from capplan.probe.measure.device import TorchDevice
 from capplan.probe.measure.device_protocol import Device
 from capplan.probe.measure.energy import measure_power
 from capplan.probe.measure.facts import device_facts
@@ -16,6 +15,7 @@ from capplan.probe.measure.model import ReadyModel, has_finite_outputs
 from capplan.probe.measure.nvml import Nvml
 from capplan.probe.measure.oom import surviving
 from capplan.probe.measure.timing import Progress, Run, StopRule, WarmUpRule, repeat, warm_up
+from capplan.probe.measure.torch_device import TorchDevice
 
 _Result = TypeVar("_Result")
 OnProgress = Callable[[Progress], None]
@@ -33,6 +33,18 @@ class Rules:
     method: TimingMethod | None = None
     flush_l2: bool = False
     autotune: bool = False
+
+    @property
+    def asked(self) -> TimingRules:
+        """What of them a user can ask for, as it is written beside what was measured."""
+        return TimingRules(
+            warm_up_runs=self.warm_up.runs,
+            repetitions=self.stop.repetitions,
+            budget_s=self.stop.budget_s,
+            method=self.method,
+            flush_l2=self.flush_l2,
+            autotune=self.autotune,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,18 +130,20 @@ def _measured(run: Run, batch: int, bench: Bench, rules: Rules, on_progress: OnP
     device, nvml = bench.device, bench.nvml
     warm = warm_up(device, run, rules.warm_up)
     is_finite = has_finite_outputs(run())
+    device.free_cached()  # what looking at the outputs took is none of the model's
     device.reset_peaks()
+    expected_s = _typical_s(device, run)
+    memory = device.memory()  # before there is a buffer that flushes
     method = rules.method or best_method(device)
     samples_s = repeat(
         device,
         run,
         method=method,
         rule=rules.stop,
-        expected_s=_typical_s(device, run),
+        expected_s=expected_s,
         flush=rules.flush_l2,
         on_round=on_progress,
     )
-    memory = device.memory()
     mean_s = sum(samples_s) / len(samples_s)
     return TimedPoint(
         samples_s=tuple(samples_s),

@@ -15,6 +15,7 @@ from capplan.core.measurement import (
     FailureKind,
     MeasuredWorkload,
     Measurement,
+    MemoryLimit,
     ModelIdentity,
     Point,
 )
@@ -43,9 +44,10 @@ class Measurer(Protocol):
 class Session:
     """Measures in this process. A context manager: torch's flags and memory limits are put back at its end."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, *, target: Target | None = None) -> None:
+        """Find the job's model, unless a target is given in its place."""
         self.job = job
-        self.target = job.model.load()
+        self.target = target or job.model.load()
         self.bench = Bench(device=(device := open_device(job.device)), nvml=open_nvml(device.torch_device), gpu=job.gpu)
         self.facts = self.bench.facts()
         self.identity = model_identity(self.target)
@@ -53,17 +55,22 @@ class Session:
         self._settings = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        self._settings.enter_context(numeric_settings(self.job.precision, autotune=self.job.rules.autotune))
-        if (allowed_bytes := self._allowed_bytes()) is not None:
-            self._settings.enter_context(self.bench.device.limited_to(allowed_bytes))
+        device = self.bench.device
+        with contextlib.ExitStack() as settings:
+            settings.enter_context(device.current())
+            device.check()
+            settings.enter_context(numeric_settings(self.job.precision, autotune=self.job.rules.autotune))
+            if (allowed_bytes := self._allowed_bytes()) is not None:
+                settings.enter_context(device.limited_to(allowed_bytes))
+            self._settings = settings.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ready = None
-        self._settings.close()
         self.bench.device.free_cached()
+        self._settings.close()
 
     def measure(self, batch: int, *, on_progress: OnProgress = lambda _: None) -> Point:
         """Time a batch; what fails at this batch is a value."""
@@ -87,6 +94,7 @@ class Session:
             power=timed.power,
             finite_outputs=timed.finite_outputs,
             notes=(*self.target.notes, *timed.notes),
+            rules=self.job.rules.asked,
         )
 
     def attempt(self, batch: int) -> Failure | None:
@@ -168,6 +176,8 @@ def make_failure(
         message=message,
         date=_now(),
         command=job.command,
+        rules=job.rules.asked,
+        limit=MemoryLimit(allowed_bytes=job.allowed_bytes, reserve_fraction=job.reserve_fraction),
     )
 
 

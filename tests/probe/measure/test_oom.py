@@ -8,7 +8,8 @@ import torch
 
 from capplan.core.measurement import FailureKind
 from capplan.errors import TraceError, UsageError
-from capplan.probe.measure.device import CpuDevice, open_device
+from capplan.probe.measure.cpu import CpuDevice
+from capplan.probe.measure.device import open_device
 from capplan.probe.measure.oom import PointError, is_out_of_memory, surviving
 from tests.probe.measure.simulated import SimulatedDevice
 

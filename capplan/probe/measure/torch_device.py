@@ -1,0 +1,87 @@
+"""What the kinds of real devices share."""
+
+import contextlib
+import gc
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from capplan.core.measurement import MeasuredMemory
+from capplan.errors import MeasurementError
+from capplan.probe.measure.device_protocol import Event
+from capplan.probe.target_code import first_line
+
+_FLUSH_BYTES = 256 * 2**20
+"""Written to displace what the L2 holds: above the largest L2 or infinity cache of a single GPU."""
+
+
+class TorchDevice:
+    """What the kinds of real devices share."""
+
+    has_events = False
+
+    def __init__(self, torch_device: torch.device) -> None:
+        self.torch_device = torch_device
+        self.kind = torch_device.type
+        self._flush_buffer: torch.Tensor | None = None
+
+    def now_s(self) -> float:
+        """Read the host's clock. [s]"""
+        return time.perf_counter()
+
+    def current(self) -> contextlib.AbstractContextManager[Any]:
+        """Nothing to choose among."""
+        return contextlib.nullcontext()
+
+    def check(self) -> None:
+        """Use the device once.
+
+        Raises:
+            MeasurementError: it is listed and cannot be used: held exclusively by another process, full, or lost.
+        """
+        try:
+            torch.ones(1, device=self.torch_device).add_(1)
+            self.synchronize()
+        except RuntimeError as error:
+            raise MeasurementError(f"{self.torch_device} cannot be used: {first_line(error)}.") from error
+
+    def synchronize(self) -> None:
+        """Nothing runs behind the host's back."""
+
+    def make_event(self) -> Event:
+        """No queue, no events."""
+        raise MeasurementError(f"{self.kind} has no events to time with; use --methods naive,sync.")
+
+    def flush_cache(self) -> None:
+        """Write a buffer larger than the last cache."""
+        if self._flush_buffer is None:
+            self._flush_buffer = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device=self.torch_device)
+        self._flush_buffer.zero_()
+
+    def reset_peaks(self) -> None:
+        """Nothing to reset."""
+
+    def memory(self) -> MeasuredMemory:
+        """Nothing is known."""
+        return MeasuredMemory()
+
+    def free_cached(self) -> None:
+        """Drop the buffer that flushes, and what only garbage still holds."""
+        self._flush_buffer = None
+        gc.collect()
+
+    def total_bytes(self) -> int | None:
+        """Unknown."""
+        return None
+
+    def available_bytes(self) -> int | None:
+        """Unknown."""
+        return None
+
+    @contextlib.contextmanager
+    def limited_to(self, allowed_bytes: int) -> Iterator[None]:
+        """No limit can be set on this kind of device."""
+        raise MeasurementError(f"no memory limit of {allowed_bytes} bytes can be set on {self.kind}; use --max-batch.")
+        yield
