@@ -64,14 +64,14 @@ def advise(
     *,
     batch: int,
     gpu: GpuSpec | None,
-    available_bytes: float | None,
+    available_bytes: Interval | None,
     others: Sequence[Alternative] = (),
 ) -> tuple[Advice, ...]:
     """Compute each change whose recording the trace holds; the greatest saving first.
 
     With a GPU, only changes that make it fit, or perhaps fit, where it did not; without one, all that save.
     """
-    now = model.estimate(batch=batch, gpu=gpu).total_bytes
+    now = model.estimate(batch=batch, gpu=gpu, available_bytes=_limit(available_bytes)).total_bytes
     held = {recording.configuration for recording in model.trace.recordings}
     own = [
         Alternative(change=change, trace=model.trace, workload=other)
@@ -115,10 +115,10 @@ def _weigh(
     batch: int,
     gpu: GpuSpec | None,
     now: Interval,
-    available_bytes: float | None,
+    available_bytes: Interval | None,
 ) -> Advice:
     model = MemoryModel(trace=other.trace, workload=other.workload, calibration=calibration)
-    total = model.estimate(batch=batch, gpu=gpu).total_bytes
+    total = model.estimate(batch=batch, gpu=gpu, available_bytes=_limit(available_bytes)).total_bytes
     return Advice(
         change=other.change,
         batch=batch,
@@ -129,15 +129,16 @@ def _weigh(
 
 
 def _smaller_batch(
-    model: MemoryModel, batch: int, gpu: GpuSpec | None, now: Interval, available_bytes: float
+    model: MemoryModel, batch: int, gpu: GpuSpec | None, now: Interval, available_bytes: Interval
 ) -> Advice | None:
-    fitting = largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes, end=End.HIGH)
+    held_to = available_bytes.low
+    fitting = largest_fitting_batch(model, gpu=gpu, available_bytes=held_to, end=End.HIGH)
     if not 0 < fitting < batch or model.recording.exact_batch is not None:
         return None
-    total = model.estimate(batch=fitting, gpu=gpu).total_bytes
+    total = model.estimate(batch=fitting, gpu=gpu, available_bytes=held_to).total_bytes
     while fitting > 1 and fit_status(total, available_bytes=available_bytes) is not FitStatus.FITS:
         fitting -= max(1, fitting // 64)
-        total = model.estimate(batch=fitting, gpu=gpu).total_bytes
+        total = model.estimate(batch=fitting, gpu=gpu, available_bytes=held_to).total_bytes
     return Advice(
         change=f"batch {fitting} instead of {batch}",
         batch=fitting,
@@ -145,6 +146,10 @@ def _smaller_batch(
         saved_bytes=now.expected - total.expected,
         status=fit_status(total, available_bytes=available_bytes),
     )
+
+
+def _limit(available_bytes: Interval | None) -> float | None:
+    return None if available_bytes is None else available_bytes.expected
 
 
 _ORDER = (FitStatus.DOES_NOT_FIT, FitStatus.BORDERLINE, FitStatus.FITS)

@@ -90,11 +90,11 @@ class FitStatus(StrEnum):
     DOES_NOT_FIT = "does not fit"
 
 
-def fit_status(total_bytes: Interval, *, available_bytes: float) -> FitStatus:
-    """Compare a peak with what may be filled: it fits if its high end does."""
-    if total_bytes.high <= available_bytes:
+def fit_status(total_bytes: Interval, *, available_bytes: Interval) -> FitStatus:
+    """Compare a peak with what may be filled: it fits if its high end stays within the low end of that."""
+    if total_bytes.high <= available_bytes.low:
         return FitStatus.FITS
-    return FitStatus.DOES_NOT_FIT if total_bytes.low > available_bytes else FitStatus.BORDERLINE
+    return FitStatus.DOES_NOT_FIT if total_bytes.low > available_bytes.high else FitStatus.BORDERLINE
 
 
 class Binding(StrEnum):

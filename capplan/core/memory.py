@@ -3,7 +3,7 @@
 For many batches or GPUs build a `MemoryModel` once: it keeps its event streams and replays.
 """
 
-from capplan.core.estimates import Interval, MemoryEstimate
+from capplan.core.estimates import FitStatus, Interval, MemoryEstimate, fit_status
 from capplan.core.gpu import GpuSpec
 from capplan.core.memory_calibration import UNCALIBRATED, MemoryCalibration
 from capplan.core.memory_model import MemoryModel
@@ -73,4 +73,28 @@ def usable_memory(gpu: GpuSpec) -> Interval:
     if gpu.usable_bytes is not None:
         return Interval.exact(gpu.usable_bytes)
     expected = gpu.expected_usable_bytes
-    return Interval(low=0.97 * expected, expected=expected, high=min(gpu.memory_bytes, 1.03 * expected))
+    return Interval(low=0.97 * expected, expected=expected, high=max(expected, min(gpu.memory_bytes, 1.03 * expected)))
+
+
+def available_memory(gpu: GpuSpec, *, utilization_fraction: float) -> Interval:
+    """What may be filled of a GPU, as `torch.cuda.set_per_process_memory_fraction` would hold a process to. [bytes]
+
+    Within it the allocator gives back what it cached before it fails, so that estimates and largest batches that
+    replay it within the same limit agree.
+    """
+    usable = usable_memory(gpu)
+    return Interval(
+        low=utilization_fraction * usable.low,
+        expected=utilization_fraction * usable.expected,
+        high=utilization_fraction * usable.high,
+    )
+
+
+def judge_fit(estimate: MemoryEstimate, *, available_bytes: Interval, max_batch: int) -> FitStatus:
+    """Compare an estimate with the limit it was made within: borderline at least, up to the largest batch that fits.
+
+    The allocator's segments may fit an odd batch worse than a larger one.
+    """
+    status = fit_status(estimate.total_bytes, available_bytes=available_bytes)
+    certain = status is not FitStatus.DOES_NOT_FIT or estimate.batch > max_batch
+    return status if certain else FitStatus.BORDERLINE

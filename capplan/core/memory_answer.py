@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from capplan.core.advice_memory import Advice, Alternative, advise, saved_by_inference_mode
 from capplan.core.affine import Affine
-from capplan.core.estimates import FitStatus, MemoryEstimate, fit_status
+from capplan.core.estimates import FitStatus, MemoryEstimate
 from capplan.core.gpu import GpuSpec
-from capplan.core.memory import gpus_to_shard, usable_memory
+from capplan.core.memory import available_memory, gpus_to_shard, judge_fit
 from capplan.core.memory_curve import index_limit_batch
 from capplan.core.memory_model import MemoryModel
 from capplan.core.memory_search import largest_fitting_batch
@@ -78,8 +78,8 @@ def answer_memory(
         MissingRecordingError: the trace lacks the workload's recording.
     """
     first = gpus[0] if gpus else None
-    estimate = model.estimate(batch=batch, gpu=first)
     answers = tuple(_answer_gpu(model, batch, gpu, utilization_fraction, others) for gpu in gpus)
+    estimate = answers[0].estimate if answers else model.estimate(batch=batch)
     training = model.workload.training
     return MemoryAnswer(
         name=model.trace.name,
@@ -121,16 +121,17 @@ def _forward_end(model: MemoryModel) -> int:
 def _answer_gpu(
     model: MemoryModel, batch: int, gpu: GpuSpec, utilization_fraction: float, others: Sequence[Alternative]
 ) -> GpuMemory:
-    available = utilization_fraction * usable_memory(gpu).expected
-    estimate = model.estimate(batch=batch, gpu=gpu)
-    status = fit_status(estimate.total_bytes, available_bytes=available)
+    available = available_memory(gpu, utilization_fraction=utilization_fraction)
+    estimate = model.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
+    max_batch = largest_fitting_batch(model, gpu=gpu, available_bytes=available.expected)
+    status = judge_fit(estimate, available_bytes=available, max_batch=max_batch)
     fits = status is FitStatus.FITS
     return GpuMemory(
         gpu=gpu,
         estimate=estimate,
-        available_bytes=available,
+        available_bytes=available.expected,
         status=status,
-        max_batch=largest_fitting_batch(model, gpu=gpu, available_bytes=available),
-        min_gpus=1 if fits else gpus_to_shard(estimate, available_bytes=available),
+        max_batch=max_batch,
+        min_gpus=1 if fits else gpus_to_shard(estimate, available_bytes=available.expected),
         advice=() if fits else advise(model, batch=batch, gpu=gpu, available_bytes=available, others=others),
     )

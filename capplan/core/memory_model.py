@@ -101,15 +101,19 @@ class MemoryModel:
         )
         return MemoryPart(name="CUDA context", size_bytes=row.size_bytes, origin=row.origin)
 
-    def estimate(self, *, batch: int, gpu: GpuSpec | None = None) -> MemoryEstimate:
-        """Estimate the three peaks at a batch, by part.
+    def estimate(
+        self, *, batch: int, gpu: GpuSpec | None = None, available_bytes: float | None = None
+    ) -> MemoryEstimate:
+        """Estimate the three peaks at a batch, by part; the process is held to `available_bytes` of the GPU, or to all.
 
         Raises:
             UsageError: the batch is none, too large for any device, or not the one the recording holds for.
             MissingRecordingError: the trace lacks the workload's recording.
         """
         self.check(batch)
-        ends = {end: self._within(batch, gpu, end) for end in End}
+        if available_bytes is None and gpu is not None:
+            available_bytes = gpu.expected_usable_bytes
+        ends = {end: self._within(batch, gpu, end, available_bytes) for end in End}
         expected = ends[End.EXPECTED]
         program = self.program(gpu)
         live = _live_at(program, expected.peak_event)
@@ -128,12 +132,12 @@ class MemoryModel:
             notes=self._notes(gpu),
         )
 
-    def _within(self, batch: int, gpu: GpuSpec | None, end: End) -> Replay:
-        """Replay without a limit, and, where that overfills the GPU, within it: cached segments are then given back."""
+    def _within(self, batch: int, gpu: GpuSpec | None, end: End, available_bytes: float | None) -> Replay:
+        """Replay without a limit, and, where that overfills it, within it: cached segments are then given back."""
         free = self.replayed(batch=batch, gpu=gpu, end=end)
-        if gpu is None:
+        if available_bytes is None:
             return free
-        capacity = capacity_for_allocator(gpu.expected_usable_bytes, self.context(gpu).size_bytes, end)
+        capacity = capacity_for_allocator(available_bytes, self.context(gpu).size_bytes, end)
         if free.peak_allocated_bytes > capacity or free.peak_reserved_bytes <= capacity:
             return free
         limited = self.replayed(batch=batch, gpu=gpu, end=end, capacity_bytes=capacity)

@@ -7,12 +7,12 @@ from capplan.core.batches import BatchChoice, Batches
 from capplan.core.calibration import Calibration
 from capplan.core.cost import Price, Term
 from capplan.core.counting import kernel_flops, kernel_macs, traffic, uncounted
-from capplan.core.estimates import FitStatus, Interval, LatencyEstimate, MemoryEstimate, fit_status
+from capplan.core.estimates import FitStatus, Interval, LatencyEstimate, MemoryEstimate
 from capplan.core.gpu import GpuSpec
 from capplan.core.knee import knee_batch
 from capplan.core.latency import estimate_latencies
 from capplan.core.latency_device import Unsupported
-from capplan.core.memory import gpus_to_shard, usable_memory
+from capplan.core.memory import available_memory, gpus_to_shard, judge_fit
 from capplan.core.memory_calibration import UNCALIBRATED, MemoryCalibration
 from capplan.core.memory_curve import live_curve
 from capplan.core.memory_model import MemoryModel
@@ -173,12 +173,8 @@ def _judge_all(
 
 
 def _largest_batch(question: _Question, gpu: GpuSpec) -> int:
-    available_bytes = _available_bytes(gpu, question.limits)
-    return largest_fitting_batch(question.memory, gpu=gpu, available_bytes=available_bytes)
-
-
-def _available_bytes(gpu: GpuSpec, limits: Limits) -> float:
-    return limits.utilization_fraction * usable_memory(gpu).expected
+    available = available_memory(gpu, utilization_fraction=question.limits.utilization_fraction)
+    return largest_fitting_batch(question.memory, gpu=gpu, available_bytes=available.expected)
 
 
 def _asked(batches: Batches, candidate: _Candidate, recommended: int | None) -> tuple[int, ...]:
@@ -205,13 +201,11 @@ def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: 
     gpu, limits = candidate.gpu, question.limits
     if isinstance(candidate.latency, Unsupported):
         return _reject(candidate, batch, Constraint.SUPPORT, candidate.latency.reason)
-    memory = question.memory.estimate(batch=batch, gpu=gpu)
-    available_bytes = _available_bytes(gpu, limits)
-    status = fit_status(memory.total_bytes, available_bytes=available_bytes)
-    if status is FitStatus.DOES_NOT_FIT and batch <= candidate.max_batch:
-        status = FitStatus.BORDERLINE  # it runs, once the allocator has given back what it cached
+    available = available_memory(gpu, utilization_fraction=limits.utilization_fraction)
+    memory = question.memory.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
+    status = judge_fit(memory, available_bytes=available, max_batch=candidate.max_batch)
     if status is FitStatus.DOES_NOT_FIT:
-        return _reject_memory(candidate, memory, available_bytes)
+        return _reject_memory(candidate, memory, available.expected)
     latency = candidate.latency[batch]
     if (limit_s := limits.max_latency_s) is not None:
         time_s = latency.latency_s

@@ -26,9 +26,7 @@ def render_memory_csv(answer: MemoryAnswer) -> str:
     for gpu, estimate in asked:
         for part in (*estimate.parts, estimate.slack, estimate.context):
             rows.append((answer.name, gpu, str(estimate.batch), part.name, *_plain(part.size_bytes), part.origin))
-        for name, peak in _peaks(
-            answer.estimate.peak_allocated_bytes, estimate.peak_reserved_bytes, estimate.total_bytes
-        ):
+        for name, peak in _peaks(estimate.peak_allocated_bytes, estimate.peak_reserved_bytes, estimate.total_bytes):
             rows.append((answer.name, gpu, str(estimate.batch), name, *_plain(peak), ""))
     return render_csv(table("model|gpu|batch|part|low_bytes|expected_bytes|high_bytes|origin", rows))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from capplan.core.advice_memory import Alternative, advise, configurations_for_advice
 from capplan.core.affine import Affine
-from capplan.core.estimates import FitStatus
+from capplan.core.estimates import FitStatus, Interval
 from capplan.core.memory_calibration import UNCALIBRATED
 from capplan.core.memory_model import MemoryModel
 from capplan.core.workload import Configuration, Precision, Training, Variant, Workload
@@ -35,12 +35,12 @@ def test_half_precision_saves_what_the_two_recordings_differ_by():
 def test_what_does_not_make_it_fit_is_left_out():
     asked = model(with_half())
     # 800 MiB and a context of up to 1024 do not fit 1500 for certain; 400 and 1024 do
-    found = advise(asked, batch=10, gpu=None, available_bytes=1500 * MIB)
+    found = advise(asked, batch=10, gpu=None, available_bytes=Interval.exact(1500 * MIB))
     assert [each.status for each in found] == [FitStatus.FITS, FitStatus.FITS]
     assert {each.change.split()[0] for each in found} == {"convert", "batch"}
-    assert advise(asked, batch=10, gpu=None, available_bytes=4000 * MIB) == ()
+    assert advise(asked, batch=10, gpu=None, available_bytes=Interval.exact(4000 * MIB)) == ()
     # 100 MiB hold not even one sample beside the context
-    assert advise(asked, batch=10, gpu=None, available_bytes=100 * MIB) == ()
+    assert advise(asked, batch=10, gpu=None, available_bytes=Interval.exact(100 * MIB)) == ()
 
 
 def test_the_greatest_saving_comes_first():

@@ -11,6 +11,7 @@ from capplan.core.affine import Affine
 from capplan.core.estimates import FitStatus, Interval, fit_status
 from capplan.core.gpu import GpuSpec
 from capplan.core.memory import estimate_memory, largest_batch, min_gpus, usable_memory
+from capplan.core.memory_answer import answer_memory
 from capplan.core.memory_calibration import UNCALIBRATED, ContextSize
 from capplan.core.memory_curve import index_limit_batch, live_curve
 from capplan.core.memory_model import MemoryModel
@@ -118,6 +119,31 @@ def test_a_larger_batch_never_needs_less(sizes, batch):
     assert more.peak_allocated_bytes.expected >= one.peak_allocated_bytes.expected
 
 
+@given(st.lists(st.integers(1, 40 * MIB), min_size=2, max_size=8), st.sampled_from([0.3, 0.5, 0.9, 1.0]))
+def test_the_share_that_may_be_filled_holds_for_estimate_status_and_largest_batch_alike(sizes, share):
+    model = MemoryModel(trace=chain(*sizes), workload=Workload(), calibration=UNCALIBRATED)
+    device = gpu(usable_bytes=4096 * MIB)
+    largest = answer_memory(model, batch=1, gpus=[device], utilization_fraction=share).gpus[0].max_batch
+    limit = share * 4096 * MIB
+    for batch in {max(1, largest), largest + 1}:
+        (found,) = answer_memory(model, batch=batch, gpus=[device], utilization_fraction=share).gpus
+        assert found.max_batch == largest
+        assert (found.estimate.total_bytes.expected <= limit) is (batch <= largest)
+        assert found.status is not (FitStatus.DOES_NOT_FIT if batch <= largest else FitStatus.FITS)
+
+
+def test_a_process_held_to_a_share_gives_back_what_it_cached():
+    # Segments of 20 (for both of 2, and the 14), 30 and 34 MiB: 84 in all. Held to 72 MiB the 30 are given back
+    # for the 34: 54.
+    trace = chain(2 * MIB, 30 * MIB, 14 * MIB, 34 * MIB, 2 * MIB)
+    context = int(UNCALIBRATED.contexts[0].size_bytes.expected)
+    model = MemoryModel(trace=trace, workload=Workload(), calibration=UNCALIBRATED)
+    free = model.estimate(batch=1, gpu=gpu(usable_bytes=4096 * MIB))
+    held = model.estimate(batch=1, gpu=gpu(usable_bytes=4096 * MIB), available_bytes=context + 72 * MIB)
+    assert (free.peak_reserved_bytes.expected, held.peak_reserved_bytes.expected) == (84 * MIB, 54 * MIB)
+    assert free.peak_allocated_bytes == held.peak_allocated_bytes
+
+
 def test_largest_batch_by_hand():
     # Each sample holds 10 MiB input, output and last: peak 30 MiB. Context 400 MiB of 1024: 624 / 30 = 20.8.
     trace = chain(10 * MIB, 10 * MIB, 10 * MIB)
@@ -141,9 +167,10 @@ def test_weights_over_several_gpus():
 
 def test_fit_has_three_values():
     total = Interval(low=10, expected=11, high=12)
-    assert fit_status(total, available_bytes=12) is FitStatus.FITS
-    assert fit_status(total, available_bytes=11) is FitStatus.BORDERLINE
-    assert fit_status(total, available_bytes=9) is FitStatus.DOES_NOT_FIT
+    for available, status in ((12, FitStatus.FITS), (11, FitStatus.BORDERLINE), (9, FitStatus.DOES_NOT_FIT)):
+        assert fit_status(total, available_bytes=Interval.exact(available)) is status
+    unsure = Interval(low=11, expected=13, high=14)  # of what is usable only the range is known
+    assert fit_status(total, available_bytes=unsure) is FitStatus.BORDERLINE
 
 
 @pytest.mark.parametrize("batch", [0, -3])
