@@ -7,6 +7,7 @@ import numpy as np
 from capplan.core import latency_classes as kinds
 from capplan.core.calibration_lookup import architecture_key, precision_key
 from capplan.core.gpu import GpuSpec
+from capplan.core.kernel_ops import MeasuredOperator, operator_step
 from capplan.core.latency_device import Unsupported, device_rates
 from capplan.core.latency_model import KernelWork, tile_utilisation
 from capplan.core.latency_rows import TimedStep
@@ -53,8 +54,12 @@ def causal_attention_kernel(
     )  # fmt: skip
 
 
-def kernel_step(kernel: MeasuredKernel, gpu: GpuSpec) -> TimedStep | None:
-    """See a measured kernel as a step of nothing else; None where the GPU lacks the peak."""
+def kernel_step(kernel: MeasuredKernel | MeasuredOperator, gpu: GpuSpec) -> TimedStep | None:
+    """See a measured kernel as a step of nothing else; None where the GPU lacks the peak or cannot be so fast."""
+    return operator_step(kernel, gpu) if isinstance(kernel, MeasuredOperator) else _serving_step(kernel, gpu)
+
+
+def _serving_step(kernel: MeasuredKernel, gpu: GpuSpec) -> TimedStep | None:
     workload = Workload(precision=Precision.BF16)
     rates = device_rates(gpu, workload)
     if isinstance(rates, Unsupported):

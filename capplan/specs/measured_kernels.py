@@ -1,64 +1,49 @@
-"""Read tables of single kernels timed in LLM serving: matrix products and prefill attention in bf16."""
+"""Tell tables of single timed kernels from those of whole steps, and read either kind of them."""
 
 import csv
 import gzip
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from capplan.core.kernel_rows import MeasuredKernel, causal_attention_kernel, linear_kernel
+from capplan.core.kernel_ops import MeasuredOperator
+from capplan.core.kernel_rows import MeasuredKernel
 from capplan.errors import UsageError
-
-_GPUS = {
-    "a100_sxm": "a100-sxm4-80gb", "h100_sxm": "h100-sxm5-80gb", "b200_sxm": "b200-sxm-180gb",
-    "rtx_pro_6000_server": "rtx-pro-6000-blackwell-server",
-}  # fmt: skip
-"""Names of that data's GPUs, and ours; of the rest nothing is used."""
-
-_FLASH_2 = {"vllm_flash_attn", "vllm_flash_attn_fa2"}
-_SMALLEST_M, _EVERY, _MOST_ROWS = 16, 7, 250
+from capplan.specs import measured_kernels_fp32, measured_kernels_llm
 
 
 def holds_kernels(path: Path) -> bool:
-    """Is it such a table, rather than one of whole steps?"""
-    return path.name.startswith("op-")
+    """Is it a table of single kernels, by its columns, rather than one of whole steps? False where unreadable."""
+    try:
+        columns = _columns(path)
+    except (OSError, EOFError, UnicodeDecodeError):
+        return False
+    return _is_fp32(columns) or columns >= measured_kernels_llm.COLUMNS
 
 
-def read_kernels(path: Path) -> tuple[MeasuredKernel, ...]:
-    """Read a thinned selection: what fits an architecture's two efficiencies without outweighing whole models.
+def read_kernels(path: Path) -> tuple[MeasuredKernel | MeasuredOperator, ...]:
+    """Read a thinned selection: what fits an architecture's efficiencies without outweighing whole models.
 
     Raises:
         UsageError: unreadable, or a table of other kernels.
     """
-    found: dict[str, list[MeasuredKernel]] = {}
     try:
-        with gzip.open(path, "rt", newline="") as stream:
-            for kernel in _kernels(csv.DictReader(stream)):
-                found.setdefault(kernel.gpu, []).append(kernel)
+        select = measured_kernels_fp32.select if _is_fp32(_columns(path)) else measured_kernels_llm.select
+        return tuple(select(_rows(path)))
     except (OSError, EOFError, UnicodeDecodeError, KeyError, ValueError) as error:
         raise UsageError(f"cannot read kernels from {path}: {error}.") from error
-    return tuple(kernel for rows in found.values() for kernel in rows[::_EVERY][:_MOST_ROWS])
 
 
-def _kernels(rows: Iterator[Mapping[str, str]]) -> Iterator[MeasuredKernel]:
-    for row in rows:
-        gpu = _GPUS.get(row["gpu"])
-        if gpu is None:
-            continue
-        latency_s = float(row["latency_ms"]) / 1e3
-        if row.get("gemm_dtype") == "bfloat16" and int(row["m"]) >= _SMALLEST_M:
-            yield linear_kernel(gpu=gpu, m=int(row["m"]), n=int(row["n"]), k=int(row["k"]), latency_s=latency_s)
-        elif row.get("kernel_source") in _FLASH_2 and row.get("attn_dtype") == "bfloat16" and _is_plain(row):
-            yield causal_attention_kernel(
-                gpu=gpu,
-                batch=int(row["batch_size"]),
-                length=int(row["isl"]),
-                heads=int(row["num_heads"]),
-                key_heads=int(row["num_key_value_heads"]),
-                head_dim=int(row["head_dim"]),
-                latency_s=latency_s,
-            )
+def _is_fp32(columns: frozenset[str]) -> bool:
+    return columns >= measured_kernels_fp32.COLUMNS
 
 
-def _is_plain(row: Mapping[str, str]) -> bool:
-    """No sliding window, no earlier context, long enough to fill a GPU."""
-    return float(row["window_size"] or 0) <= 0 and float(row["step"] or 0) == 0 and int(row["isl"]) >= 256
+def _columns(path: Path) -> frozenset[str]:
+    if not path.name.endswith(".csv.gz"):
+        return frozenset()
+    with gzip.open(path, "rt", newline="", encoding="utf-8") as stream:
+        return frozenset(csv.DictReader(stream).fieldnames or ())
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, str]]:
+    with gzip.open(path, "rt", newline="", encoding="utf-8") as stream:
+        yield from csv.DictReader(stream)
