@@ -1,6 +1,6 @@
 """capplan: which GPU fits a model, how fast it runs there and what it costs, before anyone buys one.
 
-The public face: `trace`, `load_trace`, `load_gpus` and `plan`. Importing it loads neither torch nor numpy.
+The public face: `trace`, `load_trace`, `load_gpus`, `plan` and `measure`. Importing it loads neither torch nor numpy.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,13 +12,17 @@ if TYPE_CHECKING:
 
     from capplan.core.formulas import Formulas
     from capplan.core.gpu import GpuSpec
+    from capplan.core.measurement import Point
+    from capplan.core.measurement_theory import Recordings
     from capplan.core.plan import Plan
-    from capplan.core.trace import Trace
+    from capplan.core.trace import Recording, Trace
     from capplan.core.workload import Training
+    from capplan.probe.measure.job import Job
+    from capplan.probe.target import Target
     from capplan.specs import Gpus
 
 __version__ = "0.1.0"
-__all__ = ["load_gpus", "load_trace", "plan", "trace"]
+__all__ = ["load_gpus", "load_trace", "measure", "plan", "trace"]
 
 
 def trace(
@@ -44,13 +48,28 @@ def trace(
         UsageError: no such model, or arguments and inputs that it does not take.
         TraceError: the model could not be traced.
     """
+    from capplan.core.workload import Configuration, Layout, Precision
+    from capplan.probe.trace import trace_target
+
+    target = _find_target(model, arguments=arguments, inputs=inputs, input_size=input_size, seq_len=seq_len)
+    variants = dict.fromkeys(Precision(each).variant for each in precisions)
+    configurations = [Configuration(variant=each, layout=Layout(layout), training=training) for each in variants]
+    return trace_target(target, configurations=configurations, formulas=formulas or {})
+
+
+def _find_target(
+    model: "str | nn.Module",
+    *,
+    arguments: Mapping[str, Any] | None,
+    inputs: Sequence[str] | Callable[[int], Any],
+    input_size: Sequence[int] | None,
+    seq_len: int | None,
+) -> "Target":
     from dataclasses import replace
 
-    from capplan.core.workload import Configuration, Layout, Precision
     from capplan.probe.inputs import parse_request
     from capplan.probe.target import load_target
     from capplan.probe.target_file import module_target
-    from capplan.probe.trace import trace_target
 
     words = () if callable(inputs) else inputs
     size = None if input_size is None else "x".join(map(str, input_size))
@@ -58,12 +77,8 @@ def trace(
         parse_request(inputs=words, input_size=size, seq_len=seq_len), arguments=tuple((arguments or {}).items())
     )
     if isinstance(model, str):
-        target = load_target(model, request=request)
-    else:
-        target = module_target(model, request=request, make=inputs if callable(inputs) else None)
-    variants = dict.fromkeys(Precision(each).variant for each in precisions)
-    configurations = [Configuration(variant=each, layout=Layout(layout), training=training) for each in variants]
-    return trace_target(target, configurations=configurations, formulas=formulas or {})
+        return load_target(model, request=request)
+    return module_target(model, request=request, make=inputs if callable(inputs) else None)
 
 
 def load_trace(path: str | Path) -> "Trace":
@@ -145,3 +160,95 @@ def plan(
         prices=load_prices(load_gpus()).hourly,
         sort=SortKey(sort),
     )
+
+
+def measure(
+    model: "str | nn.Module",
+    *,
+    batches: Sequence[int] = (1,),
+    device: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    inputs: Sequence[str] | Callable[[int], Any] = (),
+    input_size: Sequence[int] | None = None,
+    seq_len: int | None = None,
+    precision: str = "fp32",
+    framework: str = "eager",
+    layout: str = "nchw",
+    warm_up_runs: int | None = None,
+    repetitions: int | None = None,
+    budget_s: float = 10.0,
+    flush_l2: bool = False,
+    gpu: "GpuSpec | None" = None,
+) -> "tuple[Point, ...]":
+    """Time a model on the device at hand: a `Measurement` per batch, or the `Failure` of one that did not run.
+
+    `device` is "cuda:0", "xpu", "mps" or "cpu"; without one, the first accelerator. A module is copied, with its
+    weights. Bound and estimate stand beside a measurement whose device's name the GPU database knows, or whose `gpu`
+    is given. `warm_up_runs` and `repetitions` fix what is otherwise repeated until it is stable.
+
+    Raises:
+        UsageError: no such model, or arguments and inputs that it does not take.
+        MeasurementError: no such device, or one that cannot be used.
+    """
+    from capplan.core.measurement_theory import Recordings
+    from capplan.core.workload import Framework, Layout, Precision
+    from capplan.probe.measure.device import devices_at_hand, open_device
+    from capplan.probe.measure.job import Job, ModelRequest
+    from capplan.probe.measure.point import Rules
+    from capplan.probe.measure.session import Session
+    from capplan.probe.measure.timing import StopRule, WarmUpRule
+    from capplan.probe.trace import trace_target
+
+    target = _find_target(model, arguments=arguments, inputs=inputs, input_size=input_size, seq_len=seq_len)
+    opened = open_device(device)
+    spec = gpu or load_gpus().find_or_none(devices_at_hand()[str(opened.torch_device)])
+    job = Job(
+        model=ModelRequest(words=target.words),
+        precision=Precision(precision),
+        framework=Framework(framework),
+        layout=Layout(layout),
+        device=str(opened.torch_device),
+        gpu=spec.id if spec else None,
+        rules=Rules(
+            warm_up=WarmUpRule(runs=warm_up_runs),
+            stop=StopRule(repetitions=repetitions, budget_s=budget_s),
+            flush_l2=flush_l2,
+        ),
+        command="capplan.measure",
+    )
+    with Session(job, target=target) as session:
+        points = tuple(session.measure(batch) for batch in batches)
+    if spec is None:
+        return points
+    configuration = job.workload.configuration
+
+    def record(exact_batch: int | None) -> "Recording":
+        return trace_target(target, configurations=[configuration], exact_batch=exact_batch).recording(configuration)
+
+    recordings = Recordings(record=record)
+    return tuple(_beside(point, recordings, job=job, gpu=spec) for point in points)
+
+
+def _beside(point: "Point", recordings: "Recordings", *, job: "Job", gpu: "GpuSpec") -> "Point":
+    """Put bound and estimate beside a measurement; why there is none, where there is none, is a note."""
+    from dataclasses import replace
+
+    from capplan.core.latency_device import Unsupported
+    from capplan.core.measurement import Measurement
+    from capplan.core.measurement_theory import Theory
+    from capplan.errors import CapplanError
+    from capplan.probe.measure.facts import torch_release
+    from capplan.specs.calibration import load_calibration
+
+    if not isinstance(point, Measurement):
+        return point
+    workload = replace(job.workload, torch_version=torch_release())
+    try:
+        recording = recordings.at(point.workload.batch)
+    except CapplanError as error:
+        return replace(point, notes=(*point.notes, f"no estimate: {error}"))
+    theory = Theory(recording=recording, workload=workload, gpu=gpu, calibration=load_calibration())
+    beside = theory.beside(batch=point.workload.batch, median_s=point.latency.median)
+    if isinstance(beside, Unsupported):
+        return replace(point, notes=(*point.notes, f"no estimate: {beside.reason}"))
+    return replace(point, theory=beside)

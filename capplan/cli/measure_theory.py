@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from capplan.cli.models import ModelWords, obtain_trace
-from capplan.cli.options import parse_torch_version
 from capplan.cli.output import warn
 from capplan.core.workload import Workload
 from capplan.errors import CapplanError, UnknownNameError
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from capplan.core.calibration import Calibration
     from capplan.core.gpu import GpuSpec
     from capplan.core.measurement import Measurement
-    from capplan.core.measurement_theory import Theory
+    from capplan.core.measurement_theory import Recordings, Theory
     from capplan.core.trace import Recording
     from capplan.probe.measure.job import Job
 
@@ -23,11 +22,10 @@ if TYPE_CHECKING:
 class GpuTheory:
     """What can be said of a model on a device; says nothing, once and with the reason, where it cannot."""
 
-    words: ModelWords
+    recordings: "Recordings"
     workload: Workload
     gpu: "GpuSpec | None"
     calibration: "Calibration | None"
-    _recording: "Recording | None" = None
     _is_silent: bool = False
 
     def put_beside(self, point: "Measurement") -> "Measurement":
@@ -54,19 +52,11 @@ class GpuTheory:
         """What runs at a batch; a model that does not grow evenly is traced there anew."""
         if self._is_silent:
             return None
-        held = self._recording
-        if held is None or held.exact_batch not in (None, batch):
-            try:
-                self._recording = self._traced(batch if held else None)
-                if self._recording.exact_batch not in (None, batch):
-                    self._recording = self._traced(batch)
-            except CapplanError as error:
-                self._fall_silent(str(error))
-        return None if self._is_silent else self._recording
-
-    def _traced(self, exact_batch: int | None) -> "Recording":
-        configuration = self.workload.configuration
-        return obtain_trace(self.words, [configuration], exact_batch=exact_batch).recording(configuration)
+        try:
+            return self.recordings.at(batch)
+        except CapplanError as error:
+            self._fall_silent(str(error))
+            return None
 
     def _fall_silent(self, reason: str) -> None:
         self._is_silent = True
@@ -79,8 +69,9 @@ def find_theory(job: "Job", conditions: "Conditions") -> tuple[GpuTheory, "Job"]
     Raises:
         UnknownNameError: `--gpu` names no spec.
     """
+    from capplan.core.measurement_theory import Recordings
     from capplan.probe.measure.device import devices_at_hand
-    from capplan.probe.measure.facts import torch_version
+    from capplan.probe.measure.facts import torch_release
     from capplan.specs import load_gpus
     from capplan.specs.calibration import load_calibration
 
@@ -104,9 +95,14 @@ def find_theory(job: "Job", conditions: "Conditions") -> tuple[GpuTheory, "Job"]
         inputs_from=job.model.inputs_from,
         prepare=job.model.prepare,
     )
+    configuration = job.workload.configuration
+
+    def record(exact_batch: int | None) -> "Recording":
+        return obtain_trace(words, [configuration], exact_batch=exact_batch).recording(configuration)
+
     theory = GpuTheory(
-        words=words,
-        workload=replace(job.workload, torch_version=parse_torch_version(torch_version())),
+        recordings=Recordings(record=record),
+        workload=replace(job.workload, torch_version=torch_release()),
         gpu=spec,
         calibration=load_calibration(conditions.calibration) if spec else None,
     )

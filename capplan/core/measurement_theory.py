@@ -1,6 +1,6 @@
 """Bound and estimate put beside a measurement, and the shares of the GPU's peaks that it reached."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,25 @@ class Theory:
 
     def _table(self, batch: int) -> KernelTable:
         return kernel_table(self.recording, self.workload, batches=[batch])
+
+
+@dataclass(slots=True, kw_only=True)
+class Recordings:
+    """A model's recordings: one for all batches, or, where it does not grow evenly, one for the batch asked last.
+
+    `record` traces, at one batch alone where it is given one.
+    """
+
+    record: Callable[[int | None], Recording]
+    _held: Recording | None = None
+
+    def at(self, batch: int) -> Recording:
+        """What runs at a batch."""
+        if self._held is None:
+            self._held = self.record(None)
+        if self._held.exact_batch not in (None, batch):
+            self._held = self.record(batch)
+        return self._held
 
 
 def _compute_s(table: KernelTable, rates: DeviceRates) -> float:

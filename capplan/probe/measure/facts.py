@@ -35,9 +35,10 @@ def device_facts(device: TorchDevice, *, nvml: Nvml | None, gpu: str | None = No
     )
 
 
-def torch_version() -> str:
-    """The version of torch at hand, such as "2.11.0+cu130"."""
-    return torch.__version__
+def torch_release() -> tuple[int, int]:
+    """The release of torch at hand, (2, 11) for "2.11.0+cu130"."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
 
 
 def _name(where: torch.device) -> str:
