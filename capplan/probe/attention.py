@@ -60,9 +60,11 @@ def _attributes(  # noqa: PLR0917  # torch's arguments
 
 
 def _outputs(recorder: Recorder, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Make the output as the fused kernels lay it out ([batch, length, heads, dim] transposed) and its log-sum-exp."""
+    """Make the output as the fused kernels lay it out, and its log-sum-exp."""
     with recorder.paused():
-        if query.dim() == 4:
+        if query.dim() == 4 and query.shape[-1] == value.shape[-1] and follows_query(query.dtype):
+            out = torch.empty_like(query.transpose(1, 2)).transpose(1, 2)
+        elif query.dim() == 4:
             batch, heads, length, _ = query.shape
             out = query.new_empty((batch, length, heads, value.shape[-1])).transpose(1, 2)
         else:
@@ -70,6 +72,15 @@ def _outputs(recorder: Recorder, query: Tensor, key: Tensor, value: Tensor) -> t
             out = query.new_empty((*batch_dims, query.shape[-2], value.shape[-1]))
         statistics = query.new_empty(query.shape[:-1], dtype=torch.float32)
     return out, statistics
+
+
+def follows_query(dtype: torch.dtype) -> bool:
+    """Tell whether the output lies in memory as the query does.
+
+    FlashAttention and cuDNN, which serve 16-bit types, make it like the query (flash_api.cpp: `empty_like(q)`); the
+    memory-efficient kernel, which serves the others, as [batch, length, heads, dim].
+    """
+    return dtype in (torch.float16, torch.bfloat16)
 
 
 class _Attention(torch.autograd.Function):
