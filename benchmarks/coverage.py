@@ -48,27 +48,6 @@ PARTS = (
 )  # fmt: skip
 """Endings of architectures that are parts of others."""
 
-OVERRIDES: dict[str, dict[str, Any]] = {
-    "autoformer": {"prediction_length": 24},
-    "informer": {"prediction_length": 24},
-    "time_series_transformer": {"prediction_length": 24},
-    "esm": {"vocab_size": 33},
-    "deepseek_v2": {"num_experts_per_tok": 2, "n_routed_experts": 8},
-    "blip-2": {"image_token_index": 50000},
-    "instructblip": {"image_token_index": 30000},
-    "gemma3": {"vision_config.image_size": 896, "vision_config.patch_size": 14},
-    "shieldgemma2": {"vision_config.image_size": 896, "vision_config.patch_size": 14},
-    "t5gemma2": {"encoder.vision_config.image_size": 896, "encoder.vision_config.patch_size": 14},
-    "nemotron": {"num_key_value_heads": 8},
-    "aria": {"vision_config.image_size": 490, "vision_config.patch_size": 14},
-    "chameleon": {"vocabulary_map": {"<image>": 8711, "IMGIMGAZ": 4}},
-    "idefics3": {"vision_config.image_size": 384},
-    "smolvlm": {"vision_config.image_size": 384},
-    "modernvbert": {"vision_config.image_size": 512},
-    "colmodernvbert": {"vlm_config.vision_config.image_size": 512},
-}
-"""Config arguments that an architecture cannot do without, its defaults being incomplete."""
-
 NOT_HERE = ("has no model class", "requires the", "needs a library that is not installed")
 """What says that transformers itself cannot call an architecture here: it only generates, or lacks a library."""
 
@@ -113,8 +92,7 @@ def requests_for(zoo: str, name: str) -> list[InputRequest]:
 
     small = small_arguments(make_config(name, {"model_type": name}, {}).to_dict())
     small = {key: value for key, value in small.items() if not key.startswith("backbone_config")}
-    own = OVERRIDES.get(name, {})
-    return [InputRequest(arguments=tuple({**small, **own}.items())), InputRequest(arguments=tuple(own.items()))]
+    return [InputRequest(arguments=tuple(small.items())), InputRequest()]
 
 
 def trace_one(zoo: str, name: str) -> dict[str, Any]:

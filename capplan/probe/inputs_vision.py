@@ -6,10 +6,8 @@ from typing import Any
 
 from capplan.core.affine import Affine
 from capplan.probe.inputs import BATCH, InputRequest, InputSpec
+from capplan.probe.inputs_vision_grid import GRIDS, channels_of, grid_tokens, patches, takes_grid
 from capplan.probe.zoo import image_spec, resized
-
-_GRID_SIDE = 448
-"""Height and width of an image where a model takes any. [pixels]"""
 
 _VIDEO_KINDS = ("videomae", "vivit", "timesformer", "vjepa2", "videoprism_vision_model", "videoprism", "xclip")
 
@@ -34,7 +32,7 @@ def image_size(config: Any, request: InputRequest) -> tuple[int, ...]:
     vision = vision_part(config)
     size = _stated_size(config) or _DEFAULT_SIDES.get(config.model_type) or _stated_size(vision) or 224
     side = (size, size) if isinstance(size, int) else tuple(size)[-2:]
-    return resized((_channels(vision), *side), request.size)
+    return resized((channels_of(vision), *side), request.size)
 
 
 def _stated_size(part: Any) -> Any:
@@ -44,7 +42,6 @@ def _stated_size(part: Any) -> Any:
 
 
 _SIZES = ("image_size", "img_size", "crop_size", "input_size")
-_CHANNELS = ("num_channels", "in_channels", "in_chans", "num_image_channels")
 _DEFAULT_SIDES = {
     "detr": 800, "conditional_detr": 800, "deformable_detr": 800, "table-transformer": 800, "dab-detr": 800,
     "grounding-dino": 800, "mm-grounding-dino": 800, "rt_detr": 640, "rt_detr_v2": 640, "d_fine": 640,
@@ -56,17 +53,13 @@ _DEFAULT_SIDES = {
 """Sides of square images by architecture whose config names none: their image processors' usual sizes. [pixels]"""
 
 
-def _channels(vision: Any) -> int:
-    return next((value for key in _CHANNELS if isinstance(value := getattr(vision, key, None), int)), 3)
-
-
 def _pixel_values(config: Any, request: InputRequest) -> list[InputSpec]:
     kind = config.model_type
-    if _takes_grid(config):
-        return [_patches(config, request, name="pixel_values")]
+    if takes_grid(config):
+        return [patches(config, request, name="pixel_values")]
     if _is_packed(config):
         vision = vision_part(config)
-        columns = Affine(_channels(vision) * vision.patch_size**2)
+        columns = Affine(channels_of(vision) * vision.patch_size**2)
         return [InputSpec(name="pixel_values", shape=(BATCH, Affine(vision.num_patches), columns))]
     image = image_size(config, request)
     if kind in _VIDEO_KINDS:
@@ -108,9 +101,8 @@ def image_tokens(config: Any, request: InputRequest) -> tuple[int, int]:
     placeholder = _placeholder(config)
     if placeholder is None or not hasattr(config, "vision_config"):
         return 0, 0
-    if _takes_grid(config):
-        (_, rows, columns), merge = _grid(config, request), _merge(config)
-        return placeholder, rows * columns // merge**2
+    if takes_grid(config):
+        return placeholder, grid_tokens(config, request)
     count = _TOKENS.get(config.model_type, _patch_count)
     return placeholder, count(config, request)
 
@@ -133,6 +125,11 @@ def _shuffled(config: Any, request: InputRequest) -> int:
     return _patch_count(config, request) // int(factor) ** 2
 
 
+def _sixteenth(config: Any, request: InputRequest) -> int:
+    """Patches halved twice per side by convolutions."""
+    return _patch_count(config, request) // 16
+
+
 def _internvl(config: Any, request: InputRequest) -> int:
     return int(_patch_count(config, request) * config.downsample_ratio**2)
 
@@ -149,51 +146,16 @@ _TOKENS: dict[str, Callable[[Any, InputRequest], int]] = {
     "mistral3": _shuffled,
     "internvl": _internvl,
     "qianfan_ocr": _internvl,
-    "got_ocr2": lambda config, request: _patch_count(config, request) // 16,
+    "got_ocr2": _sixteenth,
+    "pp_chart2table": _sixteenth,
+    "step3p7": _sixteenth,
+    "lighton_ocr": _shuffled,
+    "mistral_large4": _shuffled,
     "llava": lambda config, request: _patch_count(config, request) + (config.vision_feature_select_strategy == "full"),
     "janus": _patch_count,
     "aria": lambda config, request: int(config.projector_patch_to_query_dict[_patch_count(config, request)]),
 }
 """How many tokens stand for an image, by architecture; the vision part's patches elsewhere."""
-
-
-def _takes_grid(config: Any) -> bool:
-    """Tell whether a model takes images as a list of patches with a grid of their places."""
-    vision = getattr(config, "vision_config", None)
-    return vision is not None and hasattr(vision, "spatial_merge_size") and hasattr(vision, "temporal_patch_size")
-
-
-def _vision_of_grid(config: Any) -> Any:
-    return getattr(config, "vision_config", None) or config
-
-
-def _merge(config: Any) -> int:
-    return int(_vision_of_grid(config).spatial_merge_size)
-
-
-def _grid(config: Any, request: InputRequest) -> tuple[int, int, int]:
-    """Frames, rows and columns of an image's patches."""
-    vision = _vision_of_grid(config)
-    _, height, width = resized((3, _GRID_SIDE, _GRID_SIDE), request.size)
-    merged = vision.patch_size * getattr(vision, "spatial_merge_size", 1)
-    per_side = getattr(vision, "spatial_merge_size", 1)
-    return 1, height // merged * per_side, width // merged * per_side
-
-
-def _patches(config: Any, request: InputRequest, *, name: str) -> InputSpec:
-    vision = _vision_of_grid(config)
-    _, rows, columns = _grid(config, request)
-    length = _channels(vision) * getattr(vision, "temporal_patch_size", 1) * vision.patch_size**2
-    return InputSpec(name=name, shape=(Affine(0, rows * columns), Affine(length)))
-
-
-def _grid_spec(name: str) -> Callable[[Any, InputRequest], list[InputSpec]]:
-    def make(config: Any, request: InputRequest) -> list[InputSpec]:
-        if name == "image_grid_thw" and not _takes_grid(config):
-            return []
-        return [InputSpec(name=name, dtype="int64", shape=(BATCH, Affine(3)), row=_grid(config, request))]
-
-    return make
 
 
 def _image_sizes(config: Any, request: InputRequest) -> list[InputSpec]:
@@ -227,8 +189,8 @@ def _is_packed(config: Any) -> bool:
 def _patch_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
     if not _is_packed(config):
         return []
-    patches = Affine(vision_part(config).num_patches)
-    return [InputSpec(name="pixel_attention_mask", dtype="int64", shape=(BATCH, patches), row=(1,))]
+    count = Affine(vision_part(config).num_patches)
+    return [InputSpec(name="pixel_attention_mask", dtype="int64", shape=(BATCH, count), row=(1,))]
 
 
 def _patch_shapes(config: Any, _request: InputRequest) -> list[InputSpec]:
@@ -239,9 +201,7 @@ def _patch_shapes(config: Any, _request: InputRequest) -> list[InputSpec]:
 VISION: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
     "pixel_values": _pixel_values,
     "pixel_values_videos": _clips,
-    "patches": lambda config, request: [_patches(config, request, name="hidden_states")],
-    "grid_thw": _grid_spec("grid_thw"),
-    "image_grid_thw": _grid_spec("image_grid_thw"),
+    **GRIDS,
     "image_sizes": _image_sizes,
     "pixel_attention_mask": _patch_mask,
     "spatial_shapes": _patch_shapes,

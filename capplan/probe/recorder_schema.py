@@ -26,6 +26,7 @@ RESHAPING_IN_PLACE = frozenset(
 """In-place operators that change a tensor's shape or storage, not its values: no kernel runs."""
 
 ALLOCATING_ONLY = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"})
+COPYING = frozenset({"clone", "_to_copy"})
 UNRECORDED_ATTRIBUTES = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "size",
                                    "generator", "self", "implicit", "eps", "momentum"})  # fmt: skip
 RANDOM_TAG = torch.Tag.nondeterministic_seeded
@@ -47,6 +48,8 @@ class Operator:
     scalars: tuple[tuple[int, str], ...]
     is_random: bool
     is_data_dependent: bool
+    is_elementwise: bool
+    tells_equal: bool
     is_composite: bool
     launches: bool
     shape_rule: Callable[..., Any] | None
@@ -83,7 +86,9 @@ def describe_operator(overload: OpOverload) -> Operator:
         ),
         is_random=RANDOM_TAG in overload.tags,
         is_data_dependent=any(tag in overload.tags for tag in DATA_DEPENDENT_TAGS) or name == "torchvision.nms",
-        is_composite=_is_composite(overload),
+        is_elementwise=not written and (torch.Tag.pointwise in overload.tags or base in COPYING),
+        tells_equal=base in {"eq", "ne"},
+        is_composite=namespace != "prim" and _is_composite(overload),
         launches=launches,
         shape_rule=SHAPE_RULES.get(str(overload)),
         prelude=PRELUDES.get(name),

@@ -14,10 +14,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.recorder_schema import Operator, describe_operator
 from capplan.probe.recorder_shapes import broadcasts
-from capplan.probe.shadow_guess import guess_output, is_guessed
-
-LARGEST_SHADOW = 131_072
-"""Elements up to which values are kept."""
+from capplan.probe.shadow_guess import guess_output, is_guessed, selected_output
+from capplan.probe.shadow_values import (
+    LARGEST_COMPUTED,
+    LARGEST_SHADOW,
+    is_repeated,
+    is_small,
+    run_elementwise,
+)
 
 
 class Shadows:
@@ -75,8 +79,7 @@ class Shadows:
     def place(self, value: Tensor) -> Tensor:
         """Make a meta tensor that carries a CPU tensor's value."""
         placed = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-        if value.numel() <= LARGEST_SHADOW:
-            placed.__dict__["_shadow"] = value.detach()
+        _attach(placed, value.detach())
         return placed
 
     def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:
@@ -84,14 +87,19 @@ class Shadows:
         if not self._is_meta:
             return operator.overload(*args, **kwargs)
         if operator.launches and not operator.is_random and all(map(self.knows, inputs)):
-            return self._run_known(operator, args, kwargs, inputs)
+            out = self._run_known(operator, args, kwargs, inputs)
+            if out is not NotImplemented:
+                return out
         for index in operator.written:
             if index < len(args) and isinstance(args[index], Tensor):
                 self._spoil(args[index])
         if operator.returns_first and operator.shape_rule is None and _fits(args):
             return args[0]
         if operator.is_data_dependent and is_guessed(operator.overload, args):
-            return self._guess(operator, args, kwargs)
+            selected = selected_output(operator.overload, args, self.knows)
+            return self._guess(operator, args, kwargs) if selected is NotImplemented else selected
+        if operator.tells_equal and getattr(args[0], "_drawn", False) and not isinstance(args[1], Tensor):
+            return self._compare_drawn(operator, args)
         if operator.shape_rule is not None:
             out = operator.shape_rule(*args, **kwargs)
             if out is not None:
@@ -107,6 +115,8 @@ class Shadows:
             named["device"] = torch.device("cpu")
         if not inputs and not _is_small_factory(args, kwargs):
             return operator.overload(*args, **kwargs)
+        if any(map(is_repeated, _flatten((*values, *named.values())))):
+            return self._run_repeated(operator, args, kwargs, values, named)
         real = operator.overload(*values, **named)
         if operator.is_data_dependent and not operator.is_view:
             return _on_meta(real)
@@ -114,10 +124,46 @@ class Shadows:
         _attach(out, real)
         return out
 
+    def _run_repeated(  # the operator's arguments, on meta and real
+        self,
+        operator: Operator,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        values: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> Any:
+        """Run an operator on values that repeat themselves; NotImplemented where that would take long."""
+        if operator.is_elementwise:
+            out = operator.overload(*args, **kwargs)
+            _attach(out, run_elementwise(operator.overload, values, named, out))
+            return out
+        volume = sum(value.numel() for value in _flatten((*values, *named.values())))
+        if operator.written or operator.is_data_dependent or volume > LARGEST_COMPUTED:
+            return NotImplemented
+        out = operator.overload(*args, **kwargs)
+        _attach(out, operator.overload(*values, **named))
+        return out
+
     def follow(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """Give a view the value of what it views."""
-        if self._is_meta and self.knows(args[0]):
-            _attach(out, operator.overload(*(_real(value) for value in args), **kwargs))
+        """Give a view the value of what it views; a value that repeats itself may have to be laid out for it."""
+        if not self._is_meta:
+            return
+        source = args[0]
+        if self.knows(source):
+            value = source._shadow
+            if value.numel() > LARGEST_SHADOW and value.stride() != source.stride():
+                if value.numel() > LARGEST_COMPUTED:
+                    return
+                value = value.contiguous()
+            _attach(out, operator.overload(value, *(_real(each) for each in args[1:]), **kwargs))
+        elif getattr(source, "_drawn", False) and isinstance(out, Tensor):
+            out.__dict__["_drawn"] = True
+
+    def _compare_drawn(self, operator: Operator, args: tuple[Any, ...]) -> Any:
+        """Compare an input's random floats with a number, which none of them is."""
+        out = operator.overload(*args)
+        _attach(out, torch.tensor(operator.name == "aten.ne").expand(out.shape))
+        return out
 
     def knows(self, tensor: Tensor) -> bool:
         """Tell whether a tensor's value is known."""
@@ -216,7 +262,7 @@ def _on_meta(real: Any) -> Any:
 
 def _attach(out: Any, real: Any) -> None:
     if isinstance(out, Tensor):
-        if real.numel() <= LARGEST_SHADOW:
+        if is_small(real):
             out.__dict__["_shadow"] = real
     elif isinstance(out, (list, tuple)):
         for item, value in zip(out, real, strict=True):

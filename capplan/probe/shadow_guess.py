@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from capplan.probe.shadow_values import count_true
+
 
 def guess_output(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make an output of a data-dependent operator without its data; NotImplemented where no rule serves."""
@@ -16,11 +18,29 @@ def guess_output(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return rule(*args, **kwargs) if rule is not None else NotImplemented
 
 
+def selected_output(overload: Any, args: tuple[Any, ...], knows: Callable[[Tensor], bool]) -> Any:
+    """Make what known masks select of unknown values; NotImplemented where that is not what the operator does."""
+    name = overload._schema.name
+    if name == "aten::index":
+        masks = [index for index in args[1] if isinstance(index, Tensor) and index.dtype in _MASKS]
+        return _index(args[0], args[1], _count_known) if all(map(knows, masks)) else NotImplemented
+    if name == "aten::masked_select" and args[0].shape == args[1].shape and knows(args[1]):
+        return args[0].new_empty((_count_known(args[1]),))
+    return NotImplemented
+
+
+_MASKS = (torch.bool, torch.uint8)
+
+
+def _count_known(mask: Tensor) -> int:
+    return count_true(mask._shadow)  # type: ignore[attr-defined]  # our own mark
+
+
 def is_guessed(overload: Any, args: tuple[Any, ...]) -> bool:
     """Tell whether the operator needs values for these arguments: indexing does only by boolean masks."""
     if overload._schema.name != "aten::index":
         return True
-    return any(isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) for index in args[1])
+    return any(isinstance(index, Tensor) and index.dtype in _MASKS for index in args[1])
 
 
 def _scalar(tensor: Tensor) -> bool | int | float:
@@ -29,12 +49,12 @@ def _scalar(tensor: Tensor) -> bool | int | float:
     return 1.0 if tensor.is_floating_point() else 1
 
 
-def _index(x: Tensor, indices: list[Tensor | None]) -> Tensor:
+def _index(x: Tensor, indices: list[Tensor | None], count: Callable[[Tensor], int] = Tensor.numel) -> Tensor:
+    """Index by masks as by positions; a mask selects `count` of them."""
     unmasked: list[Tensor | None] = []
     for index in indices:
-        if isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8):
-            everything = index.new_empty((index.numel(),), dtype=torch.int64)
-            unmasked += [everything] * index.dim()
+        if isinstance(index, Tensor) and index.dtype in _MASKS:
+            unmasked += [index.new_empty((count(index),), dtype=torch.int64)] * index.dim()
         else:
             unmasked.append(index)
     return torch.ops.aten.index.Tensor(x, unmasked)  # type: ignore[no-any-return]  # torch.ops is untyped

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from capplan.probe.shadow import LARGEST_SHADOW, ShadowMode
+from capplan.probe.shadow import ShadowMode
+from capplan.probe.shadow_values import LARGEST_SHADOW
 
 LARGEST_REAL_BYTES = 4 * 10**9
 """Weights up to which a model is run for real. [bytes]"""
@@ -49,8 +50,11 @@ class Ground:
         return made
 
     def input(self, tensor: Tensor) -> Tensor:
-        """Make the tensor that stands in for an input; small integers keep their values."""
-        return self._place(tensor)
+        """Make the tensor that stands in for an input; small integers keep their values, floats are drawn at random."""
+        made = self._place(tensor)
+        if made.is_floating_point():
+            made.__dict__["_drawn"] = True
+        return made
 
     def _place(self, tensor: Tensor) -> Tensor:
         dtype = self._half if self._half is not None and tensor.is_floating_point() else tensor.dtype

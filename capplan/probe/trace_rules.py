@@ -129,8 +129,15 @@ def _make_from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) ->
     if isinstance(data, Tensor):
         made: Tensor = torch.as_tensor(data, **dict(zip(("dtype",), args, strict=False)), device=device, **kwargs)
         return made
-    made = torch.tensor(data, *args, **kwargs)
+    made = torch.tensor(_numbers(data), *args, **kwargs)
     return made if device is None else made.to(device)
+
+
+def _numbers(data: Any) -> Any:
+    """Read scalars on the device, as torch does of those in a list."""
+    if isinstance(data, list | tuple):
+        return [_numbers(each) for each in data]
+    return data.tolist() if isinstance(data, Tensor) and data.is_meta else data
 
 
 def _tolist(tensor: Tensor) -> Any:

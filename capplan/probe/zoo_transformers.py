@@ -18,6 +18,7 @@ from capplan.probe.target_code import model_code
 from capplan.probe.target_words import full_words, source_sha256, versions_of
 from capplan.probe.zoo import asked_inputs, import_library
 from capplan.probe.zoo_torchvision_ops import import_torchvision
+from capplan.probe.zoo_transformers_defaults import completed
 
 
 def import_transformers() -> ModuleType:
@@ -104,19 +105,33 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
     with model_code(f"the config of {words}", error=UsageError):
         config_class = CONFIG_MAPPING[model_type]
         content = {key: value for key, value in given.items() if key != "auto_map"}
-        defaults = config_class().to_dict() if any("." in name for name in arguments) else {}
+        is_default = set(given) == {"model_type"}
+        defaults = config_class().to_dict() if is_default or any("." in name for name in arguments) else {}
         for name, value in arguments.items():
             _place(content, name.split("."), value, defaults)
+        if is_default:
+            for name, value in completed(model_type, _merged(defaults, content)):
+                if name not in arguments:
+                    _place(content, name.split("."), value, defaults)
         config = config_class.from_dict(content)
         _check_arguments(words, config_class, arguments)
     _forget_cache(config)
     return config
 
 
+def _merged(defaults: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay given content over defaults, part by part."""
+    merged = {**defaults, **content}
+    for key, value in content.items():
+        if isinstance(value, dict) and isinstance(defaults.get(key), dict):
+            merged[key] = _merged(defaults[key], value)
+    return merged
+
+
 def _place(content: dict[str, Any], path: list[str], value: Any, defaults: Mapping[str, Any]) -> None:
     """Put a value where a dotted name points, below the defaults of the parts it leads through.
 
-    A list with an item per layer is cut where a depth is.
+    A list or mapping with an item per layer is cut where a depth is.
     """
     for part in path[:-1]:
         defaults = defaults.get(part) or {}
@@ -128,6 +143,8 @@ def _place(content: dict[str, Any], path: list[str], value: Any, defaults: Mappi
         for key, held in content.items():
             if isinstance(held, list) and len(held) == before and value < before:
                 content[key] = held[:value]
+            elif isinstance(held, dict) and held and all(str(layer).isdecimal() for layer in held):
+                content[key] = {layer: each for layer, each in held.items() if int(layer) < value}
 
 
 def _check_arguments(words: str, config_class: Any, arguments: Mapping[str, Any]) -> None:
@@ -164,17 +181,26 @@ def choose_class(config: Any, words: str) -> Any:
     causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     first = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES" if causal and not config.is_encoder_decoder else "MODEL_MAPPING_NAMES"
     others = sorted(name for name in vars(auto) if name.startswith("MODEL_") and name.endswith("_MAPPING_NAMES"))
-    for mapping in (first, "MODEL_MAPPING_NAMES", *others):
-        name = getattr(auto, mapping).get(kind)
-        name = name[0] if isinstance(name, tuple | list) else name
-        if name is not None and _has_forward(name, words):
-            return _class_named(name, words)
+    found = [
+        name[0] if isinstance(name, tuple | list) else name
+        for mapping in (first, "MODEL_MAPPING_NAMES", *others)
+        if (name := getattr(auto, mapping).get(kind)) is not None
+    ]
+    callable_ones = [name for name in dict.fromkeys(found) if _has_forward(name, words)]
+    for name in [*(name for name in callable_ones if _takes_whole(config, name, words)), *callable_ones]:
+        return _class_named(name, words)
     raise TraceError(f"{words}: transformers has no model class for the architecture {kind}.")
 
 
 def _has_forward(name: str, words: str) -> bool:
     """Tell whether a class can be called; some only generate."""
     return "input" not in inspect.signature(_class_named(name, words).forward).parameters
+
+
+def _takes_whole(config: Any, name: str, words: str) -> bool:
+    """Tell whether a class is made of the whole config; some of composite ones are made of the text's part."""
+    made_of = _class_named(name, words).config_class
+    return made_of is None or isinstance(config, made_of)
 
 
 def _class_named(name: str, words: str) -> Any:
