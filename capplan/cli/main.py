@@ -47,6 +47,9 @@ class CapplanGroup(LazyGroup):
             raise typer.Exit(error.exit_code) from error
         except BrokenPipeError:
             raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            typer.echo("capplan: interrupted.", err=True)
+            raise typer.Exit(130) from None
 
 
 app = typer.Typer(

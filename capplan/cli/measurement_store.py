@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -44,6 +45,8 @@ class MeasurementStore:
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror or error}.") from error
         try:
+            if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                raise UsageError(f"{self.path} is no file: a measurement file is read again before it is appended to.")
             self._lock()
             self._mend()
         except BaseException:

@@ -67,10 +67,20 @@ def to_json(document: Mapping[str, Any] | list[Any]) -> str:
 
 
 def emit(content: str, *, output: Path | None) -> None:
-    """Put an answer on stdout, or into a file that appears whole or not at all."""
+    """Put an answer on stdout, or into a file that appears whole or not at all.
+
+    Raises:
+        UsageError: it cannot be written, as on a full disk.
+    """
     if output is None:
-        sys.stdout.write(content)
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(content)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - or the interpreter fails again at its end
+            raise UsageError(f"cannot write the answer: {error.strerror or error}.") from error
     else:
         write_atomically(output, content.encode())
 

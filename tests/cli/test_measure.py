@@ -191,6 +191,24 @@ def test_a_full_disk_keeps_the_points_before(run: Run, tmp_path: Path) -> None:
     assert "samples/s" in result.stdout, "what was measured is told all the same"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_an_answer_that_cannot_be_written_is_one_sentence() -> None:
+    command = [sys.executable, "-c", "from capplan.cli.main import main; main()", "measure", *NET, *QUICK]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("capplan: cannot write the answer: No space left on device.\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_what_is_no_file_is_not_appended_to(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    os.mkfifo(path)
+    result = run("measure", *NET, *QUICK, "-o", path)
+    assert result.exit_code == 2
+    assert f"{path} is no file" in result.stderr
+
+
 @pytest.mark.parametrize("isolate", [[], ["--isolate"]])
 def test_a_batch_that_fails_costs_itself_alone(run: Run, flawed: list[str], isolate: list[str]) -> None:
     result = run("measure", *flawed, *QUICK, *isolate, "--batch", "2,4,8", "--format", "json")
