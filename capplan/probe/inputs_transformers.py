@@ -9,7 +9,8 @@ from capplan.errors import UsageError
 from capplan.probe.inputs import BATCH, InputRequest, InputSpec
 from capplan.probe.inputs_audio import AUDIO
 from capplan.probe.inputs_make import InputMaker, SpecInputs
-from capplan.probe.inputs_vision import VISION, image_tokens, multimodal
+from capplan.probe.inputs_placeholders import multimodal, placeholders, sees
+from capplan.probe.inputs_vision import VISION
 
 DEFAULT_SEQ_LEN = 128
 
@@ -21,8 +22,8 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
         UsageError: an input that neither name nor config explain; the user must spell it out.
     """
     parameters = inspect.signature(model_class.forward).parameters
-    config = getattr(config, "vlm_config", None) or config
-    needed = _needed(config, model_class, parameters)
+    whole, config = config, getattr(config, "vlm_config", None) or config
+    needed = list(_NEEDED.get(whole.model_type, ())) or _needed(config, model_class, parameters)
     specs: list[InputSpec] = []
     for name in needed:
         try:
@@ -53,10 +54,11 @@ def _needed(config: Any, model_class: Any, parameters: Any) -> list[str]:
     names = [*([main] if isinstance(main, str) and main in parameters else []), *required]
     if multimodal(config, parameters):
         names = [name for name in _MULTIMODAL if name in parameters]
-    elif "input_ids" in parameters and "pixel_values" in parameters:
+    elif "input_ids" in parameters and "pixel_values" in parameters and sees(config):
         names += ["input_ids", "pixel_values"]
     elif "input_ids" in parameters and "input_features" in parameters and hasattr(config, "audio_config"):
         names += ["input_ids", "input_features"]
+        names += [name for name in ("input_features_mask", "padding_mask") if name in parameters]
     names += ["bbox"] * ("bbox" in parameters)
     if config.is_encoder_decoder and "decoder_input_ids" in parameters:
         names.append("decoder_input_ids")
@@ -66,6 +68,7 @@ def _needed(config: Any, model_class: Any, parameters: Any) -> list[str]:
 _MULTIMODAL = (
     "input_ids",
     "pixel_values",
+    "high_res_pixel_values",
     "image_grid_thw",
     "image_grid_hw",
     "image_merge_sizes",
@@ -99,6 +102,8 @@ _NEEDED = {
     "blt": ("input_ids",),
     "fastspeech2_conformer": ("input_ids",),
     "sam3": ("pixel_values", "input_ids"),
+    "colqwen2": ("input_ids", "padded_patches", "image_grid_thw"),
+    "idefics": ("input_ids", "pixel_values", "image_attention_mask"),
 }
 """Inputs by architecture, where parameters without a default do not tell them."""
 
@@ -135,8 +140,8 @@ def _text(config: Any) -> Any:
 
 
 def _tokens(config: Any, request: InputRequest) -> list[InputSpec]:
-    """Token ids; with placeholders for its image's features first, where the model replaces these."""
-    placeholder, count = image_tokens(config, request)
+    """Token ids; with placeholders for its image's or sound's features first, where the model replaces these."""
+    placeholder, count = placeholders(config, request)
     if not count:
         return [token_spec(config, request)]
     text = [_plain_token(config)] * sequence(config, request)
@@ -146,19 +151,25 @@ def _tokens(config: Any, request: InputRequest) -> list[InputSpec]:
 
 def _token_types(config: Any, request: InputRequest) -> list[InputSpec]:
     """1 where an image's feature stands, 0 for text."""
-    _, count = image_tokens(config, request)
+    _, count = placeholders(config, request)
     row = (*[1] * count, *[0] * sequence(config, request))
     return [InputSpec(name="mm_token_type_ids", dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
 
 
 def _plain_token(config: Any) -> int:
     """A token id that means nothing special to the config."""
-    special = {value for key, value in vars(config).items() if key.endswith(("token_id", "token_index"))}
-    special |= (
-        {value for key, value in vars(_text(config)).items() if key.endswith("token_id")} if _text(config) else set()
-    )
+    special = [
+        value
+        for part in (config, _text(config))
+        if part
+        for key, value in vars(part).items()
+        if key.endswith(_TOKEN_KEYS)
+    ]
     flat = {item for value in special for item in (value if isinstance(value, list) else [value])}
     return next(token for token in range(5, 1000) if token not in flat)
+
+
+_TOKEN_KEYS = ("token_id", "token_index", "patch_id")
 
 
 def _decoder_tokens(config: Any, request: InputRequest) -> list[InputSpec]:
@@ -166,6 +177,8 @@ def _decoder_tokens(config: Any, request: InputRequest) -> list[InputSpec]:
     spec = token_spec(config, request, name="decoder_input_ids")
     size = getattr(decoder, "vocab_size", None)
     high = size if isinstance(size, int) else spec.high
+    if books := getattr(decoder, "num_codebooks", None):  # a row per codebook and sample
+        return [InputSpec(name=spec.name, dtype=spec.dtype, shape=(Affine(0, books), spec.shape[1]), high=high)]
     channels = getattr(decoder, "num_channels", None) if config.model_type == "dia" else None
     shape = (*spec.shape, Affine(channels)) if channels else spec.shape
     return [InputSpec(name=spec.name, dtype=spec.dtype, shape=shape, high=high)]
@@ -247,6 +260,12 @@ def _image_positions(config: Any, request: InputRequest) -> list[InputSpec]:
     return [InputSpec(name="image_embeds_position_mask", dtype="bool", shape=(BATCH, Affine(length)), row=row)]
 
 
+def _seen_images(config: Any, request: InputRequest) -> list[InputSpec]:
+    """idefics: every token attends to its one image."""
+    shape = (BATCH, Affine(sequence(config, request)), Affine(1))
+    return [InputSpec(name="image_attention_mask", dtype="int64", shape=shape, row=(1,))]
+
+
 def _nothing(_config: Any, _request: InputRequest) -> list[InputSpec]:
     """Made together with another input."""
     return []
@@ -282,6 +301,7 @@ MAKERS: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
     "visual_pos": _embeddings("visual_pos", 36, "visual_pos_dim"),
     "query_embeds": _embeddings("query_embeds", 32, "hidden_size"),
     "image_embeds_position_mask": _image_positions,
+    "image_attention_mask": _seen_images,
     **VISION,
     **AUDIO,
 }

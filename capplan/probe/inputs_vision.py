@@ -1,12 +1,12 @@
-"""Images and clips that transformers models are fed, and the tokens that stand for them in a text."""
+"""Images and clips that transformers models are fed."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from capplan.core.affine import Affine
 from capplan.probe.inputs import BATCH, InputRequest, InputSpec
-from capplan.probe.inputs_vision_grid import GRIDS, channels_of, grid_tokens, patches, takes_grid
+from capplan.probe.inputs_vision_grid import GRIDS, channels_of, patches, takes_grid
 from capplan.probe.zoo import image_spec, resized
 
 _VIDEO_KINDS = ("videomae", "vivit", "timesformer", "vjepa2", "videoprism_vision_model", "videoprism", "xclip")
@@ -16,6 +16,8 @@ def vision_part(config: Any) -> Any:
     """The part of a config that describes images."""
     if config.model_type == "vision-encoder-decoder":
         return config.encoder
+    if config.model_type == "t5gemma2":
+        return config.encoder.vision_config
     for key in ("vision_config", "encoder_config", "backbone_config", "vision", "vq_config"):
         part = getattr(config, key, None)
         if (
@@ -41,7 +43,7 @@ def _stated_size(part: Any) -> Any:
     return next((size for size in stated if isinstance(size, int | list | tuple) and size), None)
 
 
-_SIZES = ("image_size", "img_size", "crop_size", "input_size")
+_SIZES = ("image_size", "img_size", "crop_size", "input_size", "max_img_size", "resolution")
 _DEFAULT_SIDES = {
     "detr": 800, "conditional_detr": 800, "deformable_detr": 800, "table-transformer": 800, "dab-detr": 800,
     "grounding-dino": 800, "mm-grounding-dino": 800, "rt_detr": 640, "rt_detr_v2": 640, "d_fine": 640,
@@ -49,6 +51,8 @@ _DEFAULT_SIDES = {
     "omdet-turbo": 640, "deimv2": 640, "rf_detr": 560, "lw_detr": 640, "superpoint": 480, "uvdoc": 512,
     "efficientloftr": 480, "lightglue": 480, "superglue": 480, "edgetam": 1024, "edgetam_vision_model": 1024,
     "sam2": 1024, "sam2_vision_model": 1024, "sam3": 1008, "sam3_tracker": 1008, "upernet": 512, "vitmatte": 512,
+    "deepseek_ocr2": 1024, "unlimited_ocr": 1024, "fast_vlm": 1024, "florence2": 768, "gemma3n": 768, "emu3": 256,
+    "perception_lm": 448,
 }  # fmt: skip
 """Sides of square images by architecture whose config names none: their image processors' usual sizes. [pixels]"""
 
@@ -65,12 +69,18 @@ def _pixel_values(config: Any, request: InputRequest) -> list[InputSpec]:
     if kind in _VIDEO_KINDS:
         image = (*_frames(config), *image)
     elif kind in _MANY_IMAGES:
-        image = (_MANY_IMAGES[kind], *image)
+        image = (getattr(config, "num_frames", None) or _MANY_IMAGES[kind], *image)
     return [image_spec(image, name="pixel_values")]
 
 
-_MANY_IMAGES = {"idefics": 1, "idefics2": 1, "idefics3": 1, "smolvlm": 1, "modernvbert": 1, "colmodernvbert": 1,
-                "efficientloftr": 2, "lightglue": 2, "superglue": 2}  # fmt: skip
+_TILED = ("llava_next", "llava_next_video", "llava_onevision")
+"""Architectures that take an image as tiles, two by two here, and the whole image small."""
+
+_MANY_IMAGES = {
+    "idefics": 1, "idefics2": 1, "idefics3": 1, "smolvlm": 1, "modernvbert": 1, "colmodernvbert": 1, "ultravbert": 1,
+    "granite_docling": 1, "perception_lm": 1, "instructblipvideo": 4, "efficientloftr": 2, "lightglue": 2,
+    "superglue": 2, "tvp": 16, **dict.fromkeys(_TILED, 5),
+}  # fmt: skip
 """Architectures that take several images per sample, and how many here."""
 
 
@@ -84,89 +94,23 @@ def _frames(config: Any) -> tuple[int, ...]:
     return (next((getattr(vision, key) for key in keys if isinstance(getattr(vision, key, None), int)), 16),)
 
 
-def multimodal(config: Any, parameters: Mapping[str, Any]) -> bool:
-    """Tell whether a model replaces placeholder tokens of its text by an image's features."""
-    return "pixel_values" in parameters and "input_ids" in parameters and _placeholder(config) is not None
-
-
-def _placeholder(config: Any) -> int | None:
-    for key in ("image_token_id", "image_token_index", "img_context_token_id", "image_soft_token_id"):
-        if isinstance(token := getattr(config, key, None), int):
-            return token
-    return None
-
-
-def image_tokens(config: Any, request: InputRequest) -> tuple[int, int]:
-    """The placeholder token and how many of them stand for one image; 0 of them where there are none."""
-    placeholder = _placeholder(config)
-    if placeholder is None or not hasattr(config, "vision_config"):
-        return 0, 0
-    if takes_grid(config):
-        return placeholder, grid_tokens(config, request)
-    count = _TOKENS.get(config.model_type, _patch_count)
-    return placeholder, count(config, request)
-
-
-def _patch_count(config: Any, request: InputRequest) -> int:
-    vision = config.vision_config
-    _, height, width = image_size(config, request)
-    patch = vision.patch_size
-    patch_height, patch_width = (patch, patch) if isinstance(patch, int) else patch
-    return (height // patch_height) * (width // patch_width)
-
-
-def _shuffled(config: Any, request: InputRequest) -> int:
-    """Patches merged by a pixel shuffle."""
-    factor = next(
-        getattr(config, key)
-        for key in ("scale_factor", "downsample_factor", "pixel_shuffle_factor", "spatial_merge_size")
-        if getattr(config, key, None)
-    )
-    return _patch_count(config, request) // int(factor) ** 2
-
-
-def _sixteenth(config: Any, request: InputRequest) -> int:
-    """Patches halved twice per side by convolutions."""
-    return _patch_count(config, request) // 16
-
-
-def _internvl(config: Any, request: InputRequest) -> int:
-    return int(_patch_count(config, request) * config.downsample_ratio**2)
-
-
-_TOKENS: dict[str, Callable[[Any, InputRequest], int]] = {
-    "gemma3": lambda config, _: int(config.mm_tokens_per_image),
-    "shieldgemma2": lambda config, _: int(config.mm_tokens_per_image),
-    "idefics2": lambda config, _: int(config.perceiver_config.resampler_n_latents),
-    "idefics3": _shuffled,
-    "smolvlm": _shuffled,
-    "modernvbert": lambda config, request: _patch_count(config, request) // config.pixel_shuffle_factor**2,
-    "aya_vision": _shuffled,
-    "cohere2_vision": _shuffled,
-    "mistral3": _shuffled,
-    "internvl": _internvl,
-    "qianfan_ocr": _internvl,
-    "got_ocr2": _sixteenth,
-    "pp_chart2table": _sixteenth,
-    "step3p7": _sixteenth,
-    "lighton_ocr": _shuffled,
-    "mistral_large4": _shuffled,
-    "llava": lambda config, request: _patch_count(config, request) + (config.vision_feature_select_strategy == "full"),
-    "janus": _patch_count,
-    "aria": lambda config, request: int(config.projector_patch_to_query_dict[_patch_count(config, request)]),
-}
-"""How many tokens stand for an image, by architecture; the vision part's patches elsewhere."""
-
-
 def _image_sizes(config: Any, request: InputRequest) -> list[InputSpec]:
-    if config.model_type not in ("mistral3", "lighton_ocr", "mistral_large4"):
+    """Height and width of the whole image, where it comes in tiles or padded."""
+    if config.model_type not in (*_TILED, "mistral3", "lighton_ocr", "mistral_large4", "emu3"):
         return []
     _, height, width = image_size(config, request)
-    return [InputSpec(name="image_sizes", dtype="int64", shape=(BATCH, Affine(2)), row=(height, width))]
+    tiles = 2 if config.model_type in _TILED else 1
+    row = (tiles * height, tiles * width)
+    return [InputSpec(name="image_sizes", dtype="int64", shape=(BATCH, Affine(2)), row=row)]
 
 
 def _prompt(name: str) -> Callable[[Any, InputRequest], list[InputSpec]]:
     return lambda config, request: [image_spec(image_size(config, request), name=name)]
+
+
+def _high_resolution(config: Any, request: InputRequest) -> list[InputSpec]:
+    side = config.high_res_vision_config.image_size
+    return [image_spec(resized((3, side, side), request.size), name="high_res_pixel_values")]
 
 
 def _document(_config: Any, request: InputRequest) -> list[InputSpec]:
@@ -183,10 +127,12 @@ def _flattened(config: Any, _request: InputRequest) -> list[InputSpec]:
 
 def _is_packed(config: Any) -> bool:
     """Tell whether images come as rows of patches, with their shapes and a mask beside."""
-    return str(config.model_type).startswith("siglip2")
+    return str(config.model_type).startswith(("siglip2", "lfm2_vl"))
 
 
 def _patch_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
+    if config.model_type == "granite_docling":
+        return [InputSpec(name="pixel_attention_mask", dtype="bool", shape=(BATCH, Affine(1)))]
     if not _is_packed(config):
         return []
     count = Affine(vision_part(config).num_patches)
@@ -206,6 +152,7 @@ VISION: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
     "pixel_attention_mask": _patch_mask,
     "spatial_shapes": _patch_shapes,
     "prompt_pixel_values": _prompt("prompt_pixel_values"),
+    "high_res_pixel_values": _high_resolution,
     "prompt_masks": _prompt("prompt_masks"),
     "image": _document,
     "flattened_patches": _flattened,

@@ -116,6 +116,7 @@ def _grid_spec(name: str) -> Callable[[Any, InputRequest], list[InputSpec]]:
 
 GRIDS: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
     "patches": lambda config, request: [patches(config, request, name="hidden_states")],
+    "padded_patches": lambda config, request: [padded_patches(config, request)],
     "grid_thw": _grid_spec("grid_thw"),
     "image_grid_thw": _grid_spec("image_grid_thw"),
     "image_grid_hw": _grid_spec("image_grid_hw"),

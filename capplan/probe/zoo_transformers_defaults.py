@@ -48,6 +48,25 @@ def _ratio(path: str, by: str) -> Completion:
     return lambda content: _of(path)(content) // _of(by)(content)
 
 
+def _all_stages(count: int) -> dict[str, Any]:
+    """Take features after every stage of a backbone."""
+    stages = range(1, count + 1)
+    return {
+        "backbone_config.out_features": [f"stage{stage}" for stage in stages],
+        "backbone_config.out_indices": list(stages),
+    }
+
+
+def _pixel_shuffled(path: str) -> Completion:
+    """Take the width of a vision part's features once a pixel shuffle has merged them."""
+
+    def width(content: Content) -> int:
+        part = _of(path)(content)
+        return int(part["hidden_size"] // part["pixel_shuffle_ratio"] ** 2)
+
+    return width
+
+
 _INTRACLASS = {
     "reduce_channel": [1, 1, 0],
     "return_channel": [1, 1, 0],
@@ -96,12 +115,28 @@ _COMPLETIONS: dict[str, dict[str, Any]] = {
     "glm4v": {"text_config.rope_parameters.partial_rotary_factor": 0.5},
     "glm46v": {"text_config.rope_parameters.partial_rotary_factor": 0.5},
     "glmga": {"text_config.rope_parameters.partial_rotary_factor": 0.5},
-    "glm4v_moe": {"text_config.rope_parameters.partial_rotary_factor": 0.5},
+    "glm4v_moe": {"text_config.rope_parameters.partial_rotary_factor": 0.5, "text_config.head_dim": 128},
+    "hunyuan_vl": {
+        "text_config.head_dim": _ratio("text_config.hidden_size", "text_config.num_attention_heads"),
+        "text_config.rope_parameters.mrope_section": [16, 16, 16, 16],
+    },
+    "voxtral": {"audio_token_id": 24},
+    "nemotron_h_omni": {"image_token_id": 18},
+    "llama4": {
+        "vision_config.intermediate_size": _pixel_shuffled("vision_config"),
+        "vision_config.vision_output_dim": _of("vision_config.projector_output_dim"),
+    },
+    "emu3": {
+        "vocabulary_map": {
+            "<image>": 151642,
+            "<|extra_200|>": 151846,
+            **{f"<|visual token {index:06d}|>": 151854 + index for index in range(32768)},
+        }
+    },
     "dbrx": {"attn_config.rope_theta": 500000.0, "attn_config.clip_qkv": 8},
     "dots1": {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6},
     "hunyuan_v1_dense": {"head_dim": _ratio("hidden_size", "num_attention_heads")},
     "hunyuan_v1_moe": {"head_dim": _ratio("hidden_size", "num_attention_heads")},
-    "hunyuan_vl": {"text_config.head_dim": _ratio("text_config.hidden_size", "text_config.num_attention_heads")},
     "ministral": {"head_dim": _ratio("hidden_size", "num_attention_heads")},
     "lfm2_moe": {
         "layer_types": lambda content: [
@@ -109,9 +144,40 @@ _COMPLETIONS: dict[str, dict[str, Any]] = {
         ]
     },
     "moonshine_streaming": {"num_key_value_heads": _of("num_attention_heads")},
-    "vitmatte": {"fusion_hidden_sizes": [256, 128, 64, 32]},
+    "vitmatte": {
+        "fusion_hidden_sizes": [256, 128, 64, 32],
+        "hidden_size": _of("backbone_config.hidden_size"),
+        "backbone_config.num_channels": 4,
+        "backbone_config.image_size": 512,
+    },
     "pp_ocrv5_server_det": _PADDLE_DETECTOR,
-    "pp_ocrv6_medium_det": _PADDLE_DETECTOR,
+    "pp_ocrv6_medium_det": {**_PADDLE_DETECTOR, **_all_stages(4)},
+    "pp_ocrv6_small_det": {"layer_list_out_channels": _of("backbone_config.stage_out_channels"), **_all_stages(4)},
+    "pp_doclayout_v2": {
+        "class_thresholds": lambda content: [0.5] * len(content["id2label"]),
+        "class_order": lambda content: list(range(len(content["id2label"]))),
+    },
+    "uvdoc": _all_stages(6),
+    "edgetam": {"vision_config.backbone_config.architecture": "repvit_m1"},
+    "lw_detr": {"projector_scale_factors": [1.0]},
+    "qwen3_asr": {"audio_config.output_dim": _of("text_config.hidden_size")},
+    "ultravbert": {"vision_config.image_size": 512},
+    "ovis2": {"hidden_size": _of("text_config.hidden_size")},
+    "step3p7": {"text_config.sliding_window": 512},
+    "perception_lm": {
+        "projector_pooling_ratio": 2,
+        "vision_config.architecture": "vit_pe_core_large_patch14_336",
+        "vision_config.model_args": {
+            "embed_dim": 1024,
+            "img_size": [448, 448],
+            "depth": 23,
+            "num_classes": 0,
+            "global_pool": "",
+            "use_post_transformer_norm": False,
+            "init_values": 0.1,
+            "ref_feat_shape": [32, 32],
+        },
+    },
     "cohere_compass": {
         "text_config.rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 50000.0}}
     },
