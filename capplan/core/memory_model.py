@@ -30,6 +30,9 @@ PART_NAMES: Mapping[Role, str] = {
     Role.OPTIMIZER: "optimizer states",
 }
 LARGEST_SHOWN = 10
+LEAST_OF_GUESSED = 0.2
+"""Share of the activations that is left at least where the tracer guessed: it takes every candidate of a `nonzero` or
+of a non-maximum suppression as kept. Detectors' training kept 0.21 and more (docs/memory-accuracy.md)."""
 
 
 @dataclass(slots=True)
@@ -185,15 +188,17 @@ class MemoryModel:
     def _activation_shares(self) -> Interval:
         """Activations against those of the recording: exact unless values were guessed, or the graph is compiled."""
         spread = self.calibration.uncertain_fraction if self._doubts() else 0.0
+        kept = LEAST_OF_GUESSED if self.recording.guesses else 1 - spread
         least = 1.0 if self.workload.framework is Framework.EAGER else self.calibration.compiled_fraction
-        return Interval(low=least * (1 - spread), expected=1.0, high=1 + spread)
+        return Interval(low=least * kept, expected=1.0, high=1 + spread)
 
     def _doubts(self) -> tuple[str, ...]:
         doubts = []
         guesses = sum(guess.count for guess in self.recording.guesses)
         if guesses:
             doubts.append(
-                f"{guesses} values that the model computes were guessed; sizes that depend on them may differ"
+                f"{guesses} values that the model computes were guessed, every candidate as kept: "
+                "sizes that depend on them may be far smaller"
             )
         if unknown := uncounted(self.recording):
             doubts.append(f"what these operators take beside their outputs is not known: {', '.join(unknown)}")

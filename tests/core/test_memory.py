@@ -209,7 +209,9 @@ def test_guesses_and_unknown_operators_widen_the_interval():
     guessed = replace(trace.recordings[0], guesses=(Guess(what="nonzero", count=3),))
     unsure = estimate_memory(replace(trace, recordings=(guessed,)), Workload(), batch=1, gpu=None)
     assert sure.peak_allocated_bytes.low == sure.peak_allocated_bytes.high
-    assert unsure.peak_allocated_bytes.low < unsure.peak_allocated_bytes.high
+    # a guess keeps every candidate: a fifth of the activations may be left, a quarter may come on top
+    activations = part(sure, "activations").expected
+    assert part(unsure, "activations") == Interval(low=0.2 * activations, expected=activations, high=1.25 * activations)
     assert any("guessed" in note for note in unsure.notes)
     odd = replace(trace.recordings[0], kernels=(replace(trace.recordings[0].kernels[0], name="mylib.magic"),))
     unknown = estimate_memory(replace(trace, recordings=(odd,)), Workload(), batch=1, gpu=None)
