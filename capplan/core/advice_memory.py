@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from capplan.core.estimates import FitStatus, Interval, fit_status
 from capplan.core.gpu import GpuSpec
 from capplan.core.memory_calibration import MemoryCalibration
+from capplan.core.memory_curve import live_curve
 from capplan.core.memory_model import MemoryModel
 from capplan.core.memory_program import End
 from capplan.core.memory_search import largest_fitting_batch
@@ -93,9 +94,7 @@ def advise(
     return tuple(sorted(worth, key=lambda each: -each.saved_bytes))
 
 
-def saved_by_inference_mode(
-    trace: Trace, workload: Workload, *, batch: int, calibration: MemoryCalibration
-) -> float | None:
+def saved_by_inference_mode(trace: Trace, workload: Workload, *, batch: int) -> float | None:
     """What inference would need more if it kept activations for a backward; None if no training is recorded. [bytes]"""
     steps = Training(optimizer=Optimizer.SGD)
     kept = replace(workload, training=steps)
@@ -103,9 +102,8 @@ def saved_by_inference_mode(
         return None
     recording = trace.recording(kept.configuration)
     backward = next(phase.first_op for phase in recording.phases if phase.name == "backward")
-    with_gradients = MemoryModel(trace=trace, workload=kept, calibration=calibration).curve.at(batch)[: backward + 1]
-    without = MemoryModel(trace=trace, workload=workload, calibration=calibration).curve.peak_bytes(batch)
-    return float(with_gradients.max()) - without
+    with_gradients = live_curve(recording).at(batch)[: backward + 1]
+    return float(with_gradients.max()) - live_curve(trace.recording(workload.configuration)).peak_bytes(batch)
 
 
 def _weigh(

@@ -95,7 +95,7 @@ def answer_memory(
         rule_of_thumb=rule_of_thumb(model, batch=batch, filled_fraction=utilization_fraction),
         inference_mode_saves_bytes=None
         if training
-        else saved_by_inference_mode(model.trace, model.workload, batch=batch, calibration=model.calibration),
+        else saved_by_inference_mode(model.trace, model.workload, batch=batch),
         index_limit_batch=index_limit_batch(model.recording),
         notes=estimate.notes,
     )
@@ -103,7 +103,7 @@ def answer_memory(
 
 def rule_of_thumb(model: MemoryModel, *, batch: int, filled_fraction: float) -> RuleOfThumb:
     """Work out the classic estimate from the same trace: every operator's output counts, none is ever freed."""
-    recording = model.recording
+    recording = model.traced
     made = [s for s in recording.storages if s.birth >= 0 and s.parameter is None]
     return RuleOfThumb(
         input_bytes=sum(each.size_bytes(batch) for each in model.trace.inputs),
@@ -114,8 +114,8 @@ def rule_of_thumb(model: MemoryModel, *, batch: int, filled_fraction: float) -> 
 
 
 def _forward_end(model: MemoryModel) -> int:
-    phases = model.recording.phases
-    return next((phase.first_op for phase in phases if phase.name == "backward"), len(model.recording.ops))
+    recording = model.traced
+    return next((phase.first_op for phase in recording.phases if phase.name == "backward"), len(recording.ops))
 
 
 def _answer_gpu(

@@ -4,6 +4,9 @@ Three peaks, never mixed. *Allocated* is what `torch.cuda.max_memory_allocated` 
 *Reserved* is what the caching allocator holds of the device. The *total* adds the CUDA context: what nvidia-smi
 shows. The first two come from replaying the allocator over the recording's events, at the low, expected and high
 end of what libraries take; storages themselves are exact.
+
+A compiled inference holds what its fused kernels write: tensors inside a kernel are never allocated. Its expected peak
+is that, its high end the eager one. A compiled training step is taken as the eager one.
 """
 
 from collections.abc import Mapping
@@ -12,6 +15,7 @@ from dataclasses import dataclass, field
 from capplan.core.allocator import Replay, replay
 from capplan.core.counting import uncounted
 from capplan.core.estimates import Interval, LiveTensor, MemoryEstimate, MemoryPart
+from capplan.core.fusion import executed_recording
 from capplan.core.gpu import GpuSpec
 from capplan.core.kernels import Version
 from capplan.core.memory_calibration import MemoryCalibration
@@ -48,12 +52,21 @@ class MemoryModel:
     expandable_segments: bool = False
     _programs: dict[Version | None, Program] = field(default_factory=dict)
     _replays: dict[tuple[Version | None, int, End, int | None], Replay] = field(default_factory=dict)
+    _recording: Recording | None = None
     _curve: LiveCurve | None = None
 
     @property
-    def recording(self) -> Recording:
-        """The recording that answers the workload."""
+    def traced(self) -> Recording:
+        """The recording that answers the workload, as traced: what runs in eager mode."""
         return self.trace.recording(self.workload.configuration)
+
+    @property
+    def recording(self) -> Recording:
+        """The recording that answers the workload, as its framework runs it."""
+        if self._recording is None:
+            trains = self.workload.training is not None
+            self._recording = self.traced if trains else executed_recording(self.traced, self.workload)
+        return self._recording
 
     @property
     def curve(self) -> LiveCurve:
@@ -120,7 +133,7 @@ class MemoryModel:
         expected = ends[End.EXPECTED]
         program = self.program(gpu)
         live = _live_at(program, expected.peak_event)
-        parts = _parts(program, live, batch, ends, self._activation_shares())
+        parts = _parts(program, live, batch, ends, self._activation_shares(batch))
         slack = _slack(ends)
         op = program.event_ops[expected.peak_event]
         return MemoryEstimate(
@@ -185,12 +198,21 @@ class MemoryModel:
         storages = [i for i, storage in enumerate(self.recording.storages) if storage.role is Role.INPUT]
         return self.trace.inputs[storages.index(index)] if len(storages) == len(self.trace.inputs) else None
 
-    def _activation_shares(self) -> Interval:
+    def _activation_shares(self, batch: int) -> Interval:
         """Activations against those of the recording: exact unless values were guessed, or the graph is compiled."""
         spread = self.calibration.uncertain_fraction if self._doubts() else 0.0
         kept = LEAST_OF_GUESSED if self.recording.guesses else 1 - spread
-        least = 1.0 if self.workload.framework is Framework.EAGER else self.calibration.compiled_fraction
-        return Interval(low=least * kept, expected=1.0, high=1 + spread)
+        least = most = 1.0
+        if self.workload.framework is not Framework.EAGER:
+            most = max(1.0, self._eager_activations(batch))
+            least = min(1.0, self.calibration.compiled_fraction * most)
+        return Interval(low=least * kept, expected=1.0, high=most * (1 + spread))
+
+    def _eager_activations(self, batch: int) -> float:
+        """What eager mode holds at its peak beyond weights and inputs, against what is held here."""
+        held = int(self.curve.at(batch)[0])
+        own = self.curve.peak_bytes(batch) - held
+        return (live_curve(self.traced).peak_bytes(batch) - held) / own if own > 0 else 1.0
 
     def _doubts(self) -> tuple[str, ...]:
         doubts = []
@@ -200,14 +222,18 @@ class MemoryModel:
                 f"{guesses} values that the model computes were guessed, every candidate as kept: "
                 "sizes that depend on them may be far smaller"
             )
-        if unknown := uncounted(self.recording):
+        if unknown := uncounted(self.traced):
             doubts.append(f"what these operators take beside their outputs is not known: {', '.join(unknown)}")
         return tuple(doubts)
 
     def _notes(self, gpu: GpuSpec | None) -> tuple[str, ...]:
         notes = list(self._doubts())
         if self.workload.framework is not Framework.EAGER:
-            notes.append("activations as in eager mode; compiling keeps fewer, down to the low end")
+            notes.append(
+                "activations as in eager mode; compiling keeps fewer, down to the low end"
+                if self.workload.training
+                else "activations as fused kernels leave them; the high end is eager mode's"
+            )
         if gpu is not None and gpu.vendor != "NVIDIA":
             notes.append(
                 f"workspaces and context of {gpu.name} are taken as CUDA's: nothing was measured for {gpu.vendor}"

@@ -219,6 +219,23 @@ def test_guesses_and_unknown_operators_widen_the_interval():
     assert unknown.peak_allocated_bytes.high > sure.peak_allocated_bytes.high
 
 
+def test_a_compiled_inference_holds_what_fused_kernels_write():
+    # three relus in a row become one kernel: input and output; eagerly the middle one holds its input and its output
+    trace = chain(4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB)
+    eager, compiled = (
+        estimate_memory(trace, Workload(framework=framework), batch=1, gpu=None)
+        for framework in (Framework.EAGER, Framework.COMPILE)
+    )
+    assert part(eager, "activations") == Interval.exact(8 * MIB)
+    assert part(compiled, "activations") == Interval(low=4 * MIB, expected=4 * MIB, high=8 * MIB)
+    limit = UNCALIBRATED.contexts[0].size_bytes.expected + 3000 * MIB
+    batches = [
+        largest_batch(trace, Workload(framework=framework), gpu=gpu(usable_bytes=None), available_bytes=limit)
+        for framework in (Framework.EAGER, Framework.COMPILE)
+    ]
+    assert batches == [250, 375]  # of 12 and of 8 MiB a sample
+
+
 def test_compiling_may_keep_less():
     found = estimate_memory(chain(MIB, MIB), Workload(framework=Framework.COMPILE), batch=1, gpu=None)
     assert found.peak_allocated_bytes.low < found.peak_allocated_bytes.expected
