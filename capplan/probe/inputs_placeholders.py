@@ -43,7 +43,8 @@ def _image_placeholder(config: Any) -> int | None:
     vocabulary = getattr(config, "vocabulary_map", None)
     if isinstance(vocabulary, dict) and "<image>" in vocabulary:
         return int(vocabulary["<image>"])
-    return _stated_token(config, _IMAGE_KEYS) or _stated_token(getattr(config, "encoder", None), _IMAGE_KEYS)
+    holders = (config, *(getattr(config, part, None) for part in ("encoder", "vlm_config")))
+    return next((token for part in holders if (token := _stated_token(part, _IMAGE_KEYS)) is not None), None)
 
 
 def _stated_token(config: Any, keys: tuple[str, ...]) -> int | None:
@@ -145,6 +146,8 @@ _TOKENS: dict[str, TokenCount] = {
     "deepseek_vl_hybrid": lambda _config, _request: 576,
     "chameleon": _sides(step=16),
     "emu3": _sides(step=8, line_break=1),
+    "molmo2": lambda config, _: (config.vision_config.image_size[0] // config.vision_config.patch_size // 2 + 1) ** 2,
+    "pi0": lambda _config, _request: 256,
     "aria": lambda config, request: int(config.projector_patch_to_query_dict[_patch_count(config, request)]),
 }
 """How many tokens stand for an image, by architecture; the vision part's patches elsewhere."""

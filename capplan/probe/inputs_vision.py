@@ -18,6 +18,8 @@ def vision_part(config: Any) -> Any:
         return config.encoder
     if config.model_type == "t5gemma2":
         return config.encoder.vision_config
+    if config.model_type == "pi0":
+        return config.vlm_config.vision_config
     for key in ("vision_config", "encoder_config", "backbone_config", "vision", "vq_config"):
         part = getattr(config, key, None)
         if (
@@ -52,7 +54,7 @@ _DEFAULT_SIDES = {
     "efficientloftr": 480, "lightglue": 480, "superglue": 480, "edgetam": 1024, "edgetam_vision_model": 1024,
     "sam2": 1024, "sam2_vision_model": 1024, "sam3": 1008, "sam3_tracker": 1008, "upernet": 512, "vitmatte": 512,
     "deepseek_ocr2": 1024, "unlimited_ocr": 1024, "fast_vlm": 1024, "florence2": 768, "gemma3n": 768, "emu3": 256,
-    "perception_lm": 448,
+    "perception_lm": 448, "pe_video": 336, "pe_audio_video": 336, "pe_video_encoder": 336,
 }  # fmt: skip
 """Sides of square images by architecture whose config names none: their image processors' usual sizes. [pixels]"""
 
@@ -65,6 +67,8 @@ def _pixel_values(config: Any, request: InputRequest) -> list[InputSpec]:
         vision = vision_part(config)
         columns = Affine(channels_of(vision) * vision.patch_size**2)
         return [InputSpec(name="pixel_values", shape=(BATCH, Affine(vision.num_patches), columns))]
+    if kind == "inkling_mm_model":
+        return [_folded_patches(config, request)]
     image = image_size(config, request)
     if kind in _VIDEO_KINDS:
         image = (*_frames(config), *image)
@@ -78,10 +82,19 @@ _TILED = ("llava_next", "llava_next_video", "llava_onevision")
 
 _MANY_IMAGES = {
     "idefics": 1, "idefics2": 1, "idefics3": 1, "smolvlm": 1, "modernvbert": 1, "colmodernvbert": 1, "ultravbert": 1,
-    "granite_docling": 1, "perception_lm": 1, "instructblipvideo": 4, "efficientloftr": 2, "lightglue": 2,
+    "granite_docling": 1, "pi0": 1, "perception_lm": 1, "instructblipvideo": 4, "efficientloftr": 2, "lightglue": 2,
     "superglue": 2, "tvp": 16, **dict.fromkeys(_TILED, 5),
 }  # fmt: skip
 """Architectures that take several images per sample, and how many here."""
+
+
+def _folded_patches(config: Any, request: InputRequest) -> InputSpec:
+    """inkling: patches over time, channels last, in one list."""
+    vision = config.vision_config
+    channels, height, width = image_size(config, request)
+    side, frames = vision.patch_size, vision.temporal_patch_size
+    count = (height // side) * (width // side)
+    return InputSpec(name="pixel_values", shape=(Affine(0, count), *map(Affine, (frames, side, side, channels))))
 
 
 def _clips(config: Any, request: InputRequest) -> list[InputSpec]:
@@ -131,7 +144,7 @@ def _is_packed(config: Any) -> bool:
 
 
 def _patch_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
-    if config.model_type == "granite_docling":
+    if config.model_type in ("granite_docling", "pi0"):  # one image each, and it is there
         return [InputSpec(name="pixel_attention_mask", dtype="bool", shape=(BATCH, Affine(1)))]
     if not _is_packed(config):
         return []

@@ -137,7 +137,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             return operator.overload(*args, **kwargs)
         if self._shadows.leaves_device(kwargs):
             return self._shadows.to_host(inputs[0], kwargs)
-        args, kwargs, inputs = self._shadows.to_device(args, kwargs, inputs)
+        args, kwargs, inputs = self._shadows.to_device(operator, args, kwargs, inputs)
         if operator.prelude is not None:
             return operator.prelude(self, operator, args, kwargs)
         return self._run(operator, args, kwargs, inputs)

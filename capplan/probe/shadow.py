@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.recorder_schema import Operator, describe_operator
 from capplan.probe.recorder_shapes import broadcasts
-from capplan.probe.shadow_guess import guess_output, is_guessed, selected_output
+from capplan.probe.shadow_guess import assumed_values, guess_output, is_guessed, selected_output
 from capplan.probe.shadow_values import (
     LARGEST_COMPUTED,
     LARGEST_SHADOW,
@@ -23,12 +23,19 @@ from capplan.probe.shadow_values import (
     run_elementwise,
 )
 
+_CONSTANT = frozenset({"aten.ones", "aten.zeros", "aten.full"})
+"""Factories whose output, however large, is one number repeated."""
+
+_SCALARS_MOVED = frozenset({"aten.masked_fill"})
+"""Operators that take a scalar on the host on CUDA, and not on the meta device."""
+
 
 class Shadows:
     """Runs operators on the meta device and, where every input's value is known, on the values too."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, assumes_choices: bool = False) -> None:
         self.device = device
+        self._assumes_choices = assumes_choices
         self.guesses: dict[str, int] = {}
         self._is_meta = device.type == "meta"
         self._spoiled: dict[int, Tensor] = {}
@@ -54,26 +61,29 @@ class Shadows:
         if self.knows(tensor):
             value: Tensor = tensor._shadow  # type: ignore[attr-defined]  # our own mark
             return value.to(dtype, copy=True)
-        self.guesses["values copied to the host"] = self.guesses.get("values copied to the host", 0) + 1
+        self._count_guess("values copied to the host")
         return torch.zeros(tensor.shape, dtype=dtype)
 
-    def to_device(self, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> tuple[Any, ...]:
-        """Move CPU tensors that meet meta tensors over, values kept."""
+    def to_device(
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]
+    ) -> tuple[Any, ...]:
+        """Move CPU tensors that meet meta tensors over, values kept; scalars stay where kernels read them."""
         strangers = [tensor for tensor in inputs if not tensor.is_meta] if self._is_meta else None
         if not strangers:
             return args, kwargs, inputs
-        if kwargs.get("device") is not None or all(tensor.dim() == 0 for tensor in strangers):
+        keeps_scalars = operator.name not in _SCALARS_MOVED
+        if kwargs.get("device") is not None or (keeps_scalars and all(tensor.dim() == 0 for tensor in strangers)):
             return args, kwargs, [tensor for tensor in inputs if tensor.is_meta]
-        args = tuple(self._moved(value) for value in args)
-        kwargs = {name: self._moved(value) for name, value in kwargs.items()}
+        args = tuple(self._moved(value, keeps_scalars) for value in args)
+        kwargs = {name: self._moved(value, keeps_scalars) for name, value in kwargs.items()}
         moved = [value for value in _flatten((*args, *kwargs.values())) if value.is_meta]
         return args, kwargs, moved
 
-    def _moved(self, value: Any) -> Any:
+    def _moved(self, value: Any, keeps_scalars: bool) -> Any:
         if isinstance(value, Tensor):
-            return value if value.is_meta or value.dim() == 0 else self.place(value)
+            return value if value.is_meta or (keeps_scalars and value.dim() == 0) else self.place(value)
         if isinstance(value, (list, tuple)):
-            return type(value)(self._moved(item) for item in value)
+            return type(value)(self._moved(item, keeps_scalars) for item in value)
         return value
 
     def place(self, value: Tensor) -> Tensor:
@@ -104,7 +114,12 @@ class Shadows:
             out = operator.shape_rule(*args, **kwargs)
             if out is not None:
                 return out
-        return operator.overload(*args, **kwargs)
+        out = operator.overload(*args, **kwargs)
+        assumed = assumed_values(operator.name, args, out, chooses=self._assumes_choices)
+        if assumed is not None:
+            _attach(*assumed)
+            self._count_guess(operator.name)
+        return out
 
     def _run_known(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]
@@ -114,7 +129,10 @@ class Shadows:
         if "device" in named:
             named["device"] = torch.device("cpu")
         if not inputs and not _is_small_factory(args, kwargs):
-            return operator.overload(*args, **kwargs)
+            out = operator.overload(*args, **kwargs)
+            if operator.name in _CONSTANT:
+                _attach(out, operator.overload([], *args[1:], **named).expand(out.shape))
+            return out
         if any(map(is_repeated, _flatten((*values, *named.values())))):
             return self._run_repeated(operator, args, kwargs, values, named)
         real = operator.overload(*values, **named)
@@ -182,8 +200,11 @@ class Shadows:
         out = guess_output(operator.overload, args, kwargs)
         if out is NotImplemented:
             return operator.overload(*args, **kwargs)
-        self.guesses[operator.name] = self.guesses.get(operator.name, 0) + 1
+        self._count_guess(operator.name)
         return out
+
+    def _count_guess(self, name: str) -> None:
+        self.guesses[name] = self.guesses.get(name, 0) + 1
 
 
 def _fits(args: tuple[Any, ...]) -> bool:
@@ -218,7 +239,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch l
             out = func(*args, **kwargs)
             self._shadows.follow(operator, args, kwargs, out)
             return out
-        args, kwargs, inputs = self._shadows.to_device(args, kwargs, inputs)
+        args, kwargs, inputs = self._shadows.to_device(operator, args, kwargs, inputs)
         return self._shadows.run(operator, args, kwargs, inputs)
 
 

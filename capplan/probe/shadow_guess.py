@@ -1,5 +1,8 @@
 """What to assume where a model asks for values that depend on data: all selected, False for truth, 1 for a number.
 
+What a model asserts is taken to hold. Where nothing else helps, the choices of a router are taken to be balanced: each
+of the n alternatives as often as the others, in turn.
+
 Each guess is counted under its operator's name, so that no answer rests on one silently.
 """
 
@@ -34,6 +37,23 @@ _MASKS = (torch.bool, torch.uint8)
 
 def _count_known(mask: Tensor) -> int:
     return count_true(mask._shadow)  # type: ignore[attr-defined]  # our own mark
+
+
+def assumed_values(name: str, args: tuple[Any, ...], out: Any, *, chooses: bool) -> tuple[Tensor, Tensor] | None:
+    """Give an output of unknown value with a value to assume for it; None where none is."""
+    if name == "aten._is_all_true":
+        return out, torch.tensor(True)
+    if chooses and name == "aten.topk":
+        dim = args[2] if len(args) > 2 else -1
+        indices: Tensor = out[1]
+        return indices, _in_turn(indices, dim, args[0].shape[dim])
+    return None
+
+
+def _in_turn(like: Tensor, dim: int, alternatives: int) -> Tensor:
+    """Spread choices evenly: those of one row differ, those of the next go on from there."""
+    moved = like.movedim(dim, -1)
+    return (torch.arange(moved.numel()) % alternatives).reshape(moved.shape).movedim(-1, dim).contiguous()
 
 
 def is_guessed(overload: Any, args: tuple[Any, ...]) -> bool:

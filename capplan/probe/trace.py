@@ -137,6 +137,7 @@ class _Tracer:
         attempts: list[Callable[[], Made]] = [
             lambda: self._attempt(self._module, Rung.META, configuration),
             lambda: self._attempt(self._valued_module(), Rung.META, configuration),
+            lambda: self._attempt(self._valued_module(), Rung.META, configuration, assumes_choices=True),
             lambda: self._attempt(self._module, Rung.FAKE, configuration),
             lambda: self._attempt(self._real_module(), Rung.REAL, configuration),
         ]
@@ -168,8 +169,11 @@ class _Tracer:
         words = str(cause).lower()
         return any(word in words for word in ("meta", "device", "cuda", "fake", "data"))
 
-    def _attempt(self, module: nn.Module, rung: Rung, configuration: Configuration) -> Made:
+    def _attempt(
+        self, module: nn.Module, rung: Rung, configuration: Configuration, *, assumes_choices: bool = False
+    ) -> Made:
         stage = Stage(module, self._make_inputs, configuration, name=self._name, rung=rung)
+        stage.assumes_choices = assumes_choices
         stage.formulas = self._formulas
         self._stage = stage
         with stage.set():
@@ -192,7 +196,8 @@ class _Tracer:
             return stage.fit(passes[:1], self._batches[:1])
 
     def _valued_module(self) -> nn.Module:
-        assert self._rebuild is not None
+        if self._rebuild is None:
+            return self._module
         with building_with_values():
             return self._rebuild()
 
@@ -256,7 +261,7 @@ class Stage:
         Raises:
             TraceError: the model's code raised, or its output is of no use.
         """
-        shadows = Shadows(self.ground.device)
+        shadows = Shadows(self.ground.device, assumes_choices=self.assumes_choices)
         recorder = Recorder(self._operators, shadows)
         tensors = self._adopt_weights(recorder)
         args, kwargs = self._inputs(batch, recorder)

@@ -199,6 +199,7 @@ def as_on_cuda() -> Iterator[None]:
                     stack.enter_context(mock.patch.object(module, name, _is_plain))
         backends = torch.utils.backend_registration
         stack.enter_context(mock.patch.object(backends, "_privateuse1_backend_name", "meta"))
+        stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(contexts_of_models())
         stack.enter_context(autocast_of_cuda())
         yield

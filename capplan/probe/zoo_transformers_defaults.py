@@ -48,6 +48,11 @@ def _ratio(path: str, by: str) -> Completion:
     return lambda content: _of(path)(content) // _of(by)(content)
 
 
+def _first_dense(content: Content) -> list[str]:
+    """A first layer without experts, and all others with."""
+    return ["dense", *["sparse"] * (content["text_config"]["num_hidden_layers"] - 1)]
+
+
 def _all_stages(count: int) -> dict[str, Any]:
     """Take features after every stage of a backbone."""
     stages = range(1, count + 1)
@@ -151,17 +156,49 @@ _COMPLETIONS: dict[str, dict[str, Any]] = {
         "backbone_config.image_size": 512,
     },
     "pp_ocrv5_server_det": _PADDLE_DETECTOR,
-    "pp_ocrv6_medium_det": {**_PADDLE_DETECTOR, **_all_stages(4)},
-    "pp_ocrv6_small_det": {"layer_list_out_channels": _of("backbone_config.stage_out_channels"), **_all_stages(4)},
+    "pp_ocrv6_medium_det": {
+        **_PADDLE_DETECTOR,
+        "backbone_config": {
+            "model_type": "hgnet_v2",
+            "arch": "L",
+            "return_idx": [0, 1, 2, 3],
+            "out_features": ["stage1", "stage2", "stage3", "stage4"],
+            "out_indices": [1, 2, 3, 4],
+        },
+    },
+    "pp_ocrv6_small_det": {
+        "backbone_config": {
+            "model_type": "pp_lcnet_v3",
+            "scale": 0.75,
+            "divisor": 16,
+            "out_features": ["stage2", "stage3", "stage4", "stage5"],
+            "out_indices": [2, 3, 4, 5],
+        },
+    },
     "pp_doclayout_v2": {
         "class_thresholds": lambda content: [0.5] * len(content["id2label"]),
         "class_order": lambda content: list(range(len(content["id2label"]))),
     },
     "uvdoc": _all_stages(6),
     "edgetam": {"vision_config.backbone_config.architecture": "repvit_m1"},
+    "deepseek_ocr2": {
+        "text_config.mlp_layer_types": _first_dense,
+        "text_config.n_routed_experts": 64,
+        "text_config.num_experts_per_tok": 6,
+        "vision_config.encoder_config.hidden_size": 896,
+        "vision_config.encoder_config.num_attention_heads": 14,
+        "vision_config.encoder_config.num_key_value_heads": 2,
+    },
+    "diffusion_gemma": {
+        "text_config.num_experts": 128,
+        "text_config.top_k_experts": 8,
+        "text_config.moe_intermediate_size": 704,
+    },
     "lw_detr": {"projector_scale_factors": [1.0]},
     "qwen3_asr": {"audio_config.output_dim": _of("text_config.hidden_size")},
+    "deepseek_vl_hybrid": {"vision_config.image_size": 384},
     "ultravbert": {"vision_config.image_size": 512},
+    "molmo2": {"adapter_config.text_hidden_size": _of("text_config.hidden_size")},
     "ovis2": {"hidden_size": _of("text_config.hidden_size")},
     "step3p7": {"text_config.sliding_window": 512},
     "perception_lm": {
@@ -171,7 +208,6 @@ _COMPLETIONS: dict[str, dict[str, Any]] = {
             "embed_dim": 1024,
             "img_size": [448, 448],
             "depth": 23,
-            "num_classes": 0,
             "global_pool": "",
             "use_post_transformer_norm": False,
             "init_values": 0.1,
