@@ -1,8 +1,7 @@
 """`capplan estimate`: how fast a model runs on a GPU over batch sizes, what binds it, and what would help."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,17 +10,15 @@ from capplan.cli.models import ModelWords, obtain_trace
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
 from capplan.core.batches import BatchChoice, parse_batches
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Workload
-from capplan.errors import CapplanError, UsageError
+from capplan.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from capplan.core.calibration import Calibration
-    from capplan.core.estimates import LatencyEstimate
     from capplan.core.framework_comparison import ComparedRun
     from capplan.core.gpu import GpuSpec
-    from capplan.core.latency_advice import Advice
-    from capplan.core.trace import Trace
+    from capplan.report.estimate_text import EstimateReport
 
 
 def estimate(
@@ -54,10 +51,10 @@ def estimate(
     ] = False,
     top: Annotated[int, typer.Option(min=0, help="How many of the costliest kernels and modules to list.")] = 20,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg|html", help="Plot the curves.", show_default=False)
+        Path | None, typer.Option(metavar="FILE.svg|png|html", help="Plot the curves.", show_default=False)
     ] = None,
     roofline: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg|html", help="Plot the roofline.", show_default=False)
+        Path | None, typer.Option(metavar="FILE.svg|png|html", help="Plot the roofline.", show_default=False)
     ] = None,
     format_: FormatOption = None,
     json_: JsonOption = False,
@@ -71,6 +68,9 @@ def estimate(
 
       capplan estimate resnet50.trace.json --gpu l4 --batch 1..256 --explain
     """
+    from capplan.cli.estimate_advice import Adviser
+    from capplan.cli.plots import check_plots
+    from capplan.core.classic_bound import classic_bound
     from capplan.core.latency import estimate_latencies
     from capplan.core.latency_breakdown import break_down
     from capplan.core.latency_device import Unsupported
@@ -80,6 +80,7 @@ def estimate(
     from capplan.specs.calibration import load_calibration
 
     spelling = resolve_format(format_, json_flag=json_, output=output)
+    check_plots(plot, roofline)
     batches = parse_batches(batch)
     if batches.choice is not BatchChoice.LISTED:
         raise UsageError("estimate wants batches, such as --batch 1..1024; `capplan plan` finds the largest that fits.")
@@ -114,22 +115,34 @@ def estimate(
         trace = obtain_trace(words, [workload.configuration], exact_batch=sizes[0])
         recording = trace.recording(workload.configuration)
     answers = estimate_latencies(recording, workload, gpus=chosen, batches=sizes, calibration=known)
+    adviser = Adviser(
+        trace=trace,
+        words=words,
+        workload=workload,
+        calibration=known,
+        gpus=gpus,
+        overlays=specs or (),
+        is_trace_file=words.is_trace_file,
+    )
     reports = []
     for spec, answer in zip(chosen, answers, strict=True):
         if isinstance(answer, Unsupported):
             raise UsageError(f"{answer.reason}.")
         detail = break_down(recording, workload, gpu=spec, batch=answer[-1].batch, calibration=known)
         assert not isinstance(detail, Unsupported)
-        advice = _advice(trace, words, workload, spec, answer, known)
         reports.append(
             EstimateReport(
-                model=trace.name, workload=workload, curve=answer, breakdown=detail, advice=advice, gain_fraction=gain
+                model=trace.name,
+                workload=workload,
+                curve=answer,
+                breakdown=detail,
+                classic=classic_bound(recording, workload, rates=detail.rates, batch=detail.batch),
+                advice=adviser.advise(spec, answer),
+                gain_fraction=gain,
             )
         )
-    if plot is not None:
-        _draw(reports, plot, roofline=False)
-    if roofline is not None:
-        _draw(reports, roofline, roofline=True)
+    if plot is not None or roofline is not None:
+        _draw(reports, plot=plot, roofline=roofline)
     compared = _compare(words, workload, chosen, sizes[-1], known) if compare_frameworks else {}
     if spelling is Format.JSON:
         documents = [estimate_document(report, top=top) for report in reports]
@@ -158,48 +171,12 @@ def _compare(
     return {gpu.id: compare_frameworks(trace, workloads, gpu=gpu, batch=batch, calibration=calibration) for gpu in gpus}
 
 
-def _advice(
-    trace: "Trace",
-    words: ModelWords,
-    workload: Workload,
-    gpu: "GpuSpec",
-    curve: "Sequence[LatencyEstimate]",
-    calibration: "Calibration",
-) -> "tuple[Advice, ...]":
-    """Estimate the same batch in half precision and channels-last, where those can be had."""
-    from capplan.core.latency import estimate_latencies
-    from capplan.core.latency_advice import advise
-    from capplan.core.latency_device import Unsupported
-
-    last = curve[-1]
-    changed = {}
-    if workload.precision.half_dtype is None:
-        changed["half precision (--precision amp-fp16)"] = replace(workload, precision=Precision.AMP_FP16)
-        changed["16-bit weights (--precision fp16)"] = replace(workload, precision=Precision.FP16)
-    if workload.layout is Layout.NCHW and _has_images(trace):
-        changed["channels_last (--layout nhwc)"] = replace(workload, layout=Layout.NHWC)
-    alternatives: dict[str, LatencyEstimate] = {}
-    for change, other in changed.items():
-        try:
-            held = trace if words.is_trace_file else obtain_trace(words, [other.configuration])
-            recording = held.recording(other.configuration)
-        except CapplanError:
-            continue
-        (answer,) = estimate_latencies(recording, other, gpus=[gpu], batches=[last.batch], calibration=calibration)
-        if not isinstance(answer, Unsupported):
-            alternatives[change] = answer[0]
-    return advise(last, curve, alternatives=alternatives)
-
-
-def _has_images(trace: "Trace") -> bool:
-    return any(len(tensor.shape) == 4 for tensor in trace.inputs)
-
-
-def _draw(reports: "list[Any]", path: Path, *, roofline: bool) -> None:
+def _draw(reports: "Sequence[EstimateReport]", *, plot: Path | None, roofline: Path | None) -> None:
+    from capplan.cli.plots import write_plot
     from capplan.report.estimate_plots import curve_svg, roofline_svg
 
-    if path.suffix not in (".svg", ".html"):
-        raise UsageError(f"{path}: plots are written as .svg or .html.")
-    picture = roofline_svg(reports) if roofline else curve_svg(reports)
-    page = f"<!doctype html><meta charset=utf-8><title>capplan estimate</title>{picture}"
-    emit(page if path.suffix == ".html" else picture, output=path)
+    title = f"capplan estimate {reports[0].model}"
+    if plot is not None:
+        write_plot(curve_svg(reports), plot, title=title)
+    if roofline is not None:
+        write_plot(roofline_svg(reports), roofline, title=title)

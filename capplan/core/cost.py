@@ -4,7 +4,7 @@ All amounts are US dollars before tax. Formulas are those of `core.cost_flows`; 
 8-GPU node against renting one is in the tests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -49,6 +49,16 @@ class Price:
     def __post_init__(self) -> None:
         if not self.usd_per_hour > 0:
             raise ValueError(f"a price must be above 0: {self.gpu}, {self.provider}, {self.usd_per_hour}")
+
+
+def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
+    """Find each GPU's lowest on-demand price per hour."""
+    cheapest: dict[str, Price] = {}
+    for price in prices:
+        known = cheapest.get(price.gpu)
+        if price.term is Term.ON_DEMAND and (known is None or price.usd_per_hour < known.usd_per_hour):
+            cheapest[price.gpu] = price
+    return cheapest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

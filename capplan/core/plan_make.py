@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.calibration import Calibration
-from capplan.core.cost import Price, Term
+from capplan.core.cost import Price, cheapest_on_demand
 from capplan.core.counting import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.estimates import FitStatus, Interval, LatencyEstimate, MemoryEstimate
 from capplan.core.gpu import GpuSpec
@@ -88,16 +88,6 @@ def half_precision_note(best: Fit, half: Plan) -> str | None:
         f"instead of {format_seconds(time_s)} (× {time_s / half_time_s:.2f}), "
         f"{format_bytes(half_size)} instead of {format_bytes(size)}"
     )
-
-
-def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
-    """Find each GPU's lowest on-demand price per hour."""
-    cheapest: dict[str, Price] = {}
-    for price in prices:
-        known = cheapest.get(price.gpu)
-        if price.term is Term.ON_DEMAND and (known is None or price.usd_per_hour < known.usd_per_hour):
-            cheapest[price.gpu] = price
-    return cheapest
 
 
 def model_facts(trace: Trace, recording: Recording) -> ModelFacts:

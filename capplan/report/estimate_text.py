@@ -1,10 +1,11 @@
 """The estimate of a model on a GPU as text and as a document."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from capplan.core.calibration import Calibration
+from capplan.core.classic_bound import ClassicBound, explain_classic_bound
 from capplan.core.estimates import Interval, LatencyEstimate
 from capplan.core.knee import knee_batch, saturating_batch
 from capplan.core.latency_advice import Advice
@@ -25,6 +26,7 @@ class EstimateReport:
     workload: Workload
     curve: tuple[LatencyEstimate, ...]
     breakdown: Breakdown
+    classic: ClassicBound
     advice: tuple[Advice, ...]
     gain_fraction: float
 
@@ -65,12 +67,20 @@ def estimate_text(
         lines.append(render(table("share>|time>|kernels>|module|bound by", _modules(report, top))))
     if report.advice:
         lines += ["", f"what would help at batch {report.breakdown.batch}"]
-        lines += [f"  ×{advice.speedup:.2f}  {advice.change}" for advice in report.advice]
+        lines += [f"  ×{advice.speedup:.2f}  {advice.change}{_cost(advice)}" for advice in report.advice]
     if explain:
+        lines += ["", *explain_classic_bound(report.classic, report.breakdown.gpu)]
         lines += ["", *explain_latency(report.breakdown, report.curve[-1], calibration=calibration)]
     else:
         lines += [f"note: {note}" for note in report.curve[-1].notes]
     return "\n".join(lines) + "\n"
+
+
+def _cost(advice: Advice) -> str:
+    if advice.usd_per_million_samples is None:
+        return ""
+    now = "" if advice.usd_now is None else f" instead of {advice.usd_now:.3g}"
+    return f", USD {advice.usd_per_million_samples:.3g} per million samples{now}"
 
 
 def estimate_document(report: EstimateReport, *, top: int) -> dict[str, Any]:
@@ -112,7 +122,13 @@ def estimate_document(report: EstimateReport, *, top: int) -> dict[str, Any]:
             }
             for module in detail.modules[:top]
         ],
-        "advice": [{"change": advice.change, "speedup": advice.speedup} for advice in report.advice],
+        "classic_bound": {
+            "flops": report.classic.flops,
+            "traffic_bytes": report.classic.traffic_bytes,
+            "compute_s": report.classic.compute_s,
+            "memory_s": report.classic.memory_s,
+        },
+        "advice": [asdict(advice) for advice in report.advice],
         "calibration": report.curve[-1].calibration,
         "notes": list(report.curve[-1].notes),
     }

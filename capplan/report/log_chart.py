@@ -12,11 +12,12 @@ _COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Points to draw: as dots, or as a line with an optional band (low, high) around it."""
+    """Points to draw: as dots, as a line, or as both, with an optional band (low, high) around it."""
 
     label: str
     points: Sequence[tuple[float, float]]
     is_line: bool = True
+    has_dots: bool = True
     band: Sequence[tuple[float, float]] = ()
 
 
@@ -90,7 +91,7 @@ def _series(one: Series, colour: str, index: int, x_axis: Axis, y_axis: Axis) ->
         parts.append(_polyline(one.points, x_axis, y_axis, colour))
     parts += [
         f'<circle cx="{pixel.split(",")[0]}" cy="{pixel.split(",")[1]}" r="2.5" fill="{colour}" fill-opacity="0.6"/>'
-        for pixel in _pixels(one.points, x_axis, y_axis).split()
+        for pixel in _pixels(one.points if one.has_dots else (), x_axis, y_axis).split()
     ]
     y = _TOP + 18 + 16 * index
     parts.append(f'<text x="{_LEFT + 10}" y="{y}" font-size="12" fill="{colour}">{escape(one.label)}</text>')

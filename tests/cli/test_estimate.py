@@ -1,10 +1,12 @@
 """`capplan estimate`, `validate` and `calibrate fit` as a user meets them."""
 
 import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from tests.cli.conftest import Run
@@ -50,22 +52,82 @@ def test_a_precision_that_the_gpu_lacks_is_refused_with_what_it_has(run: Run, ne
     assert "t4 has no peak rate for tf32; its spec states" in result.stderr
 
 
-def test_plots_are_written_as_svg(run: Run, net_trace: Path, tmp_path: Path) -> None:
-    result = run(
-        "estimate",
-        net_trace,
-        "--gpu",
-        "l4",
-        "--batch",
-        "1..64",
-        "--plot",
-        tmp_path / "c.svg",
-        "--roofline",
-        tmp_path / "r.html",
-    )
+def plots(run: Run, net_trace: Path, *files: Path, batch: str = "1..64") -> None:
+    words = [word for option, file in zip(("--plot", "--roofline"), files, strict=False) for word in (option, file)]
+    result = run("estimate", net_trace, "--gpu", "l4", "--batch", batch, *words)
     assert result.exit_code == 0, result.stderr
+
+
+def test_plots_are_pictures_of_the_kind_that_their_names_say(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    plots(run, net_trace, tmp_path / "c.svg", tmp_path / "r.html")
+    plots(run, net_trace, tmp_path / "c.png", tmp_path / "r.svg")
     assert (tmp_path / "c.svg").read_text().startswith("<svg")
     assert "<svg" in (tmp_path / "r.html").read_text()
+    content = (tmp_path / "c.png").read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    # IHDR: width and height, 720 × 480 points of the SVG at 144 pixels per inch
+    assert struct.unpack(">II", content[16:24]) == (1440, 960)
+
+
+def test_a_plot_has_a_mark_for_every_batch(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    plots(run, net_trace, tmp_path / "c.svg", batch="1..64")
+    svg = (tmp_path / "c.svg").read_text()
+    assert svg.count("<circle") == 7
+    assert "NVIDIA L4" in svg
+
+
+def test_the_roofline_has_a_roof_for_every_rate_in_use(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    # fp32 on an L4: convolutions at 60 TFLOP/s (TF32), the rest at 30.3.
+    plots(run, net_trace, tmp_path / "c.svg", tmp_path / "r.svg")
+    assert "printed 60.0 TFLOP/s" in (tmp_path / "r.svg").read_text()
+
+
+@pytest.mark.parametrize(("file", "told"), [("c.gif", ".svg, .png or .html"), ("none/c.png", "there is no folder")])
+def test_a_plot_that_cannot_be_is_refused_before_anything_is_computed(
+    run: Run, tmp_path: Path, file: str, told: str
+) -> None:
+    result = run("estimate", "no_such_model", "--gpu", "l4", "--plot", tmp_path / file)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_pixels_without_their_package_are_one_sentence(
+    run: Run, net_trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    result = run("estimate", net_trace, "--gpu", "l4", "--plot", tmp_path / "c.png")
+    assert result.exit_code == 2
+    assert "needs typst; install it with pip install 'capplan[report]', or write .svg." in result.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--compare-frameworks"], ["--precision", "tf32", "--gpu", "rtx-4080"]])
+def test_the_document_keeps_its_schema(run: Run, net_trace: Path, more: list[str]) -> None:
+    schema = json.loads(run("schema", "estimate").stdout)
+    result = run("estimate", net_trace, "--gpu", "l4", "--batch", "1..16", *more, "--json")
+    assert result.exit_code == 0, result.stderr
+    jsonschema.validate(json.loads(result.stdout), schema)
+
+
+def test_the_classic_bound_is_flops_over_flops_per_second(run: Run, net_trace: Path) -> None:
+    # fp32 on an L4: convolutions at 60 TFLOP/s (TF32), all else at 30.3, and 300 GB/s, as printed.
+    document = json.loads(run("estimate", net_trace, "--gpu", "l4", "--batch", "32", "--json").stdout)
+    bound = document["estimates"][0]["classic_bound"]
+    assert bound["memory_s"] == pytest.approx(bound["traffic_bytes"] / 300e9)
+    assert bound["flops"] / 60e12 <= bound["compute_s"] <= bound["flops"] / 30.3e12
+    text = run("estimate", net_trace, "--gpu", "l4", "--batch", "32", "--explain").stdout
+    assert "÷ 60.0 TFLOP/s (fp32 convolutions) =" in text
+    assert "÷ 300 GB/s =" in text
+    assert "bandwidth 300 GB/s: " in text
+
+
+def test_a_smaller_input_is_traced_and_its_gain_computed(run: Run) -> None:
+    net = [str(Path(__file__).parents[2] / "examples" / "net.py") + ":Net", "--gpu", "l4", "--batch", "64", "--json"]
+    result = run("estimate", *net, "--input-size", "3x256x256")
+    (whole,) = json.loads(result.stdout)["estimates"]
+    (half,) = json.loads(run("estimate", *net, "--input-size", "3x128x128").stdout)["estimates"]
+    told = {advice["change"]: advice["speedup"] for advice in whole["advice"]}
+    gain = half["curve"][0]["throughput_per_s"]["expected"] / whole["curve"][0]["throughput_per_s"]["expected"]
+    assert told["a smaller input (--input-size 3x128x128), if the task allows it"] == pytest.approx(gain)
 
 
 def test_an_estimate_from_a_trace_loads_neither_torch_nor_pandas(net_trace: Path) -> None:
