@@ -13,13 +13,8 @@ from capplan.units import format_fraction, format_seconds
 
 if TYPE_CHECKING:
     from capplan.core.accuracy import ErrorStatistics
-    from capplan.core.calibration import Calibration
-    from capplan.core.estimates import LatencyEstimate
     from capplan.core.measured import MeasuredStep, SkippedRow
-    from capplan.core.trace import Trace
     from capplan.core.validation import JudgedStep, Validation
-    from capplan.probe.measured_traces import ModelRun
-    from capplan.specs.gpus import Gpus
 
 Measured = Annotated[
     list[Path], typer.Argument(metavar="MEASURED...", help="Measurements: CSV, .csv.gz or Parquet.", show_default=False)
@@ -42,7 +37,8 @@ def validate(
     traces: TracesOption = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst rows to show.")] = 15,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Plot predicted against measured.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE.svg|png|html", help="Plot predicted against measured.", show_default=False),
     ] = None,
     format_: FormatOption = None,
     json_: JsonOption = False,
@@ -59,6 +55,8 @@ def validate(
 
       capplan validate measured.csv.gz --by gpu,layout --format json -o errors.json
     """
+    from capplan.cli.plots import check_plots, write_plot
+    from capplan.cli.predicted_steps import predict_steps
     from capplan.core.validation import CELL_KEYS
     from capplan.core.validation import validate as judge
     from capplan.specs import load_gpus
@@ -66,6 +64,7 @@ def validate(
     from capplan.specs.measured import read_measured
 
     spelling = resolve_format(format_, json_flag=json_, output=output)
+    check_plots(plot)
     keys = [key.strip() for key in by.split(",") if key.strip()]
     for key in keys:
         if key not in (*CELL_KEYS, "model", "batch"):
@@ -77,14 +76,10 @@ def validate(
         steps, gpus=load_gpus(overlays=specs or ()), calibration=load_calibration(calibration), folder=traces
     )
     found = judge(judged, [*skipped, *refused], by=keys)
-    if plot is not None:
-        emit(_plot(judged), output=plot)
+    if plot is not None and judged:
+        write_plot(_plot(judged), plot, title="capplan validate")
     emit(to_json(_document(found)) if spelling is Format.JSON else _table(found, keys, worst), output=output)
-    for row in found.implausible()[:5]:
-        warn(
-            f"line {row.step.line}: {format_seconds(row.step.latency_s)} implies more than the peak of {row.step.gpu}; "
-            "are the units mixed up?"
-        )
+    _warn_of_implausible(found)
     if not judged:
         raise UsageError("no row could be predicted; see the skipped rows.")
 
@@ -95,57 +90,29 @@ def _plot(judged: "Sequence[JudgedStep]") -> str:
     by_gpu: dict[str, list[tuple[float, float]]] = {}
     for row in judged:
         by_gpu.setdefault(row.step.gpu, []).append((1e3 * row.step.latency_s, 1e3 * row.estimate.latency_s.expected))
-    series = [Series(label=gpu, points=points, is_line=False) for gpu, points in sorted(by_gpu.items())]
+    series = []
+    for gpu, points in sorted(by_gpu.items()):
+        every = -(-len(points) // _MOST_DOTS)
+        told = f" (every {every}th)" if every > 1 else ""
+        series.append(Series(label=f"{gpu}: {len(points)} rows{told}", points=points[::every], is_line=False))
     return chart_svg(
         series, title="Predicted against measured", x_title="measured [ms]", y_title="predicted [ms]", diagonal=True
     )
 
 
-def predict_steps(
-    steps: "Sequence[MeasuredStep]", *, gpus: "Gpus", calibration: "Calibration", folder: Path | None
-) -> "tuple[list[JudgedStep], list[SkippedRow]]":
-    """Predict every measured step, tracing each distinct graph once; what cannot be predicted is told."""
-    from capplan.cli.measured_models import group_runs, trace_folder
-    from capplan.core.measured import SkippedRow
-    from capplan.core.validation import JudgedStep
-    from capplan.errors import CapplanError
-
-    judged: list[JudgedStep] = []
-    skipped: list[SkippedRow] = []
-    store = trace_folder(folder)
-    for run, members in group_runs(steps).items():
-        try:
-            trace = store.obtain(run)
-        except CapplanError as error:
-            skipped += [SkippedRow(line=step.line, reason=str(error)) for step in members]
-            continue
-        for step in members:
-            answer = _predict(step, run, trace, gpus, calibration)
-            if isinstance(answer, SkippedRow):
-                skipped.append(answer)
-            else:
-                judged.append(JudgedStep(step=step, estimate=answer))
-    return judged, skipped
+_MOST_DOTS = 2000
 
 
-def _predict(
-    step: "MeasuredStep", run: "ModelRun", trace: "Trace", gpus: "Gpus", calibration: "Calibration"
-) -> "LatencyEstimate | SkippedRow":
-    from capplan.cli.measured_models import recording_for
-    from capplan.core.latency import estimate_latencies
-    from capplan.core.latency_device import Unsupported
-    from capplan.core.measured import SkippedRow
-    from capplan.errors import CapplanError
-
-    gpu = gpus.find_or_none(step.gpu)
-    if gpu is None:
-        return SkippedRow(line=step.line, reason=f"unknown GPU {step.gpu!r}")
-    try:
-        recording = recording_for(trace, run, step)
-    except CapplanError as error:
-        return SkippedRow(line=step.line, reason=str(error))
-    (answer,) = estimate_latencies(recording, step.workload, gpus=[gpu], batches=[step.batch], calibration=calibration)
-    return SkippedRow(line=step.line, reason=answer.reason) if isinstance(answer, Unsupported) else answer[0]
+def _warn_of_implausible(found: "Validation") -> None:
+    """Name the first rows that are faster than the GPU's peaks, and count the others."""
+    rows = found.implausible()
+    for row in rows[:5]:
+        warn(
+            f"{row.step.file}, row {row.step.line}: {format_seconds(row.step.latency_s)} implies more than the peak of "
+            f"{row.step.gpu} (bound {format_seconds(row.estimate.bound_s)}); are the units mixed up?"
+        )
+    if len(rows) > 5:
+        warn(f"{len(rows) - 5} more rows imply more than the peak; all are judged like the others.")
 
 
 def _document(found: "Validation") -> dict[str, Any]:
@@ -155,6 +122,7 @@ def _document(found: "Validation") -> dict[str, Any]:
         "worst": [
             {
                 "row": row.step.line,
+                "file": row.step.file,
                 "model": row.step.model,
                 "gpu": row.step.gpu,
                 "batch": row.step.batch,
@@ -163,7 +131,16 @@ def _document(found: "Validation") -> dict[str, Any]:
             }
             for row in found.worst(20)
         ],
-        "skipped": [{"row": row.line, "reason": row.reason} for row in found.skipped],
+        "implausible": [
+            {
+                "row": row.step.line,
+                "file": row.step.file,
+                "measured_s": row.step.latency_s,
+                "bound_s": row.estimate.bound_s,
+            }
+            for row in found.implausible()
+        ],
+        "skipped": [{"row": row.line, "file": row.file, "reason": row.reason} for row in found.skipped],
     }
 
 
@@ -184,6 +161,7 @@ def _statistics(found: "ErrorStatistics") -> dict[str, Any]:
     }
 
 
+_MOST_REASONS = 40
 _HEADINGS = ("rows", "median", "mean", "p90", "bias", "≤10 %", "≤25 %", "coverage", "±width", "tau")
 
 
@@ -194,8 +172,8 @@ def _table(found: "Validation", keys: Sequence[str], worst: int) -> str:
     text = _aligned([[*keys, *_HEADINGS], *rows])
     if worst and found.judged:
         lines = [
-            [str(row.step.line), row.step.model, row.step.gpu, str(row.step.batch), format_seconds(row.step.latency_s),
-             format_seconds(row.estimate.latency_s.expected), f"×{_ratio(row):.2f}"]
+            [_place(row.step, found), row.step.model, row.step.gpu, str(row.step.batch),
+             format_seconds(row.step.latency_s), format_seconds(row.estimate.latency_s.expected), f"×{_ratio(row):.2f}"]
             for row in found.worst(worst)
         ]  # fmt: skip
         text += "\nworst rows\n" + _aligned(
@@ -206,15 +184,30 @@ def _table(found: "Validation", keys: Sequence[str], worst: int) -> str:
     return text
 
 
+def _place(step: "MeasuredStep", found: "Validation") -> str:
+    """A row's number, with its file's name where there are several."""
+    several = any(row.step.file != step.file for row in found.judged)
+    return f"{step.file} {step.line}" if several else str(step.line)
+
+
 def _ratio(row: "JudgedStep") -> float:
     return row.estimate.latency_s.expected / row.step.latency_s
 
 
 def _reasons(found: "Validation") -> list[list[str]]:
-    lines: dict[str, list[int]] = {}
+    """Count the skipped rows by reason, the most frequent first, with the first row of each."""
+    rows: dict[str, list[SkippedRow]] = {}
     for row in found.skipped:
-        lines.setdefault(row.reason, []).append(row.line)
-    return [[f"{len(rows)}×", f"(row {rows[0]})", reason] for reason, rows in lines.items()]
+        rows.setdefault(row.reason, []).append(row)
+    ordered = sorted(rows.items(), key=lambda item: -len(item[1]))
+    told = [
+        [f"{len(same)}×", f"({same[0].file}, row {same[0].line})", reason] for reason, same in ordered[:_MOST_REASONS]
+    ]
+    if more := ordered[_MOST_REASONS:]:
+        told.append(
+            [f"{sum(len(same) for _, same in more)}×", "", f"{len(more)} other reasons: --format json has them"]
+        )
+    return told
 
 
 def _cells(found: "ErrorStatistics") -> list[str]:

@@ -19,7 +19,7 @@ class MeasuredStep:
     """One row of measurements: a model, where and how it ran, and how long a step took. [s]
 
     `input_size` is (3, 224, 224) for images or (128,) for a sequence; empty where the model's own is meant.
-    `line` is the row's number in its file, from 1, headings apart.
+    `line` is the row's number in its `file`, from 1, headings apart.
     """
 
     line: int
@@ -32,6 +32,7 @@ class MeasuredStep:
     reparameterized: Switch = Switch.UNKNOWN
     fast_norm: Switch = Switch.UNKNOWN
     peak_allocated_bytes: int | None = None
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class SkippedRow:
 
     line: int
     reason: str
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from capplan.core.batches import LARGEST_BATCH
 from capplan.core.measured import MeasuredFile, MeasuredStep, SkippedRow, Switch
 from capplan.core.measurement_format import parse_points
 from capplan.core.measurement_rows import measured_row
@@ -40,13 +41,14 @@ def read_measured(path: Path) -> MeasuredFile:
     Raises:
         UsageError: the file is missing, unreadable, or lacks a column.
     """
+    reader = _Reader(file=path.name)
     steps: list[MeasuredStep] = []
     skipped: list[SkippedRow] = []
     for line, row in enumerate(_rows(path), start=1):
         try:
-            steps.append(_step(line, row))
+            steps.append(reader.step(line, row))
         except _RowError as error:
-            skipped.append(SkippedRow(line=line, reason=str(error)))
+            skipped.append(SkippedRow(line=line, file=path.name, reason=reader.known_words(str(error))))
     return MeasuredFile(name=path.name, steps=tuple(steps), skipped=tuple(skipped))
 
 
@@ -64,7 +66,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, str]]:
             _check_columns(path, reader.fieldnames or [])
             yield from reader
     except (OSError, EOFError) as error:
-        raise UsageError(f"cannot read {path}: {error}.") from error
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{path} is no CSV file: {error}.") from error
 
@@ -84,12 +86,13 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, str]]:
     try:
         table = pd.read_parquet(path)
     except ImportError as error:
-        raise UsageError(f"reading {path} needs pyarrow; install it, or write CSV.") from error
+        raise UsageError(f"reading {path} needs pyarrow; install it with pip install pyarrow, or write CSV.") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {error}.") from error
     _check_columns(path, list(table.columns))
-    for record in table.to_dict("records"):
-        yield {str(key): "" if pd.isna(value) else str(value) for key, value in record.items()}
+    known = [name for name in COLUMNS if name in table.columns]
+    for values in zip(*(table[name] for name in known), strict=True):
+        yield {name: "" if pd.isna(value) else str(value) for name, value in zip(known, values, strict=True)}
 
 
 def _check_columns(path: Path, columns: "list[str] | Any") -> None:
@@ -100,23 +103,47 @@ def _check_columns(path: Path, columns: "list[str] | Any") -> None:
         raise UsageError(f"{path} lacks the column {', '.join(missing)}; known are {', '.join(COLUMNS)}.")
 
 
-def _step(line: int, row: Mapping[str, str]) -> MeasuredStep:
-    words = {name: (row.get(name) or "").strip() for name in COLUMNS}
-    batch = _count(words["batch"], "batch")
-    return MeasuredStep(
-        line=line,
-        model=words["model"] or _fail("model is empty"),
-        gpu=words["gpu"] or _fail("gpu is empty"),
-        workload=_workload({**words, "layout": words["layout"] or _unsaid_layout(row, words["precision"])}),
-        batch=batch,
-        latency_s=_latency_s(words, batch),
-        input_size=_size(words["input_size"]),
-        reparameterized=_switch(words["reparam"], "reparam"),
-        fast_norm=_switch(words["fast_norm"], "fast_norm"),
-        peak_allocated_bytes=_count(words["peak_allocated_bytes"], "peak_allocated_bytes")
-        if words["peak_allocated_bytes"]
-        else None,
-    )
+class _Reader:
+    """Reads the rows of one file; what many of them share is kept once, so that a million fit into memory."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._words: dict[str, str] = {}
+        self._workloads: dict[tuple[str, ...], Workload] = {}
+
+    def step(self, line: int, row: Mapping[str, str]) -> MeasuredStep:
+        """Read one row.
+
+        Raises:
+            _RowError: it is no step.
+        """
+        words = {name: (row.get(name) or "").strip() for name in COLUMNS}
+        batch = _count(words["batch"], "batch")
+        return MeasuredStep(
+            line=line,
+            file=self._file,
+            model=self.known_words(words["model"] or _fail("model is empty")),
+            gpu=self.known_words(words["gpu"] or _fail("gpu is empty")),
+            workload=self._workload(words, layout=words["layout"] or _unsaid_layout(row, words["precision"])),
+            batch=batch,
+            latency_s=_latency_s(words, batch),
+            input_size=_size(words["input_size"]),
+            reparameterized=_switch(words["reparam"], "reparam"),
+            fast_norm=_switch(words["fast_norm"], "fast_norm") if "fast_norm" in row else Switch.OFF,
+            peak_allocated_bytes=_count(words["peak_allocated_bytes"], "peak_allocated_bytes")
+            if words["peak_allocated_bytes"]
+            else None,
+        )
+
+    def known_words(self, words: str) -> str:
+        """The same words, held once."""
+        return self._words.setdefault(words, words)
+
+    def _workload(self, words: Mapping[str, str], *, layout: str) -> Workload:
+        key = words["precision"], words["framework"], layout, words["task"], words["torch"]
+        if key not in self._workloads:
+            self._workloads[key] = _workload({**words, "layout": layout})
+        return self._workloads[key]
 
 
 def _workload(words: Mapping[str, str]) -> Workload:
@@ -178,8 +205,8 @@ def _number(text: str, name: str) -> float:
 
 def _count(text: str, name: str) -> int:
     value = _number(text, name) if text else 0.0
-    if value < 1 or value != int(value):
-        _fail(f"{name} {text!r} is no positive integer")
+    if not 1 <= value <= LARGEST_BATCH or value != int(value):
+        _fail(f"{name} {text!r} is no positive integer" + (" up to 2^40" if value > LARGEST_BATCH else ""))
     return int(value)
 
 

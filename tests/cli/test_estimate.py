@@ -162,6 +162,64 @@ def test_validate_judges_rows_and_tells_what_it_skipped(run: Run, tmp_path: Path
     assert "units" in result.stderr
 
 
+ROW = "timm:test_vit,{gpu},eager,2.9,{precision},nchw,infer,{batch},,{ms}\n"
+
+
+def measured(tmp_path: Path, *rows: dict[str, object], name: str = "measured.csv") -> Path:
+    path = tmp_path / name
+    usual = {"gpu": "rtx-4090", "precision": "fp32", "batch": 64, "ms": 8}
+    path.write_text(HEAD + "".join(ROW.format(**(usual | row)) for row in rows))
+    return path
+
+
+def test_a_validation_keeps_its_schema(run: Run, tmp_path: Path) -> None:
+    rows = [{"gpu": gpu, "batch": batch} for gpu in ("rtx-4090", "l4", "nope") for batch in (1, 8, 64, 256, 1024)]
+    path = measured(tmp_path, *rows, {"ms": 0.001}, {"ms": -1})
+    result = run("validate", path, "--traces", tmp_path / "traces", "--by", "gpu,batch", "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    jsonschema.validate(document, json.loads(run("schema", "validate").stdout))
+    assert document["implausible"][0]["row"] == 16
+    assert {row["row"] for row in document["skipped"]} == {11, 12, 13, 14, 15, 17}
+    assert document["overall"]["n"] == 11
+
+
+def test_a_row_is_judged_alike_alone_and_among_others(run: Run, tmp_path: Path) -> None:
+    batches = [1, 2, 4, 8, 16, 64, 256]
+    together = measured(tmp_path, *({"batch": batch, "gpu": "t4"} for batch in batches), name="all.csv")
+    alone = measured(tmp_path, {"batch": 256, "gpu": "t4"}, name="one.csv")
+    found = []
+    for path in (together, alone):
+        result = run("validate", path, "--traces", tmp_path / "traces", "--by", "batch", "--json")
+        found.append(next(cell for cell in json.loads(result.stdout)["cells"] if cell["batch"] == "256"))
+    assert found[0]["bias"] == pytest.approx(found[1]["bias"], rel=1e-9)
+
+
+def test_a_gpu_without_a_peak_is_told_with_what_it_has(run: Run, tmp_path: Path) -> None:
+    path = measured(tmp_path, {}, {"gpu": "t4", "precision": "bf16"})
+    result = run("validate", path, "--traces", tmp_path / "traces")
+    assert "1×  (measured.csv, row 2)  t4 has no peak rate for bf16; its spec states fp64, fp32" in result.stdout
+
+
+def test_rows_of_two_files_are_told_apart(run: Run, tmp_path: Path) -> None:
+    first, second = measured(tmp_path, {}), measured(tmp_path, {"batch": 8}, {"ms": 0}, name="other.csv")
+    result = run("validate", first, second, "--traces", tmp_path / "traces")
+    assert "measured.csv 1" in result.stdout
+    assert "other.csv 1" in result.stdout
+    assert "(other.csv, row 2)  latency_ms must be positive, is 0" in result.stdout
+
+
+def test_predicted_against_measured_is_plotted(run: Run, tmp_path: Path) -> None:
+    path = measured(tmp_path, {}, {"batch": 8}, {"gpu": "l4"})
+    for name in ("plot.svg", "plot.png"):
+        result = run("validate", path, "--traces", tmp_path / "traces", "--plot", tmp_path / name)
+        assert result.exit_code == 0, result.stderr
+    svg = (tmp_path / "plot.svg").read_text()
+    assert svg.count("<circle") == 3
+    assert "rtx-4090: 2 rows" in svg
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_validate_refuses_an_unknown_column(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "measured.csv"
     path.write_text(HEAD)
