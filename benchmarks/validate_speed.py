@@ -38,12 +38,15 @@ def main(count: int) -> int:
         begun = time.perf_counter()
         done = subprocess.run(
             [*command, "--by", "gpu,layout,precision", "--plot", str(Path(folder) / "plot.svg")],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
         elapsed_s = time.perf_counter() - begun
+    if done.returncode:
+        print(done.stderr[-2000:], file=sys.stderr)
+        return done.returncode
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{count} rows: {elapsed_s:.1f} s ({used.ru_utime:.1f} s of processor), {used.ru_maxrss / 2**10:.0f} MiB")
-    return done.returncode
+    return 0
 
 
 if __name__ == "__main__":
