@@ -25,7 +25,7 @@ from capplan.probe.inputs import InputRequest
 from capplan.probe.target import load_target
 from capplan.probe.trace import trace_target
 
-LIMIT_S = 12
+LIMIT_S = 30
 LARGEST_REAL_BYTES = 200_000_000
 """Weights up to which the last rung, a real forward, is tried: larger ones take minutes. [bytes]"""
 
@@ -120,8 +120,8 @@ def trace_one(zoo: str, name: str) -> dict[str, Any]:
             "operators": len(recording.ops),
         }
     except CapplanError as error:
-        cause = one_line(error)
-        row |= {"outcome": "skipped" if any(words in cause for words in NOT_HERE) else "failed", "cause": cause}
+        skipped = any(words in str(error) for words in NOT_HERE)
+        row |= {"outcome": "skipped" if skipped else "failed", "cause": one_line(error)}
     except BaseException as error:  # a bug of the tracer is a row of the table, not the end of it
         if isinstance(error, KeyboardInterrupt):
             raise

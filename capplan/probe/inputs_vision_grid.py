@@ -107,8 +107,8 @@ def _grid_spec(name: str) -> Callable[[Any, InputRequest], list[InputSpec]]:
     def make(config: Any, request: InputRequest) -> list[InputSpec]:
         if name == "image_grid_thw" and not takes_grid(config):
             return []
-        row = _grid_row(config, request)
-        row = row[1:] if name == "image_grid_hw" else row
+        frames, rows, columns = _grid_row(config, request)
+        row = (rows, columns) if name == "image_grid_hw" else (frames, rows, columns)
         return [InputSpec(name=name, dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
 
     return make

@@ -26,6 +26,9 @@ RESHAPING_IN_PLACE = frozenset(
 """In-place operators that change a tensor's shape or storage, not its values: no kernel runs."""
 
 ALLOCATING_ONLY = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"})
+ASSUMED = frozenset({"aten._is_all_true", "aten.topk"})
+"""Operators whose values `shadow_guess.assumed_values` may tell without data."""
+
 COPYING = frozenset({"clone", "_to_copy"})
 UNRECORDED_ATTRIBUTES = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "size",
                                    "generator", "self", "implicit", "eps", "momentum"})  # fmt: skip
@@ -50,6 +53,7 @@ class Operator:
     is_data_dependent: bool
     is_elementwise: bool
     tells_equal: bool
+    is_assumed: bool
     is_composite: bool
     launches: bool
     shape_rule: Callable[..., Any] | None
@@ -88,6 +92,7 @@ def describe_operator(overload: OpOverload) -> Operator:
         is_data_dependent=any(tag in overload.tags for tag in DATA_DEPENDENT_TAGS) or name == "torchvision.nms",
         is_elementwise=not written and (torch.Tag.pointwise in overload.tags or base in COPYING),
         tells_equal=base in {"eq", "ne"},
+        is_assumed=name in ASSUMED,
         is_composite=namespace != "prim" and _is_composite(overload),
         launches=launches,
         shape_rule=SHAPE_RULES.get(str(overload)),

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.recorder_schema import Operator, describe_operator
 from capplan.probe.recorder_shapes import broadcasts
-from capplan.probe.shadow_guess import assumed_values, guess_output, is_guessed, selected_output
+from capplan.probe.shadow_guess import assumed_values, guess_output, is_choice, is_guessed, selected_output
 from capplan.probe.shadow_values import (
     LARGEST_COMPUTED,
     LARGEST_SHADOW,
@@ -35,6 +35,7 @@ class Shadows:
 
     def __init__(self, device: torch.device, *, assumes_choices: bool = False) -> None:
         self.device = device
+        self.chose = False
         self._assumes_choices = assumes_choices
         self.guesses: dict[str, int] = {}
         self._is_meta = device.type == "meta"
@@ -115,11 +116,19 @@ class Shadows:
             if out is not None:
                 return out
         out = operator.overload(*args, **kwargs)
-        assumed = assumed_values(operator.name, args, out, chooses=self._assumes_choices)
+        if operator.is_assumed:
+            self._assume(operator.name, args, out)
+        return out
+
+    def _assume(self, name: str, args: tuple[Any, ...], out: Any) -> None:
+        if is_choice(name, args):
+            self.chose = True
+            if not self._assumes_choices:
+                return
+        assumed = assumed_values(name, args, out)
         if assumed is not None:
             _attach(*assumed)
-            self._count_guess(operator.name)
-        return out
+            self._count_guess(name)
 
     def _run_known(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]

@@ -39,14 +39,21 @@ def _count_known(mask: Tensor) -> int:
     return count_true(mask._shadow)  # type: ignore[attr-defined]  # our own mark
 
 
-def assumed_values(name: str, args: tuple[Any, ...], out: Any, *, chooses: bool) -> tuple[Tensor, Tensor] | None:
+def is_choice(name: str, args: tuple[Any, ...]) -> bool:
+    """Tell whether an operator chooses among few alternatives, as routers do among experts."""
+    return name == "aten.topk" and args[0].shape[args[2] if len(args) > 2 else -1] <= _MOST_ALTERNATIVES
+
+
+_MOST_ALTERNATIVES = 1024
+
+
+def assumed_values(name: str, args: tuple[Any, ...], out: Any) -> tuple[Tensor, Tensor] | None:
     """Give an output of unknown value with a value to assume for it; None where none is."""
     if name == "aten._is_all_true":
         return out, torch.tensor(True)
-    if chooses and name == "aten.topk":
+    if is_choice(name, args):
         dim = args[2] if len(args) > 2 else -1
-        indices: Tensor = out[1]
-        return indices, _in_turn(indices, dim, args[0].shape[dim])
+        return out[1], _in_turn(out[1], dim, args[0].shape[dim])
     return None
 
 

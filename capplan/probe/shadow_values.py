@@ -37,7 +37,8 @@ def count_true(mask: Tensor) -> int:
     distinct = without_repeats(mask)
     if distinct.numel() == 0:
         return 0
-    return int(torch.count_nonzero(distinct)) * (mask.numel() // distinct.numel())
+    repeats: int = mask.numel() // distinct.numel()
+    return int(torch.count_nonzero(distinct)) * repeats
 
 
 def run_elementwise(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], like: Tensor) -> Tensor:

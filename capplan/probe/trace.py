@@ -108,6 +108,19 @@ def trace_target(
 
 Made = tuple[Recording, tuple[InputTensor, ...]]
 
+_VALUED, _BALANCED = 1, 2
+"""Attempts after the first one on meta: with the values that constructors compute; with a router's choices assumed."""
+
+
+def _asked_for_values(error: TraceError) -> bool:
+    """Tell a refusal of tensors without data from what a model's own code found wrong."""
+    cause = error.__cause__
+    return isinstance(cause, NotImplementedError) or "meta tensor" in str(cause).lower()
+
+
+def _guess_count(made: Made) -> int:
+    return sum(guess.count for guess in made[0].guesses)
+
 
 class _Tracer:
     """One model on its way up the ladder."""
@@ -142,9 +155,9 @@ class _Tracer:
             lambda: self._attempt(self._real_module(), Rung.REAL, configuration),
         ]
         failures: list[TraceError] = []
-        guessing: Made | None = None
+        guessing: tuple[int, Made] | None = None
         for index, attempt in enumerate(attempts):
-            if index < self._from or (index == 1 and self._rebuild is None) or (index > 1 and guessing is not None):
+            if index < self._from or self._is_idle(index, guesses=guessing is not None):
                 continue
             try:
                 made = attempt()
@@ -153,14 +166,23 @@ class _Tracer:
                     raise
                 failures.append(error)
                 continue
-            if made[0].guesses and index == 0 and self._rebuild is not None:
-                guessing = made
-                continue
-            self._from = index
-            return made
+            if not made[0].guesses or index > _BALANCED:
+                self._from = index
+                return made
+            if guessing is None or index == _VALUED or _guess_count(made) < _guess_count(guessing[1]):
+                guessing = (index, made)
         if guessing is not None:
-            return guessing
-        raise failures[-1] if "meta" in str(failures[0].__cause__) else failures[0]
+            self._from, made = guessing
+            return made
+        raise failures[-1] if _asked_for_values(failures[0]) else failures[0]
+
+    def _is_idle(self, index: int, *, guesses: bool) -> bool:
+        """Tell whether an attempt could not better what there is: a recording with guesses is all that is to be had."""
+        if index == _VALUED:
+            return self._rebuild is None
+        if index == _BALANCED:
+            return self._stage is None or not self._stage.chose
+        return index > _BALANCED and guesses
 
     def _lacks_values(self, cause: BaseException) -> bool:
         """Tell whether another rung could cure what the first one raised: it guessed, or has no data to give."""
@@ -231,7 +253,8 @@ class Stage:
         self.formulas: Formulas = NO_FORMULAS
         self._operators: dict[Any, Any] = {}
         self._seen: dict[int, list[SeenInput]] = {}
-        self.guessed = False
+        self.assumes_choices = False
+        self.guessed = self.chose = False
         self._keeps = False
         self._autocast = Autocast(keeps_weights=configuration.training is not None)
         self._weights: list[tuple[Tensor, Role]] = []
@@ -283,7 +306,7 @@ class Stage:
             record = recorder.close()
         finally:
             recorder.forget(tensors)
-            self.guessed = bool(shadows.guesses)
+            self.guessed, self.chose = bool(shadows.guesses), shadows.chose
         if output is None:
             raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
         record.guesses = shadows.guesses
