@@ -25,7 +25,7 @@ from torch import nn
 from capplan.core.estimates import Interval
 from capplan.core.memory_model import MemoryModel
 from capplan.core.trace import Trace
-from capplan.core.workload import Optimizer, Precision, Training, Workload
+from capplan.core.workload import Framework, Optimizer, Precision, Training, Workload
 from capplan.probe.inputs import parse_request
 from capplan.probe.target import load_target
 from capplan.probe.trace import trace_module, trace_target
@@ -42,6 +42,12 @@ DOCUMENT = ROOT / "docs" / "memory-accuracy.md"
 
 SAM_PRECISIONS = {"fp32/tf32": Precision.FP32, "bf16": Precision.BF16}
 SAM_SIZES = {"sam-vit_b": "base", "sam-vit_h": "huge"}
+SAM_TECHNIQUES = {
+    "fp32": Framework.EAGER, "bf16": Framework.EAGER, "compile": Framework.COMPILE_GRAPHS,
+    "SDPA": Framework.COMPILE_GRAPHS,
+}  # fmt: skip
+"""Of segment-anything-fast's steps those that leave number formats and kernels to PyTorch; SDPA is compiled too."""
+HUGE = ("hidden_size=1280", "num_hidden_layers=32", "num_attention_heads=16", "global_attn_indexes=[7,15,23,31]")
 DETECTRON_BACKBONES = {"R_50": "resnet50", "R_101": "resnet101", "X_101_32x8d": "resnext101_32x8d"}
 MMDET_BACKBONES = {"R-50": "resnet50", "R-101": "resnet101", "X-101-64x4d": "resnext101_64x4d"}
 IMAGE = (800, 1333)
@@ -66,7 +72,7 @@ def read_rows() -> Iterator[dict[str, str]]:
     """Give each published point once."""
     with gzip.open(MEASURED, "rt", newline="") as file:
         points = [row for row in csv.DictReader(file) if row["bound_type"] == "point"]
-    keys = ("library", "model", "framework", "precision", "gpu", "batch", "mem_mb")
+    keys = ("library", "model", "framework", "precision", "gpu", "batch", "mem_mb", "note")
     yield from {tuple(row[key] for key in keys): row for row in points}.values()
 
 
@@ -81,18 +87,20 @@ def readings() -> Iterator[Reading]:
 
 
 def _sam(row: dict[str, str]) -> Reading | None:
-    if row["framework"] != "pytorch-eager" or row["precision"] not in SAM_PRECISIONS:
+    technique = row["note"].removeprefix("technique=")
+    if technique not in SAM_TECHNIQUES:
         return None
     precision, size = SAM_PRECISIONS[row["precision"]], SAM_SIZES[row["model"].split()[0]]
-    workload = Workload(precision=precision, torch_version=(2, 2))
+    workload = Workload(precision=precision, torch_version=(2, 2), framework=SAM_TECHNIQUES[technique])
+    make_trace = fused_encoder_trace if technique == "SDPA" else encoder_trace
     return Reading(
         source="segment-anything-fast, inference",
-        model=f"{row['model'].split()[0]} {precision}",
+        model=f"{row['model'].split()[0]} {technique}",
         gpu="a100-sxm4-40gb",
         batch=int(row["batch"]),
         workload=workload,
         measured_bytes=float(row["mem_mb"]) * 2**20,
-        make_trace=partial(encoder_trace, size, workload),
+        make_trace=partial(make_trace, size, workload),
     )
 
 
@@ -135,6 +143,13 @@ def encoder_trace(size: str, workload: Workload) -> Trace:
     return trace_target(target, configurations=[workload.configuration])
 
 
+@cache
+def fused_encoder_trace(size: str, workload: Workload) -> Trace:
+    """Trace the image encoder with scaled dot-product attention and its bias as mask."""
+    request = parse_request(arg=HUGE if size == "huge" else ())
+    return trace_target(load_target("hf:sam_vision_model", request=request), configurations=[workload.configuration])
+
+
 class FrozenByMode(nn.BatchNorm2d):
     """A batch norm that stays in evaluation mode, as mmdetection's `norm_eval`: gradients, but no statistics."""
 
@@ -147,6 +162,7 @@ class FrozenByMode(nn.BatchNorm2d):
 @cache
 def detector_trace(kind: str, backbone: str, norm: type[nn.Module] | None, workload: Workload) -> Trace:
     """Trace two training steps of torchvision's detector; stem and first stage frozen, as both projects freeze them."""
+    torch.manual_seed(0)  # detectors draw the regions that they train on
     import_torchvision()
     from torchvision.models import detection
     from torchvision.models.detection.backbone_utils import resnet_fpn_backbone

@@ -6,7 +6,8 @@ shows. The first two come from replaying the allocator over the recording's even
 end of what libraries take; storages themselves are exact.
 
 A compiled inference holds what its fused kernels write: tensors inside a kernel are never allocated. Its expected peak
-is that, its high end the eager one. A compiled training step is taken as the eager one.
+is that, its high end the eager one. A compiled training step, and a graph replayed from a pool of its own, are taken as
+in eager mode.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from capplan.core.allocator import Replay, replay
 from capplan.core.counting import uncounted
 from capplan.core.estimates import Interval, LiveTensor, MemoryEstimate, MemoryPart
-from capplan.core.fusion import executed_recording
+from capplan.core.fusion import fuse_recording
 from capplan.core.gpu import GpuSpec
 from capplan.core.kernels import Version
 from capplan.core.memory_calibration import MemoryCalibration
@@ -64,9 +65,12 @@ class MemoryModel:
     def recording(self) -> Recording:
         """The recording that answers the workload, as its framework runs it."""
         if self._recording is None:
-            trains = self.workload.training is not None
-            self._recording = self.traced if trains else executed_recording(self.traced, self.workload)
+            self._recording = fuse_recording(self.traced) if self._fuses else self.traced
         return self._recording
+
+    @property
+    def _fuses(self) -> bool:
+        return self.workload.framework is Framework.COMPILE and self.workload.training is None
 
     @property
     def curve(self) -> LiveCurve:
@@ -230,9 +234,9 @@ class MemoryModel:
         notes = list(self._doubts())
         if self.workload.framework is not Framework.EAGER:
             notes.append(
-                "activations as in eager mode; compiling keeps fewer, down to the low end"
-                if self.workload.training
-                else "activations as fused kernels leave them; the high end is eager mode's"
+                "activations as fused kernels leave them; the high end is eager mode's"
+                if self._fuses
+                else "activations as in eager mode; compiling keeps fewer, down to the low end"
             )
         if gpu is not None and gpu.vendor != "NVIDIA":
             notes.append(

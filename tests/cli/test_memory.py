@@ -63,6 +63,7 @@ def test_the_rule_of_thumb_stands_beside_on_request(run: Run, net_trace: Path) -
     [
         (["--batch", "0"], "at least 1"),
         (["--batch", str(2**62)], "no device can hold"),
+        (["--batch", "9" * 30], "no device can hold"),
         (["--gpu", "h100"], "unknown GPU 'h100'"),
         (["--train"], "no recording"),
         (["--checkpointing"], "--train"),
@@ -75,6 +76,17 @@ def test_bad_input_is_one_sentence(run: Run, net_trace: Path, words: list[str], 
     assert result.exit_code == 2
     assert said in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_share_that_may_be_filled_holds_the_process(run: Run, net_trace: Path) -> None:
+    words = ["memory", net_trace, "--gpu", "t4", "--utilization", "0.5", "--json"]
+    largest = json.loads(run(*words).stdout)["max_batch"]["t4"]
+    for batch, runs in ((largest, True), (largest + 1, False)):
+        answer = json.loads(run(*words, "--batch", str(batch)).stdout)
+        limit = answer["gpus"][0]["available_bytes"]
+        assert 7 * 2**30 < limit < 7.5 * 2**30  # half of the 15 GiB that a T4 leaves usable, less than that printed
+        assert (answer["total_bytes"]["expected"] <= limit) is runs
+        assert answer["gpus"][0]["status"] != ("does not fit" if runs else "fits")
 
 
 def test_training_with_shares_of_several_gpus(run: Run) -> None:
