@@ -1,5 +1,6 @@
 """`capplan measure`: a model timed on the device at hand, with theory beside measurement."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,6 +146,8 @@ def measure(
         raise UsageError("--timeout ends a process of its own: add --isolate.")
     if profile and isolate:
         raise UsageError("--profile looks into this process: drop --isolate.")
+    if model is not None:
+        _refuse_trace(model)
     sizes = _curve(batch, search=search, max_batch=max_batch)
     job = Job(
         model=ModelRequest(
@@ -162,11 +165,11 @@ def measure(
         layout=layout,
         rules=Rules(
             warm_up=WarmUpRule(runs=warmup),
-            stop=StopRule(repetitions=repetitions, budget_s=parse_quantity(budget, SECONDS, what="--budget")),
+            stop=StopRule(repetitions=repetitions, budget_s=_above_zero(budget, SECONDS, what="--budget")),
             flush_l2=flush_l2,
             autotune=autotune,
         ),
-        allowed_bytes=int(parse_quantity(memory_limit, BYTES, what="--memory-limit")) if memory_limit else None,
+        allowed_bytes=int(_above_zero(memory_limit, BYTES, what="--memory-limit")) if memory_limit else None,
         reserve_fraction=reserve if sizes.is_searched else None,
         command=command_line(),
     )
@@ -174,7 +177,7 @@ def measure(
         gpu=gpu,
         specs=tuple(specs or ()),
         calibration=calibration,
-        timeout_s=parse_quantity(timeout, SECONDS, what="--timeout") if timeout else None,
+        timeout_s=_above_zero(timeout, SECONDS, what="--timeout") if timeout else None,
         is_isolated=isolate,
         lines=lines,
         resume=resume,
@@ -204,6 +207,20 @@ def _dispatch(
         from capplan.cli.measure_run import run_points
 
         run_points(job, sizes, conditions)
+
+
+def _above_zero(words: str, units: Mapping[str, float], *, what: str) -> float:
+    value = parse_quantity(words, units, what=what)
+    if value <= 0:
+        raise UsageError(f"{what} {words!r} must be above zero.")
+    return value
+
+
+def _refuse_trace(words: str) -> None:
+    from capplan.cli.models import read_trace_file
+
+    if (trace := read_trace_file(words)) is not None:
+        raise UsageError(f"{words} is a trace, and measuring runs the model itself: name {trace.target}.")
 
 
 def _destination(output: Path | None, chosen: Format | None, *, json_flag: bool) -> tuple[Path | None, Format]:

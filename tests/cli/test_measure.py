@@ -360,6 +360,13 @@ def _is_measuring(pid: int) -> bool:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") > 8
 
 
+def test_a_trace_is_no_model_to_run(run: Run, net_trace: Path) -> None:
+    result = run("measure", net_trace, *QUICK)
+    assert result.exit_code == 2
+    assert "is a trace, and measuring runs the model itself: name " in result.stderr
+    assert "net.py:Net" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -369,6 +376,9 @@ def _is_measuring(pid: int) -> bool:
         ([*NET, "--resume"], 2, "-o FILE.jsonl"),
         ([*NET, "--timeout", "3s"], 2, "--isolate"),
         ([*NET, "--budget", "3 parsecs"], 2, "--budget"),
+        ([*NET, "--budget", "-3s"], 2, "--budget '-3s' must be above zero"),
+        ([*NET, "--memory-limit", "-5GiB"], 2, "--memory-limit '-5GiB' must be above zero"),
+        ([*NET, "--isolate", "--timeout", "0s"], 2, "--timeout '0s' must be above zero"),
         ([*NET, "--methods", "guess"], 2, "unknown timing method"),
         ([*NET, "--methods", "event", "--device", "cpu"], 4, "no events"),
         ([*NET, "--methods", "naive", "-o", "x.jsonl"], 2, "measurement file"),
