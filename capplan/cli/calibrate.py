@@ -1,5 +1,6 @@
 """`capplan calibrate fit`: make a calibration from measurements."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -101,12 +102,13 @@ def described_steps(
 ) -> "Iterator[tuple[MeasuredStep, TimedStep]]":
     """Trace the steps of one kind among some and describe each as the fit sees it."""
     from capplan.cli.measured_models import group_runs, recording_for, trace_folder
-    from capplan.core.calibration_lookup import workload_kind
+    from capplan.core.calibration_lookup import MANY_ROWS, workload_kind
     from capplan.core.fusion import executed_recording
     from capplan.core.latency_features import kernel_table
-    from capplan.core.latency_rows import model_family, timed_step
+    from capplan.core.latency_rows import held_out_together, timed_step
 
     wanted = [step for step in steps if workload_kind(step.workload) == serves]
+    rows_by_gpu = Counter(step.gpu for step in wanted)
     store = trace_folder(traces)
     for run, members in group_runs(wanted).items():
         try:
@@ -123,7 +125,7 @@ def described_steps(
             table = kernel_table(recording, step.workload, batches=[step.batch])
             found = timed_step(
                 table, recording, step.workload, gpu=gpu, column=0, latency_s=step.latency_s,
-                family=model_family(step.model),
+                family=held_out_together(step, is_rich=rows_by_gpu[step.gpu] >= MANY_ROWS),
             )  # fmt: skip
             if found is not None:
                 yield step, found

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from capplan.core.accuracy import ErrorStatistics, error_statistics
 from capplan.core.calibration import Calibration, IntervalWidth, Origin
 from capplan.core.calibration_lookup import LAUNCHES, MANY_ROWS
-from capplan.core.latency_features import BoolArray, IntArray
+from capplan.core.latency_features import IntArray
 from capplan.core.latency_fit import FitRows, LatencyFit
 from capplan.core.latency_rows import LEVEL_KINDS, TimedStep, lay_out
-from capplan.core.roofline import FloatArray
+from capplan.core.roofline import BoolArray, FloatArray
 
 StringArray = NDArray[np.str_]
 

@@ -20,7 +20,6 @@ _UNITS = {
     PeakUse.CONVOLUTION_32: "fp32 convolutions",
     PeakUse.MATMUL_32: "fp32 matrix products",
     PeakUse.VECTOR: "outside tensor cores",
-    PeakUse.VECTOR_HALF: "outside tensor cores, 16 bits",
     PeakUse.DOUBLE: "fp64",
     PeakUse.INT8: "int8",
 }

@@ -27,11 +27,15 @@ from capplan.core.latency_device import DeviceRates, Unsupported, device_rates, 
 from capplan.core.latency_features import KernelTable, kernel_table
 from capplan.core.latency_model import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency_priors import prior_calibration
-from capplan.core.roofline import FloatArray, bound_s, compulsory_bytes
+from capplan.core.roofline import BoolArray, FloatArray, PeakUse, bound_s, compulsory_bytes
 from capplan.core.trace import Recording
 from capplan.core.workload import Framework, Workload
 
 _HOST_NORM = 4
+_WINOGRAD_GAIN, _MOST_WINOGRAD_GAIN = 2.25, 4.0
+"""Multiplications that F(2x2, 3x3) and F(4x4, 3x3) save (Lavin and Gray, 2016, section 4)."""
+_WINOGRAD_FILTER_PASSES = 9.0
+"""F(4x4) makes 36 numbers of a 3x3 filter: weights are read, written four times as large, and read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +100,7 @@ def time_kernels(
     known = calibration or prior_calibration()
     resolved = [resolve_constants(known, gpu, workload) for gpu, _ in devices]
     rates = _kernel_rates(table, [rate for _, rate in devices], resolved)
-    work = kernel_work(table, np.array([rate.units for _, rate in devices]))
+    work = kernel_work(table, [rate for _, rate in devices])
     constants = known.constants
     printed = np.stack([rate.printed_flops_per_s for _, rate in devices])[:, table.peak_use, None]
     bandwidth = np.array([rate.printed_bandwidth_bytes_per_s for _, rate in devices])[:, None, None]
@@ -104,7 +108,7 @@ def time_kernels(
         table=table,
         times=kernel_times(work, rates, constants),
         bound_s=bound_s(
-            flops=table.flops,
+            flops=table.flops / np.where(_by_winograd(table, [rate for _, rate in devices]), _MOST_WINOGRAD_GAIN, 1.0),
             peak_flops_per_s=printed,
             traffic_bytes=compulsory_bytes(
                 read_bytes=table.read_bytes,
@@ -149,28 +153,36 @@ def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[R
     )
 
 
-def kernel_work(table: KernelTable, units: FloatArray) -> KernelWork:
-    """Describe a table's kernels to the time model on GPUs with so many multiprocessors each."""
+def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
+    """Describe a table's kernels to the time model on some GPUs, [GPU, kernel, batch] where these differ."""
     is_product = table.m[:, 0] > 0
-    distinct, position = np.unique(units, return_inverse=True)
+    distinct, position = np.unique([rate.units for rate in rates], return_inverse=True)
     used = np.ones((len(distinct), *table.m.shape))
     used[:, is_product] = tile_utilisation(
         m=table.m[None, is_product], n=table.n[None, is_product], groups=table.groups[None, is_product],
         k=table.k[None, is_product], units=distinct[:, None, None],
     )  # fmt: skip
+    on_tensor_cores = np.stack([rate.on_tensor_cores for rate in rates])[:, table.peak_use, None]
+    by_winograd = _by_winograd(table, rates)
     return KernelWork(
-        flops=table.flops,
+        flops=table.flops / np.where(by_winograd, _WINOGRAD_GAIN, 1.0),
         read_bytes=table.read_bytes,
         written_bytes=table.written_bytes,
-        weight_bytes=table.weight_bytes,
+        weight_bytes=table.weight_bytes * np.where(by_winograd, _WINOGRAD_FILTER_PASSES, 1.0),
         k=np.where(table.k > 0, table.k, 1.0),
         utilisation=used[position],
         serial=table.serial,
         launches=table.launches[:, None],
-        misaligned=table.misaligned[:, None].astype(float),
+        misaligned=(table.misaligned[:, None] & on_tensor_cores).astype(float),
         strided=table.strided[:, None].astype(float),
-        foreign_layout=table.foreign_layout[:, None].astype(float),
+        foreign_layout=(table.foreign_layout[:, None] & on_tensor_cores).astype(float),
     )
+
+
+def _by_winograd(table: KernelTable, rates: Sequence[DeviceRates]) -> BoolArray:
+    """Which convolutions run with fewer multiplications on each GPU, [GPU, kernel, 1]."""
+    on_tensor_cores = np.array([rate.on_tensor_cores[PeakUse.CONVOLUTION_32] for rate in rates])
+    return np.asarray(table.winograd[None, :, None] & ~on_tensor_cores[:, None, None])
 
 
 def kernel_counts(table: KernelTable, recording: Recording, workload: Workload, gpus: list[GpuSpec]) -> FloatArray:

@@ -59,7 +59,7 @@ def unfused_rms_norm(kernel: Kernel, batch: int) -> list[dict[str, Any]]:
     elements = float(kernel.outputs[0].distinct_elements(batch))
     stored = ITEM_BYTES[kernel.inputs[0].dtype]
     rows = [_elementwise(kinds.POINTWISE, elements, item=4.0) for _ in range(2 + len(kernel.inputs[1:]))]
-    rows.append({"label": kinds.REDUCTION, "peak_use": PeakUse.NONE, "read_bytes": 4 * elements})
+    rows.append({"label": kinds.REDUCTION, "peak_use": PeakUse.VECTOR, "flops": elements, "read_bytes": 4 * elements})
     return rows + ([_cast(elements, stored, 4.0), _cast(elements, 4.0, stored)] if stored < 4 else [])
 
 
@@ -72,11 +72,14 @@ def _product(use: PeakUse, *, groups: int, m: int, n: int, k: int, item: float) 
 
 
 def _elementwise(label: str, elements: float, *, item: float) -> dict[str, Any]:
-    return {"label": label, "peak_use": PeakUse.NONE, "read_bytes": elements * item, "written_bytes": elements * item}
+    return {
+        "label": label, "peak_use": PeakUse.VECTOR, "flops": elements,
+        "read_bytes": elements * item, "written_bytes": elements * item,
+    }  # fmt: skip
 
 
 def _cast(elements: float, item_from: float, item_to: float) -> dict[str, Any]:
     return {
-        "label": kinds.CAST, "peak_use": PeakUse.NONE,
+        "label": kinds.CAST, "peak_use": PeakUse.VECTOR, "flops": elements,
         "read_bytes": elements * item_from, "written_bytes": elements * item_to,
     }  # fmt: skip

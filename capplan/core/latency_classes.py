@@ -12,7 +12,8 @@ DEPTHWISE_NATIVE = "depthwise 3x3 native"
 CONV_PATCH = "conv patch"
 CONV_OTHER = "conv other"
 CONV_GROUPED_WIDE = "conv grouped wide"
-"""Gradients of grouped convolutions of many channels a group, or an odd number of groups: cuDNN has no fast kernel."""
+"""Grouped convolutions of many channels a group, where cuDNN has no fast kernel: channels-last ones before version 9,
+and gradients."""
 LINEAR, BATCHED_MATMUL, ATTENTION = "linear", "batched matmul", "attention"
 LAYER_NORM, GROUP_NORM, BATCH_NORM, SOFTMAX = "layer norm", "group norm", "batch norm", "softmax"
 CAST, WEIGHT_CAST, ACTIVATION, ADD, POINTWISE = "cast", "weight cast", "activation", "add", "pointwise"
@@ -91,6 +92,7 @@ ALL_CLASSES: tuple[str, ...] = tuple(
     dict.fromkeys((
         *CONVOLUTIONS, LINEAR, BATCHED_MATMUL, ATTENTION, LAYER_NORM, GROUP_NORM, BATCH_NORM, SOFTMAX, CAST,
         WEIGHT_CAST, ACTIVATION, ADD, POINTWISE, COPY, POOL, REDUCTION, UPSAMPLE, GATHER, RECURRENT, OTHER,
+        CONV_GROUPED_WIDE + CHANNELS_LAST_SUFFIX,
         *(label + CHANNELS_LAST_SUFFIX for label in SPATIAL), *FUSED,
         BATCH_NORM_TRAINING, NORM_GRADIENT, POOL_GRADIENT, ATTENTION_GRADIENT, OPTIMIZER,
         *(
@@ -114,7 +116,7 @@ def kernel_class(kernel: Kernel) -> str:
 
 def is_convolution(label: str) -> bool:
     """Is the class a convolution, in either layout?"""
-    return label.removesuffix(CHANNELS_LAST_SUFFIX) in CONVOLUTIONS
+    return label.removesuffix(CHANNELS_LAST_SUFFIX) in (*CONVOLUTIONS, CONV_GROUPED_WIDE)
 
 
 def is_depthwise(label: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.gpu import GpuSpec, PeakKind
-from capplan.core.roofline import FloatArray, PeakUse
+from capplan.core.roofline import BoolArray, FloatArray, PeakUse
 from capplan.core.workload import Precision, Workload
 
 _BOOST_BRANDS = ("geforce", "rtx", "quadro", "titan", "radeon", "arc")
@@ -23,6 +23,12 @@ _HALF_FLOPS_PER_JOULE = {
 """16-bit tensor FLOPs that an architecture does for a joule when its power limit binds: measured matrix
 products of A100, H100, L40S, B200 and RTX PRO 6000 over their power limits; others by process."""
 
+_VECTOR_FLOPS_PER_JOULE = {(7, 5): 0.057e12}
+"""FLOPs outside tensor cores that an architecture does for a joule when its power limit binds: long fp32 matrix
+products on a T4 settle at half of the printed rate (NeuSight's kernel timings); no other card's are known."""
+_MORE_THAN_VECTORS = 1.2
+
+_TENSOR_CORES_SINCE = (7, 0)
 _TF32_MATMULS_BY_DEFAULT_BEFORE = (1, 12)
 
 
@@ -38,7 +44,8 @@ class DeviceRates:
     """A GPU's rates for one workload, before any fitted factor.
 
     `peaks_flops_per_s` and `printed_flops_per_s` have a column per `PeakUse`: sustained, and as printed.
-    `bandwidth_bytes_per_s` is sustained, `printed_bandwidth_bytes_per_s` printed.
+    `bandwidth_bytes_per_s` is sustained, `printed_bandwidth_bytes_per_s` printed. `on_tensor_cores` says of each
+    `PeakUse` whether tensor cores, with their wishes for layout and alignment, do it.
     """
 
     peaks_flops_per_s: FloatArray
@@ -47,6 +54,7 @@ class DeviceRates:
     printed_bandwidth_bytes_per_s: float
     l2_bytes: float
     units: float
+    on_tensor_cores: BoolArray
 
 
 def device_rates(gpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
@@ -65,7 +73,6 @@ def device_rates(gpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
     printed[PeakUse.HALF] = half or vector
     printed[PeakUse.CONVOLUTION_32], printed[PeakUse.MATMUL_32] = convolution, matmul
     printed[PeakUse.VECTOR] = vector
-    printed[PeakUse.VECTOR_HALF] = max(vector, gpu.peak(PeakKind.FP16_VECTOR) or 0.0)
     printed[PeakUse.DOUBLE] = gpu.peak(PeakKind.FP64) or vector / 32
     printed[PeakUse.INT8] = gpu.peak(PeakKind.INT8) or half or vector
     capped = power_cap_fraction(gpu)
@@ -76,7 +83,17 @@ def device_rates(gpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
         printed_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
         l2_bytes=float(gpu.l2_bytes or 4 * 2**20),
         units=float(gpu.unit_count or max(1, round(vector / 0.5e12))),
+        on_tensor_cores=_on_tensor_cores(gpu, printed, vector),
     )
+
+
+def _on_tensor_cores(gpu: GpuSpec, printed: FloatArray, vector_peak: float) -> BoolArray:
+    """Which uses run on tensor cores: 16 bits and integers where there are any, fp32 where they speed it up."""
+    found = np.zeros(len(PeakUse), dtype=bool)
+    found[[PeakUse.HALF, PeakUse.INT8]] = (gpu.compute_capability or _TENSOR_CORES_SINCE) >= _TENSOR_CORES_SINCE
+    for use in (PeakUse.CONVOLUTION_32, PeakUse.MATMUL_32):
+        found[use] = printed[use] > _MORE_THAN_VECTORS * vector_peak
+    return found
 
 
 def host_slowness(gpu: GpuSpec) -> float:
@@ -106,15 +123,17 @@ def half_flops_per_joule(gpu: GpuSpec) -> float | None:
 def _sustained(gpu: GpuSpec, printed: FloatArray, *, vector_peak: float, capped: float) -> FloatArray:
     boost = _boost(gpu)
     rates = printed * boost
-    rates[[PeakUse.VECTOR, PeakUse.VECTOR_HALF]] *= capped**_VECTOR_POWER_EXPONENT
+    rates[PeakUse.VECTOR] *= capped**_VECTOR_POWER_EXPONENT
     per_joule = half_flops_per_joule(gpu)
     if per_joule is None or gpu.tdp_w is None:
         return rates
     limit = per_joule * gpu.tdp_w
     rates[PeakUse.HALF] = min(rates[PeakUse.HALF], limit)
+    vector_limit = _VECTOR_FLOPS_PER_JOULE.get(gpu.compute_capability or (0, 0), np.inf) * gpu.tdp_w
+    rates[PeakUse.VECTOR] = min(rates[PeakUse.VECTOR], vector_limit)
     for use in (PeakUse.CONVOLUTION_32, PeakUse.MATMUL_32):
-        if printed[use] > 1.2 * vector_peak:
-            rates[use] = min(rates[use], limit / 2)
+        on_tensor_cores = printed[use] > _MORE_THAN_VECTORS * vector_peak
+        rates[use] = min(rates[use], limit / 2 if on_tensor_cores else vector_limit)
     return rates
 
 

@@ -9,21 +9,24 @@ from numpy.typing import NDArray
 from capplan.core import latency_classes as kinds
 from capplan.core.counting import kernel_flops, matmul_shape, traffic
 from capplan.core.latency_attention import FUSED_RMS_NORM_SINCE, AttentionPath, unfused_attention, unfused_rms_norm
-from capplan.core.roofline import FloatArray, PeakUse
+from capplan.core.roofline import BoolArray, FloatArray, PeakUse
 from capplan.core.trace import HALF, Kernel, MemoryFormat, Operand, Recording
 from capplan.core.training_latency import training_rows
 from capplan.core.workload import Workload
 
 IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 _USE_BY_DTYPE = {
     HALF: PeakUse.HALF, "float16": PeakUse.HALF, "bfloat16": PeakUse.HALF, "float64": PeakUse.DOUBLE,
     "int8": PeakUse.INT8, "uint8": PeakUse.INT8, "qint8": PeakUse.INT8, "quint8": PeakUse.INT8,
 }  # fmt: skip
+_FEWEST_WINOGRAD_CHANNELS = 16
+_CUDNN_9_SINCE, _WIDEST_GROUP = (2, 4), 64
+"""Before, channels-last convolutions with more channels a group had no fast kernel: seen in timm's tables."""
 _GEMM_LIKE = {
     *(label + suffix for label in kinds.CONVOLUTIONS for suffix in ("", kinds.CHANNELS_LAST_SUFFIX)),
+    kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX,
     kinds.LINEAR, kinds.BATCHED_MATMUL, kinds.ATTENTION, kinds.RECURRENT,
 }  # fmt: skip
 
@@ -34,7 +37,8 @@ class KernelTable:
 
     Reads and writes are activations [bytes]; weights apart, since their bytes do not grow with the
     batch. `m`, `n`, `k`, `groups` describe matrix products, `m` = 0 elsewhere. `serial` counts steps that
-    one thread must take in turn. `path` tells rows that exist only for one attention backend.
+    one thread must take in turn. `path` tells rows that exist only for one attention backend. `winograd` marks
+    convolutions that cuDNN can do with fewer multiplications, which it does where no tensor core does them.
     """
 
     batches: tuple[int, ...]
@@ -57,6 +61,7 @@ class KernelTable:
     misaligned: BoolArray
     strided: BoolArray
     foreign_layout: BoolArray
+    winograd: BoolArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +82,7 @@ class Row:
     misaligned: bool = False
     strided: bool = False
     foreign_layout: bool = False
+    winograd: bool = False
     launches: float = 1.0
     path: AttentionPath = AttentionPath.ALWAYS
 
@@ -110,6 +116,7 @@ def kernel_table(recording: Recording, workload: Workload, *, batches: Sequence[
         misaligned=np.array([row.misaligned for row in first], dtype=bool),
         strided=np.array([row.strided for row in first], dtype=bool),
         foreign_layout=np.array([row.foreign_layout for row in first], dtype=bool),
+        winograd=np.array([row.winograd for row in first], dtype=bool),
         **{name: expand([[getattr(row, name) for row in rows] for rows in columns]) for name in _OVER_BATCHES},
     )
 
@@ -131,7 +138,7 @@ def _interpolation(batches: Sequence[int]) -> Callable[[list[list[float]]], Floa
 
 
 def _rows(kernel: Kernel, workload: Workload, batch: int) -> list[Row]:
-    label = kinds.kernel_class(kernel)
+    label = _class_under(kernel, workload)
     if kernel.name == "aten._fused_rms_norm" and workload.torch_version < FUSED_RMS_NORM_SINCE:
         return [Row(**piece) for piece in unfused_rms_norm(kernel, batch)]
     training = training_rows(kernel, workload, batch, use=_peak_use(kernel, label))
@@ -144,17 +151,24 @@ def _rows(kernel: Kernel, workload: Workload, batch: int) -> list[Row]:
     return [fused, *(Row(**piece) for piece in unfused_attention(kernel, workload, batch))]
 
 
+def _class_under(kernel: Kernel, workload: Workload) -> str:
+    """The kernel's class with the libraries of a torch version."""
+    label = kinds.kernel_class(kernel)
+    if label != kinds.CONV_GROUPED + kinds.CHANNELS_LAST_SUFFIX or workload.torch_version >= _CUDNN_9_SINCE:
+        return label
+    is_wide = kernel.inputs[1].shape_at(1)[1] > _WIDEST_GROUP
+    return kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX if is_wide else label
+
+
 def _row(kernel: Kernel, label: str, batch: int) -> Row:
     moved = traffic(kernel, batch)
     gemm_like = label in _GEMM_LIKE
     shape = matmul_shape(kernel, batch) if gemm_like else None
-    use = _peak_use(kernel, label) if gemm_like else PeakUse.NONE
-    if label in kinds.FUSED:
-        use = PeakUse.VECTOR
+    use = _peak_use(kernel, label) if gemm_like else PeakUse.VECTOR
     return Row(
         label=label,
         peak_use=use,
-        flops=float(kernel_flops(kernel, batch)) if gemm_like else fused_instructions(kernel, batch),
+        flops=float(kernel_flops(kernel, batch)) if gemm_like else instructions(kernel, batch),
         read_bytes=float(moved.read_bytes),
         written_bytes=float(moved.written_bytes),
         weight_bytes=float(moved.weight_bytes),
@@ -166,12 +180,16 @@ def _row(kernel: Kernel, label: str, batch: int) -> Row:
         misaligned=_is_misaligned(kernel, label, batch),
         strided=not gemm_like and any(_is_strided(operand) for operand in kernel.inputs),
         foreign_layout=_has_foreign_layout(label, use),
+        winograd=_is_winograd(kernel, label, use),
     )
 
 
-def fused_instructions(kernel: Kernel, batch: int) -> float:
-    """The instructions of a kernel that a compiler made; 0 for others. [FLOP]"""
-    each = kernel.attributes.get("arithmetic", 0)
+def instructions(kernel: Kernel, batch: int) -> float:
+    """The arithmetic of a kernel that is no product: per element what a compiler counted, else one. [FLOP]
+
+    A class's efficiency says what an element costs beyond that: addresses, conversions, functions.
+    """
+    each = kernel.attributes.get("arithmetic", 1)
     operands = (*kernel.inputs, *kernel.outputs)
     assert isinstance(each, int)
     return float(each * max((operand.distinct_elements(batch) for operand in operands), default=0))
@@ -181,8 +199,6 @@ def _peak_use(kernel: Kernel, label: str) -> PeakUse:
     dtype = kernel.inputs[0].dtype if kernel.inputs else "float32"
     use = _USE_BY_DTYPE.get(dtype)
     if kinds.is_depthwise(label):
-        if use is PeakUse.HALF:
-            return PeakUse.VECTOR_HALF
         return PeakUse.DOUBLE if use is PeakUse.DOUBLE else PeakUse.VECTOR
     if use is not None:
         return use
@@ -195,15 +211,30 @@ def _has_foreign_layout(label: str, use: PeakUse) -> bool:
 
 
 def _is_misaligned(kernel: Kernel, label: str, batch: int) -> bool:
-    """Dimensions that are no multiple of 8 keep tensor cores from loading whole vectors."""
+    """Dimensions that are no multiple of 8 keep tensor cores from loading whole vectors.
+
+    Narrow groups of channels share tiles of 16, 32 or 64: other widths leave a part of them idle.
+    """
     if label == kinds.ATTENTION:
         return bool(kernel.attributes.get("has_mask", False))
     if label in (kinds.LINEAR, kinds.BATCHED_MATMUL):
         shape = matmul_shape(kernel, batch)
         return shape is not None and (shape.k % 8 != 0 or shape.n % 8 != 0)
-    if kinds.is_convolution(label) and not kinds.is_depthwise(label) and not label.startswith(kinds.CONV_STEM):
-        return kernel.inputs[1].shape_at(batch)[1] % 8 != 0
-    return False
+    if not label.startswith("conv") or label.startswith(kinds.CONV_STEM):
+        return False
+    channels = kernel.inputs[1].shape_at(batch)[1]
+    if label.startswith(kinds.CONV_GROUPED):
+        return channels % 8 != 0 or (channels < _WIDEST_GROUP and channels & (channels - 1) != 0)
+    return channels % 8 != 0
+
+
+def _is_winograd(kernel: Kernel, label: str, use: PeakUse) -> bool:
+    """Dense 3x3 convolutions of row-major fp32 images at stride 1 (Lavin and Gray, 2016)."""
+    if label != kinds.CONV or use is not PeakUse.CONVOLUTION_32:
+        return False
+    weight, held = kernel.inputs[1].shape_at(1), kernel.attributes
+    every_pixel = held.get("stride", (1, 1)) == (1, 1) and held.get("dilation", (1, 1)) == (1, 1)
+    return weight[2:] == (3, 3) and every_pixel and weight[1] >= _FEWEST_WINOGRAD_CHANNELS
 
 
 def _is_strided(operand: Operand) -> bool:

@@ -19,11 +19,11 @@ from capplan.core.calibration import (
 )
 from capplan.core.calibration_lookup import MANY_ROWS, REFERENCE_ARCHITECTURES, SERIAL_STEP_S
 from capplan.core.latency_classes import ALL_CLASSES
-from capplan.core.latency_features import BoolArray, IntArray
+from capplan.core.latency_features import IntArray
 from capplan.core.latency_model import KernelRates, KernelWork, kernel_times
 from capplan.core.latency_priors import PRIOR_CLASSES, prior_calibration
 from capplan.core.least_squares import Problem, minimise
-from capplan.core.roofline import FloatArray
+from capplan.core.roofline import BoolArray, FloatArray
 
 SPREAD = 0.08
 """The typical log error of a step's predicted time."""
@@ -37,6 +37,9 @@ _GLOBAL_SD: Mapping[str, float] = {
     "launch_s": 0.7,
 }  # fmt: skip
 GPU_COMPUTE_SD, GPU_BANDWIDTH_SD = 0.10, 0.10
+OTHER_COMPUTE_SD, OTHER_BANDWIDTH_SD = 0.5, 0.15
+"""Outside the architectures that fix the constants' scale: memory is read at a share of its printed rate that differs
+little between cards (0.75 to 0.96 by single kernels), arithmetic is done at shares that differ much."""
 DEVIATION_SD: Mapping[str, float] = {"architecture": 0.10, "torch": 0.07, "precision": 0.3}
 _STEP = 1e-3
 
@@ -127,7 +130,7 @@ class LatencyFit:
             prior_mean=mean,
             prior_sd=sd,
         )
-        return minimise(problem, mean if start is None else start, iterations=iterations)
+        return self._recentred(minimise(problem, mean if start is None else start, iterations=iterations))
 
     def predicted_s(self, x: FloatArray, rows: FitRows | None = None) -> FloatArray:
         """Predict each row's time; other rows than those fitted must share GPU and level names. [s]"""
@@ -186,17 +189,16 @@ class LatencyFit:
                     columns.classes[field][index] = columns.add(float(np.log(value)), _FIELD_SD[field])
         for name, sd in _GLOBAL_SD.items():
             columns.globals[name] = columns.add(float(np.log(getattr(self._start.constants, name))), sd)
-        for name, sd in (("compute", GPU_COMPUTE_SD), ("bandwidth", GPU_BANDWIDTH_SD)):
+        for name, sd, other_sd in (
+            ("compute", GPU_COMPUTE_SD, OTHER_COMPUTE_SD), ("bandwidth", GPU_BANDWIDTH_SD, OTHER_BANDWIDTH_SD),
+        ):  # fmt: skip
             columns.gpu[name] = np.full(len(self.rows.gpu_names), -1)
             for index in sorted(set(self.rows.gpu.tolist()) - {-1}):
-                columns.gpu[name][index] = columns.add(0.0, self._gpu_sd or sd * self._looseness(index))
+                is_reference = self._architecture(index) in REFERENCE_ARCHITECTURES
+                columns.gpu[name][index] = columns.add(0.0, self._gpu_sd or (sd if is_reference else other_sd))
         for kind, sd in self._deviation_sd.items():
             columns.deviations[kind] = self._deviation_columns(columns, kind, sd)
         return columns
-
-    def _looseness(self, gpu: int) -> float:
-        """How much further a GPU's factors may lie from 1 outside the architectures that the constants are fixed by."""
-        return 1.0 if self._architecture(gpu) in REFERENCE_ARCHITECTURES else 5.0
 
     def _architecture(self, gpu: int) -> str:
         row = int(np.argmax(self.rows.gpu == gpu))
@@ -219,17 +221,44 @@ class LatencyFit:
         column = self.columns.classes[field][index]
         return float(np.exp(x[column])) if column >= 0 else float(getattr(PRIOR_CLASSES[ALL_CLASSES[index]], field))
 
+    def _recentred(self, x: FloatArray) -> FloatArray:
+        """Give what the reference architectures deviate by on average to their classes: an unseen one deviates by 0.
+
+        Predictions stay as they are where every architecture has the class; the prior splits such a common factor
+        between classes and deviations, of which only the first serve a GPU that was not measured.
+        """
+        columns = self.columns.deviations["architecture"]
+        speaking = sorted({
+            int(self.rows.levels["architecture"][np.argmax(self.rows.gpu == gpu)]) for gpu in self._speaking_gpus()
+        })  # fmt: skip
+        moved = np.array(x)
+        for label in range(len(ALL_CLASSES)):
+            common = [x[columns[level, label]] for level in speaking if columns[level, label] >= 0]
+            if not common:
+                continue
+            shift = float(np.mean(common))
+            for field in ("compute", "bandwidth"):
+                if self.columns.classes[field][label] >= 0:
+                    moved[self.columns.classes[field][label]] += shift
+            held = columns[:, label]
+            moved[held[held >= 0]] -= shift
+        return moved
+
+    def _speaking_gpus(self) -> list[int]:
+        """GPUs whose factors speak for others of the reference architectures."""
+        counts = np.bincount(self.rows.gpu[self.rows.gpu >= 0], minlength=len(self.rows.gpu_names))
+        return [
+            index
+            for index in np.flatnonzero(counts >= MANY_ROWS).tolist()
+            if self._architecture(index) in REFERENCE_ARCHITECTURES
+        ]
+
     def _gpu_values(self, x: FloatArray) -> FloatArray:
         return np.stack([_lookup(x, self.columns.gpu[name]) for name in ("compute", "bandwidth")])
 
     def _unseen_gpu_values(self, x: FloatArray) -> FloatArray:
         """What a GPU that was left out gets: the mean of those whose factors speak for the reference architectures."""
-        counts = np.bincount(self.rows.gpu[self.rows.gpu >= 0], minlength=len(self.rows.gpu_names))
-        speaking = [
-            index
-            for index in np.flatnonzero(counts >= MANY_ROWS).tolist()
-            if self._architecture(index) in REFERENCE_ARCHITECTURES
-        ]
+        speaking = self._speaking_gpus()
         if not speaking:
             return np.zeros((2, 1))
         return np.asarray(self._gpu_values(x)[:, speaking].mean(axis=1, keepdims=True))

@@ -13,6 +13,7 @@ from capplan.core.latency_device import DeviceRates, device_rates, host_slowness
 from capplan.core.latency_features import IntArray, KernelTable
 from capplan.core.latency_fit import FitRows
 from capplan.core.latency_model import KernelWork
+from capplan.core.measured import MeasuredStep
 from capplan.core.roofline import FloatArray
 from capplan.core.trace import Recording
 from capplan.core.workload import Workload
@@ -60,7 +61,7 @@ def timed_step(
         return None
     count = kernel_counts(table, recording, workload, [gpu])[0]
     runs = count > 0
-    work = kernel_work(table, np.array([rates.units]))
+    work = kernel_work(table, [rates])
     return TimedStep(
         gpu=gpu.id,
         levels={
@@ -80,6 +81,14 @@ def timed_step(
         latency_s=latency_s,
         family=family,
     )
+
+
+def held_out_together(step: MeasuredStep, *, is_rich: bool) -> str:
+    """Name what a measured step is held out with: its family of models, or on a GPU of few rows its batch curve."""
+    if is_rich:
+        return model_family(step.model)
+    size = "x".join(map(str, step.input_size)) or "default"
+    return f"{step.model} {size} {step.workload.precision} on {step.gpu}"
 
 
 def model_family(model: str) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 
 class PeakUse(IntEnum):
@@ -18,7 +19,6 @@ class PeakUse(IntEnum):
     VECTOR = 4
     DOUBLE = 5
     INT8 = 6
-    VECTOR_HALF = 7
 
 
 def bound_s(

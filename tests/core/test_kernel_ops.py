@@ -1,5 +1,7 @@
 """A timed operator is described as the same operator in a traced model is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -27,14 +29,34 @@ def step(kernel, *, gpu="v100-pcie-32gb", latency_s=1.0, torch_known=True):
 
 
 def test_a_convolution_by_hand():
-    # 8 images, 16 to 24 channels, 3x3 on 14x14: m = 8 · 196, n = 24, k = 144; the weight is 24 · 144 floats.
-    found = step(convolution_kernel(images=8, channels_in=16, channels_out=24, size=14, window=3, stride=1, padding=1))
+    # 8 images, 16 to 24 channels, 5x5 on 14x14: m = 8 · 196, n = 24, k = 400; the weight is 24 · 400 floats.
+    found = step(convolution_kernel(images=8, channels_in=16, channels_out=24, size=14, window=5, stride=1, padding=2))
     assert found.label.tolist() == [CLASS_INDEX[kinds.CONV]]
-    assert found.work.flops.tolist() == [2 * 8 * 196 * 24 * 144]
+    assert found.work.flops.tolist() == [2 * 8 * 196 * 24 * 400]
     assert found.work.read_bytes.tolist() == [4 * 8 * 16 * 196]
     assert found.work.written_bytes.tolist() == [4 * 8 * 24 * 196]
-    assert found.work.weight_bytes.tolist() == [4 * 24 * 144]
-    assert found.work.k.tolist() == [144]
+    assert found.work.weight_bytes.tolist() == [4 * 24 * 400]
+    assert found.work.k.tolist() == [400]
+
+
+def test_3x3_runs_by_winograd_outside_tensor_cores():
+    # F(2x2, 3x3) saves 9/4 of the multiplications; F(4x4, 3x3) makes 36 numbers of a filter's 9, written and read.
+    kernel = convolution_kernel(images=8, channels_in=16, channels_out=24, size=14, window=3, stride=1, padding=1)
+    found = step(kernel)
+    assert found.work.flops.tolist() == [2 * 8 * 196 * 24 * 144 / 2.25]
+    assert found.work.weight_bytes.tolist() == [4 * 24 * 144 * (1 + 4 + 4)]
+    direct = convolution_kernel(images=8, channels_in=16, channels_out=24, size=14, window=3, stride=2, padding=1)
+    assert step(direct).work.flops.tolist() == [2 * 8 * 49 * 24 * 144]
+
+
+def test_alignment_and_layout_trouble_tensor_cores_only():
+    kernel = convolution_kernel(images=8, channels_in=20, channels_out=24, size=14, window=5, stride=1, padding=2)
+    found = step(kernel)
+    assert (found.work.misaligned.tolist(), found.work.foreign_layout.tolist()) == ([0.0], [0.0])
+    tensor = replace(WORKLOAD, precision=Precision.TF32)
+    measured = MeasuredOperator(gpu="a100-pcie-40gb", kernel=kernel, workload=tensor, torch_known=True, latency_s=1.0)
+    on_tensor_cores = kernel_step(measured, load_gpus()["a100-pcie-40gb"])
+    assert (on_tensor_cores.work.misaligned.tolist(), on_tensor_cores.work.foreign_layout.tolist()) == ([1.0], [1.0])
 
 
 def test_a_stride_shrinks_the_output():
@@ -94,8 +116,8 @@ def test_it_is_the_kernel_that_tracing_finds(name):
     cases = {
         "linear": (nn.Linear(64, 48), ["Nx64"], linear_operator(m=8, n=48, k=64)),
         "conv": (
-            nn.Conv2d(16, 24, 3, padding=1, bias=False), ["Nx16x14x14"],
-            convolution_kernel(images=8, channels_in=16, channels_out=24, size=14, window=3, stride=1, padding=1),
+            nn.Conv2d(16, 24, 5, padding=2, bias=False), ["Nx16x14x14"],
+            convolution_kernel(images=8, channels_in=16, channels_out=24, size=14, window=5, stride=1, padding=2),
         ),
         "bmm": (Of(torch.bmm), ["Nx16x24", "Nx24x40"], batched_product_kernel(groups=8, m=16, n=40, k=24)),
         "softmax": (nn.Softmax(-1), ["Nx64"], softmax_kernel(rows=8, columns=64)),
@@ -112,9 +134,6 @@ def test_it_is_the_kernel_that_tracing_finds(name):
         assert np.array_equal(getattr(table, quantity)[0], getattr(found.work, quantity)), quantity
     assert table.label[0] == found.label[0]
     assert max(float(table.k[0, 0]), 1.0) == found.work.k[0]
-    assert (bool(table.misaligned[0]), bool(table.foreign_layout[0])) == (
-        bool(found.work.misaligned[0]), bool(found.work.foreign_layout[0]),
-    )  # fmt: skip
 
 
 def _tables(module, shapes):
