@@ -74,7 +74,7 @@ def estimate(
     from capplan.core.latency import estimate_latencies
     from capplan.core.latency_breakdown import break_down
     from capplan.core.latency_device import Unsupported
-    from capplan.report.estimate_text import EstimateReport, estimate_document, estimate_text
+    from capplan.report.estimate_text import EstimateReport, estimate_csv, estimate_document, estimate_text
     from capplan.report.frameworks_table import frameworks_rows, frameworks_text
     from capplan.specs import load_gpus
     from capplan.specs.calibration import load_calibration
@@ -150,6 +150,8 @@ def estimate(
             if compared:
                 document["frameworks"] = frameworks_rows(compared[document["gpu"]])
         content = to_json({"estimates": documents})
+    elif spelling is Format.CSV:
+        content = estimate_csv(reports)
     else:
         content = "\n".join(
             estimate_text(report, top=top, explain=explain, calibration=known, markdown=spelling is Format.MD)

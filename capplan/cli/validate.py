@@ -1,20 +1,17 @@
 """`capplan validate`: how wrong the predictions are on anyone's measurements."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from capplan.cli import options
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
 from capplan.errors import UnknownNameError, UsageError
-from capplan.units import format_fraction, format_seconds
+from capplan.units import format_seconds
 
 if TYPE_CHECKING:
-    from capplan.core.accuracy import ErrorStatistics
-    from capplan.core.measured import MeasuredStep, SkippedRow
-    from capplan.core.validation import JudgedStep, Validation
+    from capplan.core.validation import Validation
 
 Measured = Annotated[
     list[Path], typer.Argument(metavar="MEASURED...", help="Measurements: CSV, .csv.gz or Parquet.", show_default=False)
@@ -59,6 +56,7 @@ def validate(
     from capplan.cli.predicted_steps import predict_steps
     from capplan.core.validation import CELL_KEYS
     from capplan.core.validation import validate as judge
+    from capplan.report.validation_text import validation_svg
     from capplan.specs import load_gpus
     from capplan.specs.calibration import load_calibration
     from capplan.specs.measured import read_measured
@@ -77,30 +75,27 @@ def validate(
     )
     found = judge(judged, [*skipped, *refused], by=keys)
     if plot is not None and judged:
-        write_plot(_plot(judged), plot, title="capplan validate")
-    emit(to_json(_document(found)) if spelling is Format.JSON else _table(found, keys, worst), output=output)
+        write_plot(validation_svg(judged), plot, title="capplan validate")
+    emit(_spell(found, spelling, by=keys, worst=worst), output=output)
     _warn_of_implausible(found)
     if not judged:
         raise UsageError("no row could be predicted; see the skipped rows.")
 
 
-def _plot(judged: "Sequence[JudgedStep]") -> str:
-    from capplan.report.log_chart import Series, chart_svg
-
-    by_gpu: dict[str, list[tuple[float, float]]] = {}
-    for row in judged:
-        by_gpu.setdefault(row.step.gpu, []).append((1e3 * row.step.latency_s, 1e3 * row.estimate.latency_s.expected))
-    series = []
-    for gpu, points in sorted(by_gpu.items()):
-        every = -(-len(points) // _MOST_DOTS)
-        told = f" (every {every}th)" if every > 1 else ""
-        series.append(Series(label=f"{gpu}: {len(points)} rows{told}", points=points[::every], is_line=False))
-    return chart_svg(
-        series, title="Predicted against measured", x_title="measured [ms]", y_title="predicted [ms]", diagonal=True
+def _spell(found: "Validation", spelling: Format, *, by: list[str], worst: int) -> str:
+    from capplan.report.validation_text import (
+        render_validation_csv,
+        render_validation_markdown,
+        render_validation_text,
+        validation_to_json,
     )
 
-
-_MOST_DOTS = 2000
+    if spelling is Format.JSON:
+        return to_json(validation_to_json(found))
+    if spelling is Format.CSV:
+        return render_validation_csv(found, by=by)
+    render = render_validation_markdown if spelling is Format.MD else render_validation_text
+    return render(found, by=by, worst=worst)
 
 
 def _warn_of_implausible(found: "Validation") -> None:
@@ -113,116 +108,3 @@ def _warn_of_implausible(found: "Validation") -> None:
         )
     if len(rows) > 5:
         warn(f"{len(rows) - 5} more rows imply more than the peak; all are judged like the others.")
-
-
-def _document(found: "Validation") -> dict[str, Any]:
-    return {
-        "cells": [{**cell.keys, **_statistics(cell.statistics)} for cell in found.cells],
-        "overall": _statistics(found.overall) if found.overall else None,
-        "worst": [
-            {
-                "row": row.step.line,
-                "file": row.step.file,
-                "model": row.step.model,
-                "gpu": row.step.gpu,
-                "batch": row.step.batch,
-                "measured_s": row.step.latency_s,
-                "predicted_s": row.estimate.latency_s.expected,
-            }
-            for row in found.worst(20)
-        ],
-        "implausible": [
-            {
-                "row": row.step.line,
-                "file": row.step.file,
-                "measured_s": row.step.latency_s,
-                "bound_s": row.estimate.bound_s,
-            }
-            for row in found.implausible()
-        ],
-        "skipped": [{"row": row.line, "file": row.file, "reason": row.reason} for row in found.skipped],
-    }
-
-
-def _statistics(found: "ErrorStatistics") -> dict[str, Any]:
-    return {
-        "n": found.count,
-        "mdape": found.median,
-        "mape": found.mean,
-        "p90": found.p90,
-        "bias": found.bias,
-        "within_10": found.within_10,
-        "within_25": found.within_25,
-        "coverage": found.coverage,
-        "width": found.width,
-        "kendall_tau": found.kendall_models,
-        "kendall_tau_gpus": found.kendall_gpus,
-        "faster_named_right": found.faster_named_right,
-    }
-
-
-_MOST_REASONS = 40
-_HEADINGS = ("rows", "median", "mean", "p90", "bias", "≤10 %", "≤25 %", "coverage", "±width", "tau")
-
-
-def _table(found: "Validation", keys: Sequence[str], worst: int) -> str:
-    rows = [[*cell.keys.values(), *_cells(cell.statistics)] for cell in found.cells]
-    if found.overall is not None:
-        rows.append(["all", *[""] * (len(keys) - 1), *_cells(found.overall)])
-    text = _aligned([[*keys, *_HEADINGS], *rows])
-    if worst and found.judged:
-        lines = [
-            [_place(row.step, found), row.step.model, row.step.gpu, str(row.step.batch),
-             format_seconds(row.step.latency_s), format_seconds(row.estimate.latency_s.expected), f"×{_ratio(row):.2f}"]
-            for row in found.worst(worst)
-        ]  # fmt: skip
-        text += "\nworst rows\n" + _aligned(
-            [["row", "model", "gpu", "batch", "measured", "predicted", "ratio"], *lines]
-        )
-    if found.skipped:
-        text += f"\n{len(found.skipped)} rows skipped\n" + _aligned(_reasons(found))
-    return text
-
-
-def _place(step: "MeasuredStep", found: "Validation") -> str:
-    """A row's number, with its file's name where there are several."""
-    several = any(row.step.file != step.file for row in found.judged)
-    return f"{step.file} {step.line}" if several else str(step.line)
-
-
-def _ratio(row: "JudgedStep") -> float:
-    return row.estimate.latency_s.expected / row.step.latency_s
-
-
-def _reasons(found: "Validation") -> list[list[str]]:
-    """Count the skipped rows by reason, the most frequent first, with the first row of each."""
-    rows: dict[str, list[SkippedRow]] = {}
-    for row in found.skipped:
-        rows.setdefault(row.reason, []).append(row)
-    ordered = sorted(rows.items(), key=lambda item: -len(item[1]))
-    told = [
-        [f"{len(same)}×", f"({same[0].file}, row {same[0].line})", reason] for reason, same in ordered[:_MOST_REASONS]
-    ]
-    if more := ordered[_MOST_REASONS:]:
-        told.append(
-            [f"{sum(len(same) for _, same in more)}×", "", f"{len(more)} other reasons: --format json has them"]
-        )
-    return told
-
-
-def _cells(found: "ErrorStatistics") -> list[str]:
-    def share(value: float | None) -> str:
-        return "–" if value is None else format_fraction(value)
-
-    tau = "–" if found.kendall_models is None else f"{found.kendall_models:.3f}"
-    return [
-        str(found.count), share(found.median), share(found.mean), share(found.p90), f"{found.bias:.3f}",
-        share(found.within_10), share(found.within_25), share(found.coverage), share(found.width), tau,
-    ]  # fmt: skip
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "".join(
-        "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
-    )

@@ -12,7 +12,7 @@ from capplan.core.latency_advice import Advice
 from capplan.core.latency_breakdown import Breakdown
 from capplan.core.latency_explain import explain_latency
 from capplan.core.workload import Workload
-from capplan.report.table import render_markdown, render_text, table
+from capplan.report.table import render_csv, render_markdown, render_text, table
 from capplan.units import format_flops, format_fraction, format_rate, format_seconds
 
 _BATCHING_HELPS = 1.2
@@ -81,6 +81,32 @@ def _cost(advice: Advice) -> str:
         return ""
     now = "" if advice.usd_now is None else f" instead of {advice.usd_now:.3g}"
     return f", USD {advice.usd_per_million_samples:.3g} per million samples{now}"
+
+
+def estimate_csv(reports: Sequence[EstimateReport]) -> str:
+    """Write the curves for a sheet: a row per GPU and batch, times in seconds."""
+    heads = (
+        "model", "gpu", "precision", "layout", "framework", "torch", "batch", "latency_s", "latency_low_s",
+        "latency_high_s", "samples_per_s", "bound_s", "bound_by",
+    )  # fmt: skip
+    rows = [
+        (
+            report.model,
+            report.breakdown.gpu.id,
+            report.workload.precision.value,
+            report.workload.layout.value,
+            report.workload.framework.value,
+            ".".join(map(str, report.workload.torch_version)),
+            str(point.batch),
+            *(f"{time_s:.6g}" for time_s in (point.latency_s.expected, point.latency_s.low, point.latency_s.high)),
+            f"{point.throughput_per_s.expected:.6g}",
+            f"{point.bound_s:.6g}",
+            point.bound_by.value,
+        )
+        for report in reports
+        for point in report.curve
+    ]
+    return render_csv(table("|".join(heads), rows))
 
 
 def estimate_document(report: EstimateReport, *, top: int) -> dict[str, Any]:

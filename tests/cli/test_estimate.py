@@ -1,5 +1,7 @@
 """`capplan estimate`, `validate` and `calibrate fit` as a user meets them."""
 
+import csv
+import io
 import json
 import struct
 import subprocess
@@ -198,7 +200,7 @@ def test_a_row_is_judged_alike_alone_and_among_others(run: Run, tmp_path: Path) 
 def test_a_gpu_without_a_peak_is_told_with_what_it_has(run: Run, tmp_path: Path) -> None:
     path = measured(tmp_path, {}, {"gpu": "t4", "precision": "bf16"})
     result = run("validate", path, "--traces", tmp_path / "traces")
-    assert "1×  (measured.csv, row 2)  t4 has no peak rate for bf16; its spec states fp64, fp32" in result.stdout
+    assert "measured.csv, row 2  t4 has no peak rate for bf16; its spec states fp64, fp32" in result.stdout
 
 
 def test_rows_of_two_files_are_told_apart(run: Run, tmp_path: Path) -> None:
@@ -206,7 +208,21 @@ def test_rows_of_two_files_are_told_apart(run: Run, tmp_path: Path) -> None:
     result = run("validate", first, second, "--traces", tmp_path / "traces")
     assert "measured.csv 1" in result.stdout
     assert "other.csv 1" in result.stdout
-    assert "(other.csv, row 2)  latency_ms must be positive, is 0" in result.stdout
+    assert "other.csv, row 2  latency_ms must be positive, is 0" in result.stdout
+
+
+def test_sheets_have_a_row_per_batch_and_per_cell(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    text = run("estimate", net_trace, "--gpu", "l4", "--gpu", "t4", "--batch", "1,8", "--format", "csv").stdout
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["gpu"], row["batch"]) for row in rows] == [("l4", "1"), ("l4", "8"), ("t4", "1"), ("t4", "8")]
+    for row in rows:
+        assert float(row["samples_per_s"]) == pytest.approx(int(row["batch"]) / float(row["latency_s"]), rel=1e-4)
+    path = measured(tmp_path, {}, {"batch": 8}, {"gpu": "l4"})
+    text = run("validate", path, "--traces", tmp_path / "traces", "--by", "gpu", "--format", "csv").stdout
+    cells = list(csv.DictReader(io.StringIO(text)))
+    assert [(cell["gpu"], cell["n"]) for cell in cells] == [("l4", "1"), ("rtx-4090", "2")]
+    markdown = run("validate", path, "--traces", tmp_path / "traces", "--by", "gpu", "--format", "md").stdout
+    assert markdown.startswith("| gpu | rows |")
 
 
 def test_predicted_against_measured_is_plotted(run: Run, tmp_path: Path) -> None:
