@@ -1,6 +1,7 @@
 """The harness on a real GPU: `pytest -m device`. Against timing written by hand, and to the end of its memory."""
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
@@ -38,12 +39,14 @@ def device(request: pytest.FixtureRequest) -> Iterator[TorchDevice]:
 
 @pytest.fixture
 def long_run(device: TorchDevice) -> Callable[[], object]:
-    """Matrix products of 8 ms or more on any GPU so far: 20 products of 1.1 TFLOP."""
-    first, second = (torch.randn(8192, 8192, device=device.torch_device) for _ in range(2))
+    """Matrix products that last about 15 ms on any GPU: as many as that takes here."""
+    first, second = (torch.randn(4096, 4096, device=device.torch_device) for _ in range(2))
     out = torch.empty_like(first)
+    once = warm_up(device, lambda: torch.mm(first, second, out=out), WarmUpRule())
+    count = math.ceil(15e-3 * once.runs / once.elapsed_s)
 
     def work() -> None:
-        for _ in range(20):
+        for _ in range(count):
             torch.mm(first, second, out=out)
 
     warm_up(device, work, WarmUpRule())
@@ -51,7 +54,7 @@ def long_run(device: TorchDevice) -> Callable[[], object]:
 
 
 def timed(device: TorchDevice, work: Callable[[], object], method: TimingMethod) -> float:
-    samples_s = repeat(device, work, method=method, rule=StopRule(repetitions=50), expected_s=50e-3)
+    samples_s = repeat(device, work, method=method, rule=StopRule(repetitions=50), expected_s=15e-3)
     return median(samples_s)
 
 
@@ -90,7 +93,7 @@ def test_the_naive_method_is_shown_wrong(device: TorchDevice, long_run: Callable
 def test_flushing_leaves_what_is_timed_alone(device: TorchDevice, long_run: Callable[[], object]) -> None:
     plain_s = timed(device, long_run, TimingMethod.EVENT)
     flushed_s = repeat(
-        device, long_run, method=TimingMethod.EVENT, rule=StopRule(repetitions=50), expected_s=50e-3, flush=True
+        device, long_run, method=TimingMethod.EVENT, rule=StopRule(repetitions=50), expected_s=15e-3, flush=True
     )
     assert median(flushed_s) == pytest.approx(plain_s, rel=0.02)
 
@@ -127,7 +130,7 @@ def test_both_searches_find_the_same_batch(device: TorchDevice) -> None:
             return False
         return True
 
-    with device.limited_to(2**30):
+    with device.limited_to(16 * sample_bytes + sample_bytes // 2):
         found = {search: largest_running_batch(runs, search=search, at_most=1000) for search in Search}
     assert found[Search.BINARY] == found[Search.SEQUENTIAL] == 16
 
