@@ -21,6 +21,7 @@ from capplan.core.fusion_parts import (
     reduced,
     reduces_across_memory,
 )
+from capplan.core.graph_breaks import piece_of_each
 from capplan.core.trace import Op, Recording, Role
 
 
@@ -29,12 +30,14 @@ class Flow:
     """A recording's operators with who feeds whom, by position.
 
     `producers` holds, per operator, the position of the last writer of each storage that it reads or overwrites,
-    -1 for what existed before. `depends` tells which operators depend on the model's input.
+    -1 for what existed before. `depends` tells which operators depend on the model's input, `piece` which compiled
+    graph they belong to.
     """
 
     ops: tuple[Op, ...]
     producers: tuple[tuple[int, ...], ...]
     depends: tuple[bool, ...]
+    piece: tuple[int, ...]
 
     def consumers(self) -> dict[int, list[int]]:
         """The operators that read what an operator wrote."""
@@ -61,7 +64,8 @@ def trace_flow(recording: Recording) -> Flow:
         depends.append(reads_input or any(source >= 0 and depends[source] for source in sources))
         for storage in op.writes:
             writer[storage] = index
-    return Flow(ops=ops, producers=tuple(producers), depends=tuple(depends))
+    piece = piece_of_each(recording.kernels, ops)
+    return Flow(ops=ops, producers=tuple(producers), depends=tuple(depends), piece=piece)
 
 
 def group_operators(recording: Recording, flow: Flow, *, batch: int) -> list[int]:
@@ -82,14 +86,15 @@ def group_operators(recording: Recording, flow: Flow, *, batch: int) -> list[int
 
 
 def _together(flow: Flow, levels: Sequence[int], source: int, index: int) -> bool:
-    return flow.depends[source] == flow.depends[index] and levels[source] == levels[index]
+    same_level = flow.depends[source] == flow.depends[index] and levels[source] == levels[index]
+    return same_level and flow.piece[source] == flow.piece[index]
 
 
 def _join_siblings(
     recording: Recording, flow: Flow, facts: "list[_Facts]", levels: Sequence[int], groups: "_Groups"
 ) -> None:
     """Kernels of one level that read the same whole tensor, and run over the same elements, read it together."""
-    seen: dict[tuple[int, int, int, int, Reduced | None], int] = {}
+    seen: dict[tuple[int, int, int, int, int, Reduced | None], int] = {}
     for index, op in enumerate(flow.ops):
         here = facts[index]
         if here.part is None or here.needs_stored or not flow.depends[index]:
@@ -98,7 +103,7 @@ def _join_siblings(
         for storage, source, operand in zip(op.reads, flow.producers[index], kernel.inputs, strict=False):
             if operand.is_weight or prod(operand.shape_at(here.batch)) != here.span:
                 continue
-            key = (storage, source, levels[index], here.span, here.reduced)
+            key = (flow.piece[index], storage, source, levels[index], here.span, here.reduced)
             groups.join(seen.setdefault(key, index), index)
 
 
@@ -114,7 +119,10 @@ def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups") -> None:
             continue
         own = groups.find(root)
         users = [user for index in inside for user in consumers.get(index, []) if groups.find(user) != own]
-        takes = all(facts[user].part is not None and not facts[user].needs_stored for user in users)
+        takes = all(
+            facts[user].part is not None and not facts[user].needs_stored and flow.piece[user] == flow.piece[root]
+            for user in users
+        )
         if users and takes and len({groups.find(user) for user in users}) == 1:
             groups.join(root, users[0])
 

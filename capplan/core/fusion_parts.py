@@ -5,6 +5,7 @@ from enum import StrEnum
 from math import prod
 
 from capplan.core.counting_classes import OperatorClass, operator_class
+from capplan.core.graph_breaks import breaks_graph
 from capplan.core.trace import Kernel, MemoryFormat, Operand
 
 FUSED = "capplan.fused"
@@ -75,7 +76,7 @@ _GATHERS_FROM_MEMORY = frozenset(
 def part(kernel: Kernel) -> Part | None:
     """Say what an operator is inside a fused kernel; None for what always runs as a kernel of its own."""
     found = _PARTS.get(operator_class(kernel))
-    if found is None or _name(kernel) in _NEVER_FUSED:
+    if found is None or _name(kernel) in _NEVER_FUSED or breaks_graph(kernel):
         return None
     if found is Part.NORM and normalises_with_constants(kernel):
         return Part.POINTWISE

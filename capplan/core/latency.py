@@ -21,6 +21,7 @@ from capplan.core.calibration_lookup import (
 from capplan.core.estimates import Binding, Interval, LatencyEstimate
 from capplan.core.fusion import executed_recording
 from capplan.core.gpu import GpuSpec
+from capplan.core.graph_breaks import told_breaks
 from capplan.core.kernels import AttentionBackend, choose_attention
 from capplan.core.latency_attention import AttentionPath
 from capplan.core.latency_device import DeviceRates, Unsupported, device_rates, host_slowness
@@ -74,6 +75,7 @@ def estimate_latencies(
 
     Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
     """
+    breaks = () if workload.framework is Framework.EAGER else told_breaks(recording)
     recording = executed_recording(recording, workload)
     calibration = serving(calibration, workload) if calibration else None
     rates = [device_rates(gpu, workload) for gpu in gpus]
@@ -82,7 +84,7 @@ def estimate_latencies(
     if runnable:
         table = kernel_table(recording, workload, batches=batches)
         times = time_kernels(table, recording, workload, devices=runnable, calibration=calibration)
-        answers = _estimates(times, [gpu for gpu, _ in runnable], workload, calibration)
+        answers = _estimates(times, [gpu for gpu, _ in runnable], workload, calibration, breaks)
     return tuple(
         rate if isinstance(rate, Unsupported) else answers[gpu.id] for gpu, rate in zip(gpus, rates, strict=True)
     )
@@ -216,7 +218,11 @@ def _is_fused(recording: Recording, workload: Workload, index: int, batch: int, 
 
 
 def _estimates(
-    times: DeviceTimes, gpus: list[GpuSpec], workload: Workload, calibration: Calibration | None
+    times: DeviceTimes,
+    gpus: list[GpuSpec],
+    workload: Workload,
+    calibration: Calibration | None,
+    breaks: tuple[str, ...],
 ) -> dict[str, tuple[LatencyEstimate, ...]]:
     step_s, device_s = times.step_s, times.device_s
     bound = np.einsum("gkb,gk->gb", times.bound_s, times.count)
@@ -224,7 +230,7 @@ def _estimates(
     name = calibration.name if calibration is not None and calibration.origin is not None else None
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     for row, gpu in enumerate(gpus):
-        notes = calibration_notes(calibration, gpu, workload)
+        notes = calibration_notes(calibration, gpu, workload) + breaks
         device_width, host_width = half_widths(calibration, gpu, workload)
         widths = np.sqrt((1 - shares[2, row]) * device_width**2 + shares[2, row] * max(host_width, device_width) ** 2)
         answers[gpu.id] = tuple(
