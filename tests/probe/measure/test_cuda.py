@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -42,13 +43,13 @@ def long_run(device: TorchDevice) -> Callable[[], object]:
     """Matrix products that last about 15 ms on any GPU: as many as that takes here."""
     first, second = (torch.randn(4096, 4096, device=device.torch_device) for _ in range(2))
     out = torch.empty_like(first)
-    once = warm_up(device, lambda: torch.mm(first, second, out=out), WarmUpRule())
-    count = math.ceil(15e-3 * once.runs / once.elapsed_s)
 
-    def work() -> None:
+    def products(count: int) -> None:
         for _ in range(count):
             torch.mm(first, second, out=out)
 
+    warm_up(device, partial(products, 1), WarmUpRule())
+    work = partial(products, math.ceil(15e-3 / timed(device, partial(products, 1), TimingMethod.EVENT)))
     warm_up(device, work, WarmUpRule())
     return work
 
