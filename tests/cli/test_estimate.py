@@ -48,6 +48,19 @@ def test_an_unseen_gpu_is_told_and_gets_a_wider_interval(run: Run, net_trace: Pa
     assert any("never measured" in note for note in notes)
 
 
+def test_a_torch_that_was_never_measured_widens_the_interval(run: Run, net_trace: Path) -> None:
+    def relative_width(version: str) -> tuple[float, list[str]]:
+        words = ("--gpu", "rtx-4090", "--batch", "256", "--torch", version, "--json")
+        (found,) = json.loads(run("estimate", net_trace, *words).stdout)["estimates"]
+        point = found["curve"][0]["latency_s"]
+        return (point["high"] - point["low"]) / point["expected"], found["notes"]
+
+    known, _ = relative_width("2.9")
+    unknown, notes = relative_width("2.30")
+    assert unknown > known
+    assert "torch 2.30 taken as 2.9, wider interval" in notes
+
+
 def test_a_precision_that_the_gpu_lacks_is_refused_with_what_it_has(run: Run, net_trace: Path) -> None:
     result = run("estimate", net_trace, "--gpu", "t4", "--precision", "tf32")
     assert result.exit_code == 2
