@@ -134,7 +134,10 @@ def _interpolation(batches: Sequence[int]) -> Callable[[list[list[float]]], Floa
     for i, here in enumerate(samples):
         for other in np.delete(samples, i):
             weights[i] *= (wanted - other) / (here - other)
-    return lambda values: np.maximum(np.array(values, dtype=np.float64).reshape(-1, len(samples)) @ weights, 0.0)
+    # Counts are whole: what a weighted sum misses by rounding would make a tile too many of a full one.
+    return lambda values: np.rint(
+        np.maximum(np.array(values, dtype=np.float64).reshape(-1, len(samples)) @ weights, 0.0)
+    )
 
 
 def _rows(kernel: Kernel, workload: Workload, batch: int) -> list[Row]:

@@ -62,10 +62,12 @@ def test_a_step_never_gets_faster_with_the_batch():
     assert times == sorted(times)
 
 
-def test_many_batches_give_what_single_ones_give():
-    together = estimate(gpu(), [1, 3, 7, 33, 128, 1000])
+@pytest.mark.parametrize("rows", [128, 25, 64])
+def test_many_batches_give_what_single_ones_give(rows):
+    recording = linear_recording(rows=rows, k=192, n=576)
+    together = estimate(gpu(), [*range(1, 40), 128, 1000], recording=recording)
     for found in together:
-        alone = estimate(gpu(), [found.batch])[0]
+        alone = estimate(gpu(), [found.batch], recording=recording)[0]
         assert found.latency_s.expected == pytest.approx(alone.latency_s.expected, rel=1e-9)
 
 
