@@ -144,16 +144,23 @@ def append_row(path: Path, row: Row) -> None:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Count the outcomes, and the share of equal ones among all, and among the models that have a closed form."""
+    """Count the outcomes by zoo, as a Markdown table."""
     if not rows:
         sys.exit("no model could be compared")
-    counts = collections.Counter(row.outcome for row in rows)
-    equal = counts["equal"] + counts["equal but at 1"]
-    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
-    closed = equal + counts["differs"]
-    shares = f"{100 * equal / len(rows):.2f} % of all, {100 * equal / max(1, closed):.2f} % of {closed} closed forms"
-    peaks_at_1 = sum(row.outcome == "equal but at 1" and "peak" in row.detail for row in rows)
-    return f"{len(rows)} models: {told}. Equal at random batches: {shares}. At batch 1 {peaks_at_1} peaks differ."
+    lines = [
+        "| zoo | models run | equal at ten random batches | differ | no closed form claimed | not traced "
+        "| of the equal, another peak at batch 1 |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for zoo in ("timm", "torchvision", ""):
+        found = [row for row in rows if row.model.startswith(zoo)]
+        counts = collections.Counter(row.outcome for row in found)
+        equal = counts["equal"] + counts["equal but at 1"]
+        share = f"{equal} ({100 * equal / max(1, len(found)):.1f} %)"
+        peaks = sum(row.outcome == "equal but at 1" and "peak" in row.detail for row in found)
+        cells = (len(found), share, counts["differs"], counts["one batch"], counts["not traced"], peaks)
+        lines.append(f"| {zoo or 'both'} | " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
