@@ -5,6 +5,7 @@ tensors that do not depend on data: those carry their value along, as a small te
 unknown values is guessed and counted.
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,13 +19,19 @@ from capplan.probe.shadow_guess import assumed_values, guess_output, is_choice, 
 from capplan.probe.shadow_values import (
     LARGEST_COMPUTED,
     LARGEST_SHADOW,
+    attach,
+    flatten_tensors,
     is_repeated,
-    is_small,
+    on_meta,
+    real_of,
     run_elementwise,
 )
 
 _CONSTANT = frozenset({"aten.ones", "aten.zeros", "aten.full"})
 """Factories whose output, however large, is one number repeated."""
+
+_BY_STRIDES = frozenset({"aten.as_strided", "aten._reshape_alias", "aten.as_strided_"})
+"""Views told by strides, which a value that repeats itself does not share."""
 
 _SCALARS_MOVED = frozenset({"aten.masked_fill"})
 """Operators that take a scalar on the host on CUDA, and not on the meta device."""
@@ -77,7 +84,7 @@ class Shadows:
             return args, kwargs, [tensor for tensor in inputs if tensor.is_meta]
         args = tuple(self._moved(value, keeps_scalars) for value in args)
         kwargs = {name: self._moved(value, keeps_scalars) for name, value in kwargs.items()}
-        moved = [value for value in _flatten((*args, *kwargs.values())) if value.is_meta]
+        moved = [value for value in flatten_tensors((*args, *kwargs.values())) if value.is_meta]
         return args, kwargs, moved
 
     def _moved(self, value: Any, keeps_scalars: bool) -> Any:
@@ -90,7 +97,7 @@ class Shadows:
     def place(self, value: Tensor) -> Tensor:
         """Make a meta tensor that carries a CPU tensor's value."""
         placed = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-        _attach(placed, value.detach())
+        attach(placed, value.detach())
         return placed
 
     def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:
@@ -127,28 +134,28 @@ class Shadows:
                 return
         assumed = assumed_values(name, args, out)
         if assumed is not None:
-            _attach(*assumed)
+            attach(*assumed)
             self._count_guess(name)
 
     def _run_known(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]
     ) -> Any:
-        values = tuple(_real(value) for value in args)
-        named = {name: _real(value) for name, value in kwargs.items()}
+        values = tuple(real_of(value) for value in args)
+        named = {name: real_of(value) for name, value in kwargs.items()}
         if "device" in named:
             named["device"] = torch.device("cpu")
         if not inputs and not _is_small_factory(args, kwargs):
             out = operator.overload(*args, **kwargs)
             if operator.name in _CONSTANT:
-                _attach(out, operator.overload([], *args[1:], **named).expand(out.shape))
+                attach(out, operator.overload([], *args[1:], **named).expand(out.shape))
             return out
-        if any(map(is_repeated, _flatten((*values, *named.values())))):
+        if any(map(is_repeated, flatten_tensors((*values, *named.values())))):
             return self._run_repeated(operator, args, kwargs, values, named)
         real = operator.overload(*values, **named)
         if operator.is_data_dependent and not operator.is_view:
-            return _on_meta(real)
+            return on_meta(real)
         out = operator.overload(*args, **kwargs)
-        _attach(out, real)
+        attach(out, real)
         return out
 
     def _run_repeated(  # the operator's arguments, on meta and real
@@ -162,34 +169,34 @@ class Shadows:
         """Run an operator on values that repeat themselves; NotImplemented where that would take long."""
         if operator.is_elementwise:
             out = operator.overload(*args, **kwargs)
-            _attach(out, run_elementwise(operator.overload, values, named, out))
+            attach(out, run_elementwise(operator.overload, values, named, out))
             return out
-        volume = sum(value.numel() for value in _flatten((*values, *named.values())))
+        volume = sum(value.numel() for value in flatten_tensors((*values, *named.values())))
         if operator.written or operator.is_data_dependent or volume > LARGEST_COMPUTED:
             return NotImplemented
         out = operator.overload(*args, **kwargs)
-        _attach(out, operator.overload(*values, **named))
+        attach(out, operator.overload(*values, **named))
         return out
 
     def follow(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """Give a view the value of what it views; a value that repeats itself may have to be laid out for it."""
+        """Give a view the value of what it views, in the same memory; none where only a copy could be viewed so."""
         if not self._is_meta:
             return
         source = args[0]
         if self.knows(source):
             value = source._shadow
-            if value.numel() > LARGEST_SHADOW and value.stride() != source.stride():
-                if value.numel() > LARGEST_COMPUTED:
-                    return
-                value = value.contiguous()
-            _attach(out, operator.overload(value, *(_real(each) for each in args[1:]), **kwargs))
+            if value.stride() == source.stride():
+                attach(out, operator.overload(value, *(real_of(each) for each in args[1:]), **kwargs))
+            elif operator.name not in _BY_STRIDES:
+                with contextlib.suppress(RuntimeError):  # a view that this layout does not have
+                    attach(out, operator.overload(value, *(real_of(each) for each in args[1:]), **kwargs))
         elif getattr(source, "_drawn", False) and isinstance(out, Tensor):
             out.__dict__["_drawn"] = True
 
     def _compare_drawn(self, operator: Operator, args: tuple[Any, ...]) -> Any:
         """Compare an input's random floats with a number, which none of them is."""
         out = operator.overload(*args)
-        _attach(out, torch.tensor(operator.name == "aten.ne").expand(out.shape))
+        attach(out, torch.tensor(operator.name == "aten.ne").expand(out.shape))
         return out
 
     def knows(self, tensor: Tensor) -> bool:
@@ -241,7 +248,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch l
         if operator is None:
             operator = self._operators[func] = describe_operator(func)
         kwargs = kwargs or {}
-        inputs = _flatten((*args, *kwargs.values()))
+        inputs = flatten_tensors((*args, *kwargs.values()))
         if not self._shadows.on_device(inputs, kwargs):
             return func(*args, **kwargs)
         if operator.is_view or operator.reshapes_in_place:
@@ -260,41 +267,3 @@ def _is_small_factory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
             count *= int(dim)
         return count <= LARGEST_SHADOW
     return True
-
-
-def _flatten(values: Any) -> list[Tensor]:
-    found: list[Tensor] = []
-    for value in values:
-        if isinstance(value, Tensor):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found += _flatten(value)
-    return found
-
-
-def _real(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value._shadow if value.is_meta else value  # type: ignore[attr-defined]  # our own mark
-    if isinstance(value, (list, tuple)):
-        return type(value)(_real(item) for item in value)
-    return value
-
-
-def _on_meta(real: Any) -> Any:
-    if isinstance(real, Tensor):
-        out = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device="meta")
-        _attach(out, real)
-        return out
-    if isinstance(real, (list, tuple)):
-        return type(real)(_on_meta(item) for item in real)
-    return real
-
-
-def _attach(out: Any, real: Any) -> None:
-    if isinstance(out, Tensor):
-        if is_small(real):
-            out.__dict__["_shadow"] = real
-    elif isinstance(out, (list, tuple)):
-        for item, value in zip(out, real, strict=True):
-            if isinstance(item, Tensor):
-                _attach(item, value)

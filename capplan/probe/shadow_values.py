@@ -45,3 +45,45 @@ def run_elementwise(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     """Run an elementwise operator on distinct elements only, and repeat its result to the shape of `like`."""
     made: Tensor = overload(*map(without_repeats, args), **kwargs)
     return made.expand(like.shape)
+
+
+def flatten_tensors(values: Any) -> list[Tensor]:
+    """Collect tensors, those in lists included, in order."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += flatten_tensors(value)
+    return found
+
+
+def real_of(value: Any) -> Any:
+    """Put known values in the place of meta tensors."""
+    if isinstance(value, Tensor):
+        return value._shadow if value.is_meta else value  # type: ignore[attr-defined]  # our own mark
+    if isinstance(value, (list, tuple)):
+        return type(value)(real_of(item) for item in value)
+    return value
+
+
+def on_meta(real: Any) -> Any:
+    """Make meta tensors that carry values."""
+    if isinstance(real, Tensor):
+        out = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device="meta")
+        attach(out, real)
+        return out
+    if isinstance(real, (list, tuple)):
+        return type(real)(on_meta(item) for item in real)
+    return real
+
+
+def attach(out: Any, real: Any) -> None:
+    """Let meta tensors carry values, where these are small."""
+    if isinstance(out, Tensor):
+        if is_small(real):
+            out.__dict__["_shadow"] = real
+    elif isinstance(out, (list, tuple)):
+        for item, value in zip(out, real, strict=True):
+            if isinstance(item, Tensor):
+                attach(item, value)
