@@ -98,7 +98,8 @@ class Calibration:
 
     `deviations` hold factors on both roofs of classes, by "architecture 8.9", "torch 2.4" or
     "precision single". Cells of `widths` are "device nchw", "device nhwc", "device single" and "launches": steps
-    that the device's speed decides, by layout or number format, and those that the host's does. `serves` says what
+    that the device's speed decides, by layout or number format, and those that the host's does; "device few rows" is
+    of GPUs that are barely measured. `serves` says what
     was measured: eager inference, "compile" or "training"; `parts` hold calibrations for the others.
     """
 

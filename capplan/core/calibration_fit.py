@@ -1,5 +1,6 @@
 """Make a calibration from measured steps: fit all, then fit again without families and GPUs to learn its errors."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from capplan.core.accuracy import ErrorStatistics, error_statistics
 from capplan.core.calibration import Calibration, IntervalWidth, Origin
-from capplan.core.calibration_lookup import LAUNCHES, MANY_ROWS
+from capplan.core.calibration_lookup import FEW_ROWS, KERNELS, LAUNCHES, MANY_ROWS
 from capplan.core.latency_features import IntArray
 from capplan.core.latency_fit import FitRows, LatencyFit
 from capplan.core.latency_rows import LEVEL_KINDS, TimedStep, lay_out
@@ -83,7 +84,7 @@ def fit_calibration(
     make = _FITS[serves]
     fit = make(rows)
     best = fit.fit()
-    cells = np.where(fit.host_decides(best), LAUNCHES, [step.cell for step in steps])
+    cells = _cells(steps, host_decides=fit.host_decides(best))
     held_out = hold_out(rows, steps, make, start=best, folds=folds)
     statistics = {
         f"{how}: {cell}": error_statistics(errors[chosen])
@@ -107,6 +108,15 @@ def fit_calibration(
         ),
     )
     return FittedCalibration(calibration=calibration, held_out=held_out, statistics=statistics)
+
+
+def _cells(steps: Sequence[TimedStep], *, host_decides: BoolArray) -> StringArray:
+    """The cell of interval widths of each step; those of GPUs with few rows, whose factors are unsure, are apart."""
+    rows_by_gpu = Counter(step.gpu for step in steps if step.cell != KERNELS)
+    cells = np.array([
+        FEW_ROWS if step.cell != KERNELS and rows_by_gpu[step.gpu] < MANY_ROWS else step.cell for step in steps
+    ])  # fmt: skip
+    return np.where(host_decides, LAUNCHES, cells)
 
 
 def hold_out(

@@ -25,6 +25,10 @@ UNSEEN_TORCH: Mapping[str, float] = {"eager": 0.07, "compile": 0.15, "training":
 SERIAL_STEP_S = 300e-9
 LAUNCHES = "launches"
 """The cell of interval widths of steps that the host decides."""
+FEW_ROWS = "device few rows"
+"""The cell of steps that the device decides, on GPUs of which few were measured."""
+KERNELS = "kernels"
+"""The cell of single kernels."""
 
 _RELATIVES: Mapping[str, tuple[str, ...]] = {
     "12.0": ("8.9", "8.6"), "12.1": ("12.0", "8.9"), "8.9": ("8.6", "12.0"), "8.6": ("8.9", "12.0"),
@@ -140,6 +144,14 @@ def is_known(calibration: Calibration, gpu: GpuSpec) -> bool:
     return own is not None and own.rows > 0
 
 
+def _is_rich(calibration: Calibration, gpu: GpuSpec) -> bool:
+    """Were many steps measured on a GPU, or on others of the reference architectures?"""
+    own = calibration.gpus.get(gpu.id)
+    if own is not None and own.rows > 0:
+        return own.rows >= MANY_ROWS
+    return architecture_key(gpu) in REFERENCE_ARCHITECTURES or FEW_ROWS not in calibration.widths
+
+
 def is_reference(factors: DeviceFactors) -> bool:
     """Do a GPU's factors tell what another of the reference architectures reaches of its spec sheet?"""
     return factors.architecture in REFERENCE_ARCHITECTURES and factors.rows >= MANY_ROWS
@@ -179,7 +191,9 @@ def half_widths(calibration: Calibration | None, gpu: GpuSpec, workload: Workloa
         return UNCALIBRATED_HALF_WIDTH, UNCALIBRATED_HALF_WIDTH
     widest = max(calibration.widths.values(), key=lambda cell: cell.known)
     unmeasured = replace(widest, rows=0)
-    device = calibration.widths.get(f"device {width_cell(workload)}", unmeasured)
+    device = calibration.widths.get(f"device {width_cell(workload)}")
+    few = None if _is_rich(calibration, gpu) else calibration.widths.get(FEW_ROWS)
+    device = max((cell for cell in (device, few) if cell), key=lambda cell: cell.known, default=unmeasured)
     host = calibration.widths.get(LAUNCHES, unmeasured)
     return _width(calibration, device, gpu, workload), _width(calibration, host, gpu, workload)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.affine import Affine
+from capplan.core.calibration_lookup import KERNELS
 from capplan.core.gpu import GpuSpec
 from capplan.core.latency_classes import is_convolution, kernel_class
 from capplan.core.latency_device import DeviceRates, device_rates
@@ -51,7 +52,7 @@ def operator_step(measured: MeasuredOperator, gpu: GpuSpec) -> TimedStep | None:
     if step is None:
         return None
     levels = step.levels if measured.torch_known else {**step.levels, "torch": ""}
-    return replace(step, levels=levels, cell="kernels", weight=_WEIGHT, host_calls=0.0, host_launches=0.0)
+    return replace(step, levels=levels, cell=KERNELS, weight=_WEIGHT, host_calls=0.0, host_launches=0.0)
 
 
 def _alone(measured: MeasuredOperator) -> tuple[Recording, KernelTable]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core import latency_classes as kinds
-from capplan.core.calibration_lookup import architecture_key, precision_key
+from capplan.core.calibration_lookup import KERNELS, architecture_key, precision_key
 from capplan.core.gpu import GpuSpec
 from capplan.core.kernel_ops import MeasuredOperator, operator_step
 from capplan.core.latency_device import Unsupported, device_rates
@@ -86,7 +86,7 @@ def _serving_step(kernel: MeasuredKernel, gpu: GpuSpec) -> TimedStep | None:
         latency_s=kernel.latency_s,
         weight=_WEIGHT,
         family=f"{kernel.label} kernels on {gpu.id}",
-        cell="kernels",
+        cell=KERNELS,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ def suggests_channels_last(tensor: Tensor) -> bool:
     rank = len(strides)
     if rank not in (4, 5) or strides[1] != 1 or strides[-1] != tensor.shape[1]:
         return False
-    if tensor.shape[1] == 1 and tensor.is_contiguous():
+    if tensor.numel() == tensor.shape[0]:  # ambiguous: N111 counts as row-major
         return False
     return tensor.is_contiguous(memory_format=torch.channels_last if rank == 4 else torch.channels_last_3d)
 
@@ -29,7 +29,7 @@ def _new(x: Tensor, shape: Any, *, dtype: torch.dtype | None = None) -> Tensor:
 def _like(x: Tensor, *, dtype: torch.dtype | None = None, memory_format: torch.memory_format | None = None) -> Tensor:
     """Make a tensor as `torch.empty_like` does: dense strides are kept."""
     if memory_format is None or memory_format is torch.preserve_format:
-        if x.is_contiguous():
+        if x.is_contiguous() and not (x.dim() > 3 and x.stride(1) == 1):  # 1x1 filters can be both, and keep strides
             return _new(x, x.shape, dtype=dtype)
         if _is_dense(x):
             return torch.empty_strided(x.shape, x.stride(), dtype=dtype or x.dtype, device=x.device)

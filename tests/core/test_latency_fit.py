@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from capplan.core.calibration import DeviceFactors, IntervalWidth
 from capplan.core.calibration_fit import fit_rows
-from capplan.core.calibration_lookup import resolve_constants
+from capplan.core.calibration_lookup import half_widths, resolve_constants
 from capplan.core.kernel_rows import kernel_step, linear_kernel
 from capplan.core.latency_classes import CLASS_INDEX, LINEAR
 from capplan.core.latency_fit import LatencyFit
+from capplan.core.latency_priors import prior_calibration
 from capplan.core.least_squares import Problem, minimise
 from capplan.core.workload import Precision, Workload
 from tests.core.latency_cases import gpu
@@ -69,3 +71,31 @@ def test_a_fitted_calibration_is_resolved_for_its_gpu():
     speed = resolved.compute[CLASS_INDEX[LINEAR]] * resolved.gpu_compute
     before = prior.compute[CLASS_INDEX[LINEAR]] * prior.gpu_compute
     assert speed / before == pytest.approx(1 / 1.25, rel=0.1)
+
+
+def test_what_reference_architectures_share_belongs_to_the_class(monkeypatch):
+    # Two architectures, both 1.3 times slower than the prior: an unseen third must be taken to be so, too.
+    monkeypatch.setattr("capplan.core.latency_fit.MANY_ROWS", 5)
+    steps = [
+        replace(step, gpu=name, levels={**step.levels, "architecture": architecture})
+        for name, architecture in (("one", "8.6"), ("two", "8.9"))
+        for step in simulated_steps(slowdown=1.3)
+    ]
+    fit = LatencyFit(fit_rows(steps))
+    found = fit.calibration(fit.fit(iterations=50), name="simulated")
+    shared = [np.log(found.deviations[f"architecture {name}"][LINEAR]) for name in ("8.6", "8.9")]
+    assert sum(shared) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_gpu_of_few_rows_has_their_width():
+    widths = {
+        "device nchw": IntervalWidth(known=0.1, between_gpus=0.0, between_others=0.0, rows=5000),
+        "device few rows": IntervalWidth(known=0.3, between_gpus=0.0, between_others=0.0, rows=100),
+    }
+    for rows, expected in ((40, 0.3), (600, 0.1)):
+        calibration = replace(
+            prior_calibration(), widths=widths, deviations={"architecture 8.0": {}, "torch 2.9": {}},
+            gpus={"round": DeviceFactors(architecture="8.0", rows=rows)},
+        )  # fmt: skip
+        workload = Workload(precision=Precision.FP16, torch_version=(2, 9))
+        assert half_widths(calibration, gpu(), workload)[0] == pytest.approx(expected)

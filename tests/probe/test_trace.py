@@ -175,6 +175,18 @@ def test_channels_last_stays_channels_last():
     assert formats == {MemoryFormat.CHANNELS_LAST}
 
 
+@pytest.mark.parametrize("convolution", [nn.Conv2d(8, 8, 1, bias=False), nn.Conv2d(8, 8, 3, groups=8, bias=False)])
+def test_channels_last_filters_of_any_size_draw_their_input_into_their_layout(convolution):
+    # CUDA's group norm makes its input row-major; cuDNN takes channels-last where image or filter has it, and filters
+    # moved there keep their strides through autocast even where size-1 dimensions make both layouts right.
+    norm = nn.GroupNorm(2, 8)
+    recording = record(nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), norm, convolution), 3, 16, 16, layout=Layout.NHWC)
+    assert names(recording) == [
+        "aten.convolution", "aten.clone", "aten.native_group_norm", "aten.clone", "aten.convolution",
+    ]  # fmt: skip
+    assert recording.kernels[recording.ops[-1].kernel].outputs[0].memory_format is MemoryFormat.CHANNELS_LAST
+
+
 def test_a_training_step_makes_gradients_and_states_in_their_phases():
     recording = record(Block(), 10, 32, training=Training(optimizer=Optimizer.ADAMW))
     assert [(phase.name, phase.step) for phase in recording.phases] == [
