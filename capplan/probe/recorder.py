@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from capplan.core.trace import ALWAYS, Attribute, Role
 from capplan.probe.recorder_accumulate import accumulate_in_place
-from capplan.probe.recorder_schema import Operator, describe_operator
+from capplan.probe.recorder_schema import READING_VALUES, Operator, describe_operator
 from capplan.probe.shadow import Shadows
 
 RawOperand: TypeAlias = tuple[torch.dtype, tuple[int, ...], str, tuple[int, ...]]
@@ -212,7 +212,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
                 self._is_weight[tag.storage] = False
             writes.append(tag.storage)
             operands.append(2 * tag.operand + self._is_weight[tag.storage])
-        if not writes:
+        if not writes and not (reads and name in READING_VALUES):
             return
         key = (name, attributes, read_operands, tuple(operands))
         kernel = self._kernel_ids.get(key)

@@ -29,6 +29,9 @@ ALLOCATING_ONLY = frozenset({"empty", "empty_like", "new_empty", "empty_strided"
 ASSUMED = frozenset({"aten._is_all_true", "aten.topk"})
 """Operators whose values `shadow_guess.assumed_values` may tell without data."""
 
+READING_VALUES = frozenset({"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal"})
+"""Operators by which Python reads a value: nothing is written on the device, but the host waits for it."""
+
 COPYING = frozenset({"clone", "_to_copy"})
 UNRECORDED_ATTRIBUTES = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "size",
                                    "generator", "self", "implicit", "eps", "momentum"})  # fmt: skip

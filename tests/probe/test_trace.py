@@ -473,3 +473,14 @@ def test_a_registered_formula_counts_a_custom_operator():
         known = trace_module(Product(), feeds(8), name="test", formulas=formulas).recordings[0]
     assert uncounted(known) == ()
     assert kernel_flops(known.kernels[0], 32) == 32 * 128
+
+
+class Branching(nn.Module):
+    """Goes on by what it computed."""
+
+    def forward(self, x):
+        return torch.relu(x) if x.sum() > 0 else x
+
+
+def test_reading_a_value_is_recorded_since_the_host_waits_for_it():
+    assert names(record(Branching(), 8))[:3] == ["aten.sum", "aten.gt", "aten._local_scalar_dense"]
