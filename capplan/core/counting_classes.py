@@ -83,6 +83,7 @@ _NAMES: Mapping[OperatorClass, str] = {
     ),
     OperatorClass.COPY: (
         "copy clone cat stack repeat roll flip constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d "
+        "_local_scalar_dense is_nonzero equal "
         "replication_pad1d replication_pad2d replication_pad3d im2col col2im unfold_backward pixel_shuffle "
         "pixel_unshuffle channel_shuffle slice_scatter select_scatter slice_backward select_backward "
         "as_strided_scatter diagonal_scatter diag_embed rot90 native_channel_shuffle _reshape_copy view_copy "
