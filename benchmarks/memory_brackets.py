@@ -242,6 +242,13 @@ def exceptions(compared: Sequence[Compared]) -> str:
     return "\n".join(lines or ["- none"]) + "\n"
 
 
+def too_low(compared: Sequence[Compared]) -> str:
+    """Count the compiled rows that ran at a batch above the prediction: an index limit cannot excuse these."""
+    compiled = [row for row in compared if row.bracket.workload.framework is not Framework.EAGER]
+    refuted = sum((row.bracket.ran or 0) > row.predicted for row in compiled)
+    return f"Of {len(compiled)} compiled rows {refuted} ran at a batch above the predicted one.\n"
+
+
 def learnt_from(pairs: Iterable[tuple[Bracket, Trace]]) -> list[tuple[Bracket, Trace]]:
     """Take the rows that the shares are fitted on."""
     return [
@@ -298,6 +305,7 @@ def write_document(compared: Sequence[Compared]) -> None:
         "index": summary(compared, Cause.INDEX),
         "compiled": summary(compared, Cause.COMPILED),
         "exceptions": exceptions(compared),
+        "too-low": too_low(compared),
     }
     for name, content in parts.items():
         marked = rf"(<!-- brackets-{name} -->\n).*?(<!-- end -->)"
