@@ -36,6 +36,8 @@ def image_size(config: Any, request: InputRequest) -> tuple[int, ...]:
     vision = vision_part(config)
     size = _stated_size(config) or _DEFAULT_SIDES.get(config.model_type) or _stated_size(vision) or 224
     side = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+    if config.model_type == "seggpt":  # the prompt's image lies above it
+        side = (side[0] // 2, side[1])
     return resized((channels_of(vision), *side), request.size)
 
 

@@ -40,8 +40,11 @@ def _count_known(mask: Tensor) -> int:
 
 
 def is_choice(name: str, args: tuple[Any, ...]) -> bool:
-    """Tell whether an operator chooses among few alternatives, as routers do among experts."""
-    return name == "aten.topk" and args[0].shape[args[2] if len(args) > 2 else -1] <= _MOST_ALTERNATIVES
+    """Tell whether an operator chooses some of few alternatives, as routers do among experts."""
+    if name != "aten.topk":
+        return False
+    alternatives: int = args[0].shape[args[2] if len(args) > 2 else -1]
+    return bool(args[1] < alternatives <= _MOST_ALTERNATIVES)
 
 
 _MOST_ALTERNATIVES = 1024
