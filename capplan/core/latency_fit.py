@@ -21,7 +21,7 @@ from capplan.core.calibration_lookup import MANY_ROWS, REFERENCE_ARCHITECTURES, 
 from capplan.core.latency_classes import ALL_CLASSES
 from capplan.core.latency_features import IntArray
 from capplan.core.latency_model import KernelRates, KernelWork, kernel_times
-from capplan.core.latency_priors import PRIOR_CLASSES, prior_calibration
+from capplan.core.latency_priors import COUNTED_IN_INSTRUCTIONS, PRIOR_CLASSES, prior_calibration
 from capplan.core.least_squares import Problem, minimise
 from capplan.core.roofline import BoolArray, FloatArray
 
@@ -32,6 +32,7 @@ _FIELD_SD: Mapping[str, float] = {
     "compute": 0.5, "bandwidth": 0.10, "half_k": 0.7, "misaligned": 1.0, "layout_passes": 1.0, "write_weight": 0.3,
     "strided": 1.0,
 }  # fmt: skip
+_INSTRUCTIONS_SD = 1.0
 _GLOBAL_SD: Mapping[str, float] = {
     "l2_hit": 0.3, "l2_reach": 0.5, "l2_sharpness": 0.3, "tile_power": 0.2, "kernel_s": 0.5, "call_s": 0.7,
     "launch_s": 0.7,
@@ -186,7 +187,7 @@ class LatencyFit:
             for index, label in enumerate(ALL_CLASSES):
                 value = getattr(PRIOR_CLASSES[label], field)
                 if index in present and value > 0 and not self._is_idle(field, index):
-                    columns.classes[field][index] = columns.add(float(np.log(value)), _FIELD_SD[field])
+                    columns.classes[field][index] = columns.add(float(np.log(value)), _field_sd(field, label))
         for name, sd in _GLOBAL_SD.items():
             columns.globals[name] = columns.add(float(np.log(getattr(self._start.constants, name))), sd)
         for name, sd, other_sd in (
@@ -342,6 +343,11 @@ class LatencyFit:
             change = slope(rates, replace(constants, **{name: value * float(np.exp(_STEP))}))
             jacobian[:, column] = np.bincount(rows.row, change, minlength=len(step_s)) * by_device
         return np.log(step_s / rows.latency_s) / SPREAD, jacobian
+
+
+def _field_sd(field: str, label: str) -> float:
+    counted = field == "compute" and label in COUNTED_IN_INSTRUCTIONS
+    return _INSTRUCTIONS_SD if counted else _FIELD_SD[field]
 
 
 def _or_held(columns: IntArray) -> IntArray:

@@ -12,8 +12,8 @@ from capplan.core import latency_classes as kinds
 from capplan.core.calibration import Calibration, ClassConstants, GlobalConstants
 
 _C = ClassConstants
-_elementwise = partial(_C, compute=0.08)
-"""About a dozen instructions an element, by classes' simplest loops: loads, addresses, conversions, a store."""
+_elementwise = partial(_C, compute=0.03)
+"""About thirty lane cycles an element: loads, addresses, conversions, stores, most of them at less than full rate."""
 
 _EAGER: Mapping[str, ClassConstants] = {
     kinds.CONV: _C(compute=0.94, bandwidth=0.84, half_k=29, misaligned=0.32, layout_passes=2.0),
@@ -88,6 +88,12 @@ PRIOR_CLASSES: Mapping[str, ClassConstants] = {
         for suffix in (kinds.INPUT_GRADIENT_SUFFIX, kinds.WEIGHT_GRADIENT_SUFFIX)
     },
 }
+
+
+COUNTED_IN_INSTRUCTIONS = frozenset(
+    label for label, constants in PRIOR_CLASSES.items() if constants.compute == _elementwise().compute
+)
+"""Classes whose arithmetic is what they run beside their operands' bytes; how much is known to a factor of three."""
 
 
 def prior_calibration() -> Calibration:
