@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.core.accuracy import error_statistics, faster_named_right, kendall_tau
-from capplan.core.calibration_fit import FittedCalibration, fit_calibration
+from capplan.core.calibration_fit import FittedCalibration, bias_spread, fit_calibration
 from capplan.core.latency_rows import TimedStep
 from capplan.specs.calibration import dump_calibration
 
@@ -145,7 +145,7 @@ def _coverage_table(rows: Sequence[Described], chosen: NDArray[np.bool_], family
                 continue
             inside = here & (gpus == name) & np.isfinite(gpu)
             known = np.quantile(np.abs(family[here & (gpus != name)]), 0.9)
-            width = float(np.hypot(known, 2.92 * np.sqrt(np.mean(np.square(others)))))
+            width = float(np.hypot(known, bias_spread(others)))
             lines.append(
                 _coverage_line(f"{name} new", layout, np.abs(gpu[inside]) <= width, np.full(int(inside.sum()), width))
             )

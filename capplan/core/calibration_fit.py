@@ -13,7 +13,7 @@ from capplan.core.accuracy import ErrorStatistics, error_statistics
 from capplan.core.calibration import Calibration, IntervalWidth, Origin
 from capplan.core.calibration_lookup import FEW_ROWS, KERNELS, LAUNCHES, MANY_ROWS
 from capplan.core.latency_features import IntArray
-from capplan.core.latency_fit import FitRows, LatencyFit
+from capplan.core.latency_fit import GPU_COMPUTE_SD, FitRows, LatencyFit
 from capplan.core.latency_rows import LEVEL_KINDS, TimedStep, lay_out
 from capplan.core.roofline import BoolArray, FloatArray
 
@@ -153,8 +153,8 @@ def interval_widths(
         level = min(1.0, 0.9 * (1 + 1 / max(1, len(errors))))
         widths[cell] = IntervalWidth(
             known=float(np.quantile(errors, level)),
-            between_gpus=_spread(many),
-            between_others=max(_spread(many), _spread(few)),
+            between_gpus=bias_spread(many),
+            between_others=max(bias_spread(many), bias_spread(few)),
             rows=len(errors),
         )
     return widths
@@ -164,12 +164,15 @@ def _is_cuda(steps: Sequence[TimedStep]) -> BoolArray:
     return np.array([step.levels["architecture"][0].isdigit() for step in steps])
 
 
-def _spread(biases: list[float]) -> float:
-    """The half-width that holds 90 % of GPUs' biases around 0, by Student's t; wide where none is known."""
+def bias_spread(biases: Sequence[float]) -> float:
+    """The half-width that holds 90 % of GPUs' biases around 0, by Student's t.
+
+    A few GPUs may agree by chance, so that one more is counted that is off by what the fit's prior believes of GPUs.
+    """
     if not biases:
         return _UNKNOWN_SPREAD
     quantile = _T_QUANTILES[min(len(biases), len(_T_QUANTILES)) - 1]
-    return quantile * float(np.sqrt(np.mean(np.square(biases))))
+    return quantile * float(np.sqrt(np.mean(np.square([*biases, GPU_COMPUTE_SD]))))
 
 
 def _predict_without(
