@@ -13,7 +13,8 @@ from capplan.core.accuracy import ErrorStatistics, error_statistics
 from capplan.core.calibration import Calibration, IntervalWidth, Origin
 from capplan.core.calibration_lookup import FEW_ROWS, KERNELS, LAUNCHES, MANY_ROWS
 from capplan.core.latency_features import IntArray
-from capplan.core.latency_fit import GPU_COMPUTE_SD, FitRows, LatencyFit
+from capplan.core.latency_fit import GPU_COMPUTE_SD, LatencyFit
+from capplan.core.latency_fit_rows import FitRows
 from capplan.core.latency_rows import LEVEL_KINDS, TimedStep, lay_out
 from capplan.core.roofline import BoolArray, FloatArray
 

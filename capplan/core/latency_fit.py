@@ -6,7 +6,7 @@ factor per class on both roofs, held near 1.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from capplan.core.calibration import (
 from capplan.core.calibration_lookup import MANY_ROWS, REFERENCE_ARCHITECTURES, SERIAL_STEP_S
 from capplan.core.latency_classes import ALL_CLASSES
 from capplan.core.latency_features import IntArray
-from capplan.core.latency_model import KernelRates, KernelWork, kernel_times
+from capplan.core.latency_fit_rows import FitRows
+from capplan.core.latency_model import KernelRates, kernel_times
 from capplan.core.latency_priors import COUNTED_IN_INSTRUCTIONS, PRIOR_CLASSES, prior_calibration
 from capplan.core.least_squares import Problem, minimise
 from capplan.core.roofline import BoolArray, FloatArray
@@ -43,53 +44,6 @@ OTHER_COMPUTE_SD, OTHER_BANDWIDTH_SD = 0.5, 0.15
 little between cards (0.75 to 0.96 by single kernels), arithmetic is done at shares that differ much."""
 DEVIATION_SD: Mapping[str, float] = {"architecture": 0.10, "torch": 0.07, "precision": 0.3}
 _STEP = 1e-3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitRows:
-    """Measured steps, their kernels laid end to end.
-
-    Per kernel: `row`, `label`, `count`, and its work and rates before any fitted factor. Per row:
-    `latency_s`, `weight`, GPU, host calls and launches, and the level of each kind of deviation.
-    """
-
-    row: IntArray
-    label: IntArray
-    count: FloatArray
-    work: KernelWork
-    peak_flops_per_s: FloatArray
-    bandwidth_bytes_per_s: FloatArray
-    l2_bytes: FloatArray
-    latency_s: FloatArray
-    weight: FloatArray
-    gpu: IntArray
-    host_calls: FloatArray
-    host_launches: FloatArray
-    levels: Mapping[str, IntArray]
-    gpu_names: tuple[str, ...]
-    level_names: Mapping[str, tuple[str, ...]]
-
-    def select(self, rows: IntArray) -> "FitRows":
-        """The same with only some rows."""
-        position = np.full(len(self.latency_s), -1)
-        position[rows] = np.arange(len(rows))
-        kept = position[self.row] >= 0
-        return replace(
-            self,
-            row=position[self.row[kept]],
-            label=self.label[kept],
-            count=self.count[kept],
-            work=KernelWork(**{item.name: getattr(self.work, item.name)[kept] for item in fields(KernelWork)}),
-            peak_flops_per_s=self.peak_flops_per_s[kept],
-            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s[kept],
-            l2_bytes=self.l2_bytes[kept],
-            latency_s=self.latency_s[rows],
-            weight=self.weight[rows],
-            gpu=self.gpu[rows],
-            host_calls=self.host_calls[rows],
-            host_launches=self.host_launches[rows],
-            levels={kind: levels[rows] for kind, levels in self.levels.items()},
-        )
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from capplan.core.gpu import GpuSpec
 from capplan.core.latency import kernel_counts, kernel_work
 from capplan.core.latency_device import DeviceRates, device_rates, host_slowness
 from capplan.core.latency_features import IntArray, KernelTable
-from capplan.core.latency_fit import FitRows
+from capplan.core.latency_fit_rows import FitRows
 from capplan.core.latency_model import KernelWork
 from capplan.core.measured import MeasuredStep
 from capplan.core.roofline import FloatArray
