@@ -97,7 +97,7 @@ def requests_for(zoo: str, name: str) -> list[InputRequest]:
 
 def trace_one(zoo: str, name: str) -> dict[str, Any]:
     words = f"{'hf' if zoo == 'transformers' else zoo}:{name}"
-    started = time.perf_counter()
+    started = time.process_time()
     row: dict[str, Any] = {"zoo": zoo, "model": name, "outcome": "traced"}
     try:
         signal.setitimer(signal.ITIMER_PROF, LIMIT_S, 2)  # again and again: each rung of the ladder swallows one
@@ -128,7 +128,7 @@ def trace_one(zoo: str, name: str) -> dict[str, Any]:
         row |= {"outcome": "bug", "cause": f"{type(error).__name__}: {one_line(error)}"}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return row | {"seconds": round(time.perf_counter() - started, 2)}
+    return row | {"seconds": round(time.process_time() - started, 2)}
 
 
 def one_line(error: BaseException) -> str:

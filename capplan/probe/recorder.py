@@ -1,15 +1,11 @@
 """Record, below autograd, every operator that one pass through a model runs, and every storage's life.
 
-Storages are watched through weak references to torch's own storage objects, so that a death is the moment at which
-reference counting frees the block on the device. The recorder holds no tensor of the model's.
+The recorder holds no tensor of the model's.
 """
 
 import contextlib
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,53 +14,12 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from capplan.core.trace import ALWAYS, Attribute, Role
 from capplan.probe.recorder_accumulate import accumulate_in_place
+from capplan.probe.recorder_pass import Pass, RawKernel, flatten, plain_attribute
 from capplan.probe.recorder_schema import READING_VALUES, Operator, describe_operator
+from capplan.probe.recorder_storages import Operands, Storages, Tag
 from capplan.probe.shadow import Shadows
 
-RawOperand: TypeAlias = tuple[torch.dtype, tuple[int, ...], str, tuple[int, ...]]
-RawKernel: TypeAlias = tuple[str, tuple[tuple[str, Attribute], ...], tuple[int, ...], tuple[int, ...]]
-"""Name, attributes, and operands as 2 · index + is_weight."""
-
-
-@dataclass(slots=True)
-class Pass:
-    """One pass at one batch size, in concrete numbers."""
-
-    operands: list[RawOperand] = field(default_factory=list)
-    kernels: list[RawKernel] = field(default_factory=list)
-    op_kernels: list[int] = field(default_factory=list)
-    op_modules: list[int] = field(default_factory=list)
-    op_calls: list[int] = field(default_factory=list)
-    op_reads: list[tuple[int, ...]] = field(default_factory=list)
-    op_writes: list[tuple[int, ...]] = field(default_factory=list)
-    sizes_bytes: list[int] = field(default_factory=list)
-    roles: list[Role] = field(default_factory=list)
-    births: list[int] = field(default_factory=list)
-    deaths: list[int | None] = field(default_factory=list)
-    phases: list[tuple[str, int, int]] = field(default_factory=list)
-    guesses: dict[str, int] = field(default_factory=dict)
-    flops: dict[int, int] = field(default_factory=dict)
-
-
 _sequence_number = torch._C._autograd._get_sequence_nr
-
-
-class _Tag:
-    """What the recorder knows of one tensor object: the owning recorder's token, its storage, its operand."""
-
-    __slots__ = ("is_view", "operand", "storage", "token")
-
-    def __init__(self, token: object, storage: int) -> None:
-        self.token = token
-        self.storage = storage
-        self.operand = -1
-        self.is_view = False
-
-
-class _StorageRef(weakref.ref):  # type: ignore[type-arg]  # subclassed for its slots; torch's storages are untyped here
-    __slots__ = ("address", "index")
-    index: int
-    address: int
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -81,12 +36,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self._shadows = shadows
         self._token = object()
         self._calls = 0
-        self._operand_ids: dict[Any, int] = {}
-        self._raw_operand_ids: dict[RawOperand, int] = {}
         self._kernel_ids: dict[RawKernel, int] = {}
-        self._by_address: dict[int, _StorageRef] = {}
-        self._is_weight: list[bool] = []
-        self._closed = False
+        self._storages = Storages(self.record)
+        self._storage_of = self._storages.index_of
+        self._is_weight = self._storages.is_weight
+        self._operand = Operands(self.record).index_of
         self._sums: list[int] = []
 
     @classmethod
@@ -124,7 +78,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         storage = self._tag(source).storage
         for tensor in (out,) if isinstance(out, Tensor) else out:
             if tensor is not source:
-                tag = tensor.__dict__["_capplan"] = _Tag(self._token, storage)
+                tag = tensor.__dict__["_capplan"] = Tag(self._token, storage)
                 tag.is_view = True
         self._shadows.follow(operator, args, kwargs, out)
         return out
@@ -149,7 +103,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
     def _run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:
         if operator.reshapes_in_place:
             out = operator.overload(*args, **kwargs)
-            out.__dict__["_capplan"] = _Tag(self._token, self._storage_of(out))
+            out.__dict__["_capplan"] = Tag(self._token, self._storage_of(out))
             self._shadows.follow(operator, args, kwargs, out)
             return out
         reads, read_operands, weight = self._reading(operator, inputs)
@@ -205,7 +159,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
                 if tensor.numel() == 0:
                     continue
                 storage = self._storage_of(tensor, birth=op, weight=weight)
-                tag = tensor.__dict__["_capplan"] = _Tag(self._token, storage)
+                tag = tensor.__dict__["_capplan"] = Tag(self._token, storage)
             if tag.operand < 0:
                 tag.operand = self._operand(tensor)
             if not weight and record.roles[tag.storage] is not Role.PARAMETER:
@@ -263,13 +217,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
 
     def adopt_view(self, view: Tensor, source: Tensor) -> None:
         """Register a view that was made outside the mode."""
-        view.__dict__["_capplan"] = _Tag(self._token, self._tag(source).storage)
+        view.__dict__["_capplan"] = Tag(self._token, self._tag(source).storage)
 
     def adopt(self, tensor: Tensor, role: Role) -> int:
         """Register a tensor that exists before the pass; gives its storage's index."""
         is_weight = role in (Role.PARAMETER, Role.BUFFER)
         index = self._storage_of(tensor, birth=ALWAYS, role=role, weight=is_weight)
-        tensor.__dict__["_capplan"] = _Tag(self._token, index)
+        tensor.__dict__["_capplan"] = Tag(self._token, index)
         return index
 
     def forget(self, tensors: Iterable[Tensor]) -> None:
@@ -280,14 +234,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
 
     def close(self) -> Pass:
         """End the pass: whatever is alive now outlives it."""
-        self._closed = True
+        self._storages.close()
         accumulate_in_place(self.record, self._sums)
         return self.record
 
     def outlived(self) -> bool:
         """Tell whether something keeps storages that the pass made, once its output is gone."""
-        births = self.record.births
-        return any(births[reference.index] != ALWAYS for reference in self._by_address.values())
+        return self._storages.outlived()
 
     def assign_role(self, tensors: Iterable[Tensor], role: Role) -> None:
         """Say what tensors that already have a storage in the record are for."""
@@ -320,49 +273,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
     def _tag(self, tensor: Tensor) -> Any:
         tag = getattr(tensor, "_capplan", None)
         if tag is None or tag.token is not self._token:
-            tag = _Tag(self._token, self._storage_of(tensor, role=Role.BUFFER, weight=True))
+            tag = Tag(self._token, self._storage_of(tensor, role=Role.BUFFER, weight=True))
             tensor.__dict__["_capplan"] = tag
         return tag
-
-    def _storage_of(
-        self, tensor: Tensor, *, birth: int = ALWAYS, role: Role = Role.ACTIVATION, weight: bool = False
-    ) -> int:
-        storage = tensor.untyped_storage()
-        address = storage._cdata
-        known = self._by_address.get(address)
-        if known is not None:
-            return known.index
-        record = self.record
-        reference = _StorageRef(storage, self._freed)
-        reference.address = address
-        reference.index = len(record.sizes_bytes)
-        self._by_address[address] = reference
-        record.sizes_bytes.append(storage.nbytes())
-        record.roles.append(role)
-        record.births.append(birth)
-        record.deaths.append(None)
-        self._is_weight.append(weight)
-        return reference.index
-
-    def _freed(self, reference: Any) -> None:
-        address: int = reference.address
-        if self._by_address.get(address) is reference:
-            del self._by_address[address]
-        if not self._closed:
-            self.record.deaths[reference.index] = len(self.record.op_kernels) - 1
-
-    def _operand(self, tensor: Tensor) -> int:
-        dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
-        key = (dtype, shape, strides)
-        index = self._operand_ids.get(key)
-        if index is None:
-            raw = (dtype, tuple(shape), *classify_layout(tensor))
-            index = self._raw_operand_ids.get(raw)
-            if index is None:
-                index = self._raw_operand_ids[raw] = len(self.record.operands)
-                self.record.operands.append(raw)
-            self._operand_ids[key] = index
-        return index
 
     def _attributes(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -376,44 +289,3 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
                 if plain is not None:
                     found.append((name, plain))
         return tuple(found)
-
-
-def plain_attribute(value: Any) -> Attribute | None:
-    """Keep a scalar argument if a trace can hold it."""
-    kind = type(value)
-    if kind is bool or kind is int or kind is str:
-        return value  # type: ignore[no-any-return]  # narrowed by `kind`
-    if kind is float:
-        return value if isfinite(value) else None
-    if isinstance(value, (list, tuple)) and len(value) <= 16 and all(type(item) in (int, bool) for item in value):
-        return tuple(int(item) for item in value)
-    return None
-
-
-def flatten(values: Iterable[Any]) -> list[Tensor]:
-    """Collect the tensors of an argument list, lists inside it included, in order."""
-    found: list[Tensor] = []
-    for value in values:
-        if isinstance(value, Tensor):
-            found.append(value)
-        elif isinstance(value, (list, tuple)) and value and type(value[0]) not in _NUMBERS:
-            found += flatten(value)
-    return found
-
-
-_NUMBERS = (int, float, bool)
-
-
-def classify_layout(tensor: Tensor) -> tuple[str, tuple[int, ...]]:
-    """Tell how a tensor lies in memory: its `MemoryFormat` value and its dimensions of stride 0."""
-    if tensor.layout is not torch.strided:
-        return "s", ()
-    if tensor.is_contiguous():
-        return "c", ()
-    rank = tensor.dim()
-    for wanted, memory_format in ((4, torch.channels_last), (5, torch.channels_last_3d)):
-        if rank == wanted and tensor.is_contiguous(memory_format=memory_format):
-            return "n", ()
-    strides = tensor.stride()
-    expanded = tuple(axis for axis, size in enumerate(tensor.shape) if size > 1 and strides[axis] == 0)
-    return "s", expanded

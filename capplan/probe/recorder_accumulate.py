@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from capplan.core.trace import ALWAYS
 
 if TYPE_CHECKING:
-    from capplan.probe.recorder import Pass
+    from capplan.probe.recorder_pass import Pass
 
 
 def accumulate_in_place(record: "Pass", sums: Iterable[int]) -> None:

@@ -22,7 +22,7 @@ from capplan.core.trace import (
 )
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError
-from capplan.probe.recorder import Pass, RawKernel
+from capplan.probe.recorder_pass import Pass, RawKernel
 from capplan.probe.target_code import model_code
 
 
