@@ -90,19 +90,19 @@ class Stage:
         training = self.configuration.training
         recorder.trains = training is not None
         try:
-            with (
-                self._told_where(),
-                _uncollected(),
-                torch.set_grad_enabled(training is not None),
-                self.ground.entered(),
-                self.paths.watched(recorder),
-                as_on_cuda(),
-                self._checkpointing(),
-                CudaRules(recorder, self._autocast),
-                recorder,
-            ):
-                output = self._execute(args, kwargs, recorder)
-            record = recorder.close()
+            with _uncollected():  # to the record's end: a collector's chance frees would be deaths in it
+                with (
+                    self._told_where(),
+                    torch.set_grad_enabled(training is not None),
+                    self.ground.entered(),
+                    self.paths.watched(recorder),
+                    as_on_cuda(),
+                    self._checkpointing(),
+                    CudaRules(recorder, self._autocast),
+                    recorder,
+                ):
+                    output = self._execute(args, kwargs, recorder)
+                record = recorder.close()
         finally:
             recorder.forget(tensors)
             self.guessed, self.chose = bool(shadows.guesses), shadows.chose
