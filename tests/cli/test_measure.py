@@ -332,7 +332,9 @@ def test_comparing_loads_no_torch(tmp_path: Path, run: Run) -> None:
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     words = ["--batch", "1,2,4", "--warmup", "2", "--repetitions", "100000000", "--device", "cpu"]
-    command = [sys.executable, "-c", "from capplan.cli.main import main; main()", "measure", *NET, *words]
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # background jobs ignore it
+    code = f"{heeding}; from capplan.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "measure", *NET, *words]
     quick = [sys.executable, "-c", "from capplan.cli.main import main; main()", "measure", *NET, *QUICK]
     subprocess.run([*quick, "-o", str(path)], check=True, capture_output=True)
     kept = path.read_bytes()
@@ -346,7 +348,10 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
             break
         time.sleep(0.2)
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
+    try:
+        out, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
     assert child.returncode == 130, err
     assert "Traceback" not in err
     assert path.read_bytes() == kept
