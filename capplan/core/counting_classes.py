@@ -79,7 +79,7 @@ _NAMES: Mapping[OperatorClass, str] = {
     OperatorClass.REDUCTION: (
         "sum mean amax amin max min argmax argmin any all prod var std var_mean std_mean norm linalg_vector_norm "
         "nansum aminmax median nanmedian kthvalue count_nonzero mode trace linalg_matrix_norm _aminmax "
-        "_cdist_backward"
+        "_cdist_backward _is_all_true _is_any_true"
     ),
     OperatorClass.COPY: (
         "copy clone cat stack repeat roll flip constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d "

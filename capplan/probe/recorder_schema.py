@@ -10,7 +10,10 @@ from torch._ops import OpOverload
 from capplan.probe.recorder_cuda import PRELUDES, Prelude
 from capplan.probe.recorder_shapes import SHAPE_RULES
 
-VIEWS_WITHOUT_ALIAS = frozenset({"aten._unsafe_view", "aten._reshape_alias", "aten.lift_fresh", "aten.lift"})
+VIEWS_WITHOUT_ALIAS = frozenset(
+    {"aten._unsafe_view", "aten._reshape_alias", "aten.lift_fresh", "aten.lift", "aten.unsafe_split",
+     "aten.unsafe_split_with_sizes"}
+)  # fmt: skip
 """Views whose schema does not say so: their output shares the input's storage."""
 
 OVERWRITING = frozenset(
