@@ -148,6 +148,9 @@ def report(rows: list[dict[str, Any]]) -> str:
         partly = sum(bool(row["uncounted"]) for row in traced)
         share = 100 * len(traced) / len(own)
         lines.append(f"| {zoo} | {len(own)} | {len(traced)} | {share:.1f} % | {guessed} | {partly} |")
+    left_out = sum(row["outcome"] == "skipped" for row in rows)
+    why = "they have no class that can be called, or need a library that is not installed"
+    lines += ["", f"{left_out} of those listed below are not counted: {why}."]
     lines += ["", "## What did not, by cause", "", "| zoo | models | cause |", "|---|---|---|"]
     causes: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
     for row in rows:
