@@ -9,7 +9,7 @@ from capplan.core.fusion import executed_recording
 from capplan.core.gpu import GpuSpec, PeakKind, SourceKind
 from capplan.core.latency_attention import AttentionPath
 from capplan.core.latency_device import DeviceRates
-from capplan.core.latency_features import kernel_table
+from capplan.core.latency_features import counted_flops, kernel_table
 from capplan.core.roofline import PeakUse
 from capplan.core.trace import Recording
 from capplan.core.workload import Workload
@@ -67,7 +67,7 @@ def classic_bound(recording: Recording, workload: Workload, *, rates: DeviceRate
     """Sum a step's FLOPs by the unit that does them, and its bytes."""
     table = kernel_table(executed_recording(recording, workload), workload, batches=[batch])
     runs = np.where(table.path != AttentionPath.UNFUSED, table.count, 0.0)
-    flops = table.flops[:, 0] * runs
+    flops = counted_flops(table)[:, 0] * runs
     moved = (table.read_bytes[:, 0] + table.written_bytes[:, 0] + table.weight_bytes[:, 0]) * runs
     by_use = {use: float(flops[table.peak_use == use].sum()) for use in _UNITS}
     work = (

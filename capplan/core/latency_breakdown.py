@@ -14,7 +14,7 @@ from capplan.core.latency import DeviceTimes, time_kernels
 from capplan.core.latency_attention import AttentionPath
 from capplan.core.latency_classes import ALL_CLASSES
 from capplan.core.latency_device import DeviceRates, Unsupported, device_rates
-from capplan.core.latency_features import kernel_table
+from capplan.core.latency_features import counted_flops, kernel_table
 from capplan.core.roofline import FloatArray
 from capplan.core.trace import Recording
 from capplan.core.workload import Workload
@@ -98,6 +98,7 @@ def break_down(
 
 def _kernels(times: DeviceTimes, recording: Recording, batch: int, device_s: float) -> tuple[KernelShare, ...]:
     table, total_s = times.table, times.times.total_s[0, :, 0] * times.count[0]
+    flops = counted_flops(table)
     found = []
     for row in np.argsort(-total_s, kind="stable"):
         if times.count[0, row] <= 0:
@@ -114,7 +115,7 @@ def _kernels(times: DeviceTimes, recording: Recording, batch: int, device_s: flo
                 share_fraction=float(total_s[row] / device_s),
                 binding=_binding(times, int(row)),
                 efficiency_fraction=float(times.bound_s[0, row, 0] * times.count[0, row] / total_s[row]),
-                flops=float(table.flops[row, 0] * times.count[0, row]),
+                flops=float(flops[row, 0] * times.count[0, row]),
                 traffic_bytes=float(
                     (table.read_bytes[row, 0] + table.written_bytes[row, 0] + table.weight_bytes[row, 0])
                     * times.count[0, row]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from capplan.core import latency_classes as kinds
 from capplan.core.counting import kernel_flops, matmul_shape, traffic
 from capplan.core.latency_attention import FUSED_RMS_NORM_SINCE, AttentionPath, unfused_attention, unfused_rms_norm
+from capplan.core.latency_priors import COUNTED_IN_INSTRUCTIONS
 from capplan.core.roofline import BoolArray, FloatArray, PeakUse
 from capplan.core.trace import HALF, Kernel, MemoryFormat, Operand, Recording
 from capplan.core.training_latency import training_rows
@@ -119,6 +120,12 @@ def kernel_table(recording: Recording, workload: Workload, *, batches: Sequence[
         winograd=np.array([row.winograd for row in first], dtype=bool),
         **{name: expand([[getattr(row, name) for row in rows] for rows in columns]) for name in _OVER_BATCHES},
     )
+
+
+def counted_flops(table: KernelTable) -> FloatArray:
+    """A table's FLOPs, [kernel, batch], without the one an element that stands for instructions. [FLOP]"""
+    stands_in = np.isin(table.label, [kinds.CLASS_INDEX[label] for label in COUNTED_IN_INSTRUCTIONS])
+    return np.where(stands_in[:, None], 0.0, table.flops)
 
 
 def _samples(batches: Sequence[int]) -> tuple[int, ...]:
