@@ -25,7 +25,7 @@ from capplan.core.graph_breaks import told_breaks
 from capplan.core.kernels import AttentionBackend, choose_attention
 from capplan.core.latency_attention import AttentionPath
 from capplan.core.latency_device import DeviceRates, Unsupported, device_rates, host_slowness
-from capplan.core.latency_features import KernelTable, kernel_table
+from capplan.core.latency_features import KernelTable, counted_flops, kernel_table
 from capplan.core.latency_model import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency_priors import prior_calibration
 from capplan.core.roofline import BoolArray, FloatArray, PeakUse, bound_s, compulsory_bytes
@@ -101,8 +101,9 @@ def time_kernels(
     """Time every kernel of a table on every device at once."""
     known = calibration or prior_calibration()
     resolved = [resolve_constants(known, gpu, workload) for gpu, _ in devices]
-    rates = _kernel_rates(table, [rate for _, rate in devices], resolved)
-    work = kernel_work(table, [rate for _, rate in devices])
+    known_rates = [rate for _, rate in devices]
+    rates = _kernel_rates(table, known_rates, resolved)
+    work = kernel_work(table, known_rates)
     constants = known.constants
     printed = np.stack([rate.printed_flops_per_s for _, rate in devices])[:, table.peak_use, None]
     bandwidth = np.array([rate.printed_bandwidth_bytes_per_s for _, rate in devices])[:, None, None]
@@ -110,7 +111,7 @@ def time_kernels(
         table=table,
         times=kernel_times(work, rates, constants),
         bound_s=bound_s(
-            flops=table.flops / np.where(_by_winograd(table, [rate for _, rate in devices]), _MOST_WINOGRAD_GAIN, 1.0),
+            flops=counted_flops(table) / np.where(_by_winograd(table, known_rates), _MOST_WINOGRAD_GAIN, 1.0),
             peak_flops_per_s=printed,
             traffic_bytes=compulsory_bytes(
                 read_bytes=table.read_bytes,
