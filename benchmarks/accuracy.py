@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.core.accuracy import error_statistics, faster_named_right, kendall_tau
-from capplan.core.calibration_fit import FittedCalibration, bias_spread, fit_calibration
-from capplan.core.latency_rows import TimedStep
+from capplan.core.calibrate.accuracy import error_statistics, faster_named_right, kendall_tau
+from capplan.core.calibrate.dataset import TimedStep
+from capplan.core.calibrate.fit import FittedCalibration, bias_spread, fit_calibration
 from capplan.specs.calibration import dump_calibration
 
 FloatArray = NDArray[np.float64]
@@ -245,11 +245,11 @@ def _kernels_table(rows: Sequence[Described], errors: FloatArray) -> str:
 
 def gather(paths: Sequence[Path], traces: Path | None) -> list[Described]:
     """Trace and describe every usable row of some files."""
-    from capplan.cli.calibrate import described_steps
-    from capplan.core.kernel_rows import kernel_step
+    from capplan.cli.commands.calibrate import described_steps
+    from capplan.core.calibrate.kernel_rows import kernel_step
     from capplan.specs import load_gpus
-    from capplan.specs.measured import read_measured
-    from capplan.specs.measured_kernels import holds_kernels, read_kernels
+    from capplan.specs.measured.kernels import holds_kernels, read_kernels
+    from capplan.specs.measured.steps import read_measured
 
     gpus, rows = load_gpus(), []
     for path in paths:

@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from capplan.cli.measured_models import group_runs, recording_for, trace_folder
-from capplan.core.calibration import Calibration
-from capplan.core.latency import estimate_latencies
-from capplan.core.latency_device import Unsupported
-from capplan.core.measured import MeasuredStep
+from capplan.core.calibrate.measured import MeasuredStep
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.device import Unsupported
+from capplan.core.latency.predict import estimate_latencies
 from capplan.core.workload import Framework, Precision
 from capplan.errors import CapplanError
 from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration
-from capplan.specs.measured import read_measured
+from capplan.specs.measured.steps import read_measured
 
 _HEAD = """\
 # How wrong the estimates of compiled graphs and training steps are

@@ -32,11 +32,11 @@ Counter = Callable[[str], None]
 
 
 def ours(words: str) -> None:
-    from capplan.core.analysis import analyze_trace
+    from capplan.core.ops.analysis import analyze_trace
     from capplan.core.workload import Configuration
-    from capplan.probe.inputs import parse_request
-    from capplan.probe.target import load_target
-    from capplan.probe.trace import trace_target
+    from capplan.probe.inputs.grammar import parse_request
+    from capplan.probe.target.resolve import load_target
+    from capplan.probe.trace.tracer import trace_target
 
     trace = trace_target(load_target(words, request=parse_request()))
     analyze_trace(trace, configuration=Configuration(), batch=1)
@@ -46,8 +46,8 @@ def thop(words: str) -> None:
     from thop import profile
 
     from capplan.probe.counters import positional, values
-    from capplan.probe.inputs import parse_request
-    from capplan.probe.target import load_target
+    from capplan.probe.inputs.grammar import parse_request
+    from capplan.probe.target.resolve import load_target
 
     target = load_target(words, request=parse_request())
     inputs = target.make_inputs(1, device="cpu")
@@ -58,8 +58,8 @@ def fvcore(words: str) -> None:
     from fvcore.nn import FlopCountAnalysis
 
     from capplan.probe.counters import positional, values
-    from capplan.probe.inputs import parse_request
-    from capplan.probe.target import load_target
+    from capplan.probe.inputs.grammar import parse_request
+    from capplan.probe.target.resolve import load_target
 
     target = load_target(words, request=parse_request())
     inputs = target.make_inputs(1, device="cpu")
@@ -80,13 +80,13 @@ def cpu_seconds(counter: Counter, words: str, *, repeat: int) -> float:
 MEMORY_SCRIPT = """
 import pathlib, re, sys
 import torch
-from capplan.probe.zoo_torchvision_ops import import_torchvision
+from capplan.probe.foreign.torchvision_ops import import_torchvision
 library = sys.argv[1].partition(":")[0]
 if library == "torchvision":
     import_torchvision()
 else:
-    from capplan.probe.inputs import parse_request
-    from capplan.probe.target import load_target
+    from capplan.probe.inputs.grammar import parse_request
+    from capplan.probe.target.resolve import load_target
     load_target(sys.argv[1], request=parse_request())
 def peak():
     return int(re.search("VmHWM:\\\\s*(\\\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) / 1000

@@ -17,13 +17,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import capplan.probe.trace
-from capplan.core.counting import uncounted
+import capplan.probe.trace.tracer
+from capplan.core.ops.flops import uncounted
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError
-from capplan.probe.inputs import InputRequest
-from capplan.probe.target import load_target
-from capplan.probe.trace import trace_target
+from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.target.resolve import load_target
+from capplan.probe.trace.tracer import trace_target
 
 LIMIT_S = 30
 LARGEST_REAL_BYTES = 200_000_000
@@ -56,14 +56,14 @@ FIELDS = ("zoo", "model", "outcome", "cause", "class_name", "rung", "guesses", "
 
 def names_of(zoo: str) -> list[str]:
     if zoo == "torchvision":
-        from capplan.probe.zoo_torchvision import torchvision_names
+        from capplan.probe.target.sources.torchvision import torchvision_names
 
         return sorted(torchvision_names())
     if zoo == "timm":
-        from capplan.probe.zoo_timm import timm_names
+        from capplan.probe.target.sources.timm import timm_names
 
         return sorted(timm_names())
-    from capplan.probe.zoo_transformers import import_transformers
+    from capplan.probe.target.sources.transformers import import_transformers
 
     return sorted(name for name in import_transformers().CONFIG_MAPPING if not name.endswith(PARTS))
 
@@ -88,7 +88,7 @@ def requests_for(zoo: str, name: str) -> list[InputRequest]:
     """What to try: a small config first, then, where its parts contradict each other, the default one."""
     if zoo != "transformers":
         return [InputRequest()]
-    from capplan.probe.zoo_transformers import make_config
+    from capplan.probe.target.sources.transformers import make_config
 
     small = small_arguments(make_config(name, {"model_type": name}, {}).to_dict())
     small = {key: value for key, value in small.items() if not key.startswith("backbone_config")}
@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="keep the rows of an earlier, unfinished run")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    capplan.probe.trace.LARGEST_REAL_BYTES = LARGEST_REAL_BYTES
+    capplan.probe.trace.tracer.LARGEST_REAL_BYTES = LARGEST_REAL_BYTES
     signal.signal(signal.SIGPROF, out_of_time)
     table = options.output.with_suffix(".csv")
     rows = list(csv.DictReader(table.open())) if options.resume and table.exists() else []

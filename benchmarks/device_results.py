@@ -28,27 +28,28 @@ import numpy as np
 import torch
 
 import capplan
-from capplan.core.estimates import Interval
-from capplan.core.gpu import GpuSpec
-from capplan.core.latency import estimate_latencies
-from capplan.core.latency_device import Unsupported
-from capplan.core.memory import estimate_memory, usable_memory
-from capplan.core.statistics import summarise
-from capplan.core.trace import Trace
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.device import Unsupported
+from capplan.core.latency.predict import estimate_latencies
+from capplan.core.measurement.statistics import summarise
+from capplan.core.memory.fit import estimate_memory, usable_memory
+from capplan.core.numbers import Interval
+from capplan.core.trace.types import Trace
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import CapplanError, UsageError
-from capplan.probe.inputs import ModelInputs, parse_request
-from capplan.probe.measure.device import devices_at_hand, open_device
+from capplan.probe.inputs.grammar import ModelInputs, parse_request
+from capplan.probe.measure.device import TorchDevice
+from capplan.probe.measure.energy import open_nvml
 from capplan.probe.measure.facts import device_facts, torch_release
 from capplan.probe.measure.model import ReadyModel, half_dtype, numeric_settings, ready_model
-from capplan.probe.measure.nvml import open_nvml
 from capplan.probe.measure.oom import PointError, surviving
+from capplan.probe.measure.open import devices_at_hand, open_device
 from capplan.probe.measure.point import Bench, Rules, measure_point
 from capplan.probe.measure.timing import StopRule, WarmUpRule
-from capplan.probe.measure.torch_device import TorchDevice
-from capplan.probe.target import Target, load_target
-from capplan.probe.trace import trace_target
-from capplan.probe.training import loss_of, make_optimizer
+from capplan.probe.target.resolve import load_target
+from capplan.probe.target.types import Target
+from capplan.probe.trace.tracer import trace_target
+from capplan.probe.trace.training import loss_of, make_optimizer
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
 

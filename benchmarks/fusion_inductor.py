@@ -11,11 +11,12 @@ import torch
 from torch._inductor import scheduler
 from torch._inductor.graph import GraphLowering
 
-from capplan.core.fusion import fuse_recording
+from capplan.core.compiled.rewrite import fuse_recording
 from capplan.core.workload import Configuration
-from capplan.probe.inputs import InputRequest
-from capplan.probe.target import Target, load_target
-from capplan.probe.trace import trace_target
+from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.target.resolve import load_target
+from capplan.probe.target.types import Target
+from capplan.probe.trace.tracer import trace_target
 
 MODELS = (
     "resnet18", "resnet50", "vgg11_bn", "densenet121", "squeezenet1_0", "mobilenet_v2", "mobilenet_v3_small",

@@ -21,13 +21,13 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
-from capplan.core.estimates import Interval
-from capplan.core.memory_calibration import ConvolutionWorkspaces, MemoryCalibration
-from capplan.core.memory_curve import index_limit_batch
-from capplan.core.memory_model import MemoryModel
-from capplan.core.memory_search import largest_fitting_batch
-from capplan.core.trace import Trace
-from capplan.core.trace_format import dump_trace, load_trace
+from capplan.core.memory.calibration import ConvolutionWorkspaces, MemoryCalibration
+from capplan.core.memory.fit import largest_fitting_batch
+from capplan.core.memory.liveness import index_limit_batch
+from capplan.core.memory.model import MemoryModel
+from capplan.core.numbers import Interval
+from capplan.core.trace.format import dump_trace, load_trace
+from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import CapplanError
 from capplan.specs import Gpus, load_gpus
@@ -122,9 +122,9 @@ def trace_path(model: str, size: int, configuration: Configuration, *, folder: P
 
 def obtain(model: str, size: int, configuration: Configuration, *, folder: Path) -> Trace | None:
     """Read a trace from the folder or make it; None where the model could not be traced, which is kept too."""
-    from capplan.probe.inputs import parse_request
-    from capplan.probe.target import load_target
-    from capplan.probe.trace import trace_target
+    from capplan.probe.inputs.grammar import parse_request
+    from capplan.probe.target.resolve import load_target
+    from capplan.probe.trace.tracer import trace_target
 
     path = trace_path(model, size, configuration, folder=folder)
     refused = path.with_suffix(".txt")

@@ -21,17 +21,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from capplan.core.counting import kernel_flops
-from capplan.core.memory_curve import live_curve
-from capplan.core.trace import Recording
+from capplan.core.memory.liveness import live_curve
+from capplan.core.ops.flops import kernel_flops
+from capplan.core.trace.types import Recording
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError
-from capplan.probe.inputs import parse_request
-from capplan.probe.target import load_target
-from capplan.probe.trace import trace_module
-from capplan.probe.trace_ladder import building
-from capplan.probe.zoo_timm import timm_names
-from capplan.probe.zoo_torchvision import torchvision_names
+from capplan.probe.inputs.grammar import parse_request
+from capplan.probe.target.resolve import load_target
+from capplan.probe.target.sources.timm import timm_names
+from capplan.probe.target.sources.torchvision import torchvision_names
+from capplan.probe.trace.ladder import building
+from capplan.probe.trace.tracer import trace_module
 
 OUTPUT = Path(__file__).resolve().parent.parent / "docs" / "memory-closed-form.csv"
 LARGEST_BATCH = 1024

@@ -25,15 +25,16 @@ from unittest import mock
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from capplan.core.memory_curve import live_curve
-from capplan.core.trace import Recording, Role
+from capplan.core.memory.liveness import live_curve
+from capplan.core.trace.types import Recording, Role
 from capplan.core.workload import Configuration, Optimizer, Training
 from capplan.errors import CapplanError
-from capplan.probe import attention
-from capplan.probe.inputs import InputRequest, parse_request
-from capplan.probe.target import Target, load_target
-from capplan.probe.trace import trace_target
-from capplan.probe.training import loss_of
+from capplan.probe.cuda import attention
+from capplan.probe.inputs.grammar import InputRequest, parse_request
+from capplan.probe.target.resolve import load_target
+from capplan.probe.target.types import Target
+from capplan.probe.trace.tracer import trace_target
+from capplan.probe.trace.training import loss_of
 
 INFERENCE_MODELS = (
     "torchvision:resnet18", "torchvision:resnet50", "torchvision:vgg11", "torchvision:mobilenet_v3_large",

@@ -22,16 +22,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from capplan.core.estimates import Interval
-from capplan.core.memory_model import MemoryModel
-from capplan.core.trace import Trace
+from capplan.core.memory.model import MemoryModel
+from capplan.core.numbers import Interval
+from capplan.core.trace.types import Trace
 from capplan.core.workload import Framework, Optimizer, Precision, Training, Workload
-from capplan.probe.inputs import parse_request
-from capplan.probe.target import load_target
-from capplan.probe.trace import trace_module, trace_target
-from capplan.probe.trace_ladder import building
-from capplan.probe.zoo_timm import import_timm
-from capplan.probe.zoo_torchvision_ops import import_torchvision
+from capplan.probe.foreign.torchvision_ops import import_torchvision
+from capplan.probe.inputs.grammar import parse_request
+from capplan.probe.target.resolve import load_target
+from capplan.probe.target.sources.timm import import_timm
+from capplan.probe.trace.ladder import building
+from capplan.probe.trace.tracer import trace_module, trace_target
 from capplan.specs import load_gpus
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.units import format_bytes

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from capplan.core.gpu import GpuSpec, PeakKind
+from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.specs import Gpus, load_gpus
-from capplan.specs.rules import contradictions
+from capplan.specs.gpus.rules import contradictions
 
 _FIELDS = {
     "bw": ("memory_bandwidth_bytes_per_s", 1e9),

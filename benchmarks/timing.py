@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch.utils import benchmark
 
-from capplan.core.measurement import TimingMethod
+from capplan.core.measurement.types import TimingMethod
 from capplan.core.workload import Workload
-from capplan.probe.inputs import parse_request
-from capplan.probe.measure.cpu import CpuDevice
+from capplan.probe.inputs.grammar import parse_request
+from capplan.probe.measure.devices import CpuDevice
 from capplan.probe.measure.model import ready_model
 from capplan.probe.measure.timing import Rounds
-from capplan.probe.target import load_target
+from capplan.probe.target.resolve import load_target
 
 MODELS = (
     "timm:test_vit", "timm:test_vit2", "timm:test_vit3", "timm:test_resnet", "timm:test_convnext",

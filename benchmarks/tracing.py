@@ -26,9 +26,9 @@ LARGE = ("resnet50", "vit_b_16", "vit_h_14", "hf:llama")
 
 MEMORY_PROGRAM = """
 import sys
-from capplan.probe.inputs import InputRequest
-from capplan.probe.target import load_target
-from capplan.probe.trace import trace_target
+from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.target.resolve import load_target
+from capplan.probe.trace.tracer import trace_target
 def peak_mib():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
@@ -40,16 +40,16 @@ print(before, peak_mib())
 
 
 def trace_once(words: str) -> None:
-    from capplan.probe.inputs import InputRequest
-    from capplan.probe.target import load_target
-    from capplan.probe.trace import trace_target
+    from capplan.probe.inputs.grammar import InputRequest
+    from capplan.probe.target.resolve import load_target
+    from capplan.probe.trace.tracer import trace_target
 
     trace_target(load_target(words, request=InputRequest()))
 
 
 def built(words: str) -> tuple[object, object]:
-    from capplan.probe.inputs import InputRequest
-    from capplan.probe.target import load_target
+    from capplan.probe.inputs.grammar import InputRequest
+    from capplan.probe.target.resolve import load_target
 
     target = load_target(words, request=InputRequest())
     return target.build().eval(), target.make_inputs(1, device="cpu").args

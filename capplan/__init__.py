@@ -7,22 +7,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from capplan.version import __version__
+
 if TYPE_CHECKING:
     from torch import nn
 
-    from capplan.core.formulas import Formulas
-    from capplan.core.gpu import GpuSpec
-    from capplan.core.measurement import Point
-    from capplan.core.measurement_theory import Recordings
-    from capplan.core.plan import Plan
-    from capplan.core.trace import Recording, Trace
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.core.measurement.theory import Recordings
+    from capplan.core.measurement.types import Point
+    from capplan.core.ops.flops import Formulas
+    from capplan.core.plan.types import Plan
+    from capplan.core.trace.types import Recording, Trace
     from capplan.core.workload import Training
-    from capplan.probe.measure.job import Job
-    from capplan.probe.target import Target
+    from capplan.probe.measure.request import Job
+    from capplan.probe.target.types import Target
     from capplan.specs import Gpus
 
-__version__ = "0.1.0"
-__all__ = ["load_gpus", "load_trace", "measure", "plan", "trace"]
+__all__ = ["__version__", "load_gpus", "load_trace", "measure", "plan", "trace"]
 
 
 def trace(
@@ -49,7 +50,7 @@ def trace(
         TraceError: the model could not be traced.
     """
     from capplan.core.workload import Configuration, Layout, Precision
-    from capplan.probe.trace import trace_target
+    from capplan.probe.trace.tracer import trace_target
 
     target = _find_target(model, arguments=arguments, inputs=inputs, input_size=input_size, seq_len=seq_len)
     variants = dict.fromkeys(Precision(each).variant for each in precisions)
@@ -67,9 +68,9 @@ def _find_target(
 ) -> "Target":
     from dataclasses import replace
 
-    from capplan.probe.inputs import parse_request
-    from capplan.probe.target import load_target
-    from capplan.probe.target_file import module_target
+    from capplan.probe.inputs.grammar import parse_request
+    from capplan.probe.target.resolve import load_target
+    from capplan.probe.target.sources.code import module_target
 
     words = () if callable(inputs) else inputs
     size = None if input_size is None else "x".join(map(str, input_size))
@@ -87,7 +88,7 @@ def load_trace(path: str | Path) -> "Trace":
     Raises:
         TraceFileError: truncated, damaged, no trace, or written by a newer capplan.
     """
-    from capplan.core.trace_format import load_trace as parse_trace
+    from capplan.core.trace.format import load_trace as parse_trace
 
     return parse_trace(Path(path).read_bytes(), where=str(path))
 
@@ -126,8 +127,8 @@ def plan(
         MissingRecordingError: the trace lacks the recording of this precision, layout or mode.
     """
     from capplan.core.batches import BatchChoice, Batches
-    from capplan.core.plan import Limits, SortKey
-    from capplan.core.plan_make import make_plan
+    from capplan.core.plan.planner import make_plan
+    from capplan.core.plan.types import Limits, SortKey
     from capplan.core.workload import Framework, Layout, Precision, Workload
     from capplan.specs.calibration import load_calibration
     from capplan.specs.memory_calibration import load_memory_calibration
@@ -190,14 +191,14 @@ def measure(
         UsageError: no such model, or arguments and inputs that it does not take.
         MeasurementError: no such device, or one that cannot be used.
     """
-    from capplan.core.measurement_theory import Recordings
+    from capplan.core.measurement.theory import Recordings
     from capplan.core.workload import Framework, Layout, Precision
-    from capplan.probe.measure.device import devices_at_hand, open_device
-    from capplan.probe.measure.job import Job, ModelRequest
+    from capplan.probe.measure.open import devices_at_hand, open_device
     from capplan.probe.measure.point import Rules
+    from capplan.probe.measure.request import Job, ModelRequest
     from capplan.probe.measure.session import Session
     from capplan.probe.measure.timing import StopRule, WarmUpRule
-    from capplan.probe.trace import trace_target
+    from capplan.probe.trace.tracer import trace_target
 
     target = _find_target(model, arguments=arguments, inputs=inputs, input_size=input_size, seq_len=seq_len)
     opened = open_device(device)
@@ -233,9 +234,9 @@ def _beside(point: "Point", recordings: "Recordings", *, job: "Job", gpu: "GpuSp
     """Put bound and estimate beside a measurement; why there is none, where there is none, is a note."""
     from dataclasses import replace
 
-    from capplan.core.latency_device import Unsupported
-    from capplan.core.measurement import Measurement
-    from capplan.core.measurement_theory import Theory
+    from capplan.core.latency.device import Unsupported
+    from capplan.core.measurement.theory import Theory
+    from capplan.core.measurement.types import Measurement
     from capplan.errors import CapplanError
     from capplan.probe.measure.facts import torch_release
     from capplan.specs.calibration import load_calibration

@@ -10,11 +10,11 @@ from capplan.core.workload import Layout, Precision, Workload
 from capplan.errors import CapplanError
 
 if TYPE_CHECKING:
-    from capplan.core.calibration import Calibration
-    from capplan.core.estimates import LatencyEstimate
-    from capplan.core.gpu import GpuSpec
-    from capplan.core.latency_advice import Advice
-    from capplan.core.trace import InputTensor, Trace
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.core.latency.advice import Advice
+    from capplan.core.latency.calibration import Calibration
+    from capplan.core.latency.types import LatencyEstimate
+    from capplan.core.trace.types import InputTensor, Trace
     from capplan.specs import Gpus
 
 _SMALLEST_SIDE, _SMALLEST_LENGTH = 32, 16
@@ -34,7 +34,7 @@ class Adviser:
 
     def advise(self, gpu: "GpuSpec", curve: "Sequence[LatencyEstimate]") -> "tuple[Advice, ...]":
         """List what would help at the last batch of a curve."""
-        from capplan.core.latency_advice import advise
+        from capplan.core.latency.advice import advise
 
         last = curve[-1]
         alternatives = {
@@ -78,8 +78,8 @@ class Adviser:
         return trace
 
     def _estimate(self, trace: "Trace", workload: Workload, gpu: "GpuSpec", batch: int) -> "LatencyEstimate | None":
-        from capplan.core.latency import estimate_latencies
-        from capplan.core.latency_device import Unsupported
+        from capplan.core.latency.device import Unsupported
+        from capplan.core.latency.predict import estimate_latencies
 
         recording = trace.recording(workload.configuration)
         if recording.exact_batch not in (None, batch):
@@ -88,10 +88,10 @@ class Adviser:
         return None if isinstance(answer, Unsupported) else answer[0]
 
     def _stronger(self, gpu: "GpuSpec", now: "LatencyEstimate") -> "tuple[Advice, ...]":
-        from capplan.core.cost import cheapest_on_demand
-        from capplan.core.latency import estimate_latencies
-        from capplan.core.latency_advice import is_of_same_kind, stronger_gpus
-        from capplan.core.latency_device import Unsupported
+        from capplan.core.gpus.prices import cheapest_on_demand
+        from capplan.core.latency.advice import is_of_same_kind, stronger_gpus
+        from capplan.core.latency.device import Unsupported
+        from capplan.core.latency.predict import estimate_latencies
         from capplan.specs.prices import load_prices
 
         recording = self.trace.recording(self.workload.configuration)

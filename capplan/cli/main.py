@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
-from capplan import __version__
 from capplan.cli.lazy import LazyGroup
 from capplan.errors import CapplanError
+from capplan.version import __version__
 
 EPILOG = (
     "Exit codes: 0 answered; 1 nothing fits, or a gate failed; 2 bad usage or input; "
@@ -15,20 +15,20 @@ EPILOG = (
 
 
 COMMANDS = {
-    "plan": "capplan.cli.plan:plan",
-    "analyze": "capplan.cli.analyze:analyze",
-    "memory": "capplan.cli.memory:memory",
-    "trace": "capplan.cli.trace:trace",
-    "report": "capplan.cli.report:report",
-    "diff": "capplan.cli.diff:diff",
-    "check": "capplan.cli.check:check",
-    "estimate": "capplan.cli.estimate:estimate",
-    "validate": "capplan.cli.validate:validate",
-    "calibrate": "capplan.cli.calibrate:app",
-    "measure": "capplan.cli.measure:measure",
-    "schema": "capplan.cli.schema:schema",
-    "gpus": "capplan.cli.gpus:app",
-    "cache": "capplan.cli.cache:app",
+    "plan": "capplan.cli.commands.plan:plan",
+    "analyze": "capplan.cli.commands.analyze:analyze",
+    "memory": "capplan.cli.commands.memory:memory",
+    "trace": "capplan.cli.commands.trace:trace",
+    "report": "capplan.cli.commands.report:report",
+    "diff": "capplan.cli.commands.diff:diff",
+    "check": "capplan.cli.commands.check:check",
+    "estimate": "capplan.cli.commands.estimate:estimate",
+    "validate": "capplan.cli.commands.validate:validate",
+    "calibrate": "capplan.cli.commands.calibrate:app",
+    "measure": "capplan.cli.commands.measure:measure",
+    "schema": "capplan.cli.commands.schema:schema",
+    "gpus": "capplan.cli.commands.gpus:app",
+    "cache": "capplan.cli.commands.cache:app",
 }
 """Every command and where it lies; only the module of the one that is called is imported."""
 

@@ -10,7 +10,7 @@ from capplan.cli.output import warn
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from capplan.core.operator_times import ClassTime
+    from capplan.core.measurement.op_times import ClassTime
     from capplan.probe.measure.session import Session
 
 
@@ -20,7 +20,7 @@ def profile_batch(session: "Session", batch: int, *, folder: Path, theory: GpuTh
     Raises:
         UsageError: the folder cannot be written.
     """
-    from capplan.core.operator_times import times_by_class
+    from capplan.core.measurement.op_times import times_by_class
     from capplan.probe.measure.profile import profile_steps
 
     stem = re.sub(r"[^\w.-]+", "_", f"{session.target.name}-b{batch}-{session.job.precision}")
@@ -44,7 +44,7 @@ def profile_batch(session: "Session", batch: int, *, folder: Path, theory: GpuTh
 
 
 def _estimated(theory: GpuTheory, batch: int) -> "Mapping[str, float] | None":
-    from capplan.core.latency_device import Unsupported
+    from capplan.core.latency.device import Unsupported
 
     if (known := theory.at(batch)) is None:
         return None

@@ -15,18 +15,18 @@ from capplan.cli.measure_theory import GpuTheory, find_theory
 from capplan.cli.measurement_store import MeasurementStore
 from capplan.cli.output import Format, emit, to_json, warn
 from capplan.core.batches import BatchChoice, Batches
-from capplan.core.measurement import Failure, FailureKind, Measurement, Point
-from capplan.core.measurement_curve import still_pays
-from capplan.core.measurement_format import points_to_json
-from capplan.core.measurement_resume import find_answer
-from capplan.core.measurement_search import Search, largest_running_batch
-from capplan.core.operator_times import ProfiledBatch
+from capplan.core.measurement.batch_search import Search, largest_running_batch, still_pays
+from capplan.core.measurement.compare import find_answer
+from capplan.core.measurement.format import points_to_json
+from capplan.core.measurement.op_times import ProfiledBatch
+from capplan.core.measurement.types import Failure, FailureKind, Measurement, Point
 from capplan.errors import CapplanError, MeasurementError, UsageError
 
 if TYPE_CHECKING:
-    from capplan.probe.measure.job import Job
+    from capplan.probe.measure.request import Job
     from capplan.probe.measure.session import Measurer, Session
     from capplan.report.table import Table
+from capplan.cli.measure_request import Conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +41,6 @@ class Curve:
     def is_searched(self) -> bool:
         """Is the largest batch to be found?"""
         return self.batches.choice is BatchChoice.MAX
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """All that is the same for every point: theory's sources, isolation, files, spelling."""
-
-    gpu: str | None
-    specs: tuple[Path, ...]
-    calibration: Path | None
-    timeout_s: float | None
-    is_isolated: bool
-    lines: Path | None
-    resume: bool
-    profile: Path | None
-    spelling: Format
-    output: Path | None
 
 
 @dataclass(slots=True)
@@ -243,7 +227,7 @@ def _powers_below(largest: int) -> list[int]:
 
 
 def _tell(points: Sequence[Point], profiles: Sequence[ProfiledBatch], conditions: Conditions) -> None:
-    from capplan.report.measurement_table import profile_table, profile_to_json
+    from capplan.report.text.measurement import profile_table, profile_to_json
 
     measured = [point for point in points if isinstance(point, Measurement)]
     if conditions.spelling is Format.JSON:
@@ -271,7 +255,7 @@ def spell_table(content: "Table", spelling: Format) -> str:
 
 def spell_measurements(points: Sequence[Measurement], spelling: Format) -> str:
     """Spell measurements as a table, Markdown, CSV or JSON."""
-    from capplan.report.measurement_table import (
+    from capplan.report.text.measurement import (
         render_measurements_csv,
         render_measurements_markdown,
         render_measurements_text,

@@ -9,13 +9,13 @@ from capplan.core.workload import Workload
 from capplan.errors import CapplanError, UnknownNameError
 
 if TYPE_CHECKING:
-    from capplan.cli.measure_run import Conditions
-    from capplan.core.calibration import Calibration
-    from capplan.core.gpu import GpuSpec
-    from capplan.core.measurement import Measurement
-    from capplan.core.measurement_theory import Recordings, Theory
-    from capplan.core.trace import Recording
-    from capplan.probe.measure.job import Job
+    from capplan.cli.measure_request import Conditions
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.core.latency.calibration import Calibration
+    from capplan.core.measurement.theory import Recordings, Theory
+    from capplan.core.measurement.types import Measurement
+    from capplan.core.trace.types import Recording
+    from capplan.probe.measure.request import Job
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class GpuTheory:
 
     def put_beside(self, point: "Measurement") -> "Measurement":
         """Add bound, estimate and shares of the peaks to a measurement."""
-        from capplan.core.latency_device import Unsupported
+        from capplan.core.latency.device import Unsupported
 
         if (theory := self.at(point.workload.batch)) is None:
             return point
@@ -42,7 +42,7 @@ class GpuTheory:
 
     def at(self, batch: int) -> "Theory | None":
         """The theory that holds at a batch; None without a spec or a trace."""
-        from capplan.core.measurement_theory import Theory
+        from capplan.core.measurement.theory import Theory
 
         if self.gpu is None or (recording := self.recording(batch)) is None:
             return None
@@ -69,9 +69,9 @@ def find_theory(job: "Job", conditions: "Conditions") -> tuple[GpuTheory, "Job"]
     Raises:
         UnknownNameError: `--gpu` names no spec.
     """
-    from capplan.core.measurement_theory import Recordings
-    from capplan.probe.measure.device import devices_at_hand
+    from capplan.core.measurement.theory import Recordings
     from capplan.probe.measure.facts import torch_release
+    from capplan.probe.measure.open import devices_at_hand
     from capplan.specs import load_gpus
     from capplan.specs.calibration import load_calibration
 

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from capplan.core.measured import MeasuredStep
-    from capplan.core.trace import Recording, Trace
-    from capplan.probe.measured_traces import ModelRun, TraceFolder
+    from capplan.core.calibrate.measured import MeasuredStep
+    from capplan.core.trace.types import Recording, Trace
+    from capplan.probe.trace.measured import ModelRun, TraceFolder
 
 
 def trace_folder(folder: Path | None) -> "TraceFolder":
     """Open the folder of traces: the one given, or the user's cache."""
-    from capplan.probe.measured_traces import TraceFolder
+    from capplan.probe.trace.measured import TraceFolder
 
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return TraceFolder(folder or cache / "capplan" / "measured")
@@ -21,7 +21,7 @@ def trace_folder(folder: Path | None) -> "TraceFolder":
 
 def group_runs(steps: "Sequence[MeasuredStep]") -> "dict[ModelRun, list[MeasuredStep]]":
     """Group steps by the graph that they ran."""
-    from capplan.probe.measured_traces import ModelRun
+    from capplan.probe.trace.measured import ModelRun
 
     groups: dict[ModelRun, list[MeasuredStep]] = {}
     for step in steps:
@@ -38,6 +38,6 @@ def recording_for(trace: "Trace", run: "ModelRun", step: "MeasuredStep") -> "Rec
     recording = trace.recording(run.configuration)
     if recording.exact_batch in (None, step.batch):
         return recording
-    from capplan.probe.measured_traces import trace_run
+    from capplan.probe.trace.measured import trace_run
 
     return trace_run(run, exact_batch=step.batch).recording(run.configuration)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Self
 from capplan.errors import MeasurementError, MeasurementFileError, UsageError
 
 if TYPE_CHECKING:
-    from capplan.core.measurement import Point
-    from capplan.core.measurement_format import MeasurementFile
+    from capplan.core.measurement.format import MeasurementFile
+    from capplan.core.measurement.types import Point
 
 
 def read_measurements(path: Path) -> "MeasurementFile":
@@ -21,7 +21,7 @@ def read_measurements(path: Path) -> "MeasurementFile":
         UsageError: it cannot be read.
         MeasurementFileError: it is damaged elsewhere than in a last line that was cut off.
     """
-    from capplan.core.measurement_format import parse_points
+    from capplan.core.measurement.format import parse_points
 
     try:
         content = path.read_bytes()
@@ -65,7 +65,7 @@ class MeasurementStore:
         Raises:
             MeasurementError: it cannot be written, as on a full disk; the file holds what it held before.
         """
-        from capplan.core.measurement_format import point_to_line
+        from capplan.core.measurement.format import point_to_line
 
         line = point_to_line(point).encode()
         before = os.fstat(self._descriptor).st_size
@@ -89,7 +89,7 @@ class MeasurementStore:
 
     def _mend(self) -> None:
         """Read what is there; drop a last line that was cut off, and end one that only lacks its end."""
-        from capplan.core.measurement_format import parse_points
+        from capplan.core.measurement.format import parse_points
 
         content = self.path.read_bytes()
         found = parse_points(content, where=str(self.path))

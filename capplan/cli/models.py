@@ -10,9 +10,9 @@ from capplan.core.workload import Configuration
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from capplan.core.comparison import Comparison
-    from capplan.core.trace import Trace
-    from capplan.probe.target import Target
+    from capplan.core.ops.counters import Comparison
+    from capplan.core.trace.types import Trace
+    from capplan.probe.target.types import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def read_trace_file(words: str) -> "Trace | None":
         TraceFileError: it is a trace file, but damaged or from a newer version.
         UsageError: a file that ends like a trace is missing or cannot be read.
     """
-    from capplan.core.trace_format import is_trace_content, load_trace
+    from capplan.core.trace.format import is_trace_content, load_trace
 
     path = Path(words)
     looks_like_one = words.endswith((".trace.json", ".trace.json.gz", ".json.gz"))
@@ -80,7 +80,7 @@ def obtain_trace(
         if model.arguments or model.inputs or model.input_size or model.sequence_length or model.prepare:
             raise UsageError(f"{model.words} is a trace: its arguments and inputs are fixed; trace the model again.")
         return trace
-    from capplan.probe.cache import Question, default_cache, files_behind
+    from capplan.app.cache import Question, default_cache, files_behind
 
     question = Question(
         words=model.words, options=model.options, configurations=tuple(configurations), exact_batch=exact_batch
@@ -89,7 +89,7 @@ def obtain_trace(
     if cache is not None and (kept := cache.find(question)) is not None:
         return kept
     with progress(f"tracing {model.words}"):
-        from capplan.probe.trace import trace_target
+        from capplan.probe.trace.tracer import trace_target
 
         trace = trace_target(find_target(model), configurations=configurations, exact_batch=exact_batch)
     if cache is not None:
@@ -103,8 +103,8 @@ def find_target(model: ModelWords) -> "Target":
     Raises:
         UsageError: no such model, or arguments or inputs that it does not take.
     """
-    from capplan.probe.inputs import parse_request
-    from capplan.probe.target import load_target
+    from capplan.probe.inputs.grammar import parse_request
+    from capplan.probe.target.resolve import load_target
 
     request = parse_request(
         arg=model.arguments,

@@ -12,7 +12,7 @@ def check_plots(*paths: Path | None) -> None:
     Raises:
         UsageError: an extension that is no picture's, a folder that does not exist, or no package to draw pixels.
     """
-    from capplan.report.picture import SUFFIXES
+    from capplan.report.charts.picture import SUFFIXES
 
     for path in paths:
         if path is None:
@@ -38,6 +38,6 @@ def write_plot(svg: str, path: Path, *, title: str) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    from capplan.report.picture import picture
+    from capplan.report.charts.picture import picture
 
     write_atomically(path, picture(svg, suffix=path.suffix, title=title))

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from capplan.errors import CapplanError
 
 if TYPE_CHECKING:
-    from capplan.core.calibration import Calibration
-    from capplan.core.estimates import LatencyEstimate
-    from capplan.core.gpu import GpuSpec
-    from capplan.core.measured import MeasuredStep, SkippedRow
-    from capplan.core.trace import Recording, Trace
-    from capplan.core.validation import JudgedStep
+    from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
+    from capplan.core.calibrate.validation import JudgedStep
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.core.latency.calibration import Calibration
+    from capplan.core.latency.types import LatencyEstimate
+    from capplan.core.trace.types import Recording, Trace
     from capplan.core.workload import Workload
-    from capplan.probe.measured_traces import ModelRun
-    from capplan.specs.gpus import Gpus
+    from capplan.probe.trace.measured import ModelRun
+    from capplan.specs.gpus.load import Gpus
 
     Answers = dict[tuple[str, int], LatencyEstimate | str]
     """What is predicted, or why nothing is, by a row's words for its GPU and its batch."""
@@ -29,8 +29,8 @@ def predict_steps(
 ) -> "tuple[list[JudgedStep], list[SkippedRow]]":
     """Predict every measured step; what cannot be predicted is told."""
     from capplan.cli.measured_models import group_runs, trace_folder
-    from capplan.core.measured import SkippedRow
-    from capplan.core.validation import JudgedStep
+    from capplan.core.calibrate.measured import SkippedRow
+    from capplan.core.calibrate.validation import JudgedStep
 
     judged: list[JudgedStep] = []
     skipped: list[SkippedRow] = []
@@ -116,8 +116,8 @@ def _estimates(
     batches: Sequence[int],
     calibration: "Calibration",
 ) -> "Answers":
-    from capplan.core.latency import estimate_latencies
-    from capplan.core.latency_device import Unsupported
+    from capplan.core.latency.device import Unsupported
+    from capplan.core.latency.predict import estimate_latencies
 
     found: Answers = {}
     for first in range(0, len(batches), _TOGETHER):

@@ -12,10 +12,10 @@ from capplan.core.workload import Workload
 from capplan.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from capplan.core.cost import Price
-    from capplan.core.gpu import GpuSpec
-    from capplan.report.report_types import Measured
-    from capplan.report.subject import Subject
+    from capplan.core.gpus.prices import Price
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.report.documents.subject import Subject
+    from capplan.report.procurement.types import Measured
     from capplan.specs import Gpus
 
 
@@ -80,7 +80,7 @@ def obtain_subjects(words: Sequence[ModelWords], conditions: Conditions, gpus: "
         UsageError: a file is no plan, or no such model.
         TraceError: a model could not be traced.
     """
-    from capplan.report.subject import read_subject
+    from capplan.report.documents.subject import read_subject
 
     chosen = {found.id: found for found in map(gpus.find, conditions.gpus)} or dict(gpus)
     subjects = []
@@ -101,8 +101,8 @@ def read_measured(path: Path) -> "list[Measured]":
         UsageError: the file cannot be read.
         MeasurementFileError: it holds no measurements.
     """
-    from capplan.core.measurement_format import parse_points
-    from capplan.report.report_types import Measured
+    from capplan.core.measurement.format import parse_points
+    from capplan.report.procurement.types import Measured
 
     try:
         content = path.read_bytes()
@@ -143,9 +143,9 @@ def read_plans(words: str) -> list[Any] | None:
 
 def _plan(model: ModelWords, conditions: Conditions, gpus: "Mapping[str, GpuSpec]") -> Any:
     """Plan a model at every power of two up to the largest batch, so that what is between can be told."""
-    from capplan.core.plan import Limits
-    from capplan.core.plan_make import make_plan
-    from capplan.report.plan_json import plan_to_json
+    from capplan.core.plan.planner import make_plan
+    from capplan.core.plan.types import Limits
+    from capplan.report.documents.plan import plan_to_json
     from capplan.specs.calibration import load_calibration
     from capplan.specs.memory_calibration import load_memory_calibration
 

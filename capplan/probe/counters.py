@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from capplan.core.comparison import Comparison, Count, compare_counts, own_shares
-from capplan.core.trace import Recording, Trace
+from capplan.core.ops.counters import Comparison, Count, compare_counts, own_shares
+from capplan.core.trace.types import Recording, Trace
 from capplan.errors import CapplanError
-from capplan.probe.inputs import ModelInputs
-from capplan.probe.target import Target
-from capplan.probe.target_code import model_code
+from capplan.probe.foreign.code import model_code
+from capplan.probe.inputs.grammar import ModelInputs
+from capplan.probe.target.types import Target
 
 MAX_REAL_BYTES = 4 << 30
 """Weights up to here are made for the other counters, which cannot do without. [bytes]"""

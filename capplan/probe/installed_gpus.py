@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from capplan.core.installed_gpu import InstalledGpu
+from capplan.core.gpus.installed import InstalledGpu
 
 
 def find_installed_gpus() -> tuple[tuple[InstalledGpu, ...], tuple[str, ...]]:

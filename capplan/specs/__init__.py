@@ -1,5 +1,5 @@
 """The only door to YAML: GPU specs, prices, calibrations and loads, read strictly."""
 
-from capplan.specs.gpus import Gpus, load_gpus
+from capplan.specs.gpus.load import Gpus, load_gpus
 
 __all__ = ["Gpus", "load_gpus"]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from capplan.core.calibration import (
+from capplan.core.latency.calibration import (
     Calibration,
     ClassConstants,
     DeviceFactors,

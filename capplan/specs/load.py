@@ -1,23 +1,78 @@
 """Read LOAD.yaml: what is asked of the GPUs, over stated, sourced defaults."""
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from capplan.core.load import (
-    Assumption,
-    Demand,
-    Job,
-    Load,
-    Money,
-    OneGpu,
-    Service,
-    TrainingPurchase,
-)
-from capplan.specs.load_values import ValueReader
-from capplan.specs.strict_yaml import Tree, read_yaml
-from capplan.units import SECONDS
+from capplan.core.economics.assumptions import Assumption, Demand, Money
+from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
+from capplan.errors import UsageError
+from capplan.specs.yaml.checker import Checker
+from capplan.specs.yaml.strict import Tree, read_yaml
+from capplan.units import SECONDS, parse_quantity
+
+
+class ValueReader(Checker):
+    """Reads single values; what is no such value is refused and None."""
+
+    def number(self, where: str, given: object) -> float | None:
+        """Read a finite number."""
+        if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+            self.refuse(where, f"must be a number, not {given!r}")
+            return None
+        return float(given)
+
+    def fraction(self, where: str, given: object) -> float | None:
+        """Read 0.7 or "70 %"."""
+        if isinstance(given, str) and (match := re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*%", given)):
+            return float(match[1]) / 100
+        return self.number(where, given)
+
+    def positive(self, where: str, value: float | None) -> float | None:
+        """Refuse what is not above 0."""
+        if value is not None and not value > 0:
+            self.refuse(where, f"must be above 0, not {value:g}")
+            return None
+        return value
+
+    def rate(self, where: str, given: object) -> float | None:
+        """Read samples a second: 500, "500/s", "30k/min"."""
+        if isinstance(given, str):
+            match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M)?\s*/\s*(s|min|h|d)", given)
+            if not match:
+                self.refuse(where, f"{given!r} is no rate; write samples per time such as 500/s or 2M/d")
+                return None
+            return self.positive(where, float(match[1]) * _SCALES.get(match[2], 1) / SECONDS[match[3]])
+        return self.positive(where, self.number(where, given))
+
+    def duration(self, where: str, given: object) -> float | None:
+        """Read a time with its unit, in seconds; 0 is one. [s]"""
+        if not isinstance(given, str):
+            self.refuse(where, f"must be a time with its unit, such as 50 ms or 6 h, not {given!r}")
+            return None
+        try:
+            value = parse_quantity(given, SECONDS, what=where)
+        except UsageError as error:
+            self.refuse("", str(error))
+            return None
+        if value < 0:
+            self.refuse(where, f"must not be negative, not {given!r}")
+            return None
+        return value
+
+    def count(self, where: str, given: object) -> float | None:
+        """Read a number of samples or epochs: 1281167, "1.28M"."""
+        if isinstance(given, str):
+            match = _COUNT.fullmatch(given)
+            if not match:
+                self.refuse(where, f"{given!r} is no count; write a number such as 1281167 or 1.28M")
+                return None
+            return self.positive(where, float(match[1]) * _SCALES[match[2]])
+        return self.positive(where, self.number(where, given))
+
 
 _DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
 HOURS_PER_DAY = 24
@@ -282,3 +337,9 @@ class _LoadReader(ValueReader):
             self.refuse(where, "is missing; write a number such as 50M")
             return None
         return self.count(where, self._given[name])
+
+
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(k|M|G|B)")
+
+
+_SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}

@@ -4,15 +4,15 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from capplan.core.estimates import Interval
-from capplan.core.memory_calibration import (
+from capplan.core.memory.calibration import (
     CommunicationSize,
     ContextSize,
     ConvolutionWorkspaces,
     MemoryCalibration,
 )
+from capplan.core.numbers import Interval
 from capplan.errors import SpecError
-from capplan.specs.strict_yaml import read_yaml
+from capplan.specs.yaml.strict import read_yaml
 from capplan.units import BYTES, parse_quantity
 
 SCHEMA_VERSION = 1

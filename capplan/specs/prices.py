@@ -6,12 +6,12 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
-from capplan.core.cost import CURRENCY, Price, PurchasePrice, Term
-from capplan.core.gpu import GpuSpec, Source
+from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
+from capplan.core.gpus.spec import GpuSpec, Source
 from capplan.errors import SpecError
-from capplan.specs.checker import Checker
 from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays
-from capplan.specs.strict_yaml import Tree, read_yaml
+from capplan.specs.yaml.checker import Checker
+from capplan.specs.yaml.strict import Tree, read_yaml
 
 _TOP_KEYS = ["provider", "currency", "date", "date_is", "source", "hourly", "purchase", "notes"]
 _HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "region", "per_hour"]

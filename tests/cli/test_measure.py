@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from capplan.cli.measurement_store import MeasurementStore
-from capplan.core.measurement_format import parse_points
+from capplan.core.measurement.format import parse_points
 from tests.cli.conftest import Run
 
 NET = ["examples/net.py:Net", "--input", "x=3x32x32"]

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from capplan.core.affine import Affine
-from capplan.core.trace import (
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import (
     Attribute,
     InputTensor,
     Kernel,

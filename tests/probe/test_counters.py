@@ -5,15 +5,16 @@ import pytest
 import torch
 from torch import nn
 
-from capplan.core.comparison import Comparison, own_shares
-from capplan.core.counting import kernel_macs
+from capplan.core.ops.counters import Comparison, own_shares
+from capplan.core.ops.flops import kernel_macs
 from capplan.core.workload import Configuration
 from capplan.probe import counters
 from capplan.probe.counters import compare_counters, count_with_others
-from capplan.probe.inputs import InputSpec, parse_input, parse_request
-from capplan.probe.inputs_make import SpecInputs
-from capplan.probe.target import Target, load_target
-from capplan.probe.trace import trace_target
+from capplan.probe.inputs.grammar import InputSpec, parse_input, parse_request
+from capplan.probe.inputs.tensors import SpecInputs
+from capplan.probe.target.resolve import load_target
+from capplan.probe.target.types import Target
+from capplan.probe.trace.tracer import trace_target
 
 pytestmark = pytest.mark.zoo
 

@@ -6,12 +6,12 @@ ResNet-50, EfficientNet-B0 and Swin-T: `torch.utils.flop_counter` on meta tensor
 
 import pytest
 
-from capplan.core.counting import kernel_macs, uncounted
-from capplan.core.trace import Trace
+from capplan.core.ops.flops import kernel_macs, uncounted
+from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Layout, Variant
-from capplan.probe.inputs import InputRequest
-from capplan.probe.target import load_target
-from capplan.probe.trace import trace_target
+from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.target.resolve import load_target
+from capplan.probe.trace.tracer import trace_target
 
 pytestmark = pytest.mark.zoo
 

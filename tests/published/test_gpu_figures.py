@@ -2,7 +2,7 @@
 
 import pytest
 
-from capplan.core.gpu import PeakKind
+from capplan.core.gpus.spec import PeakKind
 from capplan.specs import load_gpus
 
 TERA, GIB = 1e12, 2**30

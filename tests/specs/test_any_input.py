@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from capplan.errors import SpecError
 from capplan.specs import load_gpus
+from capplan.specs.gpus.sheets import read_architecture_sheet, read_gpu_sheet
 from capplan.specs.prices import read_prices
-from capplan.specs.sheets import read_architecture_sheet, read_gpu_sheet
-from capplan.specs.strict_yaml import read_yaml
+from capplan.specs.yaml.strict import read_yaml
 
 CARD = (Path(__file__).parent / "example-10.yaml").read_text()
 ARCHITECTURE = """\

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from capplan.core.calibration_lookup import calibration_notes, half_widths, serving
+from capplan.core.latency.lookup import calibration_notes, half_widths, serving
 from capplan.core.workload import Framework, Precision, Training, Workload
 from capplan.specs.calibration import dump_calibration, load_calibration
-from tests.core.latency_cases import gpu
+from tests.core.latency.latency_cases import gpu
 
 EAGER = Workload(precision=Precision.AMP_FP16)
 COMPILED = replace(EAGER, framework=Framework.COMPILE)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.load import Job, OneGpu, Service, TrainingPurchase
+from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.errors import SpecError
 from capplan.specs.load import demand_without_load, load_defaults, read_demand
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.cost import Term
+from capplan.core.gpus.prices import Term
 from capplan.errors import CapplanError
 from capplan.specs import Gpus
 from capplan.specs.prices import load_price_file, load_prices

@@ -1,55 +1,134 @@
-"""Find a device by its name, among those that torch can use here."""
+"""What timing needs of a device: a clock, a queue with events, memory peaks.
+
+It is small so that a simulated clock and queue can stand in for hardware.
+"""
+
+import contextlib
+import gc
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import torch
 
+from capplan.core.measurement.types import MeasuredMemory
 from capplan.errors import MeasurementError
-from capplan.probe.measure.accelerators import CudaDevice, MpsDevice, XpuDevice
-from capplan.probe.measure.cpu import CpuDevice, cpu_name
-from capplan.probe.measure.torch_device import TorchDevice
-from capplan.probe.target_code import first_line
-
-_CLASSES: dict[str, type[TorchDevice]] = {"cpu": CpuDevice, "cuda": CudaDevice, "xpu": XpuDevice, "mps": MpsDevice}
+from capplan.probe.foreign.code import first_line
 
 
-def open_device(words: str | None) -> TorchDevice:
-    """Find a device by its name ("cuda:0", "cpu"); without one, the first accelerator at hand, else the CPU.
+class Event(Protocol):
+    """A mark in a device's queue."""
 
-    Raises:
-        MeasurementError: no such device here; the message names those at hand.
-    """
-    at_hand = devices_at_hand()
-    chosen = words or next(iter(at_hand))
-    try:
-        wanted = torch.device(chosen)
-    except RuntimeError:
-        wanted = None
-    if wanted is not None and wanted.type != "cpu" and wanted.index is None:
-        wanted = torch.device(wanted.type, 0)
-    if wanted is None or str(torch.device(wanted.type) if wanted.type == "cpu" else wanted) not in at_hand:
-        listed = ", ".join(f"{name} ({label})" for name, label in at_hand.items())
-        broken = _broken_cuda() if chosen.startswith("cuda") else None
-        raise MeasurementError(f"no device {chosen!r} here{f' ({broken})' if broken else ''}; at hand: {listed}.")
-    return _CLASSES[wanted.type](torch.device("cpu") if wanted.type == "cpu" else wanted)
+    def record(self) -> None:
+        """Put the mark behind what was queued so far."""
+
+    def seconds_since(self, earlier: Any) -> float:
+        """Time between two marks that the device has passed. [s]"""
 
 
-def devices_at_hand() -> dict[str, str]:
-    """Name the devices that torch can use here, accelerators first, with what their drivers call them."""
-    found: dict[str, str] = {}
-    if _broken_cuda() is None:
-        found = {f"cuda:{index}": torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())}
-    if torch.xpu.is_available():
-        found |= {f"xpu:{index}": torch.xpu.get_device_name(index) for index in range(torch.xpu.device_count())}
-    if torch.backends.mps.is_available():
-        found["mps:0"] = "Apple GPU"
-    return {**found, "cpu": cpu_name()}
+class Device(Protocol):
+    """A device as the harness meets it."""
+
+    kind: str
+    has_events: bool
+
+    def now_s(self) -> float:
+        """Read the host's clock. [s]"""
+
+    def synchronize(self) -> None:
+        """Wait until the device's queue is empty."""
+
+    def make_event(self) -> Event:
+        """Make a mark; only where `has_events`."""
+
+    def flush_cache(self) -> None:
+        """Displace what the device's last cache holds."""
+
+    def reset_peaks(self) -> None:
+        """Count memory peaks from here on."""
+
+    def memory(self) -> MeasuredMemory:
+        """Read the peaks since the last reset."""
+
+    def free_cached(self) -> None:
+        """Give unused memory back to the driver."""
+
+    def available_bytes(self) -> int | None:
+        """What could still be allocated; None where the device does not say. [bytes]"""
+
+    def limited_to(self, allowed_bytes: int) -> contextlib.AbstractContextManager[None]:
+        """Make allocations beyond what may be taken from here on fail, as a full device would. [bytes]"""
 
 
-def _broken_cuda() -> str | None:
-    """Why CUDA, though the driver lists devices, cannot be used; None where it can, or has none."""
-    if not torch.cuda.device_count():
+_FLUSH_BYTES = 256 * 2**20
+"""Written to displace what the L2 holds: above the largest L2 or infinity cache of a single GPU."""
+
+
+class TorchDevice:
+    """What the kinds of real devices share."""
+
+    has_events = False
+
+    def __init__(self, torch_device: torch.device) -> None:
+        self.torch_device = torch_device
+        self.kind = torch_device.type
+        self._flush_buffer: torch.Tensor | None = None
+
+    def now_s(self) -> float:
+        """Read the host's clock. [s]"""
+        return time.perf_counter()
+
+    def current(self) -> contextlib.AbstractContextManager[Any]:
+        """Nothing to choose among."""
+        return contextlib.nullcontext()
+
+    def check(self) -> None:
+        """Use the device once.
+
+        Raises:
+            MeasurementError: it is listed and cannot be used: held exclusively by another process, full, or lost.
+        """
+        try:
+            torch.ones(1, device=self.torch_device).add_(1)
+            self.synchronize()
+        except RuntimeError as error:
+            raise MeasurementError(f"{self.torch_device} cannot be used: {first_line(error)}.") from error
+
+    def synchronize(self) -> None:
+        """Nothing runs behind the host's back."""
+
+    def make_event(self) -> Event:
+        """No queue, no events."""
+        raise MeasurementError(f"{self.kind} has no events to time with; use --methods naive,sync.")
+
+    def flush_cache(self) -> None:
+        """Write a buffer larger than the last cache."""
+        if self._flush_buffer is None:
+            self._flush_buffer = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device=self.torch_device)
+        self._flush_buffer.zero_()
+
+    def reset_peaks(self) -> None:
+        """Nothing to reset."""
+
+    def memory(self) -> MeasuredMemory:
+        """Nothing is known."""
+        return MeasuredMemory()
+
+    def free_cached(self) -> None:
+        """Drop the buffer that flushes, and what only garbage still holds."""
+        self._flush_buffer = None
+        gc.collect()
+
+    def total_bytes(self) -> int | None:
+        """Unknown."""
         return None
-    try:
-        torch.cuda.init()  # type: ignore[no-untyped-call]  # untyped in torch
-    except (RuntimeError, AssertionError) as error:  # a driver too old for this torch, or one that lost its device
-        return first_line(error)
-    return None
+
+    def available_bytes(self) -> int | None:
+        """Unknown."""
+        return None
+
+    @contextlib.contextmanager
+    def limited_to(self, allowed_bytes: int) -> Iterator[None]:
+        """No limit can be set on this kind of device."""
+        raise MeasurementError(f"no memory limit of {allowed_bytes} bytes can be set on {self.kind}; use --max-batch.")
+        yield

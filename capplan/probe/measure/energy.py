@@ -1,12 +1,17 @@
 """Energy of a sample: the driver's counter, or its power readings, over a stretch of repetitions back to back."""
 
 import math
+import os
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
-from capplan.core.measurement import MeasuredPower
-from capplan.probe.measure.device_protocol import Device
+import torch
+
+from capplan.core.measurement.types import Clocks, MeasuredPower
+from capplan.probe.measure.device import Device
 
 STRETCH_S = 2.0
 """The counter moves every 20 to 100 ms: this long a stretch leaves an error of a few percent."""
@@ -70,3 +75,134 @@ class _PowerReadings:
         while not self._is_over.wait(_READ_EVERY_S):
             if (power_w := self._meter.power_w()) is not None:
                 self._found_w.append(power_w)
+
+
+_Value = TypeVar("_Value")
+
+
+_THROTTLING = {
+    0x2: "application clocks",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+}
+"""NVML's clock event reasons that slow a busy GPU; idling is not among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherProcess:
+    """Another process on the same device."""
+
+    pid: int
+    memory_bytes: int | None
+
+
+class Nvml:
+    """One GPU as the driver sees it. `library` is the module pynvml, `handle` the device."""
+
+    def __init__(self, library: Any, handle: Any) -> None:
+        self._library = library
+        self._handle = handle
+
+    def driver_version(self) -> str | None:
+        """The driver's version."""
+        found = self._read(self._library.nvmlSystemGetDriverVersion)
+        return found.decode() if isinstance(found, bytes) else found
+
+    def power_limit_w(self) -> float | None:
+        """The enforced power limit. [W]"""
+        return _scaled(self._ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3)
+
+    def power_w(self) -> float | None:
+        """What the board draws now, as the driver averages it. [W]"""
+        return _scaled(self._ask("nvmlDeviceGetPowerUsage"), 1e-3)
+
+    def energy_j(self) -> float | None:
+        """The energy counter since the driver was loaded; Volta and later. [J]"""
+        return _scaled(self._ask("nvmlDeviceGetTotalEnergyConsumption"), 1e-3)
+
+    def clocks(self) -> Clocks:
+        """The clocks now."""
+        graphics = self._ask("nvmlDeviceGetClockInfo", self._library.NVML_CLOCK_GRAPHICS)
+        memory = self._ask("nvmlDeviceGetClockInfo", self._library.NVML_CLOCK_MEM)
+        return Clocks(graphics_hz=_scaled(graphics, 1e6), memory_hz=_scaled(memory, 1e6))
+
+    def temperature_c(self) -> float | None:
+        """The chip's temperature. [°C]"""
+        return _scaled(self._ask("nvmlDeviceGetTemperature", self._library.NVML_TEMPERATURE_GPU), 1)
+
+    def throttling(self) -> tuple[str, ...]:
+        """What holds the clocks down now."""
+        told = self._ask("nvmlDeviceGetCurrentClocksEventReasons")  # the newer name, which older drivers lack
+        bits = told or self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
+        return tuple(name for bit, name in _THROTTLING.items() if bits & bit)
+
+    def process_bytes(self) -> int | None:
+        """What the driver books on this process, context included. [bytes]"""
+        return next((each.memory_bytes for each in self._processes() if each.pid == os.getpid()), None)
+
+    def other_processes(self) -> tuple[OtherProcess, ...]:
+        """Who else computes on the device.
+
+        In a container the driver may number processes as its host does. This process is then among those that cannot
+        be seen from here: the one last begun is taken for it.
+        """
+        listed = self._processes()
+        others = [each for each in listed if each.pid != os.getpid()]
+        unseen = [each for each in others if not _is_seen(each.pid)]
+        if len(others) == len(listed) and unseen and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # untyped in torch
+            others.remove(max(unseen, key=lambda each: each.pid))
+        return tuple(others)
+
+    def _processes(self) -> list[OtherProcess]:
+        found = self._ask("nvmlDeviceGetComputeRunningProcesses") or []
+        return [OtherProcess(pid=each.pid, memory_bytes=each.usedGpuMemory) for each in found]
+
+    def _ask(self, function: str, *arguments: Any) -> Any:
+        known = getattr(self._library, function, None)  # releases of nvidia-ml-py differ
+        return None if known is None else self._read(lambda: known(self._handle, *arguments))
+
+    def _read(self, query: Callable[[], _Value]) -> _Value | None:
+        try:
+            return query()
+        except self._library.NVMLError:  # this GPU or this driver has no such counter
+            return None
+
+
+def _is_seen(pid: int) -> bool:
+    """Is a process one of those of this system, as far as it can be seen from here?"""
+    return Path(f"/proc/{pid}").exists()
+
+
+def _scaled(value: Any, scale: float) -> float | None:
+    return None if value is None else float(value) * scale
+
+
+def open_nvml(device: torch.device) -> Nvml | None:
+    """Reach the driver's view of a torch device; None where there is none."""
+    if device.type != "cuda" or torch.version.hip:
+        return None
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        handle = _handle(pynvml, device)
+        return None if handle is None else Nvml(pynvml, handle)
+    except pynvml.NVMLError:
+        return None
+
+
+def _handle(library: Any, device: torch.device) -> Any:
+    """Find the device by its UUID: CUDA_VISIBLE_DEVICES renumbers what torch sees, and NVML does not know."""
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    if uuid is None:  # a torch of 2024
+        return None if "CUDA_VISIBLE_DEVICES" in os.environ else library.nvmlDeviceGetHandleByIndex(device.index)
+    try:
+        return library.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode())
+    except library.NVMLError:  # a slice of a GPU has a name of its own
+        return library.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}".encode())

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
-from capplan.core.measurement import Clocks, DeviceFacts
-from capplan.probe.measure.cpu import cpu_name
-from capplan.probe.measure.nvml import Nvml
-from capplan.probe.measure.torch_device import TorchDevice
+from capplan.core.measurement.types import Clocks, DeviceFacts
+from capplan.probe.measure.device import TorchDevice
+from capplan.probe.measure.devices import cpu_name
+from capplan.probe.measure.energy import Nvml
 from capplan.units import format_bytes
 
 _BUSY_LOAD = 0.5

@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from capplan.core.measurement import DeviceFacts, Failure, FailureKind, ModelIdentity, Point
-from capplan.core.measurement_format import parse_points, point_to_line
+from capplan.core.measurement.format import parse_points, point_to_line
+from capplan.core.measurement.types import DeviceFacts, Failure, FailureKind, ModelIdentity, Point
 from capplan.errors import CapplanError
-from capplan.probe.measure.job import Job, job_from_json, job_to_json
 from capplan.probe.measure.point import OnProgress
+from capplan.probe.measure.request import Job, job_from_json, job_to_json
 from capplan.probe.measure.session import Session, make_failure
 
 MEASURE, ATTEMPT = "measure", "attempt"

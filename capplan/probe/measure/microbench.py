@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import torch
 
-from capplan.core.device_benchmark import CopySpeed, DeviceBenchmark, MatmulSpeed
-from capplan.core.measurement import TimingMethod
-from capplan.core.statistics import summarise
+from capplan.core.calibrate.device import CopySpeed, DeviceBenchmark, MatmulSpeed
+from capplan.core.measurement.statistics import summarise
+from capplan.core.measurement.types import TimingMethod
 from capplan.core.workload import Precision
 from capplan.errors import MeasurementError
+from capplan.probe.measure.device import TorchDevice
+from capplan.probe.measure.energy import Nvml
 from capplan.probe.measure.model import half_dtype, numeric_settings
-from capplan.probe.measure.nvml import Nvml
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.point import best_method
 from capplan.probe.measure.timing import StopRule, WarmUpRule, repeat, warm_up
-from capplan.probe.measure.torch_device import TorchDevice
 from capplan.units import format_bytes
 
 _RULE = StopRule(minimum=10, maximum=500, budget_s=1.5, width_fraction=0.02)

@@ -10,9 +10,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from capplan.core.workload import Framework, Layout, Precision, Workload
 from capplan.errors import TraceError
-from capplan.probe.inputs import ModelInputs
+from capplan.probe.inputs.grammar import ModelInputs
 from capplan.probe.measure.oom import is_out_of_memory
-from capplan.probe.target import Target
+from capplan.probe.target.types import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

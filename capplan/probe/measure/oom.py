@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import torch
 
-from capplan.core.measurement import FailureKind
+from capplan.core.measurement.types import FailureKind
 from capplan.errors import CapplanError, MeasurementError
-from capplan.probe.measure.device_protocol import Device
-from capplan.probe.target_code import first_line, model_code
+from capplan.probe.foreign.code import first_line, model_code
+from capplan.probe.measure.device import Device
 
 _Result = TypeVar("_Result")
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from capplan.core.pipeline import PipelineTimes, StageTimes
+from capplan.core.measurement.pipeline import PipelineTimes, StageTimes
 from capplan.errors import UsageError
-from capplan.probe.measure.device_protocol import Device, Event
+from capplan.probe.foreign.code import model_code
+from capplan.probe.foreign.importing import load_function
+from capplan.probe.measure.device import Device, Event
 from capplan.probe.measure.oom import surviving
 from capplan.probe.measure.point import Rules
-from capplan.probe.target_code import model_code
-from capplan.probe.target_file import load_function
 
 _REPETITIONS = 50
 

@@ -6,16 +6,14 @@ from typing import TypeVar
 
 import torch
 
-from capplan.core.measurement import DeviceFacts, MeasuredMemory, MeasuredPower, TimingMethod, TimingRules, WarmUp
+from capplan.core.measurement.types import DeviceFacts, MeasuredMemory, MeasuredPower, TimingMethod, TimingRules, WarmUp
 from capplan.core.workload import Framework
-from capplan.probe.measure.device_protocol import Device
-from capplan.probe.measure.energy import measure_power
+from capplan.probe.measure.device import Device, TorchDevice
+from capplan.probe.measure.energy import Nvml, measure_power
 from capplan.probe.measure.facts import device_facts
 from capplan.probe.measure.model import ReadyModel, has_finite_outputs
-from capplan.probe.measure.nvml import Nvml
 from capplan.probe.measure.oom import surviving
 from capplan.probe.measure.timing import Progress, Run, StopRule, WarmUpRule, repeat, warm_up
-from capplan.probe.measure.torch_device import TorchDevice
 
 _Result = TypeVar("_Result")
 OnProgress = Callable[[Progress], None]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity
 
-from capplan.core.operator_times import ProfiledOperator
+from capplan.core.measurement.op_times import ProfiledOperator
 from capplan.probe.measure.point import Bench
 
 STEPS = 5

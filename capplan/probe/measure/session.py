@@ -9,7 +9,7 @@ from typing import Protocol, Self, TypeVar
 import torch
 from torch.utils._pytree import tree_leaves
 
-from capplan.core.measurement import (
+from capplan.core.measurement.types import (
     DeviceFacts,
     Failure,
     FailureKind,
@@ -19,14 +19,14 @@ from capplan.core.measurement import (
     ModelIdentity,
     Point,
 )
-from capplan.probe.measure.device import open_device
-from capplan.probe.measure.job import Job
+from capplan.probe.measure.energy import open_nvml
 from capplan.probe.measure.model import ReadyModel, numeric_settings, ready_model
-from capplan.probe.measure.nvml import open_nvml
 from capplan.probe.measure.oom import PointError, surviving
+from capplan.probe.measure.open import open_device
 from capplan.probe.measure.point import Bench, OnProgress, measure_point, try_point, use_alone
+from capplan.probe.measure.request import Job
 from capplan.probe.measure.timing import Run
-from capplan.probe.target import Target
+from capplan.probe.target.types import Target
 
 _Result = TypeVar("_Result")
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from capplan.core.measurement import MeasuredMemory
+from capplan.core.measurement.types import MeasuredMemory
 
 
 @dataclass

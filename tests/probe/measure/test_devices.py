@@ -8,22 +8,21 @@ from typing import Any
 import pytest
 import torch
 
-from capplan.core.measurement import Clocks, MeasuredPower
-from capplan.core.operator_times import UNMATCHED, ProfiledOperator, times_by_class
+from capplan.core.measurement.op_times import UNMATCHED, ProfiledOperator, times_by_class
+from capplan.core.measurement.types import Clocks, MeasuredPower
 from capplan.core.workload import Configuration, Layout, Precision, Workload
 from capplan.errors import MeasurementError, UsageError
-from capplan.probe.inputs import parse_request
-from capplan.probe.measure.device import devices_at_hand, open_device
-from capplan.probe.measure.energy import measure_power
+from capplan.probe.inputs.grammar import parse_request
+from capplan.probe.measure.energy import Nvml, measure_power, open_nvml
 from capplan.probe.measure.facts import others_at_work
 from capplan.probe.measure.model import has_finite_outputs, numeric_settings, ready_model
-from capplan.probe.measure.nvml import Nvml, open_nvml
+from capplan.probe.measure.open import devices_at_hand, open_device
 from capplan.probe.measure.pipeline import Stage, load_stages, measure_pipeline
 from capplan.probe.measure.point import Bench, Rules
 from capplan.probe.measure.profile import profile_steps
 from capplan.probe.measure.timing import StopRule, WarmUpRule
-from capplan.probe.target import load_target
-from capplan.probe.trace import trace_target
+from capplan.probe.target.resolve import load_target
+from capplan.probe.trace.tracer import trace_target
 from tests.probe.measure.simulated import SimulatedDevice
 
 NET = "examples/net.py:Net"

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 import torch
 
-from capplan.core.measurement import Failure, FailureKind, Measurement, TimingMethod
-from capplan.core.measurement_search import Search, largest_running_batch
+from capplan.core.measurement.batch_search import Search, largest_running_batch
+from capplan.core.measurement.types import Failure, FailureKind, Measurement, TimingMethod
 from capplan.core.workload import Workload
 from capplan.errors import MeasurementError
-from capplan.probe.measure.accelerators import CudaDevice, MpsDevice, XpuDevice
-from capplan.probe.measure.device import devices_at_hand, open_device
-from capplan.probe.measure.job import Job, ModelRequest
-from capplan.probe.measure.nvml import Nvml, open_nvml
+from capplan.probe.measure.devices import CudaDevice, MpsDevice, XpuDevice
+from capplan.probe.measure.energy import Nvml, open_nvml
 from capplan.probe.measure.oom import PointError, surviving
+from capplan.probe.measure.open import devices_at_hand, open_device
 from capplan.probe.measure.point import Rules, best_method
+from capplan.probe.measure.request import Job, ModelRequest
 from capplan.probe.measure.session import Session
 from capplan.probe.measure.timing import Rounds, StopRule, WarmUpRule
-from capplan.probe.target import load_target
+from capplan.probe.target.resolve import load_target
 from tests.probe.measure.fake_cuda import LAUNCH_S, FakeCuda
 
 WORK_S = 10e-3
@@ -79,7 +79,7 @@ class FakeModel:
 
 def session(cuda: FakeCuda, device: str, **job: Any) -> Session:
     """A session on a fake device, whose model is ready."""
-    from capplan.probe.inputs import parse_request
+    from capplan.probe.inputs.grammar import parse_request
 
     rules = Rules(warm_up=WarmUpRule(runs=3), stop=StopRule(repetitions=20), **job.pop("rules", {}))
     target = load_target("examples/net.py:Net", request=parse_request(inputs=("x=3x8x8",)))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import capplan
-from capplan.core.measurement import Failure, FailureKind, Measurement
+from capplan.core.measurement.types import Failure, FailureKind, Measurement
 from capplan.errors import MeasurementError, UsageError
 
 QUICK = {"device": "cpu", "warm_up_runs": 2, "repetitions": 6}

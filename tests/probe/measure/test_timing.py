@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from capplan.core.measurement import TimingMethod
+from capplan.core.measurement.types import TimingMethod
 from capplan.probe.measure.timing import Rounds, StopRule, WarmUpRule, repeat, warm_up
 from tests.probe.measure.simulated import SimulatedDevice
 

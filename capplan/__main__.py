@@ -1,0 +1,5 @@
+"""Run capplan as `python -m capplan`."""
+
+from capplan.cli.main import main
+
+main()

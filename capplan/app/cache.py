@@ -1,0 +1,217 @@
+"""Traces kept from one run to the next, so that asking again neither builds a model nor loads torch.
+
+An entry answers one question: the words, arguments, inputs and configurations asked for, by this capplan, beside the
+installed model libraries. It lists the user's files that the model was made from; once one has changed it is stale.
+An entry is one file, put in place whole, so that any number of processes may read and write at once.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from capplan.core.trace.format import dump_trace, load_trace
+from capplan.core.trace.types import SCHEMA_VERSION, Trace
+from capplan.core.workload import Configuration
+from capplan.errors import TraceFileError
+
+LIBRARIES = ("torch", "torchvision", "timm", "transformers")
+"""Distributions whose versions a trace depends on."""
+
+_SUFFIX = ".trace"
+_OWN_CODE = ("probe", "core")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of a model: the words that name it, everything said of its arguments and inputs, what to record."""
+
+    words: str
+    options: tuple[str, ...] = ()
+    configurations: tuple[Configuration, ...] = (Configuration(),)
+    exact_batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One kept trace: whose it is, how large, when it was made (seconds since 1970)."""
+
+    path: Path
+    words: str
+    options: tuple[str, ...]
+    configurations: tuple[str, ...]
+    size_bytes: int
+    made_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceCache:
+    """A folder of kept traces."""
+
+    folder: Path
+
+    def find(self, question: Question) -> Trace | None:
+        """Give the trace that answers a question; None where there is none, or none that still holds."""
+        path = self._path(question)
+        try:
+            head, _, content = path.read_bytes().partition(b"\n")
+        except OSError:
+            return None
+        try:
+            files: Mapping[str, str] = json.loads(head)["files"]
+            if any(_hash(Path(name)) != digest for name, digest in files.items()):
+                return None
+            return load_trace(content, where=str(path))
+        except (ValueError, KeyError, AttributeError, TypeError, TraceFileError):
+            path.unlink(missing_ok=True)
+            return None
+
+    def keep(self, question: Question, trace: Trace, *, files: Sequence[Path]) -> None:
+        """Keep the trace that answers a question, with the user's files that it depends on.
+
+        A folder that cannot be written keeps nothing: a cache is a convenience.
+        """
+        head = {
+            "words": question.words,
+            "options": list(question.options),
+            "configurations": [str(configuration) for configuration in question.configurations],
+            "files": {str(path.resolve()): _hash(path) for path in files},
+        }
+        content = json.dumps(head).encode() + b"\n" + dump_trace(trace, compress=True)
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _write_whole(self._path(question), content)
+
+    def entries(self) -> Iterator[Entry]:
+        """List what is kept, oldest first."""
+        paths = sorted(self.folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime)
+        for path in paths:
+            with path.open("rb") as file:
+                head = json.loads(file.readline())
+            stat = path.stat()
+            yield Entry(
+                path=path,
+                words=head["words"],
+                options=tuple(head["options"]),
+                configurations=tuple(head["configurations"]),
+                size_bytes=stat.st_size,
+                made_s=stat.st_mtime,
+            )
+
+    def clear(self, *, words: str | None = None) -> int:
+        """Forget all traces, or those of one model; tells how many."""
+        gone = [entry.path for entry in self.entries() if words in (None, entry.words)]
+        for path in gone:
+            path.unlink(missing_ok=True)
+        return len(gone)
+
+    def _path(self, question: Question) -> Path:
+        return self.folder / f"{_key(question)}{_SUFFIX}"
+
+
+def default_cache() -> TraceCache | None:
+    """The user's cache: `CAPPLAN_CACHE`, else capplan's folder in `XDG_CACHE_HOME`; None where it is "off"."""
+    chosen = os.environ.get("CAPPLAN_CACHE")
+    if chosen == "off":
+        return None
+    if chosen:
+        return TraceCache(folder=Path(chosen))
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return TraceCache(folder=Path(home) / "capplan" / "traces")
+
+
+def files_behind(question: Question) -> tuple[Path, ...]:
+    """The files of the user's that a model was made from: its config, and what it imported that is not installed."""
+    return tuple(dict.fromkeys([*_configs(question), *_own_modules(question)]))
+
+
+def _configs(question: Question) -> list[Path]:
+    path = Path(question.words.removeprefix("hf:"))
+    candidates = [path, path / "config.json"]
+    return [candidate for candidate in candidates if candidate.is_file()]
+
+
+def _own_modules(question: Question) -> list[Path]:
+    """Files of loaded modules outside the standard library, site-packages and capplan, or of the package named."""
+    installed = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
+    ours = Path(__file__).resolve().parents[1]
+    named = question.words.partition(":")[0].partition(".")[0]
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.endswith(".py"):
+            continue
+        path = Path(file).resolve()
+        is_installed = any(path.is_relative_to(place) for place in (*installed, ours))
+        if path.is_file() and (not is_installed or name.partition(".")[0] == named):
+            found.append(path)
+    return found
+
+
+def _key(question: Question) -> str:
+    """Hash all that a trace depends on but the user's files."""
+    asked = {
+        "words": _absolute(question.words),
+        "options": [_absolute(option) for option in question.options],
+        "configurations": [str(configuration) for configuration in question.configurations],
+        "exact_batch": question.exact_batch,
+        "schema": SCHEMA_VERSION,
+        "python": sys.version,
+        "libraries": {name: _version(name) for name in LIBRARIES},
+        "capplan": _own_code(),
+        "path": os.environ.get("PYTHONPATH", ""),
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _absolute(words: str) -> str:
+    """Spell words that name a file, or a module found from here, by the folder that they are said in."""
+    if (
+        ".py" in words
+        or "/" in words
+        or (":" in words and words.partition(":")[0] not in ("torchvision", "timm", "hf"))
+    ):
+        return f"{Path.cwd()}:{words}"
+    return f"{Path.cwd()}:{words}" if Path(words.removeprefix("hf:")).exists() else words
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _own_code() -> str:
+    """Tell one state of capplan's tracing code from another, by its files' sizes and times."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for part in _OWN_CODE:
+        for path in sorted((package / part).rglob("*.py")):
+            stat = path.stat()
+            digest.update(f"{path.relative_to(package)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _hash(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,42 @@
+"""`capplan diff`: what changed between two plans or two reports."""
+
+from typing import Annotated
+
+import typer
+
+from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
+from capplan.cli.report_subjects import read_json
+from capplan.errors import UsageError
+
+
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A.json", help="A plan or report as JSON.", show_default=False)],
+    after: Annotated[str, typer.Argument(metavar="B.json", help="Another one.", show_default=False)],
+    format_: FormatOption = None,
+    json_: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Say what changed between two plans, or two reports, that were saved as JSON.
+
+    Examples:
+
+      capplan diff before.json after.json
+
+      capplan diff before.json after.json --format md
+    """
+    from capplan.report.text.diff import (
+        changes_to_json,
+        compare_documents,
+        render_changes_markdown,
+        render_changes_text,
+    )
+
+    spelling = resolve_format(format_, json_flag=json_, output=output)
+    if spelling is Format.CSV:
+        raise UsageError("a difference is written as table, md or json, not csv.")
+    changes = compare_documents(read_json(before), read_json(after), names=(before, after))
+    if spelling is Format.JSON:
+        emit(to_json(changes_to_json(changes)), output=output)
+    else:
+        render = render_changes_markdown if spelling is Format.MD else render_changes_text
+        emit(render(changes), output=output)

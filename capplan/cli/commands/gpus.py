@@ -1,0 +1,210 @@
+"""`capplan gpus`: the GPU database, listed, shown, compared, checked and extended."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from capplan.cli.options import SpecFolders
+from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
+from capplan.cli.sparing import SparingGroup
+from capplan.errors import UsageError
+from capplan.version import __version__
+
+app = typer.Typer(
+    cls=SparingGroup,
+    help="List the GPUs that capplan knows, with filters; show, compare and check them; add your own.",
+    invoke_without_command=True,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+
+GpuName = Annotated[
+    str, typer.Argument(metavar="ID", help="Exact id or alias, such as a100-sxm4-80gb.", show_default=False)
+]
+
+
+@app.callback()
+def gpus(
+    context: typer.Context,
+    *,
+    vendor: Annotated[list[str] | None, typer.Option(metavar="NAME", help="NVIDIA, AMD, ...; repeatable.")] = None,
+    min_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="At least this printed memory: 24GiB.")] = None,
+    arch: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Hopper, ada-geforce, ...; repeatable.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION", help="'bf16 >= 300 TFLOP/s', 'fp8 = unsupported', 'tdp <= 75 W and l2 > 4MiB'."
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Sort by this column, not by id; -COLUMN puts the largest first."),
+    ] = None,
+    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to show, or all.")] = None,
+    ids: Annotated[bool, typer.Option("--ids", "-q", help="Print ids only, one per line.")] = False,
+    specs: SpecFolders = None,
+    chosen_format: FormatOption = None,
+    json_flag: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """List the GPUs that capplan knows, with filters.
+
+    Examples:  capplan gpus --min-memory 80GiB --sort -bf16
+    capplan gpus --where 'bf16 >= 300 TFLOP/s and tdp <= 400 W' --columns id,bf16,tdp
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from capplan.core.gpus.attributes import ATTRIBUTES, DEFAULT_COLUMNS, find_attribute
+    from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
+    from capplan.report.table import render_csv, render_markdown, render_text
+    from capplan.report.text.gpus import LEGEND, gpu_base_table, gpu_table, gpus_document
+    from capplan.specs import load_gpus
+
+    conditions = [each for text in where or () for each in parse_conditions(text)]
+    conditions += [at_least("memory", min_memory, what="--min-memory")] if min_memory else []
+    names = DEFAULT_COLUMNS if columns is None else tuple(ATTRIBUTES) if columns == "all" else columns.split(",")
+    shown = [find_attribute(name) for name in names]
+    known = load_gpus(overlays=specs or ())
+    kept = select_gpus(known.values(), vendors=vendor or (), architectures=arch or (), conditions=conditions)
+    kept = sort_gpus(kept, sort or "id")
+    if ids:
+        emit("".join(f"{spec.id}\n" for spec in kept), output=output)
+        return
+    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
+    if spelling is Format.JSON:
+        emit(to_json(gpus_document(kept)), output=output)
+    elif spelling is Format.CSV:
+        emit(render_csv(gpu_base_table(kept, shown)), output=output)
+    elif spelling is Format.MD:
+        emit(f"{render_markdown(gpu_table(kept, shown))}\n{LEGEND}\n", output=output)
+    else:
+        emit(f"{render_text(gpu_table(kept, shown))}\n{len(kept)} of {len(known)} GPUs; {LEGEND}\n", output=output)
+
+
+@app.command()
+def show(
+    gpu: GpuName,
+    *,
+    specs: SpecFolders = None,
+    chosen_format: FormatOption = None,
+    json_flag: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Show every value of a GPU as it is written, with its source and date, and known prices."""
+    from capplan.report.text.gpu_prices import price_documents, render_prices
+    from capplan.report.text.gpus import gpu_document, render_gpu
+    from capplan.specs import load_gpus
+    from capplan.specs.prices import load_prices
+
+    known = load_gpus(overlays=specs or ())
+    spec = known.find(gpu)
+    architecture = known.architectures[spec.architecture_id]
+    prices = load_prices(known, overlays=specs or ())
+    hourly = [price for price in prices.hourly if price.gpu == spec.id]
+    purchase = [price for price in prices.purchase if price.gpu == spec.id]
+    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
+    if spelling is Format.JSON:
+        document = gpu_document(spec, architecture) | {"prices": price_documents(hourly, purchase)}
+        emit(to_json({"schema_version": 1, "capplan_version": __version__, **document}), output=output)
+    elif spelling is Format.TABLE:
+        parts = [render_gpu(spec, architecture), render_prices(hourly, purchase)]
+        emit("\n".join(part for part in parts if part), output=output)
+    else:
+        raise UsageError(f"gpus show has no {spelling}; use table or json.")
+
+
+@app.command()
+def compare(
+    names: Annotated[list[str], typer.Argument(metavar="ID...", help="Exact ids or aliases.", show_default=False)],
+    *,
+    specs: SpecFolders = None,
+    chosen_format: FormatOption = None,
+    json_flag: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Put GPUs side by side, each number with its multiple of the first GPU's."""
+    from capplan.report.table import render_csv, render_markdown, render_text
+    from capplan.report.text.gpus import comparison_table, gpus_document
+    from capplan.specs import load_gpus
+
+    known = load_gpus(overlays=specs or ())
+    chosen = [known.find(name) for name in names]
+    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
+    if spelling is Format.JSON:
+        emit(to_json(gpus_document(chosen)), output=output)
+    else:
+        render = {Format.CSV: render_csv, Format.MD: render_markdown}.get(spelling, render_text)
+        emit(render(comparison_table(chosen)), output=output)
+
+
+@app.command()
+def detect(
+    *,
+    specs: SpecFolders = None,
+    json_flag: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Tell which GPUs are in this machine, and what they have otherwise than their specs. Exit 1 if there is none."""
+    from capplan.core.gpus.installed import match_gpu
+    from capplan.probe.installed_gpus import find_installed_gpus
+    from capplan.report.text.installed_gpus import installed_document, render_installed
+    from capplan.specs import load_gpus
+
+    known = load_gpus(overlays=specs or ())
+    devices, reasons = find_installed_gpus()
+    matches = [(device, match_gpu(device, known.values())) for device in devices]
+    emit(to_json(installed_document(matches)) if json_flag else render_installed(matches), output=output)
+    if not devices:
+        warn(f"no GPU found ({'; '.join(reasons)})")
+        raise typer.Exit(1)
+
+
+@app.command()
+def validate(
+    path: Annotated[
+        Path | None,
+        typer.Argument(help="A file or folder of own specs; without it the built-in ones.", show_default=False),
+    ] = None,
+) -> None:
+    """Check specs and prices against the rules: all errors at once, and exit code 2 if there are any."""
+    from capplan.specs.gpus.validate import validate_specs
+
+    emit(f"{validate_specs(path)}\n", output=None)
+
+
+@app.command()
+def new(
+    *,
+    source: Annotated[str | None, typer.Option("--from", metavar="ID", help="Start from this GPU's values.")] = None,
+    specs: SpecFolders = None,
+    output: OutputOption = None,
+) -> None:
+    """Write a commented template for a GPU's file; its stem becomes the id."""
+    from capplan.specs import load_gpus
+    from capplan.specs.gpus.template import render_template
+
+    known = load_gpus(overlays=specs or ())
+    emit(render_template(known.sheets[known.find(source).id] if source else None), output=output)
+
+
+@app.command()
+def schema(*, output: OutputOption = None) -> None:
+    """Print the JSON Schema of a GPU's file, for editors."""
+    from capplan.specs.gpus.schema import gpu_schema
+
+    emit(to_json(gpu_schema()), output=output)
+
+
+@app.command()
+def path() -> None:
+    """Print where specs are read from, lowest first: what comes later wins."""
+    from capplan.specs.folders import ENVIRONMENT_VARIABLE, built_in_folder, config_folder, own_overlays
+
+    emit(f"{built_in_folder()}\n", output=None)
+    for overlay in own_overlays():
+        emit(f"{overlay}\n", output=None)
+    if not config_folder().is_dir():
+        warn(f"own specs may lie in {config_folder()}, or where {ENVIRONMENT_VARIABLE} or --specs names them")

@@ -1,0 +1,1 @@
+"""Fit and judge calibrations on measured latencies."""

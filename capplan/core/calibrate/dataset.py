@@ -1,0 +1,192 @@
+"""Lay measured steps end to end, as the fit wants them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from capplan.core.calibrate.measured import MeasuredStep
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.device import DeviceRates, device_rates, host_slowness
+from capplan.core.latency.kernel_time import KernelWork
+from capplan.core.latency.lookup import architecture_key, precision_key, torch_key, width_cell
+from capplan.core.latency.op_table import IntArray, KernelTable
+from capplan.core.latency.predict import kernel_counts, kernel_work
+from capplan.core.numbers import FloatArray
+from capplan.core.trace.types import Recording
+from capplan.core.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRows:
+    """Measured steps, their kernels laid end to end.
+
+    Per kernel: `row`, `label`, `count`, and its work and rates before any fitted factor. Per row:
+    `latency_s`, `weight`, GPU, host calls and launches, and the level of each kind of deviation.
+    """
+
+    row: IntArray
+    label: IntArray
+    count: FloatArray
+    work: KernelWork
+    peak_flops_per_s: FloatArray
+    bandwidth_bytes_per_s: FloatArray
+    l2_bytes: FloatArray
+    latency_s: FloatArray
+    weight: FloatArray
+    gpu: IntArray
+    host_calls: FloatArray
+    host_launches: FloatArray
+    levels: Mapping[str, IntArray]
+    gpu_names: tuple[str, ...]
+    level_names: Mapping[str, tuple[str, ...]]
+
+    def select(self, rows: IntArray) -> "FitRows":
+        """The same with only some rows."""
+        position = np.full(len(self.latency_s), -1)
+        position[rows] = np.arange(len(rows))
+        kept = position[self.row] >= 0
+        return replace(
+            self,
+            row=position[self.row[kept]],
+            label=self.label[kept],
+            count=self.count[kept],
+            work=KernelWork(**{item.name: getattr(self.work, item.name)[kept] for item in fields(KernelWork)}),
+            peak_flops_per_s=self.peak_flops_per_s[kept],
+            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s[kept],
+            l2_bytes=self.l2_bytes[kept],
+            latency_s=self.latency_s[rows],
+            weight=self.weight[rows],
+            gpu=self.gpu[rows],
+            host_calls=self.host_calls[rows],
+            host_launches=self.host_launches[rows],
+            levels={kind: levels[rows] for kind, levels in self.levels.items()},
+        )
+
+
+LEVEL_KINDS = ("architecture", "torch", "precision")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedStep:
+    """One measured step as the fit sees it: the kernels that run on that GPU at that batch, and its time. [s]
+
+    `family` groups models that share kernels by construction; held-out errors are taken over whole families.
+    `cell` names the interval width that such a step belongs to.
+    """
+
+    gpu: str
+    levels: Mapping[str, str]
+    label: IntArray
+    count: FloatArray
+    work: KernelWork
+    peak_flops_per_s: FloatArray
+    bandwidth_bytes_per_s: float
+    l2_bytes: float
+    host_calls: float
+    host_launches: float
+    latency_s: float
+    weight: float = 1.0
+    family: str = ""
+    cell: str = ""
+
+
+def timed_step(
+    table: KernelTable,
+    recording: Recording,
+    workload: Workload,
+    *,
+    gpu: GpuSpec,
+    column: int,
+    latency_s: float,
+    family: str,
+) -> TimedStep | None:
+    """Describe a measured step: a table's kernels at one of its batches on one GPU; None where it lacks the peak."""
+    rates = device_rates(gpu, workload)
+    if not isinstance(rates, DeviceRates):
+        return None
+    count = kernel_counts(table, recording, workload, [gpu])[0]
+    runs = count > 0
+    work = kernel_work(table, [rates])
+    return TimedStep(
+        gpu=gpu.id,
+        levels={
+            "architecture": architecture_key(gpu),
+            "torch": torch_key(workload.torch_version),
+            "precision": precision_key(workload),
+        },
+        label=table.label[runs],
+        count=count[runs],
+        work=KernelWork(**{item.name: _column(getattr(work, item.name), column)[runs] for item in fields(KernelWork)}),
+        peak_flops_per_s=rates.peaks_flops_per_s[table.peak_use[runs]],
+        bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s,
+        l2_bytes=rates.l2_bytes,
+        cell=f"device {width_cell(workload)}",
+        host_calls=table.host_calls * host_slowness(gpu),
+        host_launches=float(count @ table.launches) * host_slowness(gpu),
+        latency_s=latency_s,
+        family=family,
+    )
+
+
+def held_out_together(step: MeasuredStep, *, is_rich: bool) -> str:
+    """Name what a measured step is held out with: its family of models, or on a GPU of few rows its batch curve."""
+    if is_rich:
+        return model_family(step.model)
+    size = "x".join(map(str, step.input_size)) or "default"
+    return f"{step.model} {size} {step.workload.precision} on {step.gpu}"
+
+
+def model_family(model: str) -> str:
+    """Name the family that a model's name begins with: "resnet" of timm:resnet50d, "tf_efficientnet" of tf_…_b0."""
+    words = model.rpartition(":")[2].split("_")
+    first = _before_digits(words[0])
+    return f"{first}_{_before_digits(words[1])}" if first in _PREFIXES and len(words) > 1 else first
+
+
+_PREFIXES = ("tf", "gluon", "legacy", "test", "regnet")
+
+
+def _before_digits(word: str) -> str:
+    return re.split(r"\d", word, maxsplit=1)[0] or word
+
+
+def lay_out(
+    steps: Sequence[TimedStep], *, gpu_names: Sequence[str], level_names: Mapping[str, Sequence[str]]
+) -> FitRows:
+    """Concatenate steps; GPUs and levels that the names lack are held at no deviation."""
+    sizes = [len(step.label) for step in steps]
+    return FitRows(
+        row=np.repeat(np.arange(len(steps)), sizes),
+        label=np.concatenate([step.label for step in steps]),
+        count=np.concatenate([step.count for step in steps]),
+        work=KernelWork(
+            **{
+                item.name: np.concatenate([getattr(step.work, item.name) for step in steps])
+                for item in fields(KernelWork)
+            }
+        ),
+        peak_flops_per_s=np.concatenate([step.peak_flops_per_s for step in steps]),
+        bandwidth_bytes_per_s=np.repeat([step.bandwidth_bytes_per_s for step in steps], sizes),
+        l2_bytes=np.repeat([step.l2_bytes for step in steps], sizes),
+        latency_s=np.array([step.latency_s for step in steps]),
+        weight=np.array([step.weight for step in steps]),
+        gpu=_positions([step.gpu for step in steps], gpu_names),
+        host_calls=np.array([step.host_calls for step in steps]),
+        host_launches=np.array([step.host_launches for step in steps]),
+        levels={kind: _positions([step.levels[kind] for step in steps], level_names[kind]) for kind in LEVEL_KINDS},
+        gpu_names=tuple(gpu_names),
+        level_names={kind: tuple(level_names[kind]) for kind in LEVEL_KINDS},
+    )
+
+
+def _column(values: FloatArray, column: int) -> FloatArray:
+    """One batch of an array [GPU, kernel, batch], [kernel, batch] or [kernel, 1]."""
+    flat = values[0] if values.ndim == 3 else values
+    return np.asarray(flat[:, min(column, flat.shape[1] - 1)], dtype=np.float64)
+
+
+def _positions(names: Sequence[str], known: Sequence[str]) -> IntArray:
+    position = {name: index for index, name in enumerate(known)}
+    return np.array([position.get(name, -1) for name in names], dtype=np.int64)

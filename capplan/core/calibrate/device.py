@@ -1,0 +1,161 @@
+"""What a device really reaches, measured in about a minute, and the calibration that follows from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration, DeviceFactors, Origin
+from capplan.core.latency.device import Unsupported, device_rates
+from capplan.core.latency.lookup import architecture_key
+from capplan.core.latency.op_table import kernel_table
+from capplan.core.latency.predict import time_kernels
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Kernel, MemoryFormat, Op, Operand, Recording, Role, Storage
+from capplan.core.workload import Precision, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatmulSpeed:
+    """The product of two square matrices of `size` rows. [s]"""
+
+    precision: Precision
+    size: int
+    latency_s: float
+
+    @property
+    def flops_per_s(self) -> float:
+        """2 · size³ operations over the time. [FLOP/s]"""
+        return 2 * self.size**3 / self.latency_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopySpeed:
+    """A copy of `size_bytes` within the device's memory. [s]"""
+
+    size_bytes: int
+    latency_s: float
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bytes read and written over the time. [bytes/s]"""
+        return 2 * self.size_bytes / self.latency_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceBenchmark:
+    """What was measured; None where the device cannot say.
+
+    `kernel_s` is what a smallest kernel takes on the device behind a full queue, `dispatch_s` what the host needs to
+    launch it; `context_bytes` is what the driver books on the process beside the allocator.
+    """
+
+    device: str
+    torch: str
+    matmuls: tuple[MatmulSpeed, ...]
+    copies: tuple[CopySpeed, ...]
+    kernel_s: float | None
+    dispatch_s: float
+    context_bytes: int | None
+    total_bytes: int | None
+    usable_bytes: int | None
+
+
+def calibrated_by(
+    benchmark: DeviceBenchmark, *, gpu: GpuSpec, base: Calibration, made: date, command: str
+) -> Calibration | Unsupported:
+    """Give a calibration the factors of one GPU: measured over modelled, with the GPU's own factors left out.
+
+    The two largest matrix products of the fastest number format that the spec states make its compute factor
+    (a geometric mean), the largest copy its bandwidth factor. Nothing else of the base changes; its intervals remain.
+    """
+    bare = base.without_gpu(gpu.id)
+    known = [each for each in benchmark.matmuls if _is_modelled(gpu, each.precision)]
+    if not known:
+        return Unsupported(reason=f"{gpu.id} states no peak for any number format that was measured")
+    measured = _decisive(known)
+    modelled = [_matmul_s(each, gpu, bare) for each in measured]
+    copied = max(benchmark.copies, key=lambda copy: copy.size_bytes)
+    copy_s = _copy_s(copied, gpu, bare)
+    if isinstance(copy_s, Unsupported):
+        return copy_s
+    ratios = []
+    for each, time_s in zip(measured, modelled, strict=True):
+        if isinstance(time_s, Unsupported):
+            return time_s
+        ratios.append(time_s / each.latency_s)
+    factors = DeviceFactors(
+        architecture=architecture_key(gpu),
+        compute=float(np.exp(np.mean(np.log(ratios)))),
+        bandwidth=copy_s / copied.latency_s,
+        rows=len(ratios) + 1,
+    )
+    return replace(
+        base,
+        name=f"{base.name}, {gpu.id} as measured",
+        gpus={**base.gpus, gpu.id: factors},
+        origin=_origin(base, benchmark, made, command),
+    )
+
+
+def _origin(base: Calibration, benchmark: DeviceBenchmark, made: date, command: str) -> Origin:
+    sources = (*(base.origin.sources if base.origin else ()), f"{benchmark.device}, torch {benchmark.torch}, {made}")
+    if base.origin is None:
+        return Origin(made=made, command=command, sources=sources, rows=len(benchmark.matmuls) + len(benchmark.copies))
+    return replace(base.origin, made=made, command=command, sources=sources)
+
+
+def _is_modelled(gpu: GpuSpec, precision: Precision) -> bool:
+    return not isinstance(device_rates(gpu, Workload(precision=precision)), Unsupported)
+
+
+def _decisive(matmuls: Sequence[MatmulSpeed]) -> list[MatmulSpeed]:
+    """The two largest products of the precision that reached most."""
+    best = max(matmuls, key=lambda each: each.flops_per_s).precision
+    return sorted((each for each in matmuls if each.precision is best), key=lambda each: each.size)[-2:]
+
+
+def _matmul_s(speed: MatmulSpeed, gpu: GpuSpec, calibration: Calibration) -> float | Unsupported:
+    square = (Affine(speed.size), Affine(speed.size))
+    dtype = speed.precision.half_dtype or "float32"
+    kernel = Kernel(
+        name="aten.mm",
+        inputs=(Operand(dtype=dtype, shape=square), Operand(dtype=dtype, shape=square, is_weight=True)),
+        outputs=(Operand(dtype=dtype, shape=square),),
+    )
+    return _device_s(kernel, Workload(precision=speed.precision), gpu, calibration)
+
+
+def _copy_s(speed: CopySpeed, gpu: GpuSpec, calibration: Calibration) -> float | Unsupported:
+    flat = Operand(dtype="float32", shape=(Affine(speed.size_bytes // 4),), memory_format=MemoryFormat.CONTIGUOUS)
+    return _device_s(Kernel(name="aten.clone", inputs=(flat,), outputs=(flat,)), Workload(), gpu, calibration)
+
+
+def _device_s(kernel: Kernel, workload: Workload, gpu: GpuSpec, calibration: Calibration) -> float | Unsupported:
+    """What the model says that one kernel takes on a device. [s]"""
+    rates = device_rates(gpu, workload)
+    if isinstance(rates, Unsupported):
+        return rates
+    operands = (*kernel.inputs, *kernel.outputs)
+    recording = Recording(
+        configuration=workload.configuration,
+        modules=("",),
+        kernels=(kernel,),
+        ops=(
+            Op(
+                kernel=0,
+                module=0,
+                reads=tuple(range(len(kernel.inputs))),
+                writes=tuple(range(len(kernel.inputs), len(operands))),
+            ),
+        ),
+        storages=tuple(
+            Storage(size_bytes=Affine(operand.size_bytes(1)), role=Role.ACTIVATION, death=1) for operand in operands
+        ),
+        batches=(1,),
+    )
+    table = kernel_table(recording, workload, batches=[1])
+    timed = time_kernels(table, recording, workload, devices=[(gpu, rates)], calibration=calibration)
+    return float(timed.device_s[0, 0])

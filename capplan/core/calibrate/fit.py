@@ -1,0 +1,220 @@
+"""Make a calibration from measured steps: fit all, then fit again without families and GPUs to learn its errors."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capplan.core.calibrate.accuracy import ErrorStatistics, error_statistics
+from capplan.core.calibrate.dataset import LEVEL_KINDS, FitRows, TimedStep, lay_out
+from capplan.core.calibrate.residuals import GPU_COMPUTE_SD, LatencyFit
+from capplan.core.latency.calibration import Calibration, IntervalWidth, Origin
+from capplan.core.latency.lookup import FEW_ROWS, KERNELS, LAUNCHES, MANY_ROWS
+from capplan.core.latency.op_table import IntArray
+from capplan.core.numbers import BoolArray, FloatArray
+
+StringArray = NDArray[np.str_]
+
+_T_QUANTILES = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)
+"""Student's t at 95 %, one side, for 1 to 10 degrees of freedom: few GPUs tell little of how far GPUs spread."""
+_UNKNOWN_SPREAD = 0.3
+_FEW_ROWS = 8
+_REFIT_ITERATIONS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """log(predicted ÷ measured) of rows whose family, GPU, or both a fit had not seen; nan where not tried."""
+
+    family: FloatArray
+    gpu: FloatArray
+    both: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedCalibration:
+    """A calibration with the errors that it was judged by."""
+
+    calibration: Calibration
+    held_out: HeldOut
+    statistics: Mapping[str, ErrorStatistics]
+
+
+_FITS: Mapping[str, Callable[[FitRows], LatencyFit]] = {
+    "eager": LatencyFit,
+    "compile": partial(LatencyFit, gpu_sd=0.02, deviation_sd={"architecture": 0.05, "torch": 0.07, "precision": 1e-3}),
+    "training": partial(LatencyFit, gpu_sd=0.02, deviation_sd={"architecture": 1e-3, "torch": 1e-3, "precision": 1e-3}),
+}
+"""How far GPUs and versions may deviate: of one or two GPUs, what they share belongs to the classes."""
+
+
+def fit_rows(steps: Sequence[TimedStep]) -> FitRows:
+    """Lay steps out and weigh them: a family's weight grows with the root of its rows."""
+    families = np.unique([step.family for step in steps], return_inverse=True)[1]
+    weights = np.bincount(families)[families] ** -0.5
+    weighed = np.array([step.weight for step in steps]) * weights / weights.mean()
+    rows = lay_out(
+        steps,
+        gpu_names=sorted({step.gpu for step in steps}),
+        level_names={kind: sorted({step.levels[kind] for step in steps} - {""}) for kind in LEVEL_KINDS},
+    )
+    return replace(rows, weight=weighed)
+
+
+def fit_calibration(
+    steps: Sequence[TimedStep],
+    *,
+    name: str,
+    made: date,
+    command: str,
+    sources: Sequence[str],
+    folds: int = 5,
+    serves: str = "eager",
+) -> FittedCalibration:
+    """Fit a calibration and learn its interval widths from steps held out.
+
+    `serves` says what kind of steps they are: eager inference, "compile" or "training".
+    Deterministic: the same steps in the same order give the same constants.
+    """
+    rows = fit_rows(steps)
+    make = _FITS[serves]
+    fit = make(rows)
+    best = fit.fit()
+    cells = _cells(steps, host_decides=fit.host_decides(best))
+    held_out = hold_out(rows, steps, make, start=best, folds=folds)
+    statistics = {
+        f"{how}: {cell}": error_statistics(errors[chosen])
+        for how, errors in (("family", held_out.family), ("gpu", held_out.gpu), ("both", held_out.both))
+        for cell in np.unique(cells).tolist()
+        if (chosen := (cells == cell) & np.isfinite(errors)).any()
+    }
+    calibration = replace(
+        fit.calibration(best, name=name),
+        serves=serves,
+        widths=interval_widths(held_out, cells, rows.gpu, is_cuda=_is_cuda(steps)),
+        origin=Origin(
+            made=made,
+            command=command,
+            sources=tuple(sources),
+            rows=len(steps),
+            held_out_errors={
+                cell: {"median": found.median, "p90": found.p90, "bias": found.bias, "rows": float(found.count)}
+                for cell, found in statistics.items()
+            },
+        ),
+    )
+    return FittedCalibration(calibration=calibration, held_out=held_out, statistics=statistics)
+
+
+def _cells(steps: Sequence[TimedStep], *, host_decides: BoolArray) -> StringArray:
+    """The cell of interval widths of each step; those of GPUs with few rows, whose factors are unsure, are apart."""
+    rows_by_gpu = Counter(step.gpu for step in steps if step.cell != KERNELS)
+    cells = np.array([
+        FEW_ROWS if step.cell != KERNELS and rows_by_gpu[step.gpu] < MANY_ROWS else step.cell for step in steps
+    ])  # fmt: skip
+    return np.where(host_decides, LAUNCHES, cells)
+
+
+def hold_out(
+    rows: FitRows, steps: Sequence[TimedStep], make: Callable[[FitRows], LatencyFit], *, start: FloatArray, folds: int
+) -> HeldOut:
+    """Refit without each fold of families, each GPU, and each GPU with a fold of families; predict those left out."""
+    fold = _family_folds([step.family for step in steps], folds)
+    none = np.full(len(steps), np.nan)
+    family, gpu, both = none.copy(), none.copy(), none.copy()
+    for index in range(folds):
+        _predict_without(rows, make, fold == index, fold == index, family, start=start)
+    is_step = np.array([step.cell.startswith("device") for step in steps])
+    for index in np.unique(rows.gpu[is_step]):
+        here = rows.gpu == index
+        _predict_without(rows, make, here, here, gpu, start=start)
+        if here.sum() >= MANY_ROWS:
+            _predict_without(rows, make, here | (fold == 0), here & (fold == 0), both, start=start)
+    return HeldOut(family=family, gpu=gpu, both=both)
+
+
+def interval_widths(
+    held_out: HeldOut, cells: StringArray, gpu: IntArray, *, is_cuda: BoolArray
+) -> dict[str, IntervalWidth]:
+    """Widths by cell: the 90th percentile of held-out families' errors, and the spread of CUDA GPUs' biases."""
+    many: list[float] = []
+    few: list[float] = []
+    for index in np.unique(gpu):
+        here = (gpu == index) & np.isfinite(held_out.gpu) & np.char.startswith(cells, "device") & is_cuda
+        if here.sum() >= _FEW_ROWS:
+            (many if here.sum() >= MANY_ROWS else few).append(float(np.median(held_out.gpu[here])))
+    widths = {}
+    for cell in np.unique(cells).tolist():
+        errors = np.abs(held_out.family[(cells == cell) & np.isfinite(held_out.family)])
+        level = min(1.0, 0.9 * (1 + 1 / max(1, len(errors))))
+        widths[cell] = IntervalWidth(
+            known=float(np.quantile(errors, level)),
+            between_gpus=bias_spread(many),
+            between_others=max(bias_spread(many), bias_spread(few)),
+            rows=len(errors),
+        )
+    return widths
+
+
+def _is_cuda(steps: Sequence[TimedStep]) -> BoolArray:
+    return np.array([step.levels["architecture"][0].isdigit() for step in steps])
+
+
+def bias_spread(biases: Sequence[float]) -> float:
+    """The half-width that holds 90 % of GPUs' biases around 0, by Student's t.
+
+    A few GPUs may agree by chance, so that one more is counted that is off by what the fit's prior believes of GPUs.
+    """
+    if not biases:
+        return _UNKNOWN_SPREAD
+    quantile = _T_QUANTILES[min(len(biases), len(_T_QUANTILES)) - 1]
+    return quantile * float(np.sqrt(np.mean(np.square([*biases, GPU_COMPUTE_SD]))))
+
+
+def _predict_without(
+    rows: FitRows,
+    make: Callable[[FitRows], LatencyFit],
+    without: BoolArray,
+    asked: BoolArray,
+    into: FloatArray,
+    *,
+    start: FloatArray,
+) -> None:
+    """Fit the rows not left out, starting where the full fit ended, and predict those asked."""
+    if not asked.any() or without.all():
+        return
+    fit = make(rows.select(np.flatnonzero(~without)))
+    found = fit.fit(start=_transfer(start, make(rows), fit), iterations=_REFIT_ITERATIONS)
+    wanted = rows.select(np.flatnonzero(asked))
+    into[asked] = np.log(fit.predicted_s(found, wanted) / wanted.latency_s)
+
+
+def _transfer(values: FloatArray, source: LatencyFit, target: LatencyFit) -> FloatArray:
+    """Carry constants to another fit's columns as its starting point; deviations and GPU factors start anew."""
+    start = np.array(target.columns.mean)
+    for name, columns in target.columns.classes.items():
+        _carry(values, source.columns.classes[name], start, columns)
+    for name, column in target.columns.globals.items():
+        start[column] = values[source.columns.globals[name]]
+    return start
+
+
+def _carry(values: FloatArray, source: IntArray, start: FloatArray, target: IntArray) -> None:
+    both = (source >= 0) & (target >= 0)
+    start[target[both]] = values[source[both]]
+
+
+def _family_folds(families: Sequence[str], folds: int) -> IntArray:
+    """Deal families to folds, the largest first, each to the smallest fold."""
+    names, sizes = np.unique(families, return_counts=True)
+    held = np.zeros(folds)
+    fold_of: dict[str, int] = {}
+    for index in np.argsort(-sizes, kind="stable"):
+        fold = int(held.argmin())
+        fold_of[str(names[index])] = fold
+        held[fold] += sizes[index]
+    return np.array([fold_of[family] for family in families])

@@ -1,0 +1,140 @@
+"""Rows of single kernels for a calibration: operators built from their shapes, and the steps made of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from capplan.core.calibrate.dataset import TimedStep, timed_step
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.classes import is_convolution, kernel_class
+from capplan.core.latency.device import DeviceRates, device_rates
+from capplan.core.latency.lookup import KERNELS
+from capplan.core.latency.op_table import KernelTable, kernel_table
+from capplan.core.latency.roofline import bound_s, compulsory_bytes
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Attribute, Kernel, Op, Operand, Recording
+from capplan.core.workload import Workload
+
+_WEIGHT = 0.5
+
+
+_MOST_WINOGRAD_GAIN = 4.0
+"""Multiplications that F(4x4, 3x3) saves (Lavin and Gray, 2016, section 4.2): no convolution is faster."""
+
+
+_CLOCK_TOLERANCE = 1.05
+"""How far above its printed rates a GPU may be timed: clocks and timers are not exact."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredOperator:
+    """One operator's kernel on one GPU, timed without what surrounds it. [s]
+
+    `torch_known` is false where the source does not say which torch ran; the workload's then counts for nothing.
+    """
+
+    gpu: str
+    kernel: Kernel
+    workload: Workload
+    torch_known: bool
+    latency_s: float
+
+
+def operator_step(measured: MeasuredOperator, gpu: GpuSpec) -> TimedStep | None:
+    """See a measured operator as a step of nothing else.
+
+    None where the GPU lacks the peak, or where the time is below what the GPU can reach.
+    """
+    recording, table = _alone(measured)
+    rates = device_rates(gpu, measured.workload)
+    if not isinstance(rates, DeviceRates) or measured.latency_s < _least_s(table, measured.kernel, rates):
+        return None
+    label = kernel_class(measured.kernel)
+    step = timed_step(
+        table, recording, measured.workload, gpu=gpu, column=0, latency_s=measured.latency_s,
+        family=f"{label} kernels on {gpu.id}",
+    )  # fmt: skip
+    if step is None:
+        return None
+    levels = step.levels if measured.torch_known else {**step.levels, "torch": ""}
+    return replace(step, levels=levels, cell=KERNELS, weight=_WEIGHT, host_calls=0.0, host_launches=0.0)
+
+
+def _alone(measured: MeasuredOperator) -> tuple[Recording, KernelTable]:
+    recording = Recording(
+        configuration=measured.workload.configuration,
+        modules=("",),
+        kernels=(measured.kernel,),
+        ops=(Op(kernel=0, module=0, reads=(), writes=()),),
+        storages=(),
+        batches=(1,),
+        exact_batch=1,
+    )
+    return recording, kernel_table(recording, measured.workload, batches=(1,))
+
+
+def _least_s(table: KernelTable, kernel: Kernel, rates: DeviceRates) -> float:
+    """The time below which a row cannot be true. [s]"""
+    gain = _MOST_WINOGRAD_GAIN if is_convolution(kernel_class(kernel)) else 1.0
+    traffic = compulsory_bytes(
+        read_bytes=table.read_bytes, written_bytes=table.written_bytes, weight_bytes=table.weight_bytes,
+        all_weights_bytes=float(table.weight_bytes.sum()), l2_bytes=table.flops * 0 + rates.l2_bytes,
+    )  # fmt: skip
+    bounds = bound_s(
+        flops=table.flops / gain,
+        peak_flops_per_s=rates.printed_flops_per_s[table.peak_use][:, None],
+        traffic_bytes=traffic,
+        bandwidth_bytes_per_s=table.flops * 0 + rates.printed_bandwidth_bytes_per_s,
+    )
+    return float(bounds.sum()) / _CLOCK_TOLERANCE
+
+
+def elementwise_kernel(name: str, *, rows: int, columns: int, operands: int) -> Kernel:
+    """An elementwise operator (`add`, `relu`, ...) on so many matrices in fp32, the rest of its arguments numbers."""
+    matrix = _tensor(rows, columns)
+    return _kernel(name, [matrix] * operands, [matrix])
+
+
+def softmax_kernel(*, rows: int, columns: int) -> Kernel:
+    """Softmax over the columns of a matrix in fp32."""
+    return _kernel("_softmax", [_tensor(rows, columns)], [_tensor(rows, columns)], dim=-1)
+
+
+def layer_norm_kernel(*, rows: int, columns: int) -> Kernel:
+    """Layer norm with scale and shift over the columns of a matrix in fp32; means and deviations are written too."""
+    matrix, weight, statistics = _tensor(rows, columns), _weight(columns), _tensor(rows, 1)
+    return _kernel("native_layer_norm", [matrix, weight, weight], [matrix, statistics, statistics])
+
+
+def linear_operator(*, m: int, n: int, k: int) -> Kernel:
+    """A linear layer with bias in fp32: [m, k] activations by [k, n] weights."""
+    return _kernel("addmm", [_weight(n), _tensor(m, k), _weight(k, n)], [_tensor(m, n)])
+
+
+def batched_product_kernel(*, groups: int, m: int, n: int, k: int) -> Kernel:
+    """A batched matrix product of activations in fp32: `groups` times [m, k] by [k, n]."""
+    return _kernel("bmm", [_tensor(groups, m, k), _tensor(groups, k, n)], [_tensor(groups, m, n)])
+
+
+def convolution_kernel(
+    *, images: int, channels_in: int, channels_out: int, size: int, window: int, stride: int, padding: int
+) -> Kernel:
+    """A square convolution in fp32, its bias added by a kernel of its own."""
+    out = (size + 2 * padding - window) // stride + 1
+    return _kernel(
+        "convolution",
+        [_tensor(images, channels_in, size, size), _weight(channels_out, channels_in, window, window)],
+        [_tensor(images, channels_out, out, out)],
+        stride=(stride, stride), padding=(padding, padding), dilation=(1, 1), transposed=False, groups=1,
+    )  # fmt: skip
+
+
+def _kernel(name: str, inputs: Sequence[Operand], outputs: Sequence[Operand], **attributes: Attribute) -> Kernel:
+    return Kernel(name=f"aten.{name}", inputs=tuple(inputs), outputs=tuple(outputs), attributes=attributes)
+
+
+def _tensor(*sizes: int) -> Operand:
+    return Operand(dtype="float32", shape=tuple(map(Affine, sizes)))
+
+
+def _weight(*sizes: int) -> Operand:
+    return replace(_tensor(*sizes), is_weight=True)

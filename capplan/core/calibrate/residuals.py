@@ -1,0 +1,313 @@
+"""Fit the latency model's constants to measured steps: Gauss-Newton on log errors, with physical priors.
+
+Every constant is looked up per kernel, so derivatives are taken once per field over all kernels at once and
+summed by (row, constant). What differs between architectures, torch versions and number formats is a
+factor per class on both roofs, held near 1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from capplan.core.calibrate.dataset import FitRows
+from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.latency.calibration import (
+    CLASS_FIELDS,
+    Calibration,
+    ClassConstants,
+    DeviceFactors,
+    GlobalConstants,
+)
+from capplan.core.latency.classes import ALL_CLASSES
+from capplan.core.latency.kernel_time import KernelRates, kernel_times
+from capplan.core.latency.lookup import MANY_ROWS, REFERENCE_ARCHITECTURES, SERIAL_STEP_S
+from capplan.core.latency.op_table import IntArray
+from capplan.core.latency.priors import COUNTED_IN_INSTRUCTIONS, PRIOR_CLASSES, prior_calibration
+from capplan.core.numbers import BoolArray, FloatArray
+
+SPREAD = 0.08
+"""The typical log error of a step's predicted time."""
+
+_FIELD_SD: Mapping[str, float] = {
+    "compute": 0.5, "bandwidth": 0.10, "half_k": 0.7, "misaligned": 1.0, "layout_passes": 1.0, "write_weight": 0.3,
+    "strided": 1.0,
+}  # fmt: skip
+_INSTRUCTIONS_SD = 1.0
+_GLOBAL_SD: Mapping[str, float] = {
+    "l2_hit": 0.3, "l2_reach": 0.5, "l2_sharpness": 0.3, "tile_power": 0.2, "kernel_s": 0.5, "call_s": 0.7,
+    "launch_s": 0.7,
+}  # fmt: skip
+GPU_COMPUTE_SD, GPU_BANDWIDTH_SD = 0.10, 0.10
+OTHER_COMPUTE_SD, OTHER_BANDWIDTH_SD = 0.5, 0.15
+"""Outside the architectures that fix the constants' scale: memory is read at a share of its printed rate that differs
+little between cards (0.75 to 0.96 by single kernels), arithmetic is done at shares that differ much."""
+DEVIATION_SD: Mapping[str, float] = {"architecture": 0.10, "torch": 0.07, "precision": 0.3}
+_STEP = 1e-3
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Which column of the parameter vector a constant has; -1 where it is held."""
+
+    mean: list[float]
+    sd: list[float]
+    classes: dict[str, IntArray]
+    globals: dict[str, int]
+    gpu: dict[str, IntArray]
+    deviations: dict[str, IntArray]
+
+    def add(self, mean: float, sd: float) -> int:
+        self.mean.append(mean)
+        self.sd.append(sd)
+        return len(self.mean) - 1
+
+
+class LatencyFit:
+    """The model of `FitRows` as a function of a vector of log constants."""
+
+    def __init__(
+        self, rows: FitRows, *, deviation_sd: Mapping[str, float] | None = None, gpu_sd: float | None = None
+    ) -> None:
+        self.rows = rows
+        self._gpu_sd = gpu_sd
+        self._deviation_sd = deviation_sd if deviation_sd is not None else DEVIATION_SD
+        self._start = prior_calibration()
+        self.columns = self._make_columns()
+
+    def fit(self, *, start: FloatArray | None = None, iterations: int = 25) -> FloatArray:
+        """Find the most probable constants, as a vector of logs."""
+        mean, sd = np.array(self.columns.mean), np.array(self.columns.sd)
+        problem = Problem(
+            residuals=lambda x: self.log_errors(x) / SPREAD,
+            derivatives=self._derivatives,
+            row_weight=self.rows.weight,
+            prior_mean=mean,
+            prior_sd=sd,
+        )
+        return self._recentred(minimise(problem, mean if start is None else start, iterations=iterations))
+
+    def predicted_s(self, x: FloatArray, rows: FitRows | None = None) -> FloatArray:
+        """Predict each row's time; other rows than those fitted must share GPU and level names. [s]"""
+        rows = rows or self.rows
+        rates, constants = self._rates(x, rows)
+        return self._steps(rows, rates, constants)[0]
+
+    def host_decides(self, x: FloatArray) -> BoolArray:
+        """Which rows' time the host decides rather than the device."""
+        _, device_s, host_s, _ = self._steps(self.rows, *self._rates(x, self.rows))
+        return np.asarray(host_s > device_s)
+
+    def log_errors(self, x: FloatArray) -> FloatArray:
+        """log(predicted ÷ measured) of each row."""
+        return np.asarray(np.log(self.predicted_s(x) / self.rows.latency_s))
+
+    def calibration(self, x: FloatArray, *, name: str) -> Calibration:
+        """The constants as a calibration, without origin and widths."""
+        classes = {
+            label: ClassConstants(**{field: self._class_value(x, field, index) for field in CLASS_FIELDS})
+            for index, label in enumerate(ALL_CLASSES)
+        }
+        factors = np.exp(self._gpu_values(x))
+        gpus = {
+            gpu: DeviceFactors(
+                architecture=self._architecture(index),
+                compute=float(factors[0, index]),
+                bandwidth=float(factors[1, index]),
+                rows=int(((self.rows.gpu == index) & (self.rows.host_calls > 0)).sum()),
+            )
+            for index, gpu in enumerate(self.rows.gpu_names)
+            if (self.rows.gpu == index).any()
+        }
+        deviations = {
+            f"{kind} {level}": {
+                ALL_CLASSES[index]: float(np.exp(x[column]))
+                for index, column in enumerate(self.columns.deviations[kind][position])
+                if column >= 0
+            }
+            for kind, levels in self.rows.level_names.items()
+            for position, level in enumerate(levels)
+            if level and (self.columns.deviations[kind][position] >= 0).any()
+        }
+        return Calibration(
+            name=name, origin=None, constants=self._global_values(x), classes=classes, gpus=gpus, deviations=deviations
+        )
+
+    def _make_columns(self) -> _Columns:
+        columns = _Columns(mean=[], sd=[], classes={}, globals={}, gpu={}, deviations={})
+        present = set(np.unique(self.rows.label).tolist())
+        for field in CLASS_FIELDS:
+            columns.classes[field] = np.full(len(ALL_CLASSES), -1)
+            for index, label in enumerate(ALL_CLASSES):
+                value = getattr(PRIOR_CLASSES[label], field)
+                if index in present and value > 0 and not self._is_idle(field, index):
+                    columns.classes[field][index] = columns.add(float(np.log(value)), _field_sd(field, label))
+        for name, sd in _GLOBAL_SD.items():
+            columns.globals[name] = columns.add(float(np.log(getattr(self._start.constants, name))), sd)
+        for name, sd, other_sd in (
+            ("compute", GPU_COMPUTE_SD, OTHER_COMPUTE_SD), ("bandwidth", GPU_BANDWIDTH_SD, OTHER_BANDWIDTH_SD),
+        ):  # fmt: skip
+            columns.gpu[name] = np.full(len(self.rows.gpu_names), -1)
+            for index in sorted(set(self.rows.gpu.tolist()) - {-1}):
+                is_reference = self._architecture(index) in REFERENCE_ARCHITECTURES
+                columns.gpu[name][index] = columns.add(0.0, self._gpu_sd or (sd if is_reference else other_sd))
+        for kind, sd in self._deviation_sd.items():
+            columns.deviations[kind] = self._deviation_columns(columns, kind, sd)
+        return columns
+
+    def _architecture(self, gpu: int) -> str:
+        row = int(np.argmax(self.rows.gpu == gpu))
+        return self.rows.level_names["architecture"][int(self.rows.levels["architecture"][row])]
+
+    def _is_idle(self, field: str, index: int) -> bool:
+        """Would the field change nothing, since the class has no arithmetic?"""
+        return field == "compute" and not (self.rows.work.flops[self.rows.label == index] > 0).any()
+
+    def _deviation_columns(self, columns: _Columns, kind: str, sd: float) -> IntArray:
+        levels = self.rows.levels[kind][self.rows.row]
+        found = np.full((len(self.rows.level_names[kind]), len(ALL_CLASSES)), -1)
+        pairs = np.unique(np.stack([levels, self.rows.label]), axis=1)
+        for level, label in pairs.T:
+            if level >= 0:
+                found[level, label] = columns.add(0.0, sd)
+        return found
+
+    def _class_value(self, x: FloatArray, field: str, index: int) -> float:
+        column = self.columns.classes[field][index]
+        return float(np.exp(x[column])) if column >= 0 else float(getattr(PRIOR_CLASSES[ALL_CLASSES[index]], field))
+
+    def _recentred(self, x: FloatArray) -> FloatArray:
+        """Give what the reference architectures deviate by on average to their classes: an unseen one deviates by 0.
+
+        Predictions stay as they are where every architecture has the class; the prior splits such a common factor
+        between classes and deviations, of which only the first serve a GPU that was not measured.
+        """
+        columns = self.columns.deviations["architecture"]
+        speaking = sorted({
+            int(self.rows.levels["architecture"][np.argmax(self.rows.gpu == gpu)]) for gpu in self._speaking_gpus()
+        })  # fmt: skip
+        moved = np.array(x)
+        for label in range(len(ALL_CLASSES)):
+            common = [x[columns[level, label]] for level in speaking if columns[level, label] >= 0]
+            if not common:
+                continue
+            shift = float(np.mean(common))
+            for field in ("compute", "bandwidth"):
+                if self.columns.classes[field][label] >= 0:
+                    moved[self.columns.classes[field][label]] += shift
+            held = columns[:, label]
+            moved[held[held >= 0]] -= shift
+        return moved
+
+    def _speaking_gpus(self) -> list[int]:
+        """GPUs whose factors speak for others of the reference architectures."""
+        counts = np.bincount(self.rows.gpu[self.rows.gpu >= 0], minlength=len(self.rows.gpu_names))
+        return [
+            index
+            for index in np.flatnonzero(counts >= MANY_ROWS).tolist()
+            if self._architecture(index) in REFERENCE_ARCHITECTURES
+        ]
+
+    def _gpu_values(self, x: FloatArray) -> FloatArray:
+        return np.stack([_lookup(x, self.columns.gpu[name]) for name in ("compute", "bandwidth")])
+
+    def _unseen_gpu_values(self, x: FloatArray) -> FloatArray:
+        """What a GPU that was left out gets: the mean of those whose factors speak for the reference architectures."""
+        speaking = self._speaking_gpus()
+        if not speaking:
+            return np.zeros((2, 1))
+        return np.asarray(self._gpu_values(x)[:, speaking].mean(axis=1, keepdims=True))
+
+    def _global_values(self, x: FloatArray) -> GlobalConstants:
+        fitted = {name: float(np.exp(x[column])) for name, column in self.columns.globals.items()}
+        fitted["l2_hit"] = min(fitted["l2_hit"], 0.95)
+        return replace(self._start.constants, **fitted)
+
+    def _rates(self, x: FloatArray, rows: FitRows) -> tuple[KernelRates, GlobalConstants]:
+        per_class = {
+            field: np.array([self._class_value(x, field, index) for index in range(len(ALL_CLASSES))])[rows.label]
+            for field in CLASS_FIELDS
+        }
+        deviation = np.zeros(len(rows.label))
+        for kind, columns in self.columns.deviations.items():
+            levels = rows.levels[kind][rows.row]
+            values = np.vstack([_lookup(x, columns), np.zeros(len(ALL_CLASSES))])
+            deviation += values[levels, rows.label]
+        per_class["compute"] = per_class["compute"] * np.exp(deviation)
+        per_class["bandwidth"] = per_class["bandwidth"] * np.exp(deviation)
+        factors = np.exp(np.hstack([self._gpu_values(x), self._unseen_gpu_values(x)]))
+        seen = np.append(self.columns.gpu["compute"] >= 0, False)
+        compute, bandwidth = factors[:, np.where(seen[rows.gpu], rows.gpu, -1)[rows.row]]
+        rates = KernelRates(
+            peak_flops_per_s=rows.peak_flops_per_s * compute,
+            bandwidth_bytes_per_s=rows.bandwidth_bytes_per_s * bandwidth,
+            l2_bytes=rows.l2_bytes,
+            serial_step_s=np.full(len(rows.label), SERIAL_STEP_S),
+            **per_class,
+        )
+        return rates, self._global_values(x)
+
+    def _steps(
+        self, rows: FitRows, rates: KernelRates, constants: GlobalConstants
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Step time, device time, host time by row, and time by kernel."""
+        kernel_s = kernel_times(rows.work, rates, constants).total_s
+        device_s = np.bincount(rows.row, rows.count * kernel_s, minlength=len(rows.latency_s)).astype(np.float64)
+        host_s = constants.call_s * rows.host_calls + constants.launch_s * rows.host_launches
+        return (device_s**4 + host_s**4) ** 0.25, device_s, host_s, kernel_s
+
+    def _derivatives(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        rows = self.rows
+        rates, constants = self._rates(x, rows)
+        step_s, device_s, host_s, kernel_s = self._steps(rows, rates, constants)
+        by_device = (device_s / step_s) ** 3 / step_s / SPREAD
+        by_host = (host_s / step_s) ** 3 / step_s / SPREAD
+        jacobian = np.zeros((len(step_s), len(x)))
+
+        def slope(changed: KernelRates, changed_constants: GlobalConstants) -> FloatArray:
+            times = kernel_times(rows.work, changed, changed_constants).total_s
+            return np.asarray(rows.count * (times - kernel_s) / _STEP)
+
+        def spread(values: FloatArray, columns: IntArray) -> None:
+            """Add a per-kernel slope into the columns that its kernels look up, row by row."""
+            used = columns >= 0
+            flat = rows.row[used] * len(x) + columns[used]
+            jacobian.ravel()[:] += np.bincount(flat, values[used] * by_device[rows.row[used]], minlength=jacobian.size)
+
+        by_rate = np.zeros(len(rows.label))
+        for field in CLASS_FIELDS:
+            change = slope(replace(rates, **{field: getattr(rates, field) * np.exp(_STEP)}), constants)
+            spread(change, self.columns.classes[field][rows.label])
+            if field == "compute":
+                by_rate += change
+                spread(change, _or_held(self.columns.gpu["compute"])[rows.gpu[rows.row]])
+            if field == "bandwidth":
+                by_rate += change
+        faster = replace(rates, bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s * np.exp(_STEP))
+        spread(slope(faster, constants), _or_held(self.columns.gpu["bandwidth"])[rows.gpu[rows.row]])
+        for kind, columns in self.columns.deviations.items():
+            levels = rows.levels[kind][rows.row]
+            spread(by_rate, np.vstack([columns, np.full(len(ALL_CLASSES), -1)])[levels, rows.label])
+        for name, column in self.columns.globals.items():
+            value = getattr(constants, name)
+            if name in ("call_s", "launch_s"):
+                amount = rows.host_calls if name == "call_s" else rows.host_launches
+                jacobian[:, column] = amount * value * by_host
+                continue
+            change = slope(rates, replace(constants, **{name: value * float(np.exp(_STEP))}))
+            jacobian[:, column] = np.bincount(rows.row, change, minlength=len(step_s)) * by_device
+        return np.log(step_s / rows.latency_s) / SPREAD, jacobian
+
+
+def _field_sd(field: str, label: str) -> float:
+    counted = field == "compute" and label in COUNTED_IN_INSTRUCTIONS
+    return _INSTRUCTIONS_SD if counted else _FIELD_SD[field]
+
+
+def _or_held(columns: IntArray) -> IntArray:
+    """Columns with one more place at the end, where -1 points: held."""
+    return np.append(columns, -1)
+
+
+def _lookup(x: FloatArray, columns: IntArray) -> FloatArray:
+    return np.where(columns >= 0, x[np.maximum(columns, 0)], 0.0)

@@ -1,0 +1,160 @@
+"""Judge predictions by measurements: errors per cell, interval coverage, ranks, the worst rows."""
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from capplan.core.calibrate.accuracy import ErrorStatistics, error_statistics, faster_named_right, kendall_tau
+from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
+from capplan.core.latency.types import LatencyEstimate
+
+_FASTEST_CLOCKS = 1 / 6
+
+CELL_KEYS = ("gpu", "framework", "torch", "precision", "layout", "task")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedStep:
+    """A measured step beside what was predicted."""
+
+    step: MeasuredStep
+    estimate: LatencyEstimate
+
+    @property
+    def log_error(self) -> float:
+        """log(predicted ÷ measured)."""
+        return math.log(self.estimate.latency_s.expected / self.step.latency_s)
+
+    @property
+    def beats_bound_fraction(self) -> float:
+        """How far the measurement lies below the bound; above 0 it implies more than the peak."""
+        return 1 - self.step.latency_s / self.estimate.bound_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """Rows that share what `--by` names, and their statistics."""
+
+    keys: Mapping[str, str]
+    statistics: ErrorStatistics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """What a file of measurements says of the predictions."""
+
+    cells: tuple[Cell, ...]
+    overall: ErrorStatistics | None
+    judged: tuple[JudgedStep, ...]
+    skipped: tuple[SkippedRow, ...]
+
+    def worst(self, count: int) -> tuple[JudgedStep, ...]:
+        """The rows with the largest errors."""
+        return tuple(heapq.nlargest(count, self.judged, key=lambda row: abs(row.log_error)))
+
+    def implausible(self) -> tuple[JudgedStep, ...]:
+        """Measurements that imply more than the peak: units mixed up, another graph, or another algorithm.
+
+        A sixth below the bound and more: cards run up to 15 % above the clocks that their peaks are printed for.
+        """
+        return tuple(row for row in self.judged if row.beats_bound_fraction > _FASTEST_CLOCKS)
+
+
+_CELL_VALUES: Mapping[str, Callable[[MeasuredStep], str]] = {
+    "gpu": lambda step: step.gpu,
+    "framework": lambda step: step.workload.framework.value,
+    "torch": lambda step: "{}.{}".format(*step.workload.torch_version),
+    "precision": lambda step: step.workload.precision.value,
+    "layout": lambda step: step.workload.layout.value,
+    "task": lambda step: "infer" if step.workload.training is None else "train",
+    "model": lambda step: step.model,
+    "batch": lambda step: str(step.batch),
+}
+
+
+def cell_value(step: MeasuredStep, key: str) -> str:
+    """Read one of `CELL_KEYS`, "model" or "batch" off a step."""
+    return _CELL_VALUES[key](step)
+
+
+def validate(judged: Sequence[JudgedStep], skipped: Sequence[SkippedRow], *, by: Sequence[str]) -> Validation:
+    """Gather judged rows into cells and summarise them."""
+    groups: dict[tuple[str, ...], list[JudgedStep]] = defaultdict(list)
+    for row in judged:
+        groups[tuple(cell_value(row.step, key) for key in by)].append(row)
+    cells = [
+        Cell(keys=dict(zip(by, values, strict=True)), statistics=summarise(rows)) for values, rows in groups.items()
+    ]
+    return Validation(
+        cells=tuple(sorted(cells, key=lambda cell: tuple(cell.keys.values()))),
+        overall=summarise(judged) if judged else None,
+        judged=tuple(judged),
+        skipped=tuple(sorted(skipped, key=lambda row: (row.file, row.line))),
+    )
+
+
+def summarise(rows: Sequence[JudgedStep]) -> ErrorStatistics:
+    """Errors, coverage, width and ranks of some rows."""
+    measured = np.array([row.step.latency_s for row in rows])
+    intervals = [row.estimate.latency_s for row in rows]
+    ends = np.array([(each.low, each.expected, each.high) for each in intervals])
+    low, expected, high = ends.T
+    right, pairs = _gpu_pairs(rows)
+    return replace(
+        error_statistics(np.log(expected / measured)),
+        coverage=float(np.mean((low <= measured) & (measured <= high))),
+        width=float(np.median((high - low) / 2 / expected)),
+        kendall_models=_mean_tau(rows, _on_one_gpu),
+        kendall_gpus=_mean_tau(rows, _of_one_model),
+        faster_named_right=right / pairs if pairs else None,
+    )
+
+
+def _on_one_gpu(step: MeasuredStep) -> tuple[object, ...]:
+    return (step.gpu, step.workload)
+
+
+def _of_one_model(step: MeasuredStep) -> tuple[object, ...]:
+    work = step.workload
+    return (step.model, step.input_size, work.precision, work.framework, work.layout, work.training)
+
+
+def _mean_tau(rows: Iterable[JudgedStep], group: Callable[[MeasuredStep], tuple[object, ...]]) -> float | None:
+    """Mean rank correlation of time per sample over groups, by their sizes."""
+    taus, sizes = [], []
+    for members in _grouped(rows, group):
+        tau = kendall_tau(_per_sample_predicted(members), _per_sample_measured(members))
+        if tau is not None and len(members) > 2:
+            taus.append(tau)
+            sizes.append(len(members))
+    return float(np.average(taus, weights=sizes)) if taus else None
+
+
+def _gpu_pairs(rows: Iterable[JudgedStep]) -> tuple[int, int]:
+    """Pairs of GPUs under one model, 10 % or more apart per sample, whose order was predicted; and all such pairs."""
+    right = pairs = 0
+    for members in _grouped(rows, _of_one_model):
+        found = faster_named_right(_per_sample_predicted(members), _per_sample_measured(members))
+        right, pairs = right + found[0], pairs + found[1]
+    return right, pairs
+
+
+def _grouped(
+    rows: Iterable[JudgedStep], group: Callable[[MeasuredStep], tuple[object, ...]]
+) -> Iterable[list[JudgedStep]]:
+    groups: dict[tuple[object, ...], list[JudgedStep]] = defaultdict(list)
+    for row in rows:
+        groups[group(row.step)].append(row)
+    return groups.values()
+
+
+def _per_sample_predicted(rows: Sequence[JudgedStep]) -> list[float]:
+    return [row.estimate.latency_s.expected / row.step.batch for row in rows]
+
+
+def _per_sample_measured(rows: Sequence[JudgedStep]) -> list[float]:
+    return [row.step.latency_s / row.step.batch for row in rows]

@@ -1,0 +1,1 @@
+"""What torch.compile (Inductor) makes of a recorded graph."""

@@ -1,0 +1,50 @@
+"""Where torch.compile has to stop and start anew: operators whose result's size or Python's next step hangs on values.
+
+By TorchDynamo's defaults (capture_scalar_outputs and capture_dynamic_output_shape_ops off) a graph ends where Python
+reads a tensor's value and where an operator's output has as many elements as its data say. What cannot be seen in a
+trace (code that Dynamo does not understand, functions taken out by hand) breaks graphs unseen.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from capplan.core.trace.types import Kernel, Op, Recording
+
+_READS_A_VALUE = frozenset({"_local_scalar_dense", "is_nonzero", "equal"})
+_SIZED_BY_VALUES = frozenset(
+    {"nonzero", "masked_select", "_unique2", "unique_consecutive", "unique_dim", "nms", "repeat_interleave"}
+)
+_INDEXING = frozenset({"index", "index_put", "_unsafe_index"})
+_MASKS = frozenset({"bool", "uint8"})
+
+
+def breaks_graph(kernel: Kernel) -> bool:
+    """Does an operator end a compiled graph?"""
+    name = kernel.name.rpartition(".")[2]
+    if name in _READS_A_VALUE or name in _SIZED_BY_VALUES:
+        return True
+    return name in _INDEXING and any(operand.dtype in _MASKS for operand in kernel.inputs[1:])
+
+
+def piece_of_each(kernels: Sequence[Kernel], ops: Sequence[Op]) -> tuple[int, ...]:
+    """Number the compiled graph that each operator belongs to; what breaks a graph runs between two."""
+    pieces: list[int] = []
+    piece = 0
+    for op in ops:
+        broken = breaks_graph(kernels[op.kernel])
+        pieces.append(piece + broken)
+        piece += 2 * broken
+    return tuple(pieces)
+
+
+def told_breaks(recording: Recording) -> tuple[str, ...]:
+    """One sentence on a recording's graph breaks; none where there are none."""
+    ops = [op for op in recording.steady_ops() if breaks_graph(recording.kernels[op.kernel])]
+    if not ops:
+        return ()
+    found = Counter((recording.kernels[op.kernel].name, recording.modules[op.module] or "the model") for op in ops)
+    shown = [f"{name} in {module}" for name, module in list(found)[:3]]
+    rest = f" and {len(found) - 3} more places" if len(found) > 3 else ""
+    breaks = "1 graph break" if len(ops) == 1 else f"{len(ops)} graph breaks"
+    by = f"{breaks} by {', '.join(shown)}{rest}"
+    return (f"{by}: estimated piece by piece, without what each new graph costs Python",)

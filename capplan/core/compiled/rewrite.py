@@ -1,0 +1,203 @@
+"""Turn an eager recording into what torch.compile would launch, in the same types, so that its readers work unchanged.
+
+Chains that Inductor fuses become one kernel `capplan.fused`, which reads each outside tensor once and writes only
+what others need. Convolutions, matrix products and attention stay kernels of their own, as by Inductor's defaults
+(without max-autotune their epilogues are not fused). The layout of images is Inductor's own choice.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+
+from capplan.core.compiled.grouping import Flow, group_operators, trace_flow
+from capplan.core.compiled.layout import in_channels_last, prefers_channels_last
+from capplan.core.compiled.norms import split_norms
+from capplan.core.compiled.roles import FUSED, Part, arithmetic, part, reduces_across_memory
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Kernel, Op, Operand, Phase, Recording, Storage
+from capplan.core.workload import Framework, Workload
+
+_SAMPLE_BATCH = 64
+WEIGHT_ONLY = "weight_only"
+ACROSS = "across"
+"""Attribute: how many reductions leave the dimension whose elements lie side by side."""
+ARITHMETIC = "arithmetic"
+"""Attribute: instructions per element of the largest operand."""
+
+
+def executed_recording(recording: Recording, workload: Workload) -> Recording:
+    """The recording whose kernels a framework launches: as traced, or fused."""
+    return recording if workload.framework is Framework.EAGER else fuse_recording(recording)
+
+
+def fuse_recording(recording: Recording) -> Recording:
+    """Fuse one step of a recording as Inductor would; the result holds that step alone."""
+    batch = recording.exact_batch or _SAMPLE_BATCH
+    relaid = _relay(recording) if prefers_channels_last(recording, batch) else recording
+    relaid = split_norms(relaid)
+    flow = trace_flow(relaid)
+    members: dict[int, list[int]] = defaultdict(list)
+    groups = group_operators(relaid, flow, batch=batch)
+    for index, group in enumerate(groups):
+        members[group].append(index)
+    ordered = [members[group] for group in _runnable_order(flow, groups)]
+    return _Rewriting(relaid, flow, ordered, batch).recording()
+
+
+def _runnable_order(flow: Flow, groups: Sequence[int]) -> list[int]:
+    """Put kernels after all that they read, else in the order in which they were first needed."""
+    waits: dict[int, set[int]] = {group: set() for group in groups}
+    feeds: dict[int, set[int]] = defaultdict(set)
+    for index, sources in enumerate(flow.producers):
+        for source in sources:
+            if source >= 0 and groups[source] != groups[index]:
+                waits[groups[index]].add(groups[source])
+                feeds[groups[source]].add(groups[index])
+    first = {group: index for index, group in reversed(list(enumerate(groups)))}
+    ready = [(first[group], group) for group, sources in waits.items() if not sources]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        _, group = heappop(ready)
+        order.append(group)
+        for fed in feeds[group]:
+            waits[fed].discard(group)
+            if not waits[fed]:
+                heappush(ready, (first[fed], fed))
+    assert len(order) == len(waits), "a fused kernel would have to run before what it reads"
+    return order
+
+
+def _relay(recording: Recording) -> Recording:
+    return replace(recording, kernels=tuple(in_channels_last(kernel) for kernel in recording.kernels))
+
+
+@dataclass(slots=True)
+class _Rewriting:
+    """The making of the fused recording from groups of operators, in the order in which they run."""
+
+    source: Recording
+    flow: Flow
+    groups: list[list[int]]
+    batch: int
+
+    def recording(self) -> Recording:
+        position = {index: place for place, group in enumerate(self.groups) for index in group}
+        outside = self._used_outside(position)
+        kernels: dict[object, int] = {}
+        table: list[Kernel] = []
+        ops: list[Op] = []
+        for group in self.groups:
+            kernel, reads, writes = self._merge(group, outside)
+            key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
+            if key not in kernels:
+                kernels[key] = len(table)
+                table.append(kernel)
+            first = self.flow.ops[group[-1]]
+            ops.append(Op(kernel=kernels[key], module=first.module, reads=reads, writes=writes, calls=1))
+        return replace(
+            self.source,
+            kernels=tuple(table),
+            ops=tuple(ops),
+            storages=self._storages(ops),
+            phases=self._phases(position),
+        )
+
+    def _used_outside(self, position: dict[int, int]) -> set[tuple[int, int]]:
+        """(operator, storage) of every result that another group or the caller reads."""
+        end = len(self.source.ops)
+        writer: dict[int, int] = {}
+        found: set[tuple[int, int]] = set()
+        for index, op in enumerate(self.flow.ops):
+            for storage in op.reads:
+                made = writer.get(storage)
+                if made is not None and position[made] != position[index]:
+                    found.add((made, storage))
+            for storage in op.writes:
+                writer[storage] = index
+        kept = {storage for storage, facts in enumerate(self.source.storages) if facts.death >= end}
+        return found | {(made, storage) for storage, made in writer.items() if storage in kept}
+
+    def _merge(
+        self, group: list[int], outside: set[tuple[int, int]]
+    ) -> tuple[Kernel, tuple[int, ...], tuple[int, ...]]:
+        first = self.flow.ops[group[0]]
+        kernel = self.source.kernels[first.kernel]
+        if part(kernel) is None:
+            return kernel, first.reads, first.writes
+        read: dict[int, list[Operand]] = defaultdict(list)
+        written: dict[int, Operand] = {}
+        made: set[int] = set()
+        holds: dict[str, int] = defaultdict(int)
+        instructions = 0.0
+        for index in group:
+            op = self.flow.ops[index]
+            kernel = self.source.kernels[op.kernel]
+            held = part(kernel)
+            instructions += arithmetic(kernel, self.batch)
+            if reduces_across_memory(kernel):
+                holds[ACROSS] += 1
+            holds[held.value if held else Part.POINTWISE.value] += 1
+            for operand, storage in zip(kernel.inputs, op.reads, strict=True):
+                if storage not in made:
+                    read[storage].append(operand)
+            for operand, storage in zip(kernel.outputs, op.writes, strict=True):
+                made.add(storage)
+                if (index, storage) in outside:
+                    written[storage] = operand
+        reading = [operand for operands in read.values() for operand in operands]
+        operands = [(operand, storage) for storage in read for operand in self._distinct(storage, read[storage])]
+        attributes = {name: holds[name] for name in (*(part.value for part in Part), ACROSS) if name in holds}
+        if not any(self.flow.depends[index] for index in group):
+            attributes[WEIGHT_ONLY] = 1
+        largest = max((operand.distinct_elements(self.batch) for operand in (*written.values(), *reading)), default=1)
+        attributes[ARITHMETIC] = round(instructions / max(1, largest))
+        fused = Kernel(
+            name=FUSED,
+            inputs=tuple(operand for operand, _ in operands),
+            outputs=tuple(written.values()),
+            attributes=attributes,
+        )
+        return fused, tuple(storage for _, storage in operands), tuple(written)
+
+    def _distinct(self, storage: int, operands: Sequence[Operand]) -> list[Operand]:
+        """The views of a storage that are read, larger ones first, until all of it is."""
+        size = self.source.storages[storage].size_bytes.at(self.batch)
+        kept: list[Operand] = []
+        covered = 0
+        for operand in sorted(operands, key=lambda operand: -operand.size_bytes(self.batch)):
+            moved = operand.size_bytes(self.batch)
+            if kept and covered + moved > size:
+                break
+            kept.append(operand)
+            covered += moved
+        return kept
+
+    def _storages(self, ops: list[Op]) -> tuple[Storage, ...]:
+        """Births and deaths by the new order; what lives inside a kernel alone has no size."""
+        end = len(self.source.ops)
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for index, op in enumerate(ops):
+            for storage in op.writes:
+                first.setdefault(storage, index)
+            for storage in (*op.reads, *op.writes):
+                last[storage] = index
+        born = {storage for op in self.flow.ops for storage in op.writes}
+        placed: list[Storage] = []
+        for storage, facts in enumerate(self.source.storages):
+            death = len(ops) if facts.death >= end else last.get(storage, 0)
+            if facts.birth < 0 or storage not in born:
+                placed.append(replace(facts, birth=-1, death=max(death, 0)))
+            elif storage in first:
+                placed.append(replace(facts, birth=first[storage], death=death))
+            else:
+                placed.append(replace(facts, size_bytes=Affine(0), birth=0, death=0))
+        return tuple(placed)
+
+    def _phases(self, position: dict[int, int]) -> tuple[Phase, ...]:
+        skipped = len(self.source.ops) - len(self.flow.ops)
+        kept = [phase for phase in self.source.phases if phase.first_op >= skipped]
+        places = [position[min(phase.first_op - skipped, len(self.flow.ops) - 1)] for phase in kept]
+        return tuple(replace(phase, first_op=place) for phase, place in zip(kept, places, strict=True))

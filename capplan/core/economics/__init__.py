@@ -1,0 +1,1 @@
+"""Cost of renting and owning, options, recommendation."""

@@ -1,0 +1,69 @@
+"""Assumptions about money and demand, each with its source."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from capplan.core.serving.load import Load
+
+_WHOLE = ("years", "gpus_per_server_sxm", "gpus_per_server_pcie")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumption:
+    """One input of the decision: its value with the range it may take, and where it comes from.
+
+    `basis` says how far to trust it: "yours", or of a default "published", "secondary", "derived", "judgement".
+    """
+
+    key: str
+    label: str
+    unit: str
+    value: float
+    low: float
+    high: float
+    basis: str
+    source: str
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"{self.key}: the range must hold the value: {self.low}, {self.value}, {self.high}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """The assumptions as numbers, ready for the formulas; fractions are of 1, amounts USD."""
+
+    years: int
+    discount_fraction: float
+    residual_fraction: float
+    server_price_factor: float
+    network_fraction: float
+    support_fraction: float
+    staff_usd_per_server_year: float
+    licence_usd_per_gpu_year: float
+    gpus_per_server_sxm: int
+    gpus_per_server_pcie: int
+    server_power_factor: float
+    power_fraction: float
+    idle_power_fraction: float
+    pue: float
+    usd_per_kwh: float
+    grid_g_per_kwh: float
+    embodied_kg_per_gpu: float
+    embodied_kg_per_server: float
+    failures_per_gpu_year: float
+    repair_days: float
+
+    def with_value(self, key: str, value: float) -> "Money":
+        """The same assumptions with one changed."""
+        changed: dict[str, Any] = {key: round(value) if key in _WHOLE else value}
+        return replace(self, **changed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What a report answers: the load, the money, and every assumption behind both with range and source."""
+
+    load: Load
+    money: Money
+    assumptions: tuple[Assumption, ...]

@@ -1,0 +1,165 @@
+"""What an option costs: prices with their date, buying and renting over the years, power and carbon.
+
+All amounts are US dollars before tax. Formulas are those of `core.cost_flows`; the worked example of a bought
+8-GPU node against renting one is in the tests.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capplan.core.economics.assumptions import Money
+from capplan.core.economics.finance import (
+    HOURS_PER_YEAR,
+    break_even_hours,
+    discount_factor,
+    equivalent_annual,
+    present_value,
+)
+from capplan.core.gpus.prices import Price, PurchasePrice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Energy:
+    """What a fleet draws: its nameplate for provisioning, its average for the bill. [W, kWh, kg]"""
+
+    nameplate_w: float
+    average_w: float
+    pue: float
+    grid_g_per_kwh: float
+    embodied_kg: float
+
+    @property
+    def kwh_per_year(self) -> float:
+        """Energy from the grid in a year: average power × PUE × 8760 h. [kWh]"""
+        return self.average_w / 1000 * self.pue * HOURS_PER_YEAR
+
+    @property
+    def use_kg_per_year(self) -> float:
+        """Carbon of that energy. [kg CO2e]"""
+        return self.kwh_per_year * self.grid_g_per_kwh / 1000
+
+
+def fleet_energy(*, gpus: int, servers: int, tdp_w: float, busy_fraction: float, money: Money) -> Energy:
+    """Power of a fleet from its GPUs' printed TDP and the server around them.
+
+    Nameplate is TDP × server power factor. The average is nameplate × power fraction while in use and × idle power
+    fraction otherwise; `busy_fraction` is the share of the year in use, 1 for a service that runs all day.
+    """
+    nameplate_w = gpus * tdp_w * money.server_power_factor
+    share = busy_fraction * money.power_fraction + (1 - busy_fraction) * money.idle_power_fraction
+    return Energy(
+        nameplate_w=nameplate_w,
+        average_w=nameplate_w * share,
+        pue=money.pue,
+        grid_g_per_kwh=money.grid_g_per_kwh,
+        embodied_kg=gpus * money.embodied_kg_per_gpu + servers * money.embodied_kg_per_server,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedCost:
+    """Buying a fleet and running it for some years. [USD; per year where the name says so]"""
+
+    hardware: float
+    network: float
+    energy_per_year: float
+    support_per_year: float
+    staff_per_year: float
+    licences_per_year: float
+    residual: float
+    years: int
+    discount_fraction: float
+
+    @property
+    def initial(self) -> float:
+        """What is paid on the first day."""
+        return self.hardware + self.network
+
+    @property
+    def running_per_year(self) -> float:
+        """What is paid at the end of every year."""
+        return self.energy_per_year + self.support_per_year + self.staff_per_year + self.licences_per_year
+
+    @property
+    def yearly(self) -> tuple[float, ...]:
+        """Outlays by year; year 0 first, the residual value taken off the last."""
+        running = [self.running_per_year] * self.years
+        running[-1] -= self.residual
+        return (self.initial, *running)
+
+    @property
+    def total(self) -> float:
+        """Total cost of ownership: all outlays less the residual value, undiscounted."""
+        return self.initial + self.years * self.running_per_year - self.residual
+
+    @property
+    def present(self) -> float:
+        """Net present cost: C0 + Σ opex/(1+r)^t - R/(1+r)^n."""
+        rate = self.discount_fraction
+        return (
+            self.initial
+            + present_value([self.running_per_year] * self.years, rate_fraction=rate)
+            - self.residual * discount_factor(rate_fraction=rate, years=self.years)
+        )
+
+    @property
+    def per_year(self) -> float:
+        """Equivalent annual cost."""
+        return equivalent_annual(self.present, rate_fraction=self.discount_fraction, years=self.years)
+
+
+def cost_of_owning(*, gpus: int, servers: int, price: PurchasePrice, energy: Energy, money: Money) -> OwnedCost:
+    """Cost of buying `gpus` GPUs with their servers and network."""
+    hardware = gpus * price.usd * (1.0 if price.includes_server else money.server_price_factor)
+    return OwnedCost(
+        hardware=hardware,
+        network=hardware * money.network_fraction,
+        energy_per_year=energy.kwh_per_year * money.usd_per_kwh,
+        support_per_year=hardware * money.support_fraction,
+        staff_per_year=servers * money.staff_usd_per_server_year,
+        licences_per_year=gpus * money.licence_usd_per_gpu_year,
+        residual=hardware * money.residual_fraction,
+        years=money.years,
+        discount_fraction=money.discount_fraction,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RentedCost:
+    """Renting a fleet, year by year; energy, servers and staff on site are in the price. [USD]"""
+
+    yearly_rent: tuple[float, ...]
+    discount_fraction: float
+
+    @property
+    def yearly(self) -> tuple[float, ...]:
+        """Outlays by year; nothing on the first day."""
+        return (0.0, *self.yearly_rent)
+
+    @property
+    def total(self) -> float:
+        """All rent, undiscounted."""
+        return sum(self.yearly_rent)
+
+    @property
+    def present(self) -> float:
+        """Net present cost of the rent, paid at year ends."""
+        return present_value(self.yearly_rent, rate_fraction=self.discount_fraction)
+
+    @property
+    def per_year(self) -> float:
+        """Equivalent annual cost; the rent itself where the fleet does not grow."""
+        return equivalent_annual(self.present, rate_fraction=self.discount_fraction, years=len(self.yearly_rent))
+
+
+def cost_of_renting(*, gpu_hours_by_year: Sequence[float], price: Price, money: Money) -> RentedCost:
+    """Cost of renting some GPU-hours each year."""
+    return RentedCost(
+        yearly_rent=tuple(hours * price.usd_per_hour for hours in gpu_hours_by_year),
+        discount_fraction=money.discount_fraction,
+    )
+
+
+def break_even(owned: OwnedCost, *, gpus: int, rent: Price) -> float | None:
+    """Hours of use a year above which the bought fleet is cheaper than renting it by the hour. [h]"""
+    return break_even_hours(owned_per_year=owned.per_year, rent_per_hour=gpus * rent.usd_per_hour)

@@ -1,0 +1,172 @@
+"""The whole decision for one model: from candidates, a load and prices to options, choice and doubts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.finance import HOURS_PER_YEAR, best_reserve
+from capplan.core.economics.options import Case, Option, evaluate
+from capplan.core.economics.recommend import Recommendation, ranking, recommend
+from capplan.core.economics.uncertainty import (
+    Confidence,
+    Doubt,
+    LoadSwitch,
+    Swing,
+    confidence,
+    load_switches,
+    sensitivity,
+    switching_price_factor,
+)
+from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.serving.load import OneGpu, Service
+from capplan.core.serving.response import Candidate
+from capplan.core.serving.servers import replicas_for_rate
+from capplan.core.serving.sizing import Sizing, Unfit, size_fleets
+
+_CONTENDERS = 8
+_DRAWS = 400
+_LOAD_FACTORS = (0.1, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stress:
+    """The percentile at today's peak with one server down, and at twice the peak with all up. [s]
+
+    None where work piles up without end.
+    """
+
+    one_down_s: float | None
+    doubled_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayMix:
+    """The choice's GPU rented along the daily curve: some reserved all day, the rest by the hour. [USD/year]"""
+
+    reserved: int
+    most: int
+    usd_per_year: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """All that is known of one model's decision; options that may be chosen first, best first."""
+
+    demand: Demand
+    case: Case
+    options: tuple[Option, ...]
+    unfit: tuple[Unfit, ...]
+    recommendation: Recommendation
+    confidence: Confidence | None
+    swings: tuple[Swing, ...]
+    load_switches: tuple[LoadSwitch, ...]
+    switching_price_factor: float | None
+    stress: Mapping[str, Stress]
+    day_mix: DayMix | None
+    doubt: Doubt
+
+
+def decide(
+    candidates: Sequence[Candidate],
+    *,
+    demand: Demand,
+    rents: Sequence[Price],
+    purchases: Sequence[PurchasePrice],
+    firm: frozenset[str],
+) -> Answer:
+    """Size every candidate, cost every option, choose, and say how sure that is.
+
+    `firm` holds the GPUs whose memory certainly suffices.
+    """
+    sized = size_fleets(candidates, demand.load)
+    sizings = tuple(each for each in sized if isinstance(each, Sizing))
+    case = _with_cheapest_rents(
+        Case(load=demand.load, money=demand.money, sizings=sizings, rents=tuple(rents), purchases=_newest(purchases))
+    )
+    options = evaluate(case)
+    chosen = recommend(case, options, firm=firm.__contains__)
+    doubt = _doubt(demand, sizings)
+    ranked = ranking(case, options, firm=firm.__contains__)
+    rest = [option for option in options if option not in ranked]
+    choice = chosen.choice
+    return Answer(
+        demand=demand,
+        case=case,
+        options=(*ranked, *rest),
+        unfit=tuple(each for each in sized if isinstance(each, Unfit)),
+        recommendation=chosen,
+        confidence=confidence(case, chosen, ranked[:_CONTENDERS], doubt=doubt, draws=_DRAWS),
+        swings=sensitivity(case, choice, doubt=doubt, firm=firm.__contains__) if choice else (),
+        load_switches=_switches(case, choice, firm),
+        switching_price_factor=switching_price_factor(case, choice, chosen.runner_up) if choice else None,
+        stress={option.key: stress for option in options if (stress := _stress(case, option))},
+        day_mix=_day_mix(case, choice) if choice else None,
+        doubt=doubt,
+    )
+
+
+def _day_mix(case: Case, choice: Option) -> DayMix | None:
+    """Follow the day by the hour, spares included; a bound on what scaling along the curve saves."""
+    prices = {price.term: price for price in case.rents if price.gpu == choice.gpu}
+    by_hour = prices.get(Term.ON_DEMAND)
+    if not isinstance(case.load, Service) or not case.load.daily_per_s or by_hour is None:
+        return None
+    needs = [
+        replicas_for_rate(rate_per_s=rate, per_replica_per_s=choice.operation.rate_per_s) if rate else 0
+        for rate in case.load.daily_per_s
+    ]
+    rented = [(ceil(need / by_hour.instance_gpus) + case.load.spares) * by_hour.instance_gpus for need in needs]
+    reserved_price = next((prices[term] for term in (Term.RESERVED_1Y, Term.RESERVED_3Y) if term in prices), by_hour)
+    reserved = 0
+    if reserved_price is not by_hour:
+        reserved = best_reserve(
+            demand=rented, on_demand_per_hour=by_hour.usd_per_hour, reserved_per_hour=reserved_price.usd_per_hour
+        )
+    spilled = sum(max(0, count - reserved) for count in rented)
+    daily = reserved * len(rented) * reserved_price.usd_per_hour + spilled * by_hour.usd_per_hour
+    return DayMix(reserved=reserved, most=max(rented), usd_per_year=daily * HOURS_PER_YEAR / len(rented))
+
+
+def _switches(case: Case, choice: Option | None, firm: frozenset[str]) -> tuple[LoadSwitch, ...]:
+    if choice is None or isinstance(case.load, OneGpu):
+        return ()
+    return load_switches(case, choice, firm=firm.__contains__, factors=_LOAD_FACTORS)
+
+
+def _with_cheapest_rents(case: Case) -> Case:
+    """Keep, of every GPU and term, the price whose fleet costs least: instance sizes matter, not only the rate."""
+    best: dict[str, Option] = {}
+    for option in evaluate(replace(case, purchases=())):
+        held = best.get(option.key)
+        if option.rent and (held is None or (option.cost_per_year or 0) < (held.cost_per_year or 0)):
+            best[option.key] = option
+    return replace(case, rents=tuple(option.rent for option in best.values() if option.rent))
+
+
+def _newest(purchases: Sequence[PurchasePrice]) -> tuple[PurchasePrice, ...]:
+    newest: dict[str, PurchasePrice] = {}
+    for price in sorted(purchases, key=lambda each: each.date):
+        newest[price.gpu] = price
+    return tuple(newest.values())
+
+
+def _doubt(demand: Demand, sizings: Sequence[Sizing]) -> Doubt:
+    bounds = {
+        sizing.gpu: (
+            sizing.batch_latency_s.low / sizing.batch_latency_s.expected,
+            sizing.batch_latency_s.high / sizing.batch_latency_s.expected,
+        )
+        for sizing in sizings
+    }
+    return Doubt(assumptions=demand.assumptions, latency=bounds)
+
+
+def _stress(case: Case, option: Option) -> Stress | None:
+    if not isinstance(case.load, Service):
+        return None
+    left, peak_per_s = option.fleet.gpus_after_failures, case.load.peak_per_s
+    return Stress(
+        one_down_s=option.sizing.percentile_s(peak_per_s / left) if left else None,
+        doubled_s=option.sizing.percentile_s(2 * peak_per_s / option.fleet.gpus),
+    )

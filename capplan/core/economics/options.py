@@ -1,0 +1,253 @@
+"""Every way to meet a load: GPU by GPU, bought or rented, with its fleet, energy and cost in a scenario."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from capplan.core.economics.assumptions import Money
+from capplan.core.economics.cost import Energy, OwnedCost, RentedCost, cost_of_owning, cost_of_renting, fleet_energy
+from capplan.core.economics.finance import HOURS_PER_YEAR, SECONDS_PER_HOUR, cost_per_million
+from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.serving.load import Load, OneGpu, Service
+from capplan.core.serving.servers import Fleet, make_fleet, replicas_for_rate
+from capplan.core.serving.sizing import Operation, Sizing
+
+_FULL_BOARDS = ("SXM", "OAM")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """All that a decision rests on: the load, the money, the GPUs that can carry it, their prices.
+
+    `rents` holds the cheapest price of every GPU and term, `purchases` what a GPU costs to buy.
+    """
+
+    load: Load
+    money: Money
+    sizings: tuple[Sizing, ...]
+    rents: tuple[Price, ...]
+    purchases: tuple[PurchasePrice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is varied around a case: factors on what was given, 1 where it holds.
+
+    `latency` scales a GPU's batch times; `largest_batch` fixes how all GPUs are run.
+    """
+
+    load: float = 1.0
+    limit: float = 1.0
+    latency: Mapping[str, float] = field(default_factory=dict)
+    rent_price: float = 1.0
+    purchase_price: float = 1.0
+    largest_batch: int | None = None
+    money: Money | None = None
+
+
+BASE = Scenario()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One way to meet the load. `cost` is None where no price is known; `energy` where the draw is unknown.
+
+    `fleets` are those of each year; a bought fleet is the last year's from the first day.
+    """
+
+    gpu: str
+    term: Term | None
+    sizing: Sizing
+    operation: Operation
+    fleets: tuple[Fleet, ...]
+    gpu_hours_by_year: tuple[float, ...]
+    samples_by_year: tuple[float, ...]
+    sized_for_per_s: tuple[float, ...]
+    rent: Price | None = None
+    purchase: PurchasePrice | None = None
+    energy: Energy | None = None
+    cost: OwnedCost | RentedCost | None = None
+
+    @property
+    def key(self) -> str:
+        """Names the option among all: GPU and term."""
+        return f"{self.gpu}/{self.term.value if self.term else 'no price'}"
+
+    @property
+    def fleet(self) -> Fleet:
+        """The first year's fleet."""
+        return self.fleets[0]
+
+    @property
+    def cost_per_year(self) -> float | None:
+        """Equivalent annual cost. [USD/year]"""
+        return self.cost.per_year if self.cost else None
+
+    @property
+    def cost_per_million(self) -> float | None:
+        """Cost of a million samples at what is served in the mean over the years. [USD]"""
+        if self.cost is None:
+            return None
+        seconds = len(self.samples_by_year) * HOURS_PER_YEAR * SECONDS_PER_HOUR
+        return cost_per_million(
+            cost_per_hour=self.cost.per_year / HOURS_PER_YEAR, samples_per_s=sum(self.samples_by_year) / seconds
+        )
+
+    @property
+    def headroom_fraction(self) -> float:
+        """How much more than the first year's peak rate the fleet carries, spares not counted."""
+        fleet = self.fleet
+        usable = fleet.gpus - fleet.spares * fleet.gpus_per_server
+        return usable * self.operation.rate_per_s / self.peak_per_s - 1
+
+    @property
+    def peak_per_s(self) -> float:
+        """The rate that the first year's fleet was sized for. [1/s]"""
+        return self.sized_for_per_s[0]
+
+
+def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[Option, ...]:
+    """Work out every option; a GPU without any price yields one option without cost."""
+    purchases = {price.gpu: price for price in case.purchases}
+    rents: dict[str, list[Price]] = {}
+    for price in case.rents:
+        rents.setdefault(price.gpu, []).append(price)
+    options: list[Option] = []
+    for sizing in case.sizings:
+        operation = _operation(case, sizing, scenario)
+        if operation is None:
+            continue
+        question = _Question(case=case, scenario=scenario, sizing=sizing, operation=operation)
+        mine = [question.rented(price) for price in rents.get(sizing.gpu, ())]
+        if purchase := purchases.get(sizing.gpu):
+            mine.append(question.bought(purchase))
+        options += mine or [question.unpriced()]
+    return tuple(options)
+
+
+def _operation(case: Case, sizing: Sizing, scenario: Scenario) -> Operation | None:
+    limit_s = case.load.latency_limit_s * scenario.limit if isinstance(case.load, Service) else None
+    return sizing.supply.operate(
+        limit_s=limit_s,
+        latency_factor=scenario.latency.get(sizing.gpu, 1.0),
+        largest_batch=scenario.largest_batch,
+    )
+
+
+def server_slots(form_factor: str | None, money: Money) -> tuple[int, bool]:
+    """GPUs of one bought server, and whether it comes only full: boards of modules do, cards do not."""
+    if (form_factor or "").upper().startswith(_FULL_BOARDS):
+        return money.gpus_per_server_sxm, True
+    return money.gpus_per_server_pcie, False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    case: Case
+    scenario: Scenario
+    sizing: Sizing
+    operation: Operation
+
+    @property
+    def money(self) -> Money:
+        return self.scenario.money or self.case.money
+
+    def growth(self) -> list[float]:
+        """Peak at each year's end relative to today's."""
+        yearly = 1 + self.case.load.growth_per_year_fraction
+        return [yearly**year for year in range(1, self.money.years + 1)]
+
+    def peaks_per_s(self) -> tuple[float, ...]:
+        load = self.case.load
+        if isinstance(load, OneGpu):
+            return (self.operation.rate_per_s,) * self.money.years
+        today = load.peak_per_s if isinstance(load, Service) else load.rate_per_s
+        return tuple(today * self.scenario.load * grown for grown in self.growth())
+
+    def samples_by_year(self) -> tuple[float, ...]:
+        load = self.case.load
+        if isinstance(load, OneGpu):
+            return (self.operation.rate_per_s * HOURS_PER_YEAR * SECONDS_PER_HOUR,) * self.money.years
+        mean_per_s = load.mean_per_s
+        yearly = mean_per_s * self.scenario.load * HOURS_PER_YEAR * SECONDS_PER_HOUR
+        return tuple(yearly * grown / (1 + load.growth_per_year_fraction) for grown in self.growth())
+
+    def fleets(self, *, server_slots: int, full_servers: bool) -> tuple[Fleet, ...]:
+        if isinstance(self.case.load, OneGpu):
+            return (Fleet(need=1, servers=1, gpus_per_server=1, spares=0),) * self.money.years
+        return tuple(
+            make_fleet(
+                need=replicas_for_rate(rate_per_s=peak, per_replica_per_s=self.operation.rate_per_s),
+                spares=self.case.load.spares,
+                server_slots=server_slots,
+                full_servers=full_servers,
+            )
+            for peak in self.peaks_per_s()
+        )
+
+    def hours(self, fleets: Sequence[Fleet]) -> tuple[float, ...]:
+        """GPU-hours a year: a service runs all day, a job only as long as it has work; spares run along."""
+        if isinstance(self.case.load, Service | OneGpu):
+            return tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets)
+        worked = [samples / self.operation.rate_per_s / SECONDS_PER_HOUR for samples in self.samples_by_year()]
+        return tuple(
+            hours * fleet.gpus / (fleet.gpus - fleet.spares * fleet.gpus_per_server)
+            for hours, fleet in zip(worked, fleets, strict=True)
+        )
+
+    def option(
+        self,
+        fleets: tuple[Fleet, ...],
+        *,
+        term: Term | None = None,
+        rent: Price | None = None,
+        purchase: PurchasePrice | None = None,
+    ) -> Option:
+        hours = self.hours(fleets)
+        energy = self.energy(fleets[-1] if purchase else fleets[0], hours[-1] if purchase else hours[0])
+        cost: OwnedCost | RentedCost | None = None
+        if rent:
+            cost = cost_of_renting(gpu_hours_by_year=hours, price=rent, money=self.money)
+        elif purchase and energy:
+            last = fleets[-1]
+            cost = cost_of_owning(gpus=last.gpus, servers=last.servers, price=purchase, energy=energy, money=self.money)
+        return Option(
+            gpu=self.sizing.gpu,
+            term=term,
+            sizing=self.sizing,
+            operation=self.operation,
+            fleets=fleets,
+            gpu_hours_by_year=hours,
+            samples_by_year=self.samples_by_year(),
+            rent=rent,
+            purchase=purchase,
+            energy=energy,
+            cost=cost,
+            sized_for_per_s=self.peaks_per_s(),
+        )
+
+    def energy(self, fleet: Fleet, gpu_hours: float) -> Energy | None:
+        tdp_w = self.sizing.supply.candidate.tdp_w
+        if tdp_w is None:
+            return None
+        return fleet_energy(
+            gpus=fleet.gpus,
+            servers=fleet.servers,
+            tdp_w=tdp_w,
+            busy_fraction=min(1.0, gpu_hours / (fleet.gpus * HOURS_PER_YEAR)),
+            money=self.money,
+        )
+
+    def rented(self, price: Price) -> Option:
+        varied = replace(price, usd_per_hour=price.usd_per_hour * self.scenario.rent_price)
+        fleets = self.fleets(server_slots=price.instance_gpus, full_servers=True)
+        return self.option(fleets, term=price.term, rent=varied)
+
+    def bought(self, price: PurchasePrice) -> Option:
+        varied = replace(price, usd=price.usd * self.scenario.purchase_price)
+        slots, full = server_slots(self.sizing.supply.candidate.form_factor, self.money)
+        grown = self.fleets(server_slots=slots, full_servers=full)
+        return self.option((grown[-1],) * len(grown), term=Term.BUY, purchase=varied)
+
+    def unpriced(self) -> Option:
+        slots, full = server_slots(self.sizing.supply.candidate.form_factor, self.money)
+        return self.option(self.fleets(server_slots=slots, full_servers=full))

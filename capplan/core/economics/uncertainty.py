@@ -1,0 +1,238 @@
+"""How sure a recommendation is: confidence over scenarios, sensitivity, switching points."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from capplan.core.economics.assumptions import Assumption
+from capplan.core.economics.cost import OwnedCost
+from capplan.core.economics.options import Case, Option, Scenario, evaluate
+from capplan.core.economics.recommend import _Z_90, Recommendation, ranking, worth
+from capplan.core.gpus.prices import Term
+from capplan.core.serving.load import Service
+
+SHARED_LATENCY_VARIANCE = 0.5
+"""Share of the latency estimate's log-variance that all GPUs have in common, as errors in counts are. A judgement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confidence:
+    """How the choice stands when everything uncertain is drawn at once.
+
+    `holds` is the share of draws in which it is still the cheapest, `keeps` the share in which the fleet as sized
+    carries the drawn load within the limit; `regret` what it costs more than the best on average, per year.
+    """
+
+    draws: int
+    holds: float
+    keeps: float
+    regret_usd_per_year: float
+    cost_p10_usd: float
+    cost_p90_usd: float
+    wins: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """What is uncertain: the assumptions with their ranges, and each GPU's latency interval as factors of expected."""
+
+    assumptions: tuple[Assumption, ...]
+    latency: Mapping[str, tuple[float, float]]
+
+    def of_keys(self, keys: Sequence[str]) -> tuple[Assumption, ...]:
+        """The assumptions that have a range."""
+        return tuple(each for each in self.assumptions if each.key in keys and each.low < each.high)
+
+
+SCENARIO_KEYS = ("peak_factor", "limit_factor", "rent_price_factor", "purchase_price_factor")
+
+
+MONEY_KEYS = (
+    "discount_fraction", "residual_fraction", "server_price_factor", "network_fraction", "support_fraction",
+    "staff_usd_per_server_year", "licence_usd_per_gpu_year", "power_fraction", "pue", "usd_per_kwh",
+)  # fmt: skip
+
+
+_SCENARIO_FIELD = {
+    "peak_factor": "load", "limit_factor": "limit", "rent_price_factor": "rent_price",
+    "purchase_price_factor": "purchase_price",
+}  # fmt: skip
+
+
+def varied(case: Case, values: Mapping[str, float], latency: Mapping[str, float] | None = None) -> Scenario:
+    """The scenario in which some assumptions have other values."""
+    money = case.money
+    for key, value in values.items():
+        if key not in _SCENARIO_FIELD:
+            money = money.with_value(key, value)
+    factors = {_SCENARIO_FIELD[key]: value for key, value in values.items() if key in _SCENARIO_FIELD}
+    return Scenario(
+        load=factors.get("load", 1.0),
+        limit=factors.get("limit", 1.0),
+        rent_price=factors.get("rent_price", 1.0),
+        purchase_price=factors.get("purchase_price", 1.0),
+        latency=latency or {},
+        money=money,
+    )
+
+
+def confidence(
+    case: Case, recommendation: Recommendation, contenders: Sequence[Option], *, doubt: Doubt, draws: int, seed: int = 7
+) -> Confidence | None:
+    """Draw everything uncertain together and see how often the choice is still the best of the contenders.
+
+    Assumptions are triangular over their ranges; latency factors are lognormal with the interval as their middle
+    90 %, half of their variance common to all GPUs. The peak's and limit's factors are drawn like assumptions.
+    """
+    choice = recommendation.choice
+    if choice is None:
+        return None
+    source = np.random.default_rng(seed)
+    uncertain = doubt.of_keys((*SCENARIO_KEYS, *MONEY_KEYS))
+    names = {option.gpu for option in contenders}
+    sizings = tuple(sizing for sizing in case.sizings if sizing.gpu in names)
+    keys = {option.key for option in contenders}
+    narrow = replace(
+        case,
+        sizings=sizings,
+        rents=tuple(rent for rent in case.rents if f"{rent.gpu}/{rent.term.value}" in keys),
+        purchases=tuple(price for price in case.purchases if f"{price.gpu}/{Term.BUY.value}" in keys),
+    )
+    values = {each.key: source.triangular(each.low, each.value, each.high, draws) for each in uncertain}
+    common = source.standard_normal(draws)
+    own = {gpu: source.standard_normal(draws) for gpu in sorted(names)}
+    kept, costs, regrets, wins = 0, [], [], dict.fromkeys(sorted(keys), 0)
+    for index in range(draws):
+        latency = {gpu: _factor(doubt.latency.get(gpu, (1, 1)), common[index], own[gpu][index]) for gpu in own}
+        scenario = varied(case, {key: float(drawn[index]) for key, drawn in values.items()}, latency)
+        drawn = {option.key: option for option in evaluate(narrow, scenario) if option.key in keys}
+        if not drawn:
+            continue
+        best = min(drawn.values(), key=lambda option: worth(case, option))
+        wins[best.key] += 1
+        mine = drawn.get(choice.key)
+        kept += mine is not None and mine.fleets[-1].need <= choice.fleets[-1].need
+        if mine is not None:
+            costs.append(worth(case, mine))
+            regrets.append(worth(case, mine) - worth(case, best))
+    low, high = (float(value) for value in np.percentile(costs, [10, 90])) if costs else (math.nan, math.nan)
+    return Confidence(
+        draws=draws,
+        holds=wins[choice.key] / draws,
+        keeps=kept / draws,
+        regret_usd_per_year=float(np.mean(regrets)) if regrets else 0.0,
+        cost_p10_usd=low,
+        cost_p90_usd=high,
+        wins=tuple(sorted(((key, count / draws) for key, count in wins.items() if count), key=lambda each: -each[1])),
+    )
+
+
+def _factor(bounds: tuple[float, float], common: float, own: float) -> float:
+    z = math.sqrt(SHARED_LATENCY_VARIANCE) * common + math.sqrt(1 - SHARED_LATENCY_VARIANCE) * own
+    low, high = bounds
+    end = math.log(high) if z > 0 else -math.log(low)
+    return math.exp(z * end / _Z_90)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swing:
+    """What one input alone does to the choice's yearly cost, and who is cheapest at each end."""
+
+    key: str
+    label: str
+    low: float
+    value: float
+    high: float
+    unit: str
+    cost_low_usd: float | None
+    cost_high_usd: float | None
+    winner_low: str | None
+    winner_high: str | None
+
+    @property
+    def size_usd(self) -> float:
+        """How far apart the two ends are; infinite where one of them cannot be met."""
+        if self.cost_low_usd is None or self.cost_high_usd is None:
+            return math.inf
+        return abs(self.cost_high_usd - self.cost_low_usd)
+
+
+def sensitivity(case: Case, choice: Option, *, doubt: Doubt, firm: Callable[[str], bool]) -> tuple[Swing, ...]:
+    """Move one input at a time to the ends of its range, largest swing first; interactions are left out."""
+    keys = SCENARIO_KEYS if isinstance(case.load, Service) else tuple(k for k in SCENARIO_KEYS if k != "limit_factor")
+    swings = [
+        _swing(case, choice, each, firm, [varied(case, {each.key: end}) for end in (each.low, each.high)])
+        for each in doubt.of_keys((*keys, *MONEY_KEYS))
+    ]
+    if doubt.latency:
+        bounds = doubt.latency.get(choice.gpu, (1.0, 1.0))
+        ends = [varied(case, {}, {gpu: factors[end] for gpu, factors in doubt.latency.items()}) for end in (0, 1)]
+        estimate = Assumption(
+            key="latency", label="Latency estimate (all GPUs)", unit="× expected", value=1.0,
+            low=min(1.0, bounds[0]), high=max(1.0, bounds[1]), basis="calibration", source="calibration",
+        )  # fmt: skip
+        swings.append(_swing(case, choice, estimate, firm, ends))
+    return tuple(
+        sorted(
+            (swing for swing in swings if swing.size_usd > 1e-6 * worth(case, choice)),
+            key=lambda swing: -swing.size_usd,
+        )
+    )
+
+
+def _swing(
+    case: Case, choice: Option, each: Assumption, firm: Callable[[str], bool], ends: Sequence[Scenario]
+) -> Swing:
+    costs: list[float | None] = []
+    winners: list[str | None] = []
+    for scenario in ends:
+        ranked = ranking(case, evaluate(case, scenario), firm=firm)
+        mine = [option for option in ranked if option.key == choice.key]
+        costs.append(worth(case, mine[0]) if mine else None)
+        winners.append(ranked[0].key if ranked else None)
+    return Swing(
+        key=each.key, label=each.label, low=each.low, value=each.value, high=each.high, unit=each.unit,
+        cost_low_usd=costs[0], cost_high_usd=costs[1], winner_low=winners[0], winner_high=winners[1],
+    )  # fmt: skip
+
+
+def switching_price_factor(case: Case, choice: Option, runner_up: Option | None) -> float | None:
+    """The factor on the choice's price at which the runner-up is worth the same; None where there is none.
+
+    Cost is linear in the price: rent entirely, buying in its hardware part.
+    """
+    if runner_up is None or choice.cost is None or runner_up.cost is None:
+        return None
+    dearer_fraction = worth(case, runner_up) / worth(case, choice) - 1
+    share = price_share(choice)
+    return 1 + dearer_fraction * choice.cost.per_year / share if share > 0 else None
+
+
+def price_share(option: Option) -> float:
+    """The part of the yearly cost that is proportional to the option's price. [USD/year]"""
+    if not isinstance(option.cost, OwnedCost):
+        return option.cost.per_year if option.cost else 0.0
+    rest = replace(option.cost, hardware=0.0, network=0.0, support_per_year=0.0, residual=0.0)
+    return option.cost.per_year - rest.per_year
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSwitch:
+    """The load, as a multiple of today's, from which another option is the cheapest."""
+
+    factor: float
+    winner: str
+
+
+def load_switches(
+    case: Case, choice: Option, *, firm: Callable[[str], bool], factors: Sequence[float]
+) -> tuple[LoadSwitch, ...]:
+    """Who is cheapest as the load grows or shrinks: the multiples, nearest first, where the winner changes."""
+    switches = []
+    for factor in factors:
+        ranked = ranking(case, evaluate(case, Scenario(load=factor)), firm=firm)
+        if ranked and ranked[0].key != choice.key:
+            switches.append(LoadSwitch(factor=factor, winner=ranked[0].key))
+    return tuple(sorted(switches, key=lambda switch: abs(math.log(switch.factor))))

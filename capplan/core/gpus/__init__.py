@@ -1,0 +1,1 @@
+"""GPU specifications: types, attributes, queries."""

@@ -1,0 +1,1 @@
+"""Latency of a step: roofline, kernel times, intervals, breakdown."""

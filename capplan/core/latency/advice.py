@@ -1,0 +1,114 @@
+"""What would make a step faster, each with its computed gain."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from capplan.core.gpus.prices import Price
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.types import Binding, LatencyEstimate
+
+_NEXT_SPEEDUP = 1.15
+"""A GPU that gains less is no step up: the interval of a model on two GPUs is wider."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One change and what it would make of the throughput: 1.5 is half again as fast.
+
+    For another GPU, `usd_per_million_samples` is what samples cost there and `usd_now` here, at the lowest known
+    hourly prices; None where no price is known or the GPU stays.
+    """
+
+    change: str
+    speedup: float
+    usd_per_million_samples: float | None = None
+    usd_now: float | None = None
+
+
+def advise(
+    estimate: LatencyEstimate,
+    curve: Sequence[LatencyEstimate],
+    *,
+    alternatives: Mapping[str, LatencyEstimate],
+    host_copy_s: float | None = None,
+    stronger: Sequence[Advice] = (),
+    least_speedup: float = 1.05,
+) -> tuple[Advice, ...]:
+    """List changes that gain, the best first.
+
+    `alternatives` are estimates of the same batch under other conditions, by what one would have to change;
+    `host_copy_s` is how long the batch's inputs take over the bus, at best.
+    """
+    rate = estimate.throughput_per_s.expected
+    found = [
+        Advice(change=change, speedup=other.throughput_per_s.expected / rate) for change, other in alternatives.items()
+    ]
+    best = max(curve, key=lambda point: point.throughput_per_s.expected)
+    if best.batch > estimate.batch:
+        found.append(Advice(change=f"batch {best.batch}", speedup=best.throughput_per_s.expected / rate))
+    shares = dict(estimate.share_by_binding)
+    if shares.get(Binding.LAUNCHES, 0) > 0.3:
+        speedup = 1 / (1 - shares[Binding.LAUNCHES])
+        found.append(
+            Advice(change="CUDA graphs or overlapping batches, which hide launches (at most)", speedup=speedup)
+        )
+    if host_copy_s:
+        found.append(_asynchronous(estimate.latency_s.expected, host_copy_s))
+    kept = [item for item in (*found, *stronger) if item.speedup >= least_speedup]
+    return tuple(sorted(kept, key=lambda item: -item.speedup))
+
+
+def _asynchronous(latency_s: float, copy_s: float) -> Advice:
+    """Copies that run beside the step cost nothing unless they take longer; one after the other, times add up."""
+    return Advice(
+        change="asynchronous execution: inputs in pinned memory, copied beside the batch before (of copy and step)",
+        speedup=(latency_s + copy_s) / max(latency_s, copy_s),
+    )
+
+
+def stronger_gpus(
+    gpu: GpuSpec,
+    now: LatencyEstimate,
+    *,
+    others: Iterable[tuple[GpuSpec, LatencyEstimate]],
+    rents: Mapping[str, Price],
+) -> tuple[Advice, ...]:
+    """Name the next faster GPU of a kind, and the one whose samples cost least if they cost less than here.
+
+    Candidates hold at least as much memory. `rents` are the lowest known hourly prices by GPU.
+    """
+    here = _usd_per_million(now, rents.get(gpu.id))
+    faster = [
+        Advice(
+            change=f"a stronger GPU: {other.id}",
+            speedup=estimate.throughput_per_s.expected / now.throughput_per_s.expected,
+            usd_per_million_samples=_usd_per_million(estimate, rents.get(other.id)),
+            usd_now=here,
+        )
+        for other, estimate in others
+        if other.id != gpu.id and other.memory_bytes >= gpu.memory_bytes
+    ]
+    faster = sorted((item for item in faster if item.speedup >= _NEXT_SPEEDUP), key=lambda item: item.speedup)
+    cheaper = [
+        (item.usd_per_million_samples, item)
+        for item in faster
+        if here is not None and item.usd_per_million_samples is not None and item.usd_per_million_samples < here
+    ]
+    cheapest = [min(cheaper, key=lambda pair: pair[0])[1]] if cheaper else []
+    return tuple(dict.fromkeys([*faster[:1], *cheapest]))
+
+
+def is_of_same_kind(first: GpuSpec, second: GpuSpec) -> bool:
+    """Are two GPUs bought for the same place: vendor, housing, kind of memory, and for players or for servers?"""
+    return _kind(first) == _kind(second)
+
+
+def _kind(gpu: GpuSpec) -> tuple[object, ...]:
+    housing = (gpu.form_factor or "").partition(" (")[0].rstrip("0123456789")
+    has_hbm = (gpu.memory_type or "").startswith("HBM")
+    return gpu.vendor, housing, has_hbm, any(brand in gpu.name for brand in ("GeForce", "TITAN", "Radeon RX"))
+
+
+def _usd_per_million(estimate: LatencyEstimate, rent: Price | None) -> float | None:
+    """What a million samples cost at full load. [USD]"""
+    return None if rent is None else rent.usd_per_hour / 3600 / estimate.throughput_per_s.expected * 1e6

@@ -1,0 +1,167 @@
+"""Where a step's time goes on one GPU: by kernel and by module, with what binds each and how well it does."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.core.compiled.rewrite import executed_recording
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.classes import ALL_CLASSES
+from capplan.core.latency.decompositions import AttentionPath
+from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
+from capplan.core.latency.lookup import serving
+from capplan.core.latency.op_table import counted_flops, kernel_table
+from capplan.core.latency.predict import DeviceTimes, time_kernels
+from capplan.core.latency.types import Binding
+from capplan.core.numbers import FloatArray
+from capplan.core.trace.types import Recording
+from capplan.core.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelShare:
+    """One kernel of a step: how often it runs, its time in all runs, what binds it. [s]
+
+    `efficiency_fraction` is its roofline bound over its time: 1 would be the printed peak or bandwidth.
+    """
+
+    name: str
+    label: str
+    shapes: str
+    calls: int
+    time_s: float
+    share_fraction: float
+    binding: Binding
+    efficiency_fraction: float
+    flops: float
+    traffic_bytes: float
+    bound_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleShare:
+    """One module of the model and the device time of the kernels that it launches itself. [s]"""
+
+    path: str
+    calls: int
+    time_s: float
+    share_fraction: float
+    binding: Binding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakdown:
+    """A step on one GPU at one batch: kernels and modules, costliest first; device and host time. [s]"""
+
+    gpu: GpuSpec
+    batch: int
+    rates: DeviceRates
+    kernels: tuple[KernelShare, ...]
+    modules: tuple[ModuleShare, ...]
+    device_s: float
+    host_s: float
+    step_s: float
+    calls: float
+    launches: float
+
+
+def break_down(
+    recording: Recording, workload: Workload, *, gpu: GpuSpec, batch: int, calibration: Calibration | None
+) -> Breakdown | Unsupported:
+    """Split a step's time over kernels and modules."""
+    rates = device_rates(gpu, workload)
+    if isinstance(rates, Unsupported):
+        return rates
+    recording = executed_recording(recording, workload)
+    calibration = serving(calibration, workload) if calibration else None
+    table = kernel_table(recording, workload, batches=[batch])
+    times = time_kernels(table, recording, workload, devices=[(gpu, rates)], calibration=calibration)
+    device_s = float(times.device_s[0, 0])
+    runs_s = np.where(times.count[0] > 0, times.times.total_s[0, :, 0], 0.0)
+    per_run = np.bincount(table.kernel, runs_s, minlength=len(recording.kernels)).astype(np.float64)
+    bound_by_memory = _memory_bound(times, recording)
+    return Breakdown(
+        gpu=gpu,
+        batch=batch,
+        rates=rates,
+        kernels=_kernels(times, recording, batch, device_s),
+        modules=_modules(recording, per_run, bound_by_memory, device_s),
+        device_s=device_s,
+        host_s=float(times.host_s[0, 0]),
+        step_s=float(times.step_s[0, 0]),
+        calls=table.host_calls,
+        launches=float(times.count[0].sum()),
+    )
+
+
+def _kernels(times: DeviceTimes, recording: Recording, batch: int, device_s: float) -> tuple[KernelShare, ...]:
+    table, total_s = times.table, times.times.total_s[0, :, 0] * times.count[0]
+    flops = counted_flops(table)
+    found = []
+    for row in np.argsort(-total_s, kind="stable"):
+        if times.count[0, row] <= 0:
+            continue
+        kernel = recording.kernels[table.kernel[row]]
+        unfused = table.path[row] == AttentionPath.UNFUSED
+        found.append(
+            KernelShare(
+                name=kernel.name.partition(".")[2] + (" (unfused part)" if unfused else ""),
+                label=ALL_CLASSES[table.label[row]],
+                shapes=" · ".join("×".join(map(str, item.shape_at(batch))) for item in kernel.inputs[:2]),
+                calls=int(times.count[0, row]),
+                time_s=float(total_s[row]),
+                share_fraction=float(total_s[row] / device_s),
+                binding=_binding(times, int(row)),
+                efficiency_fraction=float(times.bound_s[0, row, 0] * times.count[0, row] / total_s[row]),
+                flops=float(flops[row, 0] * times.count[0, row]),
+                traffic_bytes=float(
+                    (table.read_bytes[row, 0] + table.written_bytes[row, 0] + table.weight_bytes[row, 0])
+                    * times.count[0, row]
+                ),
+                bound_s=float(times.bound_s[0, row, 0] * times.count[0, row]),
+            )
+        )
+    return tuple(found)
+
+
+def _binding(times: DeviceTimes, row: int) -> Binding:
+    parts = times.times
+    compute, memory = float(parts.compute_s[0, row, 0]), float(parts.memory_s[0, row, 0])
+    if float(np.broadcast_to(parts.fixed_s, parts.total_s.shape)[0, row, 0]) > max(compute, memory):
+        return Binding.LAUNCHES
+    return Binding.COMPUTE if compute > memory else Binding.BANDWIDTH
+
+
+def _memory_bound(times: DeviceTimes, recording: Recording) -> list[Binding]:
+    """What binds each kernel of the recording, by its costliest row."""
+    best: dict[int, tuple[float, Binding]] = {}
+    for row, kernel in enumerate(times.table.kernel.tolist()):
+        cost = float(times.times.total_s[0, row, 0] * times.count[0, row])
+        if cost >= best.get(kernel, (-1.0, Binding.LAUNCHES))[0]:
+            best[kernel] = (cost, _binding(times, row))
+    return [best.get(index, (0.0, Binding.LAUNCHES))[1] for index in range(len(recording.kernels))]
+
+
+def _modules(
+    recording: Recording, per_run_s: FloatArray, binding: list[Binding], device_s: float
+) -> tuple[ModuleShare, ...]:
+    time_s: dict[int, float] = defaultdict(float)
+    calls: dict[int, int] = defaultdict(int)
+    by_binding: dict[int, dict[Binding, float]] = defaultdict(lambda: defaultdict(float))
+    for op in recording.ops:
+        cost = float(per_run_s[op.kernel])
+        time_s[op.module] += cost
+        calls[op.module] += 1
+        by_binding[op.module][binding[op.kernel]] += cost
+    return tuple(
+        ModuleShare(
+            path=recording.modules[module] or "(model)",
+            calls=calls[module],
+            time_s=time_s[module],
+            share_fraction=time_s[module] / device_s,
+            binding=max(by_binding[module].items(), key=lambda item: item[1])[0],
+        )
+        for module in sorted(time_s, key=lambda module: -time_s[module])
+    )

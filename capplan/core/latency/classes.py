@@ -1,0 +1,200 @@
+"""Sort kernels into the classes whose efficiency is fitted: what implementation runs, not what it means."""
+
+from collections.abc import Mapping
+
+from capplan.core.trace.types import Kernel, MemoryFormat
+
+CONV, CONV_1X1, CONV_STEM, CONV_GROUPED = "conv", "conv 1x1", "conv stem", "conv grouped"
+DEPTHWISE_3, DEPTHWISE_5, DEPTHWISE_7, DEPTHWISE_LARGE = (
+    "depthwise 3x3", "depthwise 5x5", "depthwise 7x7", "depthwise large",
+)  # fmt: skip
+DEPTHWISE_NATIVE = "depthwise 3x3 native"
+CONV_PATCH = "conv patch"
+CONV_OTHER = "conv other"
+CONV_GROUPED_WIDE = "conv grouped wide"
+"""Grouped convolutions of many channels a group, where cuDNN has no fast kernel: channels-last ones before version 9,
+and gradients."""
+LINEAR, BATCHED_MATMUL, ATTENTION = "linear", "batched matmul", "attention"
+LAYER_NORM, GROUP_NORM, BATCH_NORM, SOFTMAX = "layer norm", "group norm", "batch norm", "softmax"
+CAST, WEIGHT_CAST, ACTIVATION, ADD, POINTWISE = "cast", "weight cast", "activation", "add", "pointwise"
+COPY, POOL, REDUCTION, UPSAMPLE, GATHER, RECURRENT, OTHER = (
+    "copy", "pool", "reduction", "upsample", "gather", "recurrent", "other",
+)  # fmt: skip
+
+FUSED_NORM, FUSED_SOFTMAX, FUSED_REDUCTION, FUSED_POOL, FUSED_COPY, FUSED_POINTWISE, FUSED_WEIGHT, FUSED_ACROSS = (
+    "fused norm", "fused softmax", "fused reduction", "fused pool", "fused copy", "fused pointwise", "fused weight",
+    "fused reduction across",
+)  # fmt: skip
+FUSED = (
+    FUSED_NORM, FUSED_SOFTMAX, FUSED_REDUCTION, FUSED_POOL, FUSED_COPY, FUSED_POINTWISE, FUSED_WEIGHT, FUSED_ACROSS,
+)  # fmt: skip
+"""Kernels that a compiler made, by the costliest thing that they hold."""
+
+BATCH_NORM_TRAINING, NORM_GRADIENT, POOL_GRADIENT, ATTENTION_GRADIENT, OPTIMIZER = (
+    "batch norm training", "norm gradient", "pool gradient", "attention gradient", "optimizer",
+)  # fmt: skip
+
+CHANNELS_LAST_SUFFIX = " nhwc"
+INPUT_GRADIENT_SUFFIX, WEIGHT_GRADIENT_SUFFIX = " input gradient", " weight gradient"
+
+CONVOLUTIONS = (
+    CONV, CONV_1X1, CONV_STEM, CONV_GROUPED, DEPTHWISE_3, DEPTHWISE_NATIVE, DEPTHWISE_5, DEPTHWISE_7, DEPTHWISE_LARGE,
+    CONV_PATCH, CONV_OTHER,
+)  # fmt: skip
+SPATIAL = (*CONVOLUTIONS, BATCH_NORM, POOL, UPSAMPLE)
+"""Classes that run other kernels on channels-last tensors."""
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    LINEAR: ("mm", "addmm", "addmv", "mv", "linear"),
+    BATCHED_MATMUL: ("bmm", "baddbmm", "addbmm", "matmul"),
+    LAYER_NORM: ("native_layer_norm", "native_layer_norm_backward", "rms_norm", "_fused_rms_norm"),
+    GROUP_NORM: ("native_group_norm", "native_group_norm_backward"),
+    BATCH_NORM: (
+        "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
+        "native_batch_norm_backward", "cudnn_batch_norm_backward", "batch_norm",
+    ),
+    SOFTMAX: ("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "_safe_softmax"),
+    ACTIVATION: (
+        "relu", "gelu", "silu", "hardswish", "hardsigmoid", "sigmoid", "tanh", "leaky_relu", "elu", "mish", "hardtanh",
+        "clamp", "clamp_min", "clamp_max", "softplus", "threshold", "prelu", "_prelu_kernel", "log_sigmoid_forward",
+        "threshold_backward", "gelu_backward", "silu_backward", "hardswish_backward", "hardsigmoid_backward",
+        "sigmoid_backward", "tanh_backward", "leaky_relu_backward", "elu_backward", "mish_backward",
+        "hardtanh_backward", "glu", "relu6", "celu", "selu",
+    ),
+    ADD: ("add",),
+    COPY: (
+        "clone", "copy", "cat", "constant_pad_nd", "roll", "stack", "flip", "repeat", "im2col", "unfold", "contiguous",
+        "reflection_pad2d", "replication_pad2d", "_pad_circular", "slice_backward", "select_backward", "pixel_shuffle",
+        "pixel_unshuffle", "split_with_sizes_copy", "as_strided_copy", "slice_scatter", "select_scatter", "tril",
+        "triu", "channel_shuffle", "fill", "zero", "zeros_like", "rot90", "expand_copy", "permute_copy",
+    ),
+    GATHER: (
+        "index", "index_select", "gather", "embedding", "embedding_dense_backward", "scatter", "scatter_add",
+        "index_put", "_unsafe_index", "take_along_dim", "index_add", "masked_fill", "grid_sampler_2d", "_embedding_bag",
+    ),
+    POOL: (
+        "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool1d",
+        "max_pool2d_with_indices_backward", "avg_pool2d_backward", "_adaptive_avg_pool2d_backward", "avg_pool3d",
+        "max_pool3d_with_indices", "_adaptive_avg_pool3d", "adaptive_avg_pool2d",
+    ),
+    REDUCTION: (
+        "mean", "sum", "amax", "amin", "max", "min", "var", "var_mean", "std", "linalg_vector_norm", "argmax",
+        "argmin", "cumsum", "prod", "logsumexp", "any", "all", "topk", "sort", "std_mean",
+    ),
+    UPSAMPLE: (
+        "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_nearest1d", "upsample_linear1d",
+        "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_trilinear3d", "upsample_nearest3d",
+    ),
+}  # fmt: skip
+_CLASS_BY_NAME = {name: label for label, names in _NAMES.items() for name in names}
+
+ALL_CLASSES: tuple[str, ...] = tuple(
+    dict.fromkeys((
+        *CONVOLUTIONS, LINEAR, BATCHED_MATMUL, ATTENTION, LAYER_NORM, GROUP_NORM, BATCH_NORM, SOFTMAX, CAST,
+        WEIGHT_CAST, ACTIVATION, ADD, POINTWISE, COPY, POOL, REDUCTION, UPSAMPLE, GATHER, RECURRENT, OTHER,
+        CONV_GROUPED_WIDE + CHANNELS_LAST_SUFFIX,
+        *(label + CHANNELS_LAST_SUFFIX for label in SPATIAL), *FUSED,
+        BATCH_NORM_TRAINING, NORM_GRADIENT, POOL_GRADIENT, ATTENTION_GRADIENT, OPTIMIZER,
+        *(
+            label + layout + gradient
+            for label in (*CONVOLUTIONS, CONV_GROUPED_WIDE)
+            for layout in ("", CHANNELS_LAST_SUFFIX)
+            for gradient in (INPUT_GRADIENT_SUFFIX, WEIGHT_GRADIENT_SUFFIX)
+        ),
+    ))
+)  # fmt: skip
+CLASS_INDEX: Mapping[str, int] = {label: index for index, label in enumerate(ALL_CLASSES)}
+
+
+def kernel_class(kernel: Kernel) -> str:
+    """Name the class of implementation that PyTorch's CUDA back end would run for a kernel, run eagerly."""
+    label = _class_by_operator(kernel)
+    if label in SPATIAL and _is_channels_last(kernel):
+        return label + CHANNELS_LAST_SUFFIX
+    return label
+
+
+def is_convolution(label: str) -> bool:
+    """Is the class a convolution, in either layout?"""
+    return label.removesuffix(CHANNELS_LAST_SUFFIX) in (*CONVOLUTIONS, CONV_GROUPED_WIDE)
+
+
+def is_depthwise(label: str) -> bool:
+    """Is the class a depthwise convolution, which runs on CUDA cores rather than tensor cores?"""
+    return label.startswith("depthwise")
+
+
+def _class_by_operator(kernel: Kernel) -> str:
+    library, _, name = kernel.name.partition(".")
+    if library == "capplan":
+        if name == "fused":
+            return _fused_class(kernel)
+        return RECURRENT if name.startswith("rnn") else ATTENTION
+    if name.startswith("convolution"):
+        return _convolution_class(kernel)
+    if name == "_to_copy":
+        return WEIGHT_CAST if kernel.inputs and kernel.inputs[0].is_weight else CAST
+    return _CLASS_BY_NAME.get(name) or (POINTWISE if _is_elementwise(kernel) else OTHER)
+
+
+def _fused_class(kernel: Kernel) -> str:
+    held = kernel.attributes
+    if "weight_only" in held:
+        return FUSED_WEIGHT
+    for part, label in (
+        ("norm", FUSED_NORM), ("softmax", FUSED_SOFTMAX), ("pool", FUSED_POOL), ("across", FUSED_ACROSS),
+        ("reduction", FUSED_REDUCTION),
+        ("copy", FUSED_COPY),
+    ):  # fmt: skip
+        if part in held:
+            return label
+    return FUSED_POINTWISE
+
+
+def _convolution_class(kernel: Kernel) -> str:
+    weight = kernel.inputs[2 if kernel.name.endswith("backward") else 1].shape_at(1)
+    groups = int(kernel.attributes.get("groups", 1))  # type: ignore[arg-type]  # an integer attribute by the format
+    window = weight[2:]
+    if kernel.attributes.get("transposed") or len(window) == 3:
+        return CONV_OTHER
+    if groups > 1 and weight[1] == 1 and weight[0] >= groups:
+        return _depthwise_class(kernel, window)
+    if groups > 1:
+        return CONV_GROUPED
+    if weight[1] <= 4:
+        return CONV_PATCH if kernel.attributes.get("stride") == window and max(window) > 3 else CONV_STEM
+    return CONV_1X1 if max(window) == 1 else CONV
+
+
+def _depthwise_class(kernel: Kernel, window: tuple[int, ...]) -> str:
+    size = max(window)
+    if size > 7:
+        return DEPTHWISE_LARGE
+    if size > 5:
+        return DEPTHWISE_7
+    if size > 3:
+        return DEPTHWISE_5
+    return DEPTHWISE_3 if _cudnn_runs_depthwise(kernel) else DEPTHWISE_NATIVE
+
+
+def _cudnn_runs_depthwise(kernel: Kernel) -> bool:
+    """Strided depthwise convolutions of few channels go to PyTorch's own kernel (ATen's convolution heuristics)."""
+    data = kernel.inputs[1 if kernel.name.endswith("backward") else 0].shape_at(2)
+    stride = kernel.attributes.get("stride", (1,))
+    largest_stride = max(stride) if isinstance(stride, tuple) and stride else 1
+    channels, width = data[1], data[-1]
+    if largest_stride == 1:
+        return channels >= 32 and width >= 7
+    return channels >= 512 or (channels >= 256 and width >= 28)
+
+
+def _is_channels_last(kernel: Kernel) -> bool:
+    operands = [operand for operand in kernel.inputs if len(operand.shape) == 4 and not operand.is_weight]
+    return bool(operands) and operands[0].memory_format is MemoryFormat.CHANNELS_LAST
+
+
+def _is_elementwise(kernel: Kernel) -> bool:
+    if not kernel.inputs or not kernel.outputs:
+        return False
+    elements = kernel.outputs[0].distinct_elements(2)
+    return any(operand.distinct_elements(2) == elements for operand in kernel.inputs)

@@ -1,0 +1,110 @@
+"""The time of one kernel, elementwise over any shapes that broadcast: compute against bandwidth, plus a fixed cost.
+
+Compute and traffic overlap imperfectly, so the two roofs are joined by a 2-norm. A matrix product loses
+to unfilled tiles and waves, to a short inner dimension and to misaligned ones; a small working set is kept in
+part by the L2 cache.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.core.latency.calibration import GlobalConstants
+from capplan.core.numbers import FloatArray
+
+_TILES = (
+    (256, 128, 1.00), (128, 256, 1.00), (128, 128, 0.95), (256, 64, 0.88), (128, 64, 0.82), (64, 128, 0.82),
+    (64, 64, 0.65), (256, 32, 0.65), (128, 32, 0.60),
+)  # fmt: skip
+"""Rows, columns and relative speed of the thread-block tiles that matrix-product libraries choose from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTimes:
+    """The parts of kernels' times. [s]"""
+
+    compute_s: FloatArray
+    memory_s: FloatArray
+    fixed_s: FloatArray
+    total_s: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelWork:
+    """What kernels do, in arrays that broadcast: see `KernelTable`."""
+
+    flops: FloatArray
+    read_bytes: FloatArray
+    written_bytes: FloatArray
+    weight_bytes: FloatArray
+    k: FloatArray
+    utilisation: FloatArray
+    serial: FloatArray
+    launches: FloatArray
+    misaligned: FloatArray
+    strided: FloatArray
+    foreign_layout: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRates:
+    """What the GPU and its calibration give each kernel, in arrays that broadcast: see `ClassConstants`.
+
+    `peak_flops_per_s` and `bandwidth_bytes_per_s` hold the factors of the GPU and architecture; `compute` and
+    `bandwidth` are the class's, on this architecture.
+    """
+
+    peak_flops_per_s: FloatArray
+    bandwidth_bytes_per_s: FloatArray
+    l2_bytes: FloatArray
+    serial_step_s: FloatArray
+    compute: FloatArray
+    bandwidth: FloatArray
+    half_k: FloatArray
+    misaligned: FloatArray
+    layout_passes: FloatArray
+    write_weight: FloatArray
+    strided: FloatArray
+
+
+def kernel_times(work: KernelWork, rates: KernelRates, constants: GlobalConstants) -> KernelTimes:
+    """Time kernels on a GPU, elementwise. [s]"""
+    moved = work.read_bytes + work.written_bytes
+    missed = 1 - constants.l2_hit / (1 + (moved / (constants.l2_reach * rates.l2_bytes)) ** constants.l2_sharpness)
+    weighted = (work.read_bytes + rates.write_weight * work.written_bytes) * missed + work.weight_bytes
+    memory_s = weighted * (1 + rates.strided * work.strided) / (rates.bandwidth_bytes_per_s * rates.bandwidth)
+    passes = rates.layout_passes * work.foreign_layout
+    memory_s = memory_s + passes * moved * missed / rates.bandwidth_bytes_per_s
+    efficiency = (
+        rates.compute
+        * work.utilisation**constants.tile_power
+        * (work.k / (work.k + rates.half_k))
+        * np.exp(-rates.misaligned * work.misaligned)
+    )
+    compute_s = work.flops / (rates.peak_flops_per_s * efficiency)
+    fixed_s = constants.kernel_s * work.launches + rates.serial_step_s * work.serial
+    return KernelTimes(
+        compute_s=compute_s,
+        memory_s=memory_s,
+        fixed_s=fixed_s,
+        total_s=np.sqrt(compute_s**2 + memory_s**2) + fixed_s,
+    )
+
+
+def tile_utilisation(
+    *, m: FloatArray, n: FloatArray, groups: FloatArray, k: FloatArray, units: FloatArray
+) -> FloatArray:
+    """The share of a GPU that the best tiling of a matrix product keeps busy; 1 where `m` is 0.
+
+    For each tile: its own speed, times the part of the tiles that is output, times the part of the last
+    wave over the multiprocessors that is filled. A long inner dimension may be split over idle ones.
+    """
+    best = np.zeros(np.broadcast_shapes(m.shape, units.shape))
+    output = m * n * groups
+    for rows, columns, speed in _TILES:
+        tiles = np.ceil(m / rows) * np.ceil(n / columns) * groups
+        tiles = np.maximum(tiles, 1.0)
+        splits = np.clip(np.floor(units / tiles), 1.0, np.maximum(1.0, np.floor(k / 512)))
+        waves = tiles * splits / units
+        best = np.maximum(best, speed * output / (tiles * rows * columns) * waves / np.ceil(waves))
+    return np.where(m > 0, np.maximum(best, 1e-3), 1.0)

@@ -1,0 +1,261 @@
+"""Find what a calibration knows of one GPU and workload: its own factors, else the nearest relative's, told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, IntervalWidth
+from capplan.core.latency.classes import ALL_CLASSES, FUSED
+from capplan.core.latency.priors import PRIOR_CLASSES
+from capplan.core.numbers import FloatArray
+from capplan.core.workload import Framework, Variant, Workload
+
+UNCALIBRATED_HALF_WIDTH = 0.6
+UNCALIBRATED_WORKLOAD = 0.4
+_FEW_ROWS = 20
+UNSEEN_ARCHITECTURE = 0.15
+"""Half-widths of log errors that no data tells, added in square: guesses, on the wide side."""
+
+UNSEEN_TORCH: Mapping[str, float] = {"eager": 0.07, "compile": 0.15, "training": 0.15}
+"""How far steps of another torch version may lie: the 90th percentile of what changed between 2.4 and 2.9 on an RTX
+4090, over 1,190 of timm's models, rounded up: 6.3 % eager, 13.0 % compiled. Of training one version is known."""
+
+SERIAL_STEP_S = 300e-9
+LAUNCHES = "launches"
+"""The cell of interval widths of steps that the host decides."""
+FEW_ROWS = "device few rows"
+"""The cell of steps that the device decides, on GPUs of which few were measured."""
+KERNELS = "kernels"
+"""The cell of single kernels."""
+
+_RELATIVES: Mapping[str, tuple[str, ...]] = {
+    "12.0": ("8.9", "8.6"), "12.1": ("12.0", "8.9"), "8.9": ("8.6", "12.0"), "8.6": ("8.9", "12.0"),
+    "8.7": ("8.6", "8.9"), "10.0": ("9.0", "8.0"), "10.3": ("10.0", "9.0", "8.0"), "9.0": ("8.0", "10.0"),
+    "8.0": ("9.0", "7.0"), "7.0": ("7.5", "8.0"), "7.5": ("7.0", "8.0"), "7.2": ("7.0", "7.5"), "6.0": ("7.0",),
+    "6.1": ("6.0", "7.0"), "cdna1": ("cdna2",), "cdna3": ("cdna2",), "cdna4": ("cdna3", "cdna2"),
+}  # fmt: skip
+"""Whose kernels a compute capability shares most, nearest first."""
+
+REFERENCE_ARCHITECTURES = ("8.6", "8.9", "12.0", "12.1")
+"""Architectures whose GPUs fix the constants' scale; factors of other GPUs are taken from their relatives."""
+
+MANY_ROWS = 500
+"""Rows from which on a GPU's factors speak for its architecture, and its bias for GPUs that were never measured."""
+
+INHERITED_SHARE = 0.5
+"""How much of a relative's deviation an architecture without measurements takes over, in logs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedConstants:
+    """A calibration's constants for one GPU: arrays over `ALL_CLASSES`, and factors on its two roofs."""
+
+    compute: FloatArray
+    bandwidth: FloatArray
+    half_k: FloatArray
+    misaligned: FloatArray
+    layout_passes: FloatArray
+    write_weight: FloatArray
+    strided: FloatArray
+    gpu_compute: float
+    gpu_bandwidth: float
+    serial_step_s: float
+
+
+def architecture_key(gpu: GpuSpec) -> str:
+    """Name the architecture that shares kernels: the compute capability, or the vendor's name for it."""
+    return ".".join(map(str, gpu.compute_capability)) if gpu.compute_capability else gpu.architecture_id
+
+
+def precision_key(workload: Workload) -> str:
+    """The family of number formats whose kernels differ: "half" under 16 bits and autocast, else "single"."""
+    return "single" if workload.precision.variant is Variant.FULL else "half"
+
+
+def width_cell(workload: Workload) -> str:
+    """The cell of interval widths of steps that the device decides: "nchw", "nhwc", or "single" above 16 bits."""
+    single = precision_key(workload) == "single"
+    return "single" if single else workload.layout.value
+
+
+def torch_key(version: tuple[int, int]) -> str:
+    """Spell a torch version as deviations do."""
+    return f"{version[0]}.{version[1]}"
+
+
+KINDS = ("eager", "compile", "training")
+"""The kinds of steps that a calibration can serve."""
+
+
+def workload_kind(workload: Workload) -> str:
+    """What a calibration must have measured to serve a workload: one of `KINDS`, or "compiled training"."""
+    compiled = workload.framework is not Framework.EAGER
+    if workload.training is not None:
+        return "compiled training" if compiled else "training"
+    return "compile" if compiled else "eager"
+
+
+def serving(calibration: Calibration, workload: Workload) -> Calibration:
+    """The part of a calibration that was made for a workload, else what comes nearest.
+
+    Compiled training steps take gradients and optimizers from the training part, fused kernels from the compiled one.
+    """
+    kind = workload_kind(workload)
+    found = calibration.parts.get("training" if workload.training else kind, calibration)
+    if kind != "compiled training" or "compile" not in calibration.parts:
+        return found
+    compiled = calibration.parts["compile"].classes
+    return replace(found, classes={**found.classes, **{label: compiled[label] for label in FUSED if label in compiled}})
+
+
+def resolve_constants(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> ResolvedConstants:
+    """Gather a calibration's constants for one GPU and workload."""
+    columns = {name: _class_column(calibration, name) for name in CLASS_FIELDS}
+    factor = np.exp(_log_deviation(calibration, gpu, workload))
+    columns["compute"] = columns["compute"] * factor
+    columns["bandwidth"] = columns["bandwidth"] * factor
+    own = _device_factors(calibration, gpu)
+    return ResolvedConstants(
+        **columns, gpu_compute=own.compute, gpu_bandwidth=own.bandwidth, serial_step_s=SERIAL_STEP_S
+    )
+
+
+def _device_factors(calibration: Calibration, gpu: GpuSpec) -> DeviceFactors:
+    """A GPU's own factors; without, the mean of those of its architecture or the nearest relative."""
+    own = calibration.gpus.get(gpu.id)
+    if own is not None:
+        return own
+    key = architecture_key(gpu)
+    measured = calibration.gpus.values()
+    if key in REFERENCE_ARCHITECTURES:
+        return _mean_factors([found for found in measured if is_reference(found)], key)
+    for wanted in (key, *_RELATIVES.get(key, ())):
+        related = [found for found in measured if found.architecture == wanted]
+        if related:
+            return _mean_factors(related, wanted)
+    return DeviceFactors(architecture=key)
+
+
+def is_known(calibration: Calibration, gpu: GpuSpec) -> bool:
+    """Were whole steps measured on a GPU?"""
+    own = calibration.gpus.get(gpu.id)
+    return own is not None and own.rows > 0
+
+
+def _is_rich(calibration: Calibration, gpu: GpuSpec) -> bool:
+    """Were many steps measured on a GPU, or on others of the reference architectures?"""
+    own = calibration.gpus.get(gpu.id)
+    if own is not None and own.rows > 0:
+        return own.rows >= MANY_ROWS
+    return architecture_key(gpu) in REFERENCE_ARCHITECTURES or FEW_ROWS not in calibration.widths
+
+
+def is_reference(factors: DeviceFactors) -> bool:
+    """Do a GPU's factors tell what another of the reference architectures reaches of its spec sheet?"""
+    return factors.architecture in REFERENCE_ARCHITECTURES and factors.rows >= MANY_ROWS
+
+
+def _mean_factors(factors: list[DeviceFactors], architecture: str) -> DeviceFactors:
+    if not factors:
+        return DeviceFactors(architecture=architecture)
+    return DeviceFactors(
+        architecture=architecture,
+        compute=_mean([found.compute for found in factors]),
+        bandwidth=_mean([found.bandwidth for found in factors]),
+    )
+
+
+def _mean(factors: list[float]) -> float:
+    return float(np.exp(np.mean(np.log(factors))))
+
+
+def architecture_source(calibration: Calibration, gpu: GpuSpec) -> str | None:
+    """The architecture whose measurements serve a GPU: its own, the nearest relative's, or none."""
+    key = architecture_key(gpu)
+    return next(
+        (name for name in (key, *_RELATIVES.get(key, ())) if f"architecture {name}" in calibration.deviations), None
+    )
+
+
+def torch_source(calibration: Calibration, version: tuple[int, int]) -> tuple[int, int] | None:
+    """The measured torch version nearest to the one asked for."""
+    measured = [_version(name.removeprefix("torch ")) for name in calibration.deviations if name.startswith("torch ")]
+    return min(measured, key=lambda other: _distance(other, version), default=None)
+
+
+def half_widths(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[float, float]:
+    """The half-widths of the log error of steps that the device decides, and of those that the host does."""
+    if calibration is None or not calibration.widths:
+        return UNCALIBRATED_HALF_WIDTH, UNCALIBRATED_HALF_WIDTH
+    widest = max(calibration.widths.values(), key=lambda cell: cell.known)
+    unmeasured = replace(widest, rows=0)
+    device = calibration.widths.get(f"device {width_cell(workload)}")
+    few = None if _is_rich(calibration, gpu) else calibration.widths.get(FEW_ROWS)
+    device = max((cell for cell in (device, few) if cell), key=lambda cell: cell.known, default=unmeasured)
+    host = calibration.widths.get(LAUNCHES, unmeasured)
+    return _width(calibration, device, gpu, workload), _width(calibration, host, gpu, workload)
+
+
+def _width(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> float:
+    squares = cell.known**2
+    if not is_known(calibration, gpu):
+        reference = architecture_key(gpu) in REFERENCE_ARCHITECTURES
+        squares += (cell.between_gpus if reference else cell.between_others) ** 2
+    if architecture_source(calibration, gpu) != architecture_key(gpu):
+        squares += UNSEEN_ARCHITECTURE**2
+    if torch_source(calibration, workload.torch_version) not in (None, workload.torch_version):
+        squares += UNSEEN_TORCH[calibration.serves] ** 2
+    if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
+        squares += UNCALIBRATED_WORKLOAD**2
+    return float(np.sqrt(squares))
+
+
+def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[str, ...]:
+    """What an estimate rests on that is not its own: guesses, relatives, other versions."""
+    if calibration is None or calibration.origin is None:
+        return ("no calibration: efficiencies are engineering guesses",)
+    notes = []
+    source = architecture_source(calibration, gpu)
+    if source is None:
+        notes.append(f"architecture {architecture_key(gpu)} was never calibrated, nor a relative of it")
+    elif source != architecture_key(gpu):
+        notes.append(f"architecture {architecture_key(gpu)} was never calibrated: taken from {source}, wider interval")
+    elif not is_known(calibration, gpu):
+        notes.append(f"{gpu.id} was never measured: taken from its spec sheet and architecture, wider interval")
+    version = torch_source(calibration, workload.torch_version)
+    if version is not None and version != workload.torch_version:
+        notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}, wider interval")
+    if calibration.serves != workload_kind(workload):
+        notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}: wider interval")
+    return tuple(notes)
+
+
+def _class_column(calibration: Calibration, name: str) -> FloatArray:
+    return np.array([getattr(calibration.classes.get(label, PRIOR_CLASSES[label]), name) for label in ALL_CLASSES])
+
+
+def _log_deviation(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> FloatArray:
+    source = architecture_source(calibration, gpu)
+    version = torch_source(calibration, workload.torch_version)
+    share = 1.0 if gpu.id in calibration.gpus else INHERITED_SHARE
+    return (
+        share * _logs(calibration, f"architecture {source}")
+        + _logs(calibration, f"torch {torch_key(version)}" if version else "")
+        + _logs(calibration, f"precision {precision_key(workload)}")
+    )
+
+
+def _logs(calibration: Calibration, name: str) -> FloatArray:
+    factors = calibration.deviations.get(name, {})
+    return np.log([factors.get(label, 1.0) for label in ALL_CLASSES])
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+def _distance(one: tuple[int, int], other: tuple[int, int]) -> int:
+    return abs((one[0] * 20 + one[1]) - (other[0] * 20 + other[1]))

@@ -1,0 +1,267 @@
+"""Reduce a recording to the numbers that decide its kernels' speed, at every batch at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capplan.core.latency import classes as kinds
+from capplan.core.latency.decompositions import (
+    FUSED_RMS_NORM_SINCE,
+    AttentionPath,
+    training_rows,
+    unfused_attention,
+    unfused_rms_norm,
+)
+from capplan.core.latency.priors import COUNTED_IN_INSTRUCTIONS
+from capplan.core.latency.roofline import PeakUse
+from capplan.core.numbers import BoolArray, FloatArray
+from capplan.core.ops.flops import kernel_flops, matmul_shape, traffic
+from capplan.core.trace.types import HALF, Kernel, MemoryFormat, Operand, Recording
+from capplan.core.workload import Workload
+
+IntArray = NDArray[np.int64]
+
+
+_USE_BY_DTYPE = {
+    HALF: PeakUse.HALF, "float16": PeakUse.HALF, "bfloat16": PeakUse.HALF, "float64": PeakUse.DOUBLE,
+    "int8": PeakUse.INT8, "uint8": PeakUse.INT8, "qint8": PeakUse.INT8, "quint8": PeakUse.INT8,
+}  # fmt: skip
+_FEWEST_WINOGRAD_CHANNELS = 16
+_CUDNN_9_SINCE, _WIDEST_GROUP = (2, 4), 64
+"""Before, channels-last convolutions with more channels a group had no fast kernel: seen in timm's tables."""
+_GEMM_LIKE = {
+    *(label + suffix for label in kinds.CONVOLUTIONS for suffix in ("", kinds.CHANNELS_LAST_SUFFIX)),
+    kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX,
+    kinds.LINEAR, kinds.BATCHED_MATMUL, kinds.ATTENTION, kinds.RECURRENT,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTable:
+    """Kernels by row, batches by column; `count` is how often a step runs each row.
+
+    Reads and writes are activations [bytes]; weights apart, since their bytes do not grow with the
+    batch. `m`, `n`, `k`, `groups` describe matrix products, `m` = 0 elsewhere. `serial` counts steps that
+    one thread must take in turn. `path` tells rows that exist only for one attention backend. `winograd` marks
+    convolutions that cuDNN can do with fewer multiplications, which it does where no tensor core does them.
+    """
+
+    batches: tuple[int, ...]
+    kernel: IntArray
+    label: IntArray
+    peak_use: IntArray
+    path: IntArray
+    count: FloatArray
+    launches: FloatArray
+    host_calls: float
+    flops: FloatArray
+    read_bytes: FloatArray
+    written_bytes: FloatArray
+    weight_bytes: FloatArray
+    m: FloatArray
+    n: FloatArray
+    k: FloatArray
+    groups: FloatArray
+    serial: FloatArray
+    misaligned: BoolArray
+    strided: BoolArray
+    foreign_layout: BoolArray
+    winograd: BoolArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of the table before it is stacked: the kernel's numbers at one batch."""
+
+    label: str
+    peak_use: PeakUse
+    flops: float = 0.0
+    read_bytes: float = 0.0
+    written_bytes: float = 0.0
+    weight_bytes: float = 0.0
+    m: float = 0.0
+    n: float = 0.0
+    k: float = 0.0
+    groups: float = 0.0
+    serial: float = 0.0
+    misaligned: bool = False
+    strided: bool = False
+    foreign_layout: bool = False
+    winograd: bool = False
+    launches: float = 1.0
+    path: AttentionPath = AttentionPath.ALWAYS
+
+
+_OVER_BATCHES = (
+    "flops", "read_bytes", "written_bytes", "weight_bytes", "m", "n", "k", "groups", "serial",
+)  # fmt: skip
+
+
+def kernel_table(recording: Recording, workload: Workload, *, batches: Sequence[int]) -> KernelTable:
+    """Tabulate a recording's kernels; attention appears once per path that a GPU may take."""
+    wanted = (recording.exact_batch,) if recording.exact_batch else tuple(batches)
+    calls = recording.calls_per_kernel()
+    columns: list[list[Row]] = []
+    owners: list[int] = []
+    for index, kernel in enumerate(recording.kernels):
+        by_sample = [_rows(kernel, workload, batch) for batch in _samples(wanted)]
+        columns += [list(rows) for rows in zip(*by_sample, strict=True)]
+        owners += [index] * len(by_sample[0])
+    expand = _interpolation(wanted)
+    first = [rows[0] for rows in columns]
+    return KernelTable(
+        batches=wanted,
+        kernel=np.array(owners, dtype=np.int64),
+        label=np.array([kinds.CLASS_INDEX[row.label] for row in first], dtype=np.int64),
+        peak_use=np.array([row.peak_use for row in first], dtype=np.int64),
+        path=np.array([row.path for row in first], dtype=np.int64),
+        count=np.array([calls[owner] for owner in owners], dtype=np.float64),
+        launches=np.array([row.launches for row in first], dtype=np.float64),
+        host_calls=float(sum(op.calls for op in recording.steady_ops())),
+        misaligned=np.array([row.misaligned for row in first], dtype=bool),
+        strided=np.array([row.strided for row in first], dtype=bool),
+        foreign_layout=np.array([row.foreign_layout for row in first], dtype=bool),
+        winograd=np.array([row.winograd for row in first], dtype=bool),
+        **{name: expand([[getattr(row, name) for row in rows] for rows in columns]) for name in _OVER_BATCHES},
+    )
+
+
+def counted_flops(table: KernelTable) -> FloatArray:
+    """A table's FLOPs, [kernel, batch], without the one an element that stands for instructions. [FLOP]"""
+    stands_in = np.isin(table.label, [kinds.CLASS_INDEX[label] for label in COUNTED_IN_INSTRUCTIONS])
+    return np.where(stands_in[:, None], 0.0, table.flops)
+
+
+def _samples(batches: Sequence[int]) -> tuple[int, ...]:
+    """Three batches tell every quantity: shapes are affine in the batch, and no count has three such factors."""
+    distinct = sorted(set(batches))
+    return tuple(distinct) if len(distinct) <= 3 else (distinct[0], distinct[len(distinct) // 2], distinct[-1])
+
+
+def _interpolation(batches: Sequence[int]) -> Callable[[list[list[float]]], FloatArray]:
+    samples = np.array(_samples(batches), dtype=np.float64)
+    wanted = np.array(batches, dtype=np.float64)
+    weights = np.ones((len(samples), len(wanted)))
+    for i, here in enumerate(samples):
+        for other in np.delete(samples, i):
+            weights[i] *= (wanted - other) / (here - other)
+    # Counts are whole: what a weighted sum misses by rounding would make a tile too many of a full one.
+    return lambda values: np.rint(
+        np.maximum(np.array(values, dtype=np.float64).reshape(-1, len(samples)) @ weights, 0.0)
+    )
+
+
+def _rows(kernel: Kernel, workload: Workload, batch: int) -> list[Row]:
+    label = _class_under(kernel, workload)
+    if kernel.name == "aten._fused_rms_norm" and workload.torch_version < FUSED_RMS_NORM_SINCE:
+        return [Row(**piece) for piece in unfused_rms_norm(kernel, batch)]
+    training = training_rows(kernel, workload, batch, use=_peak_use(kernel, label))
+    if training is not None:
+        return [Row(**piece) for piece in training]
+    row = _row(kernel, label, batch)
+    if label != kinds.ATTENTION or kernel.name.endswith("backward"):
+        return [row]
+    fused = replace(row, path=AttentionPath.FUSED)
+    return [fused, *(Row(**piece) for piece in unfused_attention(kernel, workload, batch))]
+
+
+def _class_under(kernel: Kernel, workload: Workload) -> str:
+    """The kernel's class with the libraries of a torch version."""
+    label = kinds.kernel_class(kernel)
+    if label != kinds.CONV_GROUPED + kinds.CHANNELS_LAST_SUFFIX or workload.torch_version >= _CUDNN_9_SINCE:
+        return label
+    is_wide = kernel.inputs[1].shape_at(1)[1] > _WIDEST_GROUP
+    return kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX if is_wide else label
+
+
+def _row(kernel: Kernel, label: str, batch: int) -> Row:
+    moved = traffic(kernel, batch)
+    gemm_like = label in _GEMM_LIKE
+    shape = matmul_shape(kernel, batch) if gemm_like else None
+    use = _peak_use(kernel, label) if gemm_like else PeakUse.VECTOR
+    return Row(
+        label=label,
+        peak_use=use,
+        flops=float(kernel_flops(kernel, batch)) if gemm_like else instructions(kernel, batch),
+        read_bytes=float(moved.read_bytes),
+        written_bytes=float(moved.written_bytes),
+        weight_bytes=float(moved.weight_bytes),
+        m=float(shape.m) if shape else 0.0,
+        n=float(shape.n) if shape else 0.0,
+        k=float(shape.k) if shape else 0.0,
+        groups=float(shape.groups) if shape else 0.0,
+        serial=_serial_steps(kernel, batch),
+        misaligned=_is_misaligned(kernel, label, batch),
+        strided=not gemm_like and any(_is_strided(operand) for operand in kernel.inputs),
+        foreign_layout=_has_foreign_layout(label, use),
+        winograd=_is_winograd(kernel, label, use),
+    )
+
+
+def instructions(kernel: Kernel, batch: int) -> float:
+    """The arithmetic of a kernel that is no product: per element what a compiler counted, else one. [FLOP]
+
+    A class's efficiency says what an element costs beyond that: addresses, conversions, functions.
+    """
+    each = kernel.attributes.get("arithmetic", 1)
+    operands = (*kernel.inputs, *kernel.outputs)
+    assert isinstance(each, int)
+    return float(each * max((operand.distinct_elements(batch) for operand in operands), default=0))
+
+
+def _peak_use(kernel: Kernel, label: str) -> PeakUse:
+    dtype = kernel.inputs[0].dtype if kernel.inputs else "float32"
+    use = _USE_BY_DTYPE.get(dtype)
+    if kinds.is_depthwise(label):
+        return PeakUse.DOUBLE if use is PeakUse.DOUBLE else PeakUse.VECTOR
+    if use is not None:
+        return use
+    return PeakUse.CONVOLUTION_32 if kinds.is_convolution(label) or label == kinds.RECURRENT else PeakUse.MATMUL_32
+
+
+def _has_foreign_layout(label: str, use: PeakUse) -> bool:
+    """Tensor cores want channels-last: cuDNN converts row-major images on the way in and out."""
+    return use in (PeakUse.HALF, PeakUse.CONVOLUTION_32) and label in kinds.CONVOLUTIONS
+
+
+def _is_misaligned(kernel: Kernel, label: str, batch: int) -> bool:
+    """Dimensions that are no multiple of 8 keep tensor cores from loading whole vectors.
+
+    Narrow groups of channels share tiles of 16, 32 or 64: other widths leave a part of them idle.
+    """
+    if label == kinds.ATTENTION:
+        return bool(kernel.attributes.get("has_mask", False))
+    if label in (kinds.LINEAR, kinds.BATCHED_MATMUL):
+        shape = matmul_shape(kernel, batch)
+        return shape is not None and (shape.k % 8 != 0 or shape.n % 8 != 0)
+    if not label.startswith("conv") or label.startswith(kinds.CONV_STEM):
+        return False
+    channels = kernel.inputs[1].shape_at(batch)[1]
+    if label.startswith(kinds.CONV_GROUPED):
+        return channels % 8 != 0 or (channels < _WIDEST_GROUP and channels & (channels - 1) != 0)
+    return channels % 8 != 0
+
+
+def _is_winograd(kernel: Kernel, label: str, use: PeakUse) -> bool:
+    """Dense 3x3 convolutions of row-major fp32 images at stride 1 (Lavin and Gray, 2016)."""
+    if label != kinds.CONV or use is not PeakUse.CONVOLUTION_32:
+        return False
+    weight, held = kernel.inputs[1].shape_at(1), kernel.attributes
+    every_pixel = held.get("stride", (1, 1)) == (1, 1) and held.get("dilation", (1, 1)) == (1, 1)
+    return weight[2:] == (3, 3) and every_pixel and weight[1] >= _FEWEST_WINOGRAD_CHANNELS
+
+
+def _is_strided(operand: Operand) -> bool:
+    return operand.memory_format is MemoryFormat.STRIDED and not operand.is_weight
+
+
+def _serial_steps(kernel: Kernel, batch: int) -> float:
+    """Images times channels, which one thread walks through where row-major resizing has a thread per pixel."""
+    if kernel.name not in ("aten.upsample_bilinear2d", "aten.upsample_bicubic2d"):
+        return 0.0
+    if kernel.inputs[0].memory_format is MemoryFormat.CHANNELS_LAST:
+        return 0.0
+    images, channels, *_ = kernel.outputs[0].shape_at(batch)
+    return float(images * channels)

@@ -1,0 +1,268 @@
+"""How long a batch takes on every GPU: each kernel's time on the device, against what the host needs to launch them.
+
+The device's time is the sum over kernels of `latency_model.kernel_times`; the host's, which runs ahead, is a
+cost per call into PyTorch and per kernel. The longer decides: a 4-norm of the two. CUDA graphs leave only the
+device's time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.core.compiled.graph_breaks import told_breaks
+from capplan.core.compiled.rewrite import executed_recording
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration, GlobalConstants
+from capplan.core.latency.decompositions import AttentionPath
+from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, host_slowness
+from capplan.core.latency.kernel_time import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
+from capplan.core.latency.lookup import (
+    ResolvedConstants,
+    calibration_notes,
+    half_widths,
+    resolve_constants,
+    serving,
+)
+from capplan.core.latency.op_table import KernelTable, counted_flops, kernel_table
+from capplan.core.latency.priors import prior_calibration
+from capplan.core.latency.roofline import PeakUse, bound_s, compulsory_bytes
+from capplan.core.latency.types import Binding, LatencyEstimate
+from capplan.core.numbers import BoolArray, FloatArray, Interval
+from capplan.core.ops.attention import AttentionBackend, choose_attention
+from capplan.core.trace.types import Recording
+from capplan.core.workload import Framework, Workload
+
+_HOST_NORM = 4
+_WINOGRAD_GAIN, _MOST_WINOGRAD_GAIN = 2.25, 4.0
+"""Multiplications that F(2x2, 3x3) and F(4x4, 3x3) save (Lavin and Gray, 2016, section 4)."""
+_WINOGRAD_FILTER_PASSES = 9.0
+"""F(4x4) makes 36 numbers of a 3x3 filter: weights are read, written four times as large, and read again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceTimes:
+    """Kernels' times on several GPUs at several batches: arrays [GPU, kernel row, batch], and how often each row runs.
+
+    `host_s` is the time that each GPU's host needs for a step, the same at every batch, [GPU, 1].
+    """
+
+    table: KernelTable
+    times: KernelTimes
+    bound_s: FloatArray
+    count: FloatArray
+    host_s: FloatArray
+
+    @property
+    def device_s(self) -> FloatArray:
+        """Time of a step on the device, [GPU, batch]. [s]"""
+        return np.asarray((self.times.total_s * self.count[:, :, None]).sum(axis=1))
+
+    @property
+    def step_s(self) -> FloatArray:
+        """Time of a step, the longer of device and host, [GPU, batch]. [s]"""
+        return np.asarray((self.device_s**_HOST_NORM + self.host_s**_HOST_NORM) ** (1 / _HOST_NORM))
+
+
+def estimate_latencies(
+    recording: Recording,
+    workload: Workload,
+    *,
+    gpus: Sequence[GpuSpec],
+    batches: Sequence[int],
+    calibration: Calibration | None,
+) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
+    """Estimate the time of a step on each GPU at each batch; `Unsupported` where a GPU lacks the precision.
+
+    Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
+    """
+    breaks = () if workload.framework is Framework.EAGER else told_breaks(recording)
+    recording = executed_recording(recording, workload)
+    calibration = serving(calibration, workload) if calibration else None
+    rates = [device_rates(gpu, workload) for gpu in gpus]
+    runnable = [(gpu, rate) for gpu, rate in zip(gpus, rates, strict=True) if isinstance(rate, DeviceRates)]
+    answers: dict[str, tuple[LatencyEstimate, ...]] = {}
+    if runnable:
+        table = kernel_table(recording, workload, batches=batches)
+        times = time_kernels(table, recording, workload, devices=runnable, calibration=calibration)
+        answers = _estimates(times, [gpu for gpu, _ in runnable], workload, calibration, breaks)
+    return tuple(
+        rate if isinstance(rate, Unsupported) else answers[gpu.id] for gpu, rate in zip(gpus, rates, strict=True)
+    )
+
+
+def time_kernels(
+    table: KernelTable,
+    recording: Recording,
+    workload: Workload,
+    *,
+    devices: Sequence[tuple[GpuSpec, DeviceRates]],
+    calibration: Calibration | None,
+) -> DeviceTimes:
+    """Time every kernel of a table on every device at once."""
+    known = calibration or prior_calibration()
+    resolved = [resolve_constants(known, gpu, workload) for gpu, _ in devices]
+    known_rates = [rate for _, rate in devices]
+    rates = _kernel_rates(table, known_rates, resolved)
+    work = kernel_work(table, known_rates)
+    constants = known.constants
+    printed = np.stack([rate.printed_flops_per_s for _, rate in devices])[:, table.peak_use, None]
+    bandwidth = np.array([rate.printed_bandwidth_bytes_per_s for _, rate in devices])[:, None, None]
+    return DeviceTimes(
+        table=table,
+        times=kernel_times(work, rates, constants),
+        bound_s=bound_s(
+            flops=counted_flops(table) / np.where(_by_winograd(table, known_rates), _MOST_WINOGRAD_GAIN, 1.0),
+            peak_flops_per_s=printed,
+            traffic_bytes=compulsory_bytes(
+                read_bytes=table.read_bytes,
+                written_bytes=table.written_bytes,
+                weight_bytes=table.weight_bytes,
+                all_weights_bytes=float(table.count @ table.weight_bytes[:, 0]),
+                l2_bytes=np.array([rate.l2_bytes for _, rate in devices])[:, None, None],
+            ),
+            bandwidth_bytes_per_s=bandwidth,
+        ),
+        count=kernel_counts(table, recording, workload, [gpu for gpu, _ in devices]),
+        host_s=_host_s(table, workload, constants, [gpu for gpu, _ in devices]),
+    )
+
+
+def _host_s(table: KernelTable, workload: Workload, constants: GlobalConstants, gpus: Sequence[GpuSpec]) -> FloatArray:
+    if workload.framework is Framework.COMPILE_GRAPHS:
+        return np.zeros((len(gpus), 1))
+    launches = float((table.count * table.launches) @ (table.path != AttentionPath.UNFUSED))
+    step_s = constants.call_s * table.host_calls + constants.launch_s * launches
+    return step_s * np.array([host_slowness(gpu) for gpu in gpus])[:, None]
+
+
+def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[ResolvedConstants]) -> KernelRates:
+    def per_class(name: str) -> FloatArray:
+        return np.stack([getattr(item, name) for item in resolved])[:, table.label, None]
+
+    peaks = np.stack([rate.peaks_flops_per_s * item.gpu_compute for rate, item in zip(rates, resolved, strict=True)])
+    bandwidths = [rate.bandwidth_bytes_per_s * item.gpu_bandwidth for rate, item in zip(rates, resolved, strict=True)]
+    return KernelRates(
+        peak_flops_per_s=peaks[:, table.peak_use, None],
+        bandwidth_bytes_per_s=np.array(bandwidths)[:, None, None],
+        l2_bytes=np.array([rate.l2_bytes for rate in rates])[:, None, None],
+        serial_step_s=np.array([item.serial_step_s for item in resolved])[:, None, None],
+        compute=per_class("compute"),
+        bandwidth=per_class("bandwidth"),
+        half_k=per_class("half_k"),
+        misaligned=per_class("misaligned"),
+        layout_passes=per_class("layout_passes"),
+        write_weight=per_class("write_weight"),
+        strided=per_class("strided"),
+    )
+
+
+def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
+    """Describe a table's kernels to the time model on some GPUs, [GPU, kernel, batch] where these differ."""
+    is_product = table.m[:, 0] > 0
+    distinct, position = np.unique([rate.units for rate in rates], return_inverse=True)
+    used = np.ones((len(distinct), *table.m.shape))
+    used[:, is_product] = tile_utilisation(
+        m=table.m[None, is_product], n=table.n[None, is_product], groups=table.groups[None, is_product],
+        k=table.k[None, is_product], units=distinct[:, None, None],
+    )  # fmt: skip
+    on_tensor_cores = np.stack([rate.on_tensor_cores for rate in rates])[:, table.peak_use, None]
+    by_winograd = _by_winograd(table, rates)
+    return KernelWork(
+        flops=table.flops / np.where(by_winograd, _WINOGRAD_GAIN, 1.0),
+        read_bytes=table.read_bytes,
+        written_bytes=table.written_bytes,
+        weight_bytes=table.weight_bytes * np.where(by_winograd, _WINOGRAD_FILTER_PASSES, 1.0),
+        k=np.where(table.k > 0, table.k, 1.0),
+        utilisation=used[position],
+        serial=table.serial,
+        launches=table.launches[:, None],
+        misaligned=(table.misaligned[:, None] & on_tensor_cores).astype(float),
+        strided=table.strided[:, None].astype(float),
+        foreign_layout=(table.foreign_layout[:, None] & on_tensor_cores).astype(float),
+    )
+
+
+def _by_winograd(table: KernelTable, rates: Sequence[DeviceRates]) -> BoolArray:
+    """Which convolutions run with fewer multiplications on each GPU, [GPU, kernel, 1]."""
+    on_tensor_cores = np.array([rate.on_tensor_cores[PeakUse.CONVOLUTION_32] for rate in rates])
+    return np.asarray(table.winograd[None, :, None] & ~on_tensor_cores[:, None, None])
+
+
+def kernel_counts(table: KernelTable, recording: Recording, workload: Workload, gpus: list[GpuSpec]) -> FloatArray:
+    """How often each row runs on each GPU: attention goes one way or the other."""
+    counts = np.tile(table.count, (len(gpus), 1))
+    choosing = sorted(set(table.kernel[table.path != AttentionPath.ALWAYS].tolist()))
+    fused_by_capability: dict[tuple[int, int], dict[int, bool]] = {}
+    for row, gpu in enumerate(gpus):
+        capability = gpu.compute_capability or (8, 0)
+        if capability not in fused_by_capability:
+            fused_by_capability[capability] = {
+                index: _is_fused(recording, workload, index, table.batches[0], capability) for index in choosing
+            }
+        for index, fused in fused_by_capability[capability].items():
+            dropped = AttentionPath.UNFUSED if fused else AttentionPath.FUSED
+            counts[row, (table.kernel == index) & (table.path == dropped)] = 0.0
+    return counts
+
+
+def _is_fused(recording: Recording, workload: Workload, index: int, batch: int, capability: tuple[int, int]) -> bool:
+    kernel = recording.kernels[index]
+    stored = kernel.inputs[0].dtype
+    backend = choose_attention(
+        kernel,
+        batch=batch,
+        dtype=(workload.precision.half_dtype or stored) if stored == "half" else stored,
+        torch_version=workload.torch_version,
+        compute_capability=capability,
+    )
+    return backend is not AttentionBackend.MATH
+
+
+def _estimates(
+    times: DeviceTimes,
+    gpus: list[GpuSpec],
+    workload: Workload,
+    calibration: Calibration | None,
+    breaks: tuple[str, ...],
+) -> dict[str, tuple[LatencyEstimate, ...]]:
+    step_s, device_s = times.step_s, times.device_s
+    bound = np.einsum("gkb,gk->gb", times.bound_s, times.count)
+    shares = _shares(times, step_s, device_s)
+    name = calibration.name if calibration is not None and calibration.origin is not None else None
+    answers: dict[str, tuple[LatencyEstimate, ...]] = {}
+    for row, gpu in enumerate(gpus):
+        notes = calibration_notes(calibration, gpu, workload) + breaks
+        device_width, host_width = half_widths(calibration, gpu, workload)
+        widths = np.sqrt((1 - shares[2, row]) * device_width**2 + shares[2, row] * max(host_width, device_width) ** 2)
+        answers[gpu.id] = tuple(
+            LatencyEstimate(
+                batch=batch,
+                bound_s=float(bound[row, column]),
+                latency_s=_interval(float(step_s[row, column]), float(widths[column])),
+                bound_by=tuple(Binding)[int(shares[:, row, column].argmax())],
+                share_by_binding=tuple(zip(Binding, (float(x) for x in shares[:, row, column]), strict=True)),
+                calibration=name,
+                notes=notes,
+                micro_batches=workload.training.accumulate if workload.training else 1,
+            )
+            for column, batch in enumerate(times.table.batches)
+        )
+    return answers
+
+
+def _interval(latency_s: float, half_width: float) -> Interval:
+    factor = float(np.exp(half_width))
+    return Interval(low=latency_s / factor, expected=latency_s, high=latency_s * factor)
+
+
+def _shares(times: DeviceTimes, step_s: FloatArray, device_s: FloatArray) -> FloatArray:
+    """Shares of a step by what binds, [binding, GPU, batch], in `Binding`'s order: they sum to 1."""
+    kernels = times.times
+    by_compute = (kernels.compute_s > kernels.memory_s) * (kernels.total_s - kernels.fixed_s)
+    by_memory = (kernels.compute_s <= kernels.memory_s) * (kernels.total_s - kernels.fixed_s)
+    compute = np.einsum("gkb,gk->gb", by_compute, times.count)
+    memory = np.einsum("gkb,gk->gb", by_memory, times.count)
+    stretched = np.where(device_s >= times.host_s, 1.0, device_s / step_s)
+    compute, memory = compute / device_s * stretched, memory / device_s * stretched
+    return np.stack([compute, memory, 1 - compute - memory])

@@ -1,0 +1,47 @@
+"""Latency estimates: the bound, the expected value with its interval, and what binds."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.core.numbers import Interval
+
+
+class Binding(StrEnum):
+    """What the time of a run is mostly spent waiting for."""
+
+    COMPUTE = "compute"
+    BANDWIDTH = "bandwidth"
+    LAUNCHES = "launches"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyEstimate:
+    """Time of one batch on one GPU: what cannot be beaten, what is expected, and between what. [s]
+
+    `calibration` names what the interval was learnt from; None where nothing was measured for this
+    cell, and then the interval is a statement of ignorance, not of coverage. A training step may accumulate
+    gradients over several `micro_batches` of the batch; its time is theirs together.
+    """
+
+    batch: int
+    bound_s: float
+    latency_s: Interval
+    bound_by: Binding
+    share_by_binding: tuple[tuple[Binding, float], ...]
+    calibration: str | None
+    notes: tuple[str, ...] = ()
+    micro_batches: int = 1
+
+    @property
+    def samples(self) -> int:
+        """Samples that one timed step takes."""
+        return self.batch * self.micro_batches
+
+    @property
+    def throughput_per_s(self) -> Interval:
+        """Samples per second; the low end belongs to the high latency. [1/s]"""
+        return Interval(
+            low=self.samples / self.latency_s.high,
+            expected=self.samples / self.latency_s.expected,
+            high=self.samples / self.latency_s.low,
+        )

@@ -1,0 +1,1 @@
+"""Measurements: types, statistics, comparison, theory beside measurement."""

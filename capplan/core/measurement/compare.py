@@ -1,0 +1,120 @@
+"""Two runs of the same questions: do they differ beyond the noise of each?"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.core.measurement.statistics import Confidence, median_ratio
+from capplan.core.measurement.types import Failure, FailureKind, Measurement, Point
+
+
+class Verdict(StrEnum):
+    """What the second run is against the first."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "no difference beyond noise"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One question answered by both runs. `ratio` is the second median over the first, with its 95 % interval."""
+
+    first: Measurement
+    second: Measurement
+    ratio: Confidence
+
+    @property
+    def verdict(self) -> Verdict:
+        """A difference is told only where the whole interval lies on one side of 1."""
+        if self.ratio.high < 1:
+            return Verdict.FASTER
+        return Verdict.SLOWER if self.ratio.low > 1 else Verdict.SAME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """All questions of two runs: those both answered, and those only one did."""
+
+    pairs: tuple[Comparison, ...]
+    only_first: tuple[Measurement, ...]
+    only_second: tuple[Measurement, ...]
+
+
+def compare_runs(first: Iterable[Measurement], second: Iterable[Measurement]) -> Pairing:
+    """Pair the measurements of two runs by model, input size and workload; of repeated ones the last counts.
+
+    Device and versions may differ: they are what is compared.
+    """
+    before = {_key(each): each for each in first}
+    after = {_key(each): each for each in second}
+    pairs = (
+        Comparison(
+            first=before[key],
+            second=after[key],
+            ratio=median_ratio(after[key].samples_s, before[key].samples_s),
+        )
+        for key in before
+        if key in after
+    )
+    return Pairing(
+        pairs=tuple(pairs),
+        only_first=tuple(each for key, each in before.items() if key not in after),
+        only_second=tuple(each for key, each in after.items() if key not in before),
+    )
+
+
+def _key(point: Measurement) -> tuple[object, ...]:
+    return point.model.words, point.model.input_size, point.workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a file holds for a question: its answer, or else in what its nearest point differs."""
+
+    point: Point | None
+    differences: tuple[str, ...] = ()
+
+
+def find_answer(points: Iterable[Point], question: Failure) -> Kept:
+    """Look among a file's points for one that answers a question; of several the last.
+
+    A measurement answers if model, conditions, device, software and timing rules are the same. So does a failure to
+    find memory, under the same limit; other failures are tried again.
+    """
+    nearest: tuple[str, ...] | None = None
+    for point in reversed(list(points)):
+        is_settled = isinstance(point, Measurement) or point.kind is FailureKind.OUT_OF_MEMORY
+        if not is_settled or not _is_same_point(point, question):
+            continue
+        differences = _differences(point, question)
+        if not differences:
+            return Kept(point=point)
+        nearest = differences if nearest is None or len(differences) < len(nearest) else nearest
+    return Kept(point=None, differences=nearest or ())
+
+
+def _is_same_point(kept: Point, asked: Failure) -> bool:
+    """Do both name the same model, input and conditions?"""
+    return (kept.model.words, kept.model.input_size, kept.workload) == (
+        asked.model.words,
+        asked.model.input_size,
+        asked.workload,
+    )
+
+
+def _differences(kept: Point, asked: Failure) -> tuple[str, ...]:
+    before, now = kept.device, asked.device
+    pairs: dict[str, tuple[object, object]] = {
+        "device": ((before.name, before.kind), (now.name, now.kind)),
+        "torch": (before.torch, now.torch),
+        "driver": ((before.driver, before.cuda, before.cudnn), (now.driver, now.cuda, now.cudnn)),
+        "power limit": (before.power_limit_w, now.power_limit_w),
+        "threads": (before.threads, now.threads),
+        "model source": (kept.model.source_sha256, asked.model.source_sha256),
+        "library versions": (dict(kept.model.versions), dict(asked.model.versions)),
+        "warm-up, repetitions or method": (kept.rules, asked.rules),
+    }
+    if isinstance(kept, Failure):
+        pairs["memory limit"] = (kept.limit, asked.limit)
+    return tuple(name for name, (first, second) in pairs.items() if first != second)

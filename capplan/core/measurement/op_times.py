@@ -1,0 +1,139 @@
+"""Where a measured step's time went, by class of kernel, beside where the estimate says it goes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from capplan.core.latency.classes import kernel_class
+from capplan.core.trace.types import Kernel, Recording
+
+UNMATCHED = "(not in the trace)"
+
+_SAME = {
+    "scaled_dot_product_attention": "capplan.attention",
+    "lstm": "capplan.rnn",
+    "gru": "capplan.rnn",
+    "rnn_tanh": "capplan.rnn",
+    "rnn_relu": "capplan.rnn",
+    "conv1d": "aten.convolution",
+    "conv2d": "aten.convolution",
+    "conv3d": "aten.convolution",
+    "conv_transpose2d": "aten.convolution",
+    "max_pool2d": "aten.max_pool2d_with_indices",
+    "batch_norm": "aten.native_batch_norm",
+    "layer_norm": "aten.native_layer_norm",
+    "group_norm": "aten.native_group_norm",
+    "softmax": "aten._softmax",
+    "log_softmax": "aten._log_softmax",
+    "adaptive_avg_pool2d": "aten._adaptive_avg_pool2d",
+}
+"""Operators above those that a trace records, for devices that run them in other pieces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledOperator:
+    """One operator call as a profiler saw it, with what ran inside it.
+
+    `name` is without library and trailing underscore; `shapes` are those of its tensors; `time_s` is what the device
+    spent for it (the host, on a CPU), inner operators included, `inner` these.
+    """
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]
+    time_s: float
+    inner: tuple["ProfiledOperator", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassTime:
+    """One class of kernel: its calls and time per step, measured and, where there is theory, estimated. [s]"""
+
+    label: str
+    calls: float
+    measured_s: float
+    estimated_s: float | None
+
+    @property
+    def error_fraction(self) -> float | None:
+        """How far the estimate is above or below the measurement; None without an estimate or a measurement."""
+        if self.estimated_s is None or self.measured_s <= 0:
+            return None
+        return self.estimated_s / self.measured_s - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledBatch:
+    """One batch's time by class, the costliest first; empty where the model could not be traced."""
+
+    batch: int
+    classes: tuple[ClassTime, ...]
+
+
+def times_by_class(
+    operators: Iterable[ProfiledOperator],
+    recording: Recording,
+    *,
+    batch: int,
+    steps: int,
+    estimated_s: Mapping[str, float] | None,
+) -> tuple[ClassTime, ...]:
+    """Match a profiler's operators to a recording's kernels, by name and shapes, and add their times up by class.
+
+    The outermost operator that the recording knows counts, with all that ran inside it; time outside of any is
+    told as not in the trace.
+    """
+    matcher = _Matcher(recording, batch)
+    spent: dict[str, list[float]] = {}
+    for operator in operators:
+        for label, time_s in matcher.shares(operator):
+            row = spent.setdefault(label, [0.0, 0.0])
+            row[0] += label != UNMATCHED
+            row[1] += time_s
+    for label in estimated_s or ():
+        spent.setdefault(label, [0.0, 0.0])
+    rows = (
+        ClassTime(
+            label=label,
+            calls=calls / steps,
+            measured_s=time_s / steps,
+            estimated_s=None if estimated_s is None or label == UNMATCHED else estimated_s.get(label, 0.0),
+        )
+        for label, (calls, time_s) in spent.items()
+    )
+    return tuple(sorted(rows, key=lambda row: -row.measured_s))
+
+
+class _Matcher:
+    """Finds the kernel that a profiled operator is."""
+
+    def __init__(self, recording: Recording, batch: int) -> None:
+        self._by_name: dict[str, list[tuple[tuple[tuple[int, ...], ...], Kernel]]] = {}
+        for kernel in recording.kernels:
+            shapes = tuple(operand.shape_at(batch) for operand in kernel.inputs)
+            self._by_name.setdefault(kernel.name, []).append((shapes, kernel))
+
+    def shares(self, operator: ProfiledOperator) -> list[tuple[str, float]]:
+        """The classes that an operator's time belongs to."""
+        if (kernel := self._kernel(operator)) is not None:
+            return [(kernel_class(kernel), operator.time_s)]
+        inner = [share for each in operator.inner for share in self.shares(each)]
+        own_s = operator.time_s - sum(each.time_s for each in operator.inner)
+        return [*inner, (UNMATCHED, own_s)] if own_s > 0 else inner
+
+    def _kernel(self, operator: ProfiledOperator) -> Kernel | None:
+        for name in (f"aten.{operator.name}", _SAME.get(operator.name, "")):
+            if (candidates := self._by_name.get(name)) is not None:
+                return self._nearest(operator, candidates)
+        return None
+
+    def _nearest(
+        self, operator: ProfiledOperator, candidates: list[tuple[tuple[tuple[int, ...], ...], Kernel]]
+    ) -> Kernel:
+        """The candidate of the same shapes; else the one of the same first shape, else the first."""
+        wanted = tuple(shape for shape in operator.shapes if shape)
+        for shapes, kernel in candidates:
+            known = tuple(shape for shape in shapes if shape)
+            common = min(len(known), len(wanted))
+            if common and known[:common] == wanted[:common]:
+                return kernel
+        firsts = (kernel for shapes, kernel in candidates if wanted and shapes[:1] == wanted[:1])
+        return next(firsts, candidates[0][1])

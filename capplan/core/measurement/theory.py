@@ -1,0 +1,102 @@
+"""Bound and estimate put beside a measurement, and the shares of the GPU's peaks that it reached."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.classes import ALL_CLASSES
+from capplan.core.latency.decompositions import AttentionPath
+from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
+from capplan.core.latency.op_table import KernelTable, kernel_table
+from capplan.core.latency.predict import estimate_latencies, time_kernels
+from capplan.core.measurement.types import TheoryBeside
+from capplan.core.trace.types import Recording
+from capplan.core.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theory:
+    """What arithmetic says of one model on one GPU."""
+
+    recording: Recording
+    workload: Workload
+    gpu: GpuSpec
+    calibration: Calibration | None
+
+    def beside(self, *, batch: int, median_s: float) -> TheoryBeside | Unsupported:
+        """Say what was to be expected at a batch, or why nothing was."""
+        (answer,) = estimate_latencies(
+            self.recording, self.workload, gpus=[self.gpu], batches=[batch], calibration=self.calibration
+        )
+        rates = device_rates(self.gpu, self.workload)
+        if isinstance(answer, Unsupported):
+            return answer
+        if isinstance(rates, Unsupported):
+            return rates
+        estimate, table = answer[0], self._table(batch)
+        return TheoryBeside(
+            bound_s=estimate.bound_s,
+            expected_s=estimate.latency_s.expected,
+            low_s=estimate.latency_s.low,
+            high_s=estimate.latency_s.high,
+            calibration=estimate.calibration,
+            mfu_fraction=_compute_s(table, rates) / median_s,
+            mbu_fraction=_traffic_bytes(table) / rates.printed_bandwidth_bytes_per_s / median_s,
+        )
+
+    def device_s_by_class(self, batch: int) -> Mapping[str, float] | Unsupported:
+        """The estimated time on the device of each class of kernel at a batch. [s]"""
+        rates = device_rates(self.gpu, self.workload)
+        if isinstance(rates, Unsupported):
+            return rates
+        table = self._table(batch)
+        timed = time_kernels(
+            table, self.recording, self.workload, devices=[(self.gpu, rates)], calibration=self.calibration
+        )
+        spent_s = timed.times.total_s[0, :, 0] * timed.count[0]
+        sums: dict[str, float] = {}
+        for label, time_s in zip(table.label, spent_s, strict=True):
+            if time_s > 0:
+                name = ALL_CLASSES[label]
+                sums[name] = sums.get(name, 0.0) + float(time_s)
+        return sums
+
+    def _table(self, batch: int) -> KernelTable:
+        return kernel_table(self.recording, self.workload, batches=[batch])
+
+
+@dataclass(slots=True, kw_only=True)
+class Recordings:
+    """A model's recordings: one for all batches, or, where it does not grow evenly, one for the batch asked last.
+
+    `record` traces, at one batch alone where it is given one.
+    """
+
+    record: Callable[[int | None], Recording]
+    _held: Recording | None = None
+
+    def at(self, batch: int) -> Recording:
+        """What runs at a batch."""
+        if self._held is None:
+            self._held = self.record(None)
+        if self._held.exact_batch not in (None, batch):
+            self._held = self.record(batch)
+        return self._held
+
+
+def _compute_s(table: KernelTable, rates: DeviceRates) -> float:
+    """The time of all FLOPs at the printed dense peaks of the units that do them; attention as if fused. [s]"""
+    return float(np.sum(table.flops[:, 0] * _calls(table) / rates.printed_flops_per_s[table.peak_use]))
+
+
+def _traffic_bytes(table: KernelTable) -> float:
+    """What all kernels read and write. [bytes]"""
+    moved = table.read_bytes[:, 0] + table.written_bytes[:, 0] + table.weight_bytes[:, 0]
+    return float(np.sum(moved * _calls(table)))
+
+
+def _calls(table: KernelTable) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    return np.where(table.path != AttentionPath.UNFUSED, table.count, 0.0)

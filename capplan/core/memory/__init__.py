@@ -1,0 +1,1 @@
+"""Peak memory: allocator replay, schedule, fit, advice."""

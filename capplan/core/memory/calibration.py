@@ -1,0 +1,89 @@
+"""What was learnt about memory from measurements: a type; the data is YAML."""
+
+from dataclasses import dataclass
+
+from capplan.core.numbers import Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSize:
+    """What CUDA takes beside the allocator: torch from `since` on, compute capabilities lowest to highest. [bytes]"""
+
+    since: tuple[int, int] = (0, 0)
+    capabilities: tuple[tuple[int, int], tuple[int, int]]
+    size_bytes: Interval
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolutionWorkspaces:
+    """cuDNN's workspaces as shares of the bytes that a call reads and writes.
+
+    `nchw_half` is for 16-bit tensors in NCHW, which tensor cores need copied to NHWC; `other` for the rest. On a
+    full device an algorithm is chosen that takes no more than the expected share.
+    """
+
+    nchw_half: Interval
+    other: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommunicationSize:
+    """What collective communication takes on each GPU. [bytes]"""
+
+    size_bytes: Interval
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCalibration:
+    """Fitted or measured terms of a memory estimate, with where they come from; contexts latest release first.
+
+    `uncertain_fraction` widens activations where a value was guessed or an operator is not known, either way;
+    `compiled_fraction` is what compilation leaves of the eager activations at least.
+    """
+
+    convolution_workspaces: ConvolutionWorkspaces
+    contexts: tuple[ContextSize, ...]
+    communication: CommunicationSize
+    uncertain_fraction: float
+    compiled_fraction: float
+    origin: str
+
+    def context(self, compute_capability: tuple[int, int] | None, *, torch_version: tuple[int, int]) -> ContextSize:
+        """Find the context's size; an unknown compute capability gets the range over all known."""
+        released = [row for row in self.contexts if torch_version >= row.since] or list(self.contexts)
+        for row in released:
+            lowest, highest = row.capabilities
+            if compute_capability is not None and lowest <= compute_capability <= highest:
+                return row
+        return ContextSize(
+            capabilities=((0, 0), (99, 9)),
+            size_bytes=Interval(
+                low=min(row.size_bytes.low for row in released),
+                expected=released[0].size_bytes.expected,
+                high=max(row.size_bytes.high for row in released),
+            ),
+            origin="no figure for this device: the range over all",
+        )
+
+
+UNCALIBRATED = MemoryCalibration(
+    convolution_workspaces=ConvolutionWorkspaces(
+        nchw_half=Interval(low=0, expected=0, high=1), other=Interval(low=0, expected=0, high=1)
+    ),
+    contexts=(
+        ContextSize(
+            capabilities=((0, 0), (99, 9)),
+            size_bytes=Interval(low=256 * 2**20, expected=400 * 2**20, high=1024 * 2**20),
+            origin="range of public readings, 256 MiB to 1 GiB",
+        ),
+    ),
+    communication=CommunicationSize(
+        size_bytes=Interval(low=0, expected=400 * 2**20, high=1024 * 2**20), origin="no calibration"
+    ),
+    uncertain_fraction=0.25,
+    compiled_fraction=0.5,
+    origin="no calibration: from nothing to a copy of all that a convolution touches",
+)
+"""What can be said before anything was measured."""

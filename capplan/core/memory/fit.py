@@ -1,0 +1,149 @@
+"""Does it fit, and how much of it: the questions about GPU memory that a plan asks of a trace.
+
+For many batches or GPUs build a `MemoryModel` once: it keeps its event streams and replays.
+"""
+
+from collections.abc import Callable
+
+from capplan.core.batches import LARGEST_BATCH
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.memory.calibration import UNCALIBRATED, MemoryCalibration
+from capplan.core.memory.model import MemoryModel, capacity_for_allocator
+from capplan.core.memory.schedule import End
+from capplan.core.memory.sharding import fewest_gpus
+from capplan.core.memory.types import FitStatus, MemoryEstimate, fit_status
+from capplan.core.numbers import Interval
+from capplan.core.trace.types import Trace
+from capplan.core.workload import Workload
+
+MOST_GPUS = 4096
+"""Models are not spread over more GPUs than this here."""
+
+
+def estimate_memory(
+    trace: Trace,
+    workload: Workload,
+    *,
+    batch: int,
+    gpu: GpuSpec | None,
+    calibration: MemoryCalibration = UNCALIBRATED,
+) -> MemoryEstimate:
+    """Estimate the peaks of one workload at one batch.
+
+    Raises:
+        UsageError: the batch is none, too large for any device, or not the one the recording holds for.
+        MissingRecordingError: the trace lacks the workload's recording.
+    """
+    return MemoryModel(trace=trace, workload=workload, calibration=calibration).estimate(batch=batch, gpu=gpu)
+
+
+def largest_batch(
+    trace: Trace,
+    workload: Workload,
+    *,
+    gpu: GpuSpec | None,
+    available_bytes: float,
+    calibration: MemoryCalibration = UNCALIBRATED,
+) -> int:
+    """Find the largest batch whose expected total stays within `available_bytes`; 0 if not even one sample does."""
+    model = MemoryModel(trace=trace, workload=workload, calibration=calibration)
+    return largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes)
+
+
+def min_gpus(
+    trace: Trace,
+    workload: Workload,
+    *,
+    batch: int,
+    gpu: GpuSpec | None,
+    available_bytes: float,
+    calibration: MemoryCalibration = UNCALIBRATED,
+) -> int | None:
+    """Bound from below how many GPUs hold the model at a batch each: weights, gradients and states sharded evenly.
+
+    Activations, inputs, workspaces and context stay whole on each: None where these alone are too much.
+    """
+    estimate = estimate_memory(trace, workload, batch=batch, gpu=gpu, calibration=calibration)
+    return gpus_to_shard(estimate, available_bytes=available_bytes)
+
+
+def gpus_to_shard(estimate: MemoryEstimate, *, available_bytes: float) -> int | None:
+    """Bound from below the GPUs over which an estimate's weights, gradients and optimizer states must be spread."""
+    return fewest_gpus(estimate, available_bytes=available_bytes, most=MOST_GPUS)
+
+
+def usable_memory(gpu: GpuSpec) -> Interval:
+    """What a process can take of a GPU: reported, or the share of cards of its kind give or take 3 %. [bytes]"""
+    if gpu.usable_bytes is not None:
+        return Interval.exact(gpu.usable_bytes)
+    expected = gpu.expected_usable_bytes
+    return Interval(low=0.97 * expected, expected=expected, high=max(expected, min(gpu.memory_bytes, 1.03 * expected)))
+
+
+def available_memory(gpu: GpuSpec, *, utilization_fraction: float) -> Interval:
+    """What may be filled of a GPU, as `torch.cuda.set_per_process_memory_fraction` would hold a process to. [bytes]
+
+    Within it the allocator gives back what it cached before it fails, so that estimates and largest batches that
+    replay it within the same limit agree.
+    """
+    usable = usable_memory(gpu)
+    return Interval(
+        low=utilization_fraction * usable.low,
+        expected=utilization_fraction * usable.expected,
+        high=utilization_fraction * usable.high,
+    )
+
+
+def judge_fit(estimate: MemoryEstimate, *, available_bytes: Interval, max_batch: int) -> FitStatus:
+    """Compare an estimate with the limit it was made within: borderline at least, up to the largest batch that fits.
+
+    The allocator's segments may fit an odd batch worse than a larger one.
+    """
+    status = fit_status(estimate.total_bytes, available_bytes=available_bytes)
+    certain = status is not FitStatus.DOES_NOT_FIT or estimate.batch > max_batch
+    return status if certain else FitStatus.BORDERLINE
+
+
+def largest_fitting_batch(
+    model: MemoryModel, *, gpu: GpuSpec | None, available_bytes: float, end: End = End.EXPECTED
+) -> int:
+    """Find the largest batch whose process stays within `available_bytes`; 0 if not even one sample does.
+
+    `end` says which end of the uncertain terms must fit. A recording that holds for one batch alone answers
+    with that batch or 0.
+    """
+    capacity = capacity_for_allocator(available_bytes, model.context(gpu).size_bytes, end)
+
+    def fits(batch: int) -> bool:
+        return batch_fits(model, batch=batch, gpu=gpu, capacity_bytes=capacity, end=end)
+
+    exact = model.recording.exact_batch
+    if exact is not None:
+        return exact if fits(exact) else 0
+    bound = model.curve.largest_batch(capacity)
+    if bound is None or bound > LARGEST_BATCH:
+        return LARGEST_BATCH
+    return _largest(fits, at_most=bound)
+
+
+def batch_fits(model: MemoryModel, *, batch: int, gpu: GpuSpec | None, capacity_bytes: int, end: End) -> bool:
+    """Tell whether the allocator finds room for every allocation within a capacity, giving back what it cached."""
+    free = model.replayed(batch=batch, gpu=gpu, end=end)
+    if free.peak_allocated_bytes > capacity_bytes or free.peak_reserved_bytes <= capacity_bytes:
+        return free.peak_reserved_bytes <= capacity_bytes
+    limited = model.replayed(batch=batch, gpu=gpu, end=end, capacity_bytes=capacity_bytes)
+    return limited.failed_event is None
+
+
+def _largest(fits: Callable[[int], bool], *, at_most: int) -> int:
+    """Halve towards the largest batch that fits, starting just under the bound, where it usually lies."""
+    fitting, failing = 0, at_most + 1
+    step = max(1, at_most // 64)
+    while failing - fitting > 1:
+        candidate = max(fitting + 1, failing - step) if fitting == 0 else (fitting + failing) // 2
+        if fits(candidate):
+            fitting = candidate
+        else:
+            failing = candidate
+            step *= 4
+    return fitting

@@ -1,0 +1,313 @@
+"""Peak GPU memory of a traced model at any batch: allocated, reserved, and what the process takes.
+
+Three peaks, never mixed. *Allocated* is what `torch.cuda.max_memory_allocated` reads: the blocks in use.
+*Reserved* is what the caching allocator holds of the device. The *total* adds the CUDA context: what nvidia-smi
+shows. The first two come from replaying the allocator over the recording's events, at the low, expected and high
+end of what libraries take; storages themselves are exact.
+
+A compiled inference holds what its fused kernels write: tensors inside a kernel are never allocated. Its expected peak
+is that, its high end the eager one. A compiled training step, and a graph replayed from a pool of its own, are taken as
+in eager mode.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from capplan.core.compiled.rewrite import fuse_recording
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.memory.allocator import Replay, replay
+from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.memory.liveness import LiveCurve, live_curve
+from capplan.core.memory.schedule import End, ExtraSizes, Program, Purpose, build_program
+from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
+from capplan.core.numbers import Interval
+from capplan.core.ops.attention import Version
+from capplan.core.ops.flops import uncounted
+from capplan.core.trace.types import ALWAYS, InputTensor, Recording, Role, Trace
+from capplan.core.workload import Framework, Workload
+from capplan.errors import UsageError
+
+PART_NAMES: Mapping[Role, str] = {
+    Role.PARAMETER: "weights",
+    Role.BUFFER: "buffers",
+    Role.INPUT: "inputs",
+    Role.ACTIVATION: "activations",
+    Role.GRADIENT: "gradients",
+    Role.OPTIMIZER: "optimizer states",
+}
+LARGEST_SHOWN = 10
+LEAST_OF_GUESSED = 0.2
+"""Share of the activations that is left at least where the tracer guessed: it takes every candidate of a `nonzero` or
+of a non-maximum suppression as kept. Detectors' training kept 0.21 and more (docs/memory-accuracy.md)."""
+
+
+@dataclass(slots=True)
+class MemoryModel:
+    """A trace's memory under one workload: built once, asked for many batches and GPUs.
+
+    Keeps its event streams and replays by compute capability, batch and capacity; they go with it.
+    """
+
+    trace: Trace
+    workload: Workload
+    calibration: MemoryCalibration
+    expandable_segments: bool = False
+    _programs: dict[Version | None, Program] = field(default_factory=dict)
+    _replays: dict[tuple[Version | None, int, End, int | None], Replay] = field(default_factory=dict)
+    _recording: Recording | None = None
+    _curve: LiveCurve | None = None
+
+    @property
+    def traced(self) -> Recording:
+        """The recording that answers the workload, as traced: what runs in eager mode."""
+        return self.trace.recording(self.workload.configuration)
+
+    @property
+    def recording(self) -> Recording:
+        """The recording that answers the workload, as its framework runs it."""
+        if self._recording is None:
+            self._recording = fuse_recording(self.traced) if self._fuses else self.traced
+        return self._recording
+
+    @property
+    def _fuses(self) -> bool:
+        return self.workload.framework is Framework.COMPILE and self.workload.training is None
+
+    @property
+    def curve(self) -> LiveCurve:
+        """Live bytes of the storages over the ops, as functions of the batch."""
+        if self._curve is None:
+            self._curve = live_curve(self.recording)
+        return self._curve
+
+    def program(self, gpu: GpuSpec | None) -> Program:
+        """The event stream on a GPU's compute capability."""
+        capability = gpu.compute_capability if gpu else None
+        if capability not in self._programs:
+            sizes = ExtraSizes(workload=self.workload, compute_capability=capability, calibration=self.calibration)
+            self._programs[capability] = build_program(self.recording, sizes)
+        return self._programs[capability]
+
+    def check(self, batch: int) -> None:
+        """Refuse a batch that the recording says nothing of.
+
+        Raises:
+            UsageError: the recording is true for another batch alone.
+        """
+        exact = self.recording.exact_batch
+        if exact is not None and batch != exact:
+            raise UsageError(
+                f"{self.trace.name} does not grow evenly with the batch, and was traced at batch {exact} alone; "
+                f"trace it at batch {batch}: `capplan trace {self.trace.target} --batch {batch} -o FILE`."
+            )
+
+    def replayed(self, *, batch: int, gpu: GpuSpec | None, end: End, capacity_bytes: int | None = None) -> Replay:
+        """Replay the allocator at a batch, within a capacity where one is given."""
+        key = (gpu.compute_capability if gpu else None, batch, end, capacity_bytes)
+        if key not in self._replays:
+            program = self.program(gpu)
+            self._replays[key] = replay(
+                program.sizes(batch, end),
+                program.events,
+                capacity_bytes=capacity_bytes,
+                expandable_segments=self.expandable_segments,
+                optional=program.optional,
+            )
+        return self._replays[key]
+
+    def context(self, gpu: GpuSpec | None) -> MemoryPart:
+        """What CUDA takes beside the allocator."""
+        row = self.calibration.context(
+            gpu.compute_capability if gpu else None, torch_version=self.workload.torch_version
+        )
+        return MemoryPart(name="CUDA context", size_bytes=row.size_bytes, origin=row.origin)
+
+    def estimate(
+        self, *, batch: int, gpu: GpuSpec | None = None, available_bytes: float | None = None
+    ) -> MemoryEstimate:
+        """Estimate the three peaks at a batch, by part; the process is held to `available_bytes` of the GPU, or to all.
+
+        Raises:
+            UsageError: the batch is none, too large for any device, or not the one the recording holds for.
+            MissingRecordingError: the trace lacks the workload's recording.
+        """
+        self.check(batch)
+        if available_bytes is None and gpu is not None:
+            available_bytes = gpu.expected_usable_bytes
+        ends = {end: self._within(batch, gpu, end, available_bytes) for end in End}
+        expected = ends[End.EXPECTED]
+        program = self.program(gpu)
+        live = _live_at(program, expected.peak_event)
+        parts = _parts(program, live, batch, ends, self._activation_shares(batch))
+        slack = _slack(ends)
+        op = program.event_ops[expected.peak_event]
+        return MemoryEstimate(
+            batch=batch,
+            parts=parts,
+            slack=slack,
+            context=self.context(gpu),
+            usable_bytes=gpu.usable_bytes if gpu else None,
+            peak_op=self._op_name(op),
+            peak_module=self._module_name(op),
+            largest=self._largest(live, batch),
+            notes=self._notes(gpu),
+        )
+
+    def _within(self, batch: int, gpu: GpuSpec | None, end: End, available_bytes: float | None) -> Replay:
+        """Replay without a limit, and, where that overfills it, within it: cached segments are then given back."""
+        free = self.replayed(batch=batch, gpu=gpu, end=end)
+        if available_bytes is None:
+            return free
+        capacity = capacity_for_allocator(available_bytes, self.context(gpu).size_bytes, end)
+        if free.peak_allocated_bytes > capacity or free.peak_reserved_bytes <= capacity:
+            return free
+        limited = self.replayed(batch=batch, gpu=gpu, end=end, capacity_bytes=capacity)
+        return free if limited.failed_event is not None else limited
+
+    def _op_name(self, op: int) -> str:
+        return (
+            "before the first operator" if op == ALWAYS else self.recording.kernels[self.recording.ops[op].kernel].name
+        )
+
+    def _module_name(self, op: int) -> str:
+        return "" if op == ALWAYS else self.recording.modules[self.recording.ops[op].module]
+
+    def _largest(self, live: list[int], batch: int) -> tuple[LiveTensor, ...]:
+        storages = self.recording.storages
+        own = [index for index in live if index < len(storages)]
+        own.sort(key=lambda index: (-storages[index].size_bytes.at(batch), index))
+        return tuple(self._live_tensor(index, batch) for index in own[:LARGEST_SHOWN])
+
+    def _live_tensor(self, index: int, batch: int) -> LiveTensor:
+        storage = self.recording.storages[index]
+        size = storage.size_bytes.at(batch)
+        if storage.parameter is not None:
+            parameter = self.trace.parameters[storage.parameter]
+            return LiveTensor(label=parameter.names[0], shape=parameter.shape, dtype=parameter.dtype, size_bytes=size)
+        if storage.role is Role.INPUT and (found := self._input(index)) is not None:
+            return LiveTensor(
+                label=found.name, shape=tuple(dim.at(batch) for dim in found.shape), dtype=found.dtype, size_bytes=size
+            )
+        if storage.birth == ALWAYS:
+            return LiveTensor(label=storage.role.value, shape=(), dtype="", size_bytes=size)
+        op = self.recording.ops[storage.birth]
+        kernel = self.recording.kernels[op.kernel]
+        label = f"{kernel.name} {self.recording.modules[op.module]}".strip()
+        if index in op.writes:
+            made = kernel.outputs[op.writes.index(index)]
+            return LiveTensor(label=label, shape=made.shape_at(batch), dtype=made.dtype, size_bytes=size)
+        return LiveTensor(label=label, shape=(), dtype="", size_bytes=size)
+
+    def _input(self, index: int) -> InputTensor | None:
+        """The input that a storage holds; None where inputs share storages or were made by the tracer."""
+        storages = [i for i, storage in enumerate(self.recording.storages) if storage.role is Role.INPUT]
+        return self.trace.inputs[storages.index(index)] if len(storages) == len(self.trace.inputs) else None
+
+    def _activation_shares(self, batch: int) -> Interval:
+        """Activations against those of the recording: exact unless values were guessed, or the graph is compiled."""
+        spread = self.calibration.uncertain_fraction if self._doubts() else 0.0
+        kept = LEAST_OF_GUESSED if self.recording.guesses else 1 - spread
+        least = most = 1.0
+        if self.workload.framework is not Framework.EAGER:
+            most = max(1.0, self._eager_activations(batch))
+            least = min(1.0, self.calibration.compiled_fraction * most)
+        return Interval(low=least * kept, expected=1.0, high=most * (1 + spread))
+
+    def _eager_activations(self, batch: int) -> float:
+        """What eager mode holds at its peak beyond weights and inputs, against what is held here."""
+        held = int(self.curve.at(batch)[0])
+        own = self.curve.peak_bytes(batch) - held
+        return (live_curve(self.traced).peak_bytes(batch) - held) / own if own > 0 else 1.0
+
+    def _doubts(self) -> tuple[str, ...]:
+        doubts = []
+        guesses = sum(guess.count for guess in self.recording.guesses)
+        if guesses:
+            doubts.append(
+                f"{guesses} values that the model computes were guessed, every candidate as kept: "
+                "sizes that depend on them may be far smaller"
+            )
+        if unknown := uncounted(self.traced):
+            doubts.append(f"what these operators take beside their outputs is not known: {', '.join(unknown)}")
+        return tuple(doubts)
+
+    def _notes(self, gpu: GpuSpec | None) -> tuple[str, ...]:
+        notes = list(self._doubts())
+        if self.workload.framework is not Framework.EAGER:
+            notes.append(
+                "activations as fused kernels leave them; the high end is eager mode's"
+                if self._fuses
+                else "activations as in eager mode; compiling keeps fewer, down to the low end"
+            )
+        if gpu is not None and gpu.vendor != "NVIDIA":
+            notes.append(
+                f"workspaces and context of {gpu.name} are taken as CUDA's: nothing was measured for {gpu.vendor}"
+            )
+        if gpu is not None and gpu.usable_bytes is None:
+            notes.append(f"nobody published what {gpu.name} leaves usable; the share of cards of its kind is taken")
+        return tuple(notes)
+
+
+def capacity_for_allocator(available_bytes: float, context_bytes: Interval, end: End) -> int:
+    """What a device leaves to the caching allocator beside the context. [bytes]"""
+    return max(0, int(available_bytes - getattr(context_bytes, end.value)))
+
+
+def _live_at(program: Program, event: int) -> list[int]:
+    live: dict[int, None] = {}
+    for each in program.events[: event + 1]:
+        if each >= 0:
+            live[each] = None
+        else:
+            live.pop(~each, None)
+    return list(live)
+
+
+def _parts(
+    program: Program, live: list[int], batch: int, ends: Mapping[End, Replay], activations: Interval
+) -> tuple[MemoryPart, ...]:
+    storages = program.recording.storages
+    sizes = program.sizes(batch, End.EXPECTED)
+    by_role = dict.fromkeys(PART_NAMES, 0)
+    for index in live:
+        if index < len(storages):
+            by_role[storages[index].role] += sizes[index]
+    beside = [index for index in live if index >= len(storages)]
+    saved = [index for index in beside if program.extras[index - len(storages)].purpose is Purpose.SAVED]
+    by_role[Role.ACTIVATION] += sum(sizes[index] for index in saved)
+    exact = sum(by_role.values())
+    workspace = sum(sizes[index] for index in beside) - sum(sizes[index] for index in saved)
+    peak = ends[End.EXPECTED].peak_allocated_bytes
+    rounding = peak - exact - workspace
+    low = min(workspace, max(0, ends[End.LOW].peak_allocated_bytes - exact - rounding))
+    high = max(workspace, ends[End.HIGH].peak_allocated_bytes - exact - rounding)
+    parts = [
+        MemoryPart(
+            name=PART_NAMES[role],
+            size_bytes=_scaled(size, activations) if role is Role.ACTIVATION else Interval.exact(size),
+            origin="trace",
+        )
+        for role, size in by_role.items()
+    ]
+    parts.append(
+        MemoryPart(
+            name="library workspaces",
+            size_bytes=Interval(low=low, expected=workspace, high=high),
+            origin=program.extra_sizes.calibration.origin,
+        )
+    )
+    parts.append(MemoryPart(name="block rounding", size_bytes=Interval.exact(rounding), origin="allocator replay"))
+    return tuple(part for part in parts if part.size_bytes.high > 0)
+
+
+def _scaled(size: int, shares: Interval) -> Interval:
+    return Interval(low=shares.low * size, expected=shares.expected * size, high=shares.high * size)
+
+
+def _slack(ends: Mapping[End, Replay]) -> MemoryPart:
+    by_end = {end: each.peak_reserved_bytes - each.peak_allocated_bytes for end, each in ends.items()}
+    return MemoryPart(
+        name="allocator slack",
+        size_bytes=Interval(low=min(by_end.values()), expected=by_end[End.EXPECTED], high=max(by_end.values())),
+        origin="allocator replay",
+    )

@@ -1,0 +1,167 @@
+"""Memory of one of several GPUs: replicas, ZeRO stages and FSDP, each by what a rank holds.
+
+A replica holds all. ZeRO-1 spreads the optimizer states over the ranks, ZeRO-2 the gradients too, ZeRO-3 and FSDP
+the weights as well (Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models).
+Activations, inputs and buffers stay whole: the batch is that of one GPU. The peak is the largest sum over the ops, so
+that it may stand elsewhere than on one GPU.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.memory.model import PART_NAMES, MemoryModel
+from capplan.core.memory.types import MemoryEstimate, MemoryPart
+from capplan.core.numbers import Interval
+from capplan.core.trace.types import Recording, Role, Storage
+from capplan.errors import UsageError
+
+
+class Sharding(StrEnum):
+    """How several GPUs share a model: whole on each, or spread."""
+
+    REPLICAS = "replicas"
+    DDP = "ddp"
+    ZERO1 = "zero1"
+    ZERO2 = "zero2"
+    ZERO3 = "zero3"
+    FSDP = "fsdp"
+
+
+_SPREAD: Mapping[Sharding, frozenset[Role]] = {
+    Sharding.REPLICAS: frozenset(),
+    Sharding.DDP: frozenset(),
+    Sharding.ZERO1: frozenset({Role.OPTIMIZER}),
+    Sharding.ZERO2: frozenset({Role.OPTIMIZER, Role.GRADIENT}),
+    Sharding.ZERO3: frozenset({Role.OPTIMIZER, Role.GRADIENT, Role.PARAMETER}),
+    Sharding.FSDP: frozenset({Role.OPTIMIZER, Role.GRADIENT, Role.PARAMETER}),
+}
+_GATHERED_UNITS = 2
+"""Units of weights that are whole at once: the one that runs, and the next, fetched meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankMemory:
+    """What one GPU of several holds at the peak of its own work; `batch` is each GPU's own."""
+
+    sharding: Sharding
+    gpus: int
+    batch: int
+    parts: tuple[MemoryPart, ...]
+
+    @property
+    def total_bytes(self) -> Interval:
+        """What nvidia-smi would show for one rank's process. [bytes]"""
+        return sum((part.size_bytes for part in self.parts), Interval.exact(0))
+
+
+def estimate_rank(model: MemoryModel, *, batch: int, gpus: int, sharding: Sharding, gpu: GpuSpec | None) -> RankMemory:
+    """Estimate what each of `gpus` GPUs holds, every one with its own batch.
+
+    Raises:
+        UsageError: fewer than one GPU, or a sharding of training state asked of inference.
+    """
+    if gpus < 1:
+        raise UsageError(f"the number of GPUs must be at least 1, not {gpus}.")
+    recording = model.recording
+    if recording.configuration.training is None and sharding not in (Sharding.REPLICAS, Sharding.FSDP):
+        raise UsageError(f"{sharding} spreads what training keeps; inference takes replicas or fsdp, or add --train.")
+    alone = model.estimate(batch=batch, gpu=gpu)
+    held = _held_at_peak(recording, batch=batch, gpus=gpus, sharding=sharding)
+    parts = [
+        MemoryPart(name=PART_NAMES[role], size_bytes=Interval.exact(size), origin=_origin(role, sharding, gpus))
+        for role, size in held.items()
+        if size
+    ]
+    parts += _on_top(model, recording, sharding, gpus=gpus, batch=batch)
+    parts += [part for part in alone.parts if part.name in ("library workspaces", "block rounding")]
+    parts += [alone.slack, alone.context]
+    return RankMemory(sharding=sharding, gpus=gpus, batch=batch, parts=tuple(parts))
+
+
+def _origin(role: Role, sharding: Sharding, gpus: int) -> str:
+    return f"trace, over {gpus} GPUs" if role in _SPREAD[sharding] else "trace"
+
+
+def _held_at_peak(recording: Recording, *, batch: int, gpus: int, sharding: Sharding) -> dict[Role, int]:
+    """Bytes by role at the op where a rank holds most."""
+    length = len(recording.ops) + 2
+    optimizer_ops = _optimizer_ops(recording)
+    by_role = {role: np.zeros(length, dtype=np.int64) for role in PART_NAMES}
+    for storage in recording.storages:
+        size = _share(storage, batch, gpus, sharding, optimizer_ops)
+        by_role[storage.role][storage.birth + 1] += size
+        by_role[storage.role][min(storage.death + 2, length - 1)] -= size
+    curves = {role: np.cumsum(changes)[:-1] for role, changes in by_role.items()}
+    peak = int(np.argmax(np.sum(list(curves.values()), axis=0)))
+    return {role: int(curve[peak]) for role, curve in curves.items()}
+
+
+def _share(storage: Storage, batch: int, gpus: int, sharding: Sharding, optimizer_ops: frozenset[int]) -> int:
+    size = storage.size_bytes.at(batch)
+    spread = _SPREAD[sharding]
+    of_optimizer = storage.role is Role.ACTIVATION and storage.birth in optimizer_ops and Role.OPTIMIZER in spread
+    return -(-size // gpus) if storage.role in spread or of_optimizer else size
+
+
+def _optimizer_ops(recording: Recording) -> frozenset[int]:
+    ends = [phase.first_op for phase in recording.phases[1:]] + [len(recording.ops)]
+    return frozenset(
+        op
+        for phase, end in zip(recording.phases, ends, strict=True)
+        if phase.name == "optimizer"
+        for op in range(phase.first_op, end)
+    )
+
+
+def _on_top(model: MemoryModel, recording: Recording, sharding: Sharding, *, gpus: int, batch: int) -> list[MemoryPart]:
+    """What distribution itself takes: gradient buckets, gathered weights, communication buffers."""
+    if gpus == 1 or sharding is Sharding.REPLICAS:
+        return []
+    parts = []
+    gradients = sum(s.size_bytes.at(batch) for s in recording.storages if s.role is Role.GRADIENT)
+    steps = max((phase.step for phase in recording.phases), default=1)
+    if sharding in (Sharding.DDP, Sharding.ZERO1):
+        # DistributedDataParallel copies gradients into buckets of the same total size
+        size = Interval(low=0, expected=gradients / steps, high=gradients / steps)
+        parts.append(
+            MemoryPart(name="gradient buckets", size_bytes=size, origin="DDP's default; none with bucket views")
+        )
+    if Role.PARAMETER in _SPREAD[sharding]:
+        unit = largest_unit_bytes(model)
+        whole = Interval(low=unit, expected=_GATHERED_UNITS * unit, high=(_GATHERED_UNITS + 1) * unit)
+        parts.append(MemoryPart(name="gathered weights", size_bytes=whole, origin="the largest block, and the next"))
+    communication = model.calibration.communication
+    parts.append(MemoryPart(name="communication", size_bytes=communication.size_bytes, origin=communication.origin))
+    return parts
+
+
+def largest_unit_bytes(model: MemoryModel) -> int:
+    """Bytes of the largest block that would be wrapped: a numbered child, else a top-level module. [bytes]"""
+    units: dict[str, int] = defaultdict(int)
+    for storage in model.recording.storages:
+        if storage.role is Role.PARAMETER and storage.parameter is not None:
+            units[_unit(model.trace.parameters[storage.parameter].names[0])] += storage.size_bytes.constant
+    return max(units.values(), default=0)
+
+
+def _unit(parameter: str) -> str:
+    words = parameter.split(".")
+    last = max((index for index, word in enumerate(words[:3]) if word.isdecimal()), default=0)
+    return ".".join(words[: last + 1])
+
+
+def fewest_gpus(alone: MemoryEstimate, *, available_bytes: float, most: int) -> int | None:
+    """Bound from below the GPUs over which weights, gradients and optimizer states must be spread; None over `most`."""
+    spread = {PART_NAMES[role] for role in _SPREAD[Sharding.FSDP]}
+    shared = sum(part.size_bytes.low for part in alone.parts if part.name in spread)
+    room = available_bytes - (alone.total_bytes.low - shared)
+    if room <= 0:
+        return None
+    gpus = max(1, math.ceil(shared / room))
+    return gpus if gpus <= most else None

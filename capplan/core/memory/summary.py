@@ -1,0 +1,136 @@
+"""All that `capplan memory` answers about one model, as one object that reports spell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.memory.advice import Advice, Alternative, advise, saved_by_inference_mode
+from capplan.core.memory.fit import available_memory, gpus_to_shard, judge_fit, largest_fitting_batch
+from capplan.core.memory.liveness import index_limit_batch
+from capplan.core.memory.model import MemoryModel
+from capplan.core.memory.sharding import RankMemory, Sharding, estimate_rank
+from capplan.core.memory.types import FitStatus, MemoryEstimate
+from capplan.core.trace.affine import Affine
+from capplan.core.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuMemory:
+    """One GPU: does the batch fit, which is the largest that does, and how many GPUs it would take otherwise."""
+
+    gpu: GpuSpec
+    estimate: MemoryEstimate
+    available_bytes: float
+    status: FitStatus
+    max_batch: int
+    min_gpus: int | None
+    advice: tuple[Advice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOfThumb:
+    """The classic estimate: inputs, all layers' outputs and parameters, over the share to be filled. [bytes]"""
+
+    input_bytes: int
+    output_bytes: int
+    parameter_bytes: int
+    filled_fraction: float
+
+    @property
+    def total_bytes(self) -> float:
+        """The sum over the share that may be filled. [bytes]"""
+        return (self.input_bytes + self.output_bytes + self.parameter_bytes) / self.filled_fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryAnswer:
+    """The answer for one model and batch. `estimate` is for the first GPU, or for none where none was named."""
+
+    name: str
+    target: str
+    workload: Workload
+    estimate: MemoryEstimate
+    peak_terms: tuple[Affine, ...]
+    gpus: tuple[GpuMemory, ...]
+    advice: tuple[Advice, ...]
+    ranks: tuple[RankMemory, ...]
+    rule_of_thumb: RuleOfThumb
+    inference_mode_saves_bytes: float | None
+    index_limit_batch: int | None
+    notes: tuple[str, ...]
+
+
+def answer_memory(
+    model: MemoryModel,
+    *,
+    batch: int,
+    gpus: Sequence[GpuSpec] = (),
+    utilization_fraction: float = 1.0,
+    others: Sequence[Alternative] = (),
+    rank_count: int = 1,
+    shardings: Sequence[Sharding] = (),
+) -> MemoryAnswer:
+    """Answer for one batch and any number of GPUs.
+
+    Raises:
+        UsageError: the batch is none, too large for any device, or not the one the recording holds for.
+        MissingRecordingError: the trace lacks the workload's recording.
+    """
+    first = gpus[0] if gpus else None
+    answers = tuple(_answer_gpu(model, batch, gpu, utilization_fraction, others) for gpu in gpus)
+    estimate = answers[0].estimate if answers else model.estimate(batch=batch)
+    training = model.workload.training
+    return MemoryAnswer(
+        name=model.trace.name,
+        target=model.trace.target,
+        workload=model.workload,
+        estimate=estimate,
+        peak_terms=model.curve.peak_terms(),
+        gpus=answers,
+        advice=() if gpus else advise(model, batch=batch, gpu=None, available_bytes=None, others=others),
+        ranks=tuple(
+            estimate_rank(model, batch=batch, gpus=rank_count, sharding=sharding, gpu=first) for sharding in shardings
+        ),
+        rule_of_thumb=rule_of_thumb(model, batch=batch, filled_fraction=utilization_fraction),
+        inference_mode_saves_bytes=None
+        if training
+        else saved_by_inference_mode(model.trace, model.workload, batch=batch),
+        index_limit_batch=index_limit_batch(model.recording),
+        notes=estimate.notes,
+    )
+
+
+def rule_of_thumb(model: MemoryModel, *, batch: int, filled_fraction: float) -> RuleOfThumb:
+    """Work out the classic estimate from the same trace: every operator's output counts, none is ever freed."""
+    recording = model.traced
+    made = [s for s in recording.storages if s.birth >= 0 and s.parameter is None]
+    return RuleOfThumb(
+        input_bytes=sum(each.size_bytes(batch) for each in model.trace.inputs),
+        output_bytes=sum(s.size_bytes.at(batch) for s in made if s.birth < _forward_end(model)),
+        parameter_bytes=model.trace.weight_bytes,
+        filled_fraction=filled_fraction,
+    )
+
+
+def _forward_end(model: MemoryModel) -> int:
+    recording = model.traced
+    return next((phase.first_op for phase in recording.phases if phase.name == "backward"), len(recording.ops))
+
+
+def _answer_gpu(
+    model: MemoryModel, batch: int, gpu: GpuSpec, utilization_fraction: float, others: Sequence[Alternative]
+) -> GpuMemory:
+    available = available_memory(gpu, utilization_fraction=utilization_fraction)
+    estimate = model.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
+    max_batch = largest_fitting_batch(model, gpu=gpu, available_bytes=available.expected)
+    status = judge_fit(estimate, available_bytes=available, max_batch=max_batch)
+    fits = status is FitStatus.FITS
+    return GpuMemory(
+        gpu=gpu,
+        estimate=estimate,
+        available_bytes=available.expected,
+        status=status,
+        max_batch=max_batch,
+        min_gpus=1 if fits else gpus_to_shard(estimate, available_bytes=available.expected),
+        advice=() if fits else advise(model, batch=batch, gpu=gpu, available_bytes=available, others=others),
+    )

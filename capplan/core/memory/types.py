@@ -1,0 +1,74 @@
+"""The answers about one GPU and batch: intervals, memory by part, latency with its bound."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.core.numbers import Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPart:
+    """One share of a peak, and where its figure comes from. [bytes]"""
+
+    name: str
+    size_bytes: Interval
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveTensor:
+    """One storage alive at the peak: who made it, and its size. [bytes]"""
+
+    label: str
+    shape: tuple[int, ...]
+    dtype: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEstimate:
+    """Peak memory of one workload at one batch on one GPU.
+
+    `parts` lie inside the allocated peak (`torch.cuda.max_memory_allocated`); `slack` is what the
+    caching allocator reserves on top; `context` is what CUDA takes beside the allocator.
+    """
+
+    batch: int
+    parts: tuple[MemoryPart, ...]
+    slack: MemoryPart
+    context: MemoryPart
+    usable_bytes: int | None
+    peak_op: str
+    peak_module: str
+    largest: tuple[LiveTensor, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def peak_allocated_bytes(self) -> Interval:
+        """What `torch.cuda.max_memory_allocated` would read. [bytes]"""
+        return sum((part.size_bytes for part in self.parts), Interval.exact(0))
+
+    @property
+    def peak_reserved_bytes(self) -> Interval:
+        """What `torch.cuda.max_memory_reserved` would read. [bytes]"""
+        return self.peak_allocated_bytes + self.slack.size_bytes
+
+    @property
+    def total_bytes(self) -> Interval:
+        """What nvidia-smi would show for the process. [bytes]"""
+        return self.peak_reserved_bytes + self.context.size_bytes
+
+
+class FitStatus(StrEnum):
+    """Does the estimate fit: for its whole interval, for part of it, for none of it."""
+
+    FITS = "fits"
+    BORDERLINE = "borderline"
+    DOES_NOT_FIT = "does not fit"
+
+
+def fit_status(total_bytes: Interval, *, available_bytes: Interval) -> FitStatus:
+    """Compare a peak with what may be filled: it fits if its high end stays within the low end of that."""
+    if total_bytes.high <= available_bytes.low:
+        return FitStatus.FITS
+    return FitStatus.DOES_NOT_FIT if total_bytes.low > available_bytes.high else FitStatus.BORDERLINE

@@ -1,0 +1,190 @@
+"""What kernels take beside their outputs: library workspaces and temporaries, as intervals.
+
+Three kinds. *Kept*: cuBLAS's workspace, one allocator block from the first matrix product to the end of the
+process. *Passing*: cuBLASLt's and cuDNN's workspaces and the buffers inside an operator, taken and given
+back within the call. *Saved*: what an unfused attention keeps for its backward.
+
+Sizes that torch fixes are tables here, each row with its origin. cuDNN's choice of algorithm is not public:
+its share of the tensors it reads and writes comes from a calibration.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.numbers import Interval
+from capplan.core.ops.attention import AttentionBackend, Version
+from capplan.core.trace.types import ITEM_BYTES, Kernel, MemoryFormat, Operand
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryWorkspace:
+    """A workspace that torch asks of its allocator, by compute capability and release. [bytes]"""
+
+    since: Version
+    capabilities: tuple[Version, Version]
+    size_bytes: Interval
+    origin: str
+
+
+CUBLAS_KEPT: Sequence[LibraryWorkspace] = (
+    LibraryWorkspace(
+        since=(1, 11),
+        capabilities=((9, 0), (9, 0)),
+        size_bytes=Interval.exact(32 * _MIB),
+        origin="torch's default for Hopper, 32 MiB",
+    ),
+    LibraryWorkspace(
+        since=(1, 11),
+        capabilities=((10, 0), (99, 9)),
+        size_bytes=Interval(low=8_519_680, expected=8_519_680, high=32 * _MIB),
+        origin="torch's default 8.125 MiB; releases for Blackwell use up to 32 MiB",
+    ),
+    LibraryWorkspace(
+        since=(1, 11),
+        capabilities=((0, 0), (8, 9)),
+        size_bytes=Interval.exact(8_519_680),
+        origin="torch's default :4096:2:16:8, 8.125 MiB",
+    ),
+)
+"""cuBLAS's workspace per handle and stream: 2 · 4096 KiB + 8 · 16 KiB, seen as 8,519,680 bytes in a public memory
+snapshot; 32 MiB on Hopper. Before 1.11 cuBLAS took its own, outside the allocator."""
+
+CUBLASLT_PASSING: Sequence[LibraryWorkspace] = (
+    LibraryWorkspace(
+        since=(2, 3),
+        capabilities=((9, 0), (99, 9)),
+        size_bytes=Interval(low=0, expected=32 * _MIB, high=32 * _MIB),
+        origin="torch's default from 2.3; later releases share cuBLAS's workspace",
+    ),
+    LibraryWorkspace(
+        since=(2, 3),
+        capabilities=((8, 0), (8, 9)),
+        size_bytes=Interval(low=0, expected=1 * _MIB, high=4 * _MIB),
+        origin="1 MiB, 4 MiB on large cards from 2.3; later releases share cuBLAS's workspace",
+    ),
+    LibraryWorkspace(
+        since=(1, 11),
+        capabilities=((0, 0), (99, 9)),
+        size_bytes=Interval(low=0, expected=1 * _MIB, high=1 * _MIB),
+        origin="torch's default, 1 MiB",
+    ),
+)
+"""cuBLASLt's workspace, for one call of a linear layer with bias."""
+
+
+def library_workspace(
+    table: Sequence[LibraryWorkspace], *, torch_version: Version, compute_capability: Version | None
+) -> LibraryWorkspace | None:
+    """Find a release's workspace for a compute capability, unknown ones as Ampere's; None before the first row."""
+    capability = compute_capability or (8, 0)
+    for row in table:
+        if torch_version >= row.since and row.capabilities[0] <= capability <= row.capabilities[1]:
+            return row
+    return None
+
+
+_MATRIX_PRODUCTS = frozenset({"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.addbmm", "aten.addmv"})
+
+
+def takes_cublas(kernel: Kernel) -> bool:
+    """Tell whether a kernel runs on cuBLAS, whose workspace is kept from its first use."""
+    return kernel.name in _MATRIX_PRODUCTS
+
+
+def takes_cublaslt(kernel: Kernel) -> bool:
+    """Tell whether a kernel is a linear layer with a bias vector, which torch sends to cuBLASLt."""
+    return kernel.name == "aten.addmm" and bool(kernel.inputs) and len(kernel.inputs[0].shape) == 1
+
+
+def takes_cudnn(kernel: Kernel) -> bool:
+    """Tell whether a kernel runs on cuDNN, which chooses its algorithm and the workspace that goes with it."""
+    return kernel.name.startswith(("aten.convolution", "capplan.rnn"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What decides an unfused attention's temporaries: the torch release, and whether autocast is on."""
+
+    torch_version: Version
+    autocast: bool
+
+    def scores_bytes(self, item_bytes: float) -> float:
+        """Bytes held for one score at the peak: the scores and their softmax. [bytes]
+
+        Before 2.0 models spelt attention out, and autocast ran its softmax in fp32; from 2.5 torch's own unfused
+        attention computes 16-bit inputs in fp32.
+        """
+        if item_bytes == 2 and self.autocast and self.torch_version < (2, 0):
+            return 6
+        return 8 if item_bytes == 2 and self.torch_version >= (2, 5) else 2 * item_bytes
+
+    def item_bytes(self, item_bytes: float) -> float:
+        """Bytes of an element that unfused attention computes in. [bytes]"""
+        return 4 if item_bytes == 2 and self.torch_version >= (2, 5) else item_bytes
+
+
+def passing_bytes(
+    kernel: Kernel, *, batch: int, backend: AttentionBackend | None, calibration: MemoryCalibration, release: Release
+) -> Interval:
+    """Bound what a kernel takes within its own call, library handles apart; `backend` for attention alone. [bytes]"""
+    if kernel.name.startswith("capplan.attention"):
+        return _attention_bytes(kernel, batch=batch, backend=backend, release=release)
+    if takes_cudnn(kernel):
+        return _cudnn_bytes(kernel, batch=batch, calibration=calibration)
+    if kernel.name in _SORTING:
+        # keys and indices once more each, and the radix sort's own storage
+        size = 2 * sum(operand.size_bytes(batch) for operand in kernel.outputs)
+        return Interval(low=0, expected=size, high=1.5 * size)
+    return Interval.exact(0)
+
+
+_SORTING = frozenset({"aten.sort", "aten.argsort", "aten.topk", "aten.unique", "aten._unique2", "aten.nonzero"})
+
+
+def _cudnn_bytes(kernel: Kernel, *, batch: int, calibration: MemoryCalibration) -> Interval:
+    touched = sum(operand.size_bytes(batch) for operand in (*kernel.inputs, *kernel.outputs))
+    first = kernel.inputs[0]
+    copied = ITEM_BYTES[first.dtype] == 2 and first.memory_format is not MemoryFormat.CHANNELS_LAST
+    share = calibration.convolution_workspaces.nchw_half if copied else calibration.convolution_workspaces.other
+    relaid = sum(_relaid_bytes(kernel, operand, batch) for operand in kernel.inputs[:2])
+    return Interval(
+        low=relaid + share.low * touched,
+        expected=relaid + share.expected * touched,
+        high=relaid + share.high * touched,
+    )
+
+
+def _relaid_bytes(kernel: Kernel, operand: Operand, batch: int) -> int:
+    """A convolution copies a strided input, and a weight that is not laid out as its input."""
+    if operand.memory_format is MemoryFormat.STRIDED:
+        return operand.size_bytes(batch)
+    differs = operand.is_weight and operand.memory_format is not kernel.inputs[0].memory_format
+    return operand.size_bytes(batch) if differs else 0
+
+
+def _attention_bytes(kernel: Kernel, *, batch: int, backend: AttentionBackend | None, release: Release) -> Interval:
+    query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
+    rows = math.prod(query[:-1])
+    item = ITEM_BYTES[kernel.inputs[0].dtype]
+    if backend is AttentionBackend.MATH:
+        scores = rows * key[-2] * release.scores_bytes(item)
+        cast = sum(math.prod(operand.shape_at(batch)) for operand in kernel.inputs[:3]) * release.item_bytes(item)
+        return Interval(low=scores, expected=scores + cast, high=1.6 * scores + 2 * cast)
+    logsumexp = 4 * rows
+    if not kernel.name.endswith("_backward"):
+        return Interval.exact(logsumexp if len(kernel.outputs) == 1 else 0)
+    accumulator = 4 * rows * query[-1] if item == 2 else 0
+    return Interval(low=logsumexp, expected=logsumexp + accumulator, high=logsumexp + 1.5 * accumulator)
+
+
+def saved_bytes(kernel: Kernel, *, batch: int, release: Release) -> int:
+    """What an unfused attention saves for its backward: scaled queries and keys, and the softmax. [bytes]"""
+    query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
+    item = ITEM_BYTES[kernel.inputs[0].dtype]
+    scaled = release.item_bytes(item) * (math.prod(query) + math.prod(key))
+    softmax = release.scores_bytes(item) if item == 2 and release.torch_version < (2, 0) else release.item_bytes(item)
+    return int(scaled + softmax * math.prod(query[:-1]) * key[-2])

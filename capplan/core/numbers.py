@@ -1,0 +1,43 @@
+"""Numbers with an uncertainty, array aliases and guarded rounding."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A quantity with what it may be at least and at most."""
+
+    low: float
+    expected: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.expected <= self.high:
+            raise ValueError(f"an interval must not fall: {self.low}, {self.expected}, {self.high}")
+
+    def __add__(self, other: "Interval") -> "Interval":
+        return Interval(
+            low=self.low + other.low,
+            expected=self.expected + other.expected,
+            high=self.high + other.high,
+        )
+
+    @classmethod
+    def exact(cls, value: float) -> "Interval":
+        """A quantity that is known."""
+        return cls(low=value, expected=value, high=value)
+
+
+def ceil_guarded(value: float) -> int:
+    """Round up, forgiving 1e-9 of floating-point dust: 10.0000000001 is 10."""
+    return math.ceil(value - 1e-9 * max(1.0, abs(value)))
+
+
+FloatArray = NDArray[np.float64]
+
+
+BoolArray = NDArray[np.bool_]

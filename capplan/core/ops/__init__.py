@@ -1,0 +1,1 @@
+"""Operators: classes, FLOP formulas, attention backends, analysis."""

@@ -1,0 +1,160 @@
+"""Where a model's parameters, FLOPs and bytes are: by operator, by module, by both.
+
+Rows of a view are disjoint, so that they add up to the total.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
+from capplan.core.trace.types import Op, Recording, Role, Trace
+from capplan.core.workload import Configuration
+
+UNUSED = "(not used)"
+"""Where parameters are told that no operator of the recording reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one operator or module has of the whole.
+
+    `parameters` counts elements at their first use (by operator) or at their owner (by module).
+    `size_bytes` is what its kernels read and write.
+    """
+
+    module: str
+    operator: str
+    calls: int
+    macs: int
+    flops: int
+    parameters: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """A model's counts at one batch; totals are those of every view."""
+
+    trace: Trace
+    configuration: Configuration
+    batch: int
+    by_operator: tuple[Share, ...]
+    by_module: tuple[Share, ...]
+    by_module_and_operator: tuple[Share, ...]
+    uncounted: tuple[str, ...]
+    counted_bytes_fraction: float
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of convolutions, matrix products and attention."""
+        return sum(share.macs for share in self.by_operator)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations, two per multiply-accumulate. [FLOP]"""
+        return sum(share.flops for share in self.by_operator)
+
+    @property
+    def size_bytes(self) -> int:
+        """What all kernels read and write. [bytes]"""
+        return sum(share.size_bytes for share in self.by_operator)
+
+
+def analyze_trace(trace: Trace, *, configuration: Configuration, batch: int, depth: int | None = None) -> Analysis:
+    """Count a recording at a batch size; modules deeper than `depth` count for their parents.
+
+    Raises:
+        MissingRecordingError: the trace lacks the configuration.
+    """
+    recording = trace.recording(configuration)
+    by_first_use = _parameters_by_first_use(trace, recording)
+    by_owner = _parameters_by_owner(trace, depth)
+
+    def key_both(op: Op) -> tuple[str, str]:
+        return truncate_path(recording.modules[op.module], depth), recording.kernels[op.kernel].name
+
+    def view(key: Callable[[Op], tuple[str, str]], parameters: Mapping[tuple[str, str], int]) -> tuple[Share, ...]:
+        return _group(recording, batch, key, parameters)
+
+    first_use_operators: dict[tuple[str, str], int] = defaultdict(int)
+    first_use_both: dict[tuple[str, str], int] = defaultdict(int)
+    for op, elements in by_first_use:
+        first_use_operators["", recording.kernels[op.kernel].name if op else UNUSED] += elements
+        first_use_both[key_both(op) if op else ("", UNUSED)] += elements
+    missed = uncounted(recording)
+    by_operator = view(lambda op: ("", key_both(op)[1]), first_use_operators)
+    total_bytes = sum(share.size_bytes for share in by_operator)
+    missed_bytes = sum(share.size_bytes for share in by_operator if share.operator in missed)
+    return Analysis(
+        trace=trace,
+        configuration=configuration,
+        batch=batch,
+        by_operator=by_operator,
+        by_module=view(lambda op: (key_both(op)[0], ""), by_owner),
+        by_module_and_operator=view(key_both, first_use_both),
+        uncounted=missed,
+        counted_bytes_fraction=1 - missed_bytes / total_bytes if total_bytes else 1.0,
+    )
+
+
+def truncate_path(path: str, depth: int | None) -> str:
+    """Cut a dotted module path to its first `depth` names; None keeps it whole."""
+    return path if depth is None else ".".join(path.split(".")[:depth])
+
+
+def _group(
+    recording: Recording,
+    batch: int,
+    key: Callable[[Op], tuple[str, str]],
+    parameters: Mapping[tuple[str, str], int],
+) -> tuple[Share, ...]:
+    costs = [
+        (kernel_macs(kernel, batch), kernel_flops(kernel, batch), traffic(kernel, batch).total_bytes)
+        for kernel in recording.kernels
+    ]
+    sums: dict[tuple[str, str], list[int]] = {}
+    for op in recording.steady_ops():
+        row = sums.setdefault(key(op), [0, 0, 0, 0])
+        for index, amount in enumerate((1, *costs[op.kernel])):
+            row[index] += amount
+    for owner in parameters:
+        sums.setdefault(owner, [0, 0, 0, 0])
+    shares = [
+        Share(
+            module=module,
+            operator=operator,
+            calls=calls,
+            macs=macs,
+            flops=flops,
+            parameters=parameters.get((module, operator), 0),
+            size_bytes=size,
+        )
+        for (module, operator), (calls, macs, flops, size) in sums.items()
+    ]
+    return tuple(sorted(shares, key=lambda share: (-share.flops, -share.size_bytes, -share.parameters)))
+
+
+def _parameters_by_first_use(trace: Trace, recording: Recording) -> list[tuple[Op | None, int]]:
+    owners = {
+        index: storage.parameter
+        for index, storage in enumerate(recording.storages)
+        if storage.parameter is not None and storage.role is Role.PARAMETER
+    }
+    waiting = {parameter: trace.parameters[parameter].elements for parameter in owners.values()}
+    found: list[tuple[Op | None, int]] = []
+    for op in recording.steady_ops():
+        for storage in op.reads:
+            if storage in owners and (elements := waiting.pop(owners[storage], None)) is not None:
+                found.append((op, elements))
+    unused = trace.parameter_count - sum(elements for _, elements in found)
+    return [*found, (None, unused)] if unused else found
+
+
+def _parameters_by_owner(trace: Trace, depth: int | None) -> dict[tuple[str, str], int]:
+    sums: dict[tuple[str, str], int] = defaultdict(int)
+    for parameter in trace.parameters:
+        if not parameter.is_buffer:
+            owner = parameter.names[0].rpartition(".")[0]
+            sums[truncate_path(owner, depth), ""] += parameter.elements
+    return sums

@@ -1,0 +1,184 @@
+"""Which attention kernel CUDA would choose, by torch version, dtype, head size, mask and compute capability: as data.
+
+The rules are those of `scaled_dot_product_attention`'s backend selection (ATen/native/transformers/cuda/sdp_utils.cpp)
+in the releases named. Each rule states what a backend accepts; the first backend in the release's order of
+preference that accepts the call runs it, and `math`, which accepts everything, closes every order.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.core.trace.types import Kernel
+
+Version = tuple[int, int]
+
+_LATEST: Version = (9999, 0)
+_HALVES = frozenset({"float16", "bfloat16"})
+
+
+class AttentionBackend(StrEnum):
+    """Implementations of fused attention; `MATH` is the unfused one, which holds the score matrix."""
+
+    FLASH = "flash"
+    EFFICIENT = "efficient"
+    CUDNN = "cudnn"
+    MATH = "math"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionCall:
+    """What the choice of an attention kernel looks at; lengths and head sizes in elements."""
+
+    dtype: str
+    query_len: int
+    key_len: int
+    head_dim: int
+    value_dim: int
+    has_mask: bool
+    is_causal: bool
+    grouped_heads: bool
+    needs_grad: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionRule:
+    """What one backend accepts in the torch releases `since` <= version < `until` on some compute capabilities."""
+
+    backend: AttentionBackend
+    since: Version
+    until: Version = _LATEST
+    capabilities: tuple[Version, Version]
+    dtypes: frozenset[str]
+    max_head_dim: int
+    head_dim_multiple: dict[str, int]
+    takes_mask: bool
+    takes_grouped_heads: bool
+    equal_value_dim: bool = True
+
+    def accepts(self, call: AttentionCall, *, torch_version: Version, compute_capability: Version) -> bool:
+        """Tell whether this backend would run the call."""
+        lowest, highest = self.capabilities
+        head_dim = max(call.head_dim, call.value_dim)
+        multiple = self.head_dim_multiple.get(call.dtype, 1)
+        return (
+            self.since <= torch_version < self.until
+            and lowest <= compute_capability <= highest
+            and call.dtype in self.dtypes
+            and head_dim <= self.max_head_dim
+            and call.head_dim % multiple == 0
+            and call.value_dim % multiple == 0
+            and (self.takes_mask or not call.has_mask)
+            and (self.takes_grouped_heads or not call.grouped_heads)
+            and (not self.equal_value_dim or call.head_dim == call.value_dim)
+        )
+
+
+_ANY_LATER = (99, 99)
+_FLASH, _EFFICIENT, _CUDNN = AttentionBackend.FLASH, AttentionBackend.EFFICIENT, AttentionBackend.CUDNN
+
+RULES: tuple[AttentionRule, ...] = (
+    # FlashAttention 1, torch 2.0 and 2.1: no padding of the head size.
+    AttentionRule(
+        backend=_FLASH, since=(2, 0), until=(2, 2), capabilities=((7, 5), _ANY_LATER), dtypes=_HALVES,
+        max_head_dim=128, head_dim_multiple={"float16": 8, "bfloat16": 8}, takes_mask=False, takes_grouped_heads=False,
+    ),
+    # FlashAttention 2: head sizes are padded to a multiple of 8.
+    AttentionRule(
+        backend=_FLASH, since=(2, 2), until=(2, 5), capabilities=((8, 0), _ANY_LATER), dtypes=_HALVES,
+        max_head_dim=256, head_dim_multiple={}, takes_mask=False, takes_grouped_heads=False,
+    ),
+    AttentionRule(
+        backend=_FLASH, since=(2, 5), capabilities=((8, 0), _ANY_LATER), dtypes=_HALVES,
+        max_head_dim=256, head_dim_multiple={}, takes_mask=False, takes_grouped_heads=True,
+    ),
+    # CUTLASS memory-efficient attention: 16-byte rows of a head; masks from 2.1; bfloat16 from Ampere.
+    AttentionRule(
+        backend=_EFFICIENT, since=(2, 0), until=(2, 1), capabilities=((5, 0), _ANY_LATER),
+        dtypes=frozenset({"float32", "float16"}), max_head_dim=10**9,
+        head_dim_multiple={"float32": 4, "float16": 8}, takes_mask=False, takes_grouped_heads=False,
+        equal_value_dim=False,
+    ),
+    AttentionRule(
+        backend=_EFFICIENT, since=(2, 1), capabilities=((5, 0), _ANY_LATER),
+        dtypes=frozenset({"float32", "float16"}), max_head_dim=10**9,
+        head_dim_multiple={"float32": 4, "float16": 8}, takes_mask=True, takes_grouped_heads=False,
+        equal_value_dim=False,
+    ),
+    AttentionRule(
+        backend=_EFFICIENT, since=(2, 0), until=(2, 1), capabilities=((8, 0), _ANY_LATER),
+        dtypes=frozenset({"bfloat16"}), max_head_dim=10**9,
+        head_dim_multiple={"bfloat16": 8}, takes_mask=False, takes_grouped_heads=False, equal_value_dim=False,
+    ),
+    AttentionRule(
+        backend=_EFFICIENT, since=(2, 1), capabilities=((8, 0), _ANY_LATER),
+        dtypes=frozenset({"bfloat16"}), max_head_dim=10**9,
+        head_dim_multiple={"bfloat16": 8}, takes_mask=True, takes_grouped_heads=False, equal_value_dim=False,
+    ),
+    # cuDNN: preferred by default from 2.8, on compute capabilities 9.0 and 10.0 alone.
+    AttentionRule(
+        backend=_CUDNN, since=(2, 8), capabilities=((9, 0), (9, 0)), dtypes=_HALVES,
+        max_head_dim=128, head_dim_multiple={"float16": 8, "bfloat16": 8}, takes_mask=True, takes_grouped_heads=True,
+    ),
+    AttentionRule(
+        backend=_CUDNN, since=(2, 8), capabilities=((10, 0), (10, 0)), dtypes=_HALVES,
+        max_head_dim=128, head_dim_multiple={"float16": 8, "bfloat16": 8}, takes_mask=True, takes_grouped_heads=True,
+    ),
+)  # fmt: skip
+
+
+PREFERENCE: tuple[AttentionBackend, ...] = (_CUDNN, _FLASH, _EFFICIENT)
+"""The order in which backends are asked; `math` takes what none accepts. The rules say from which release each is."""
+
+_GRADIENTS_UP_TO_192 = ((8, 6), (8, 9), (12, 0), (12, 1))
+"""Compute capabilities whose flash backward lacks the shared memory for larger heads."""
+
+
+def choose_attention(
+    kernel: Kernel,
+    *,
+    batch: int,
+    dtype: str,
+    torch_version: Version,
+    compute_capability: Version | None,
+) -> AttentionBackend:
+    """Choose the kernel that would run a logical `capplan.attention` (or its backward) on CUDA.
+
+    `dtype` is the type that a recording's "half" stands for; it counts only where the operands are 16-bit.
+    Without a compute capability (an unknown or non-CUDA device) an Ampere-like one is assumed.
+    """
+    if kernel.attributes.get("rank", 4) != 4:  # fused kernels take [batch, heads, length, width] only
+        return AttentionBackend.MATH
+    call = attention_call(kernel, batch=batch, dtype=dtype)
+    capability = compute_capability or (8, 0)
+    for backend in PREFERENCE:
+        if backend is _FLASH and _flash_declines(call, capability):
+            continue
+        if any(
+            rule.backend is backend and rule.accepts(call, torch_version=torch_version, compute_capability=capability)
+            for rule in RULES
+        ):
+            return backend
+    return AttentionBackend.MATH
+
+
+def _flash_declines(call: AttentionCall, capability: Version) -> bool:
+    """Flash attention's causal mask wants as many queries as keys; its backward large shared memory for large heads."""
+    skewed = call.is_causal and call.query_len != call.key_len
+    return skewed or (call.needs_grad and call.head_dim > 192 and capability in _GRADIENTS_UP_TO_192)
+
+
+def attention_call(kernel: Kernel, *, batch: int, dtype: str) -> AttentionCall:
+    """Read from a logical attention what the choice of its kernel looks at."""
+    query, key, value = (operand.shape_at(batch) for operand in kernel.inputs[:3])
+    own = kernel.inputs[0].dtype
+    return AttentionCall(
+        dtype=dtype if own == "half" else own,
+        query_len=query[-2],
+        key_len=key[-2],
+        head_dim=query[-1],
+        value_dim=value[-1],
+        has_mask=bool(kernel.attributes.get("has_mask")),
+        is_causal=bool(kernel.attributes.get("is_causal")),
+        grouped_heads=bool(kernel.attributes.get("enable_gqa")) and query[-3] != key[-3],
+        needs_grad=len(kernel.outputs) > 1 or kernel.name.endswith("_backward"),
+    )

@@ -1,0 +1,155 @@
+"""Why other counters differ: their figures beside ours in multiply-accumulates, each difference with its cause.
+
+Both counts are split over the modules whose code did the work; what a module has of its own, its children's share
+taken off, is compared and told by the module's class. The differences add up to the whole, to the unit.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from capplan.core.ops.flops import kernel_macs
+from capplan.core.trace.types import Recording, Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """What one counter says of a model, in multiply-accumulates; `failure` tells why it says nothing.
+
+    `by_operator` and `by_module` are the counter's own views, by its own names (dotted module paths, "" for all).
+    `params_by_module` holds parameters that belong to each module itself; None where the counter counts none.
+    `skipped` are operators that it says it did not count, with their number.
+    """
+
+    counter: str
+    version: str
+    macs: int | None = None
+    params: int | None = None
+    by_operator: Mapping[str, int] = field(default_factory=dict)
+    by_module: Mapping[str, int] = field(default_factory=dict)
+    params_by_module: Mapping[str, int] | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A part of what a counter has more (or less) than ours, and why."""
+
+    amount: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One counter beside ours: `macs` and `params` list differences that add up to its figure less ours."""
+
+    count: Count
+    macs: tuple[Difference, ...] = ()
+    params: tuple[Difference, ...] = ()
+
+
+def compare_counts(
+    trace: Trace, recording: Recording, counts: Iterable[Count], *, batch: int, classes: Mapping[str, str]
+) -> tuple[Comparison, ...]:
+    """Explain counters' figures at a batch size; `classes` names the class of the module at each path."""
+    ours = _own_macs(recording, batch)
+    params = _own_params(trace)
+    return tuple(_compare(count, ours, params, classes) for count in counts)
+
+
+def _own_macs(recording: Recording, batch: int) -> dict[str, dict[str, int]]:
+    """Multiply-accumulates by module path and operator."""
+    macs_by_kernel = [kernel_macs(kernel, batch) for kernel in recording.kernels]
+    found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for op in recording.ops:
+        if macs := macs_by_kernel[op.kernel]:
+            found[recording.modules[op.module]][_spoken(recording.kernels[op.kernel].name)] += macs
+    return found
+
+
+def _spoken(operator: str) -> str:
+    """An operator's name as users of the other counters know it."""
+    return {"capplan.attention": "scaled_dot_product_attention", "capplan.rnn": "recurrent layer"}.get(
+        operator, operator.removeprefix("aten.")
+    )
+
+
+def _own_params(trace: Trace) -> dict[str, int]:
+    """Elements of the parameters that each module holds itself; a shared one belongs to its first name."""
+    found: dict[str, int] = defaultdict(int)
+    for parameter in trace.parameters:
+        if not parameter.is_buffer:
+            found[parameter.names[0].rpartition(".")[0]] += parameter.elements
+    return found
+
+
+def _compare(
+    count: Count, ours: Mapping[str, Mapping[str, int]], params: Mapping[str, int], classes: Mapping[str, str]
+) -> Comparison:
+    if count.macs is None:
+        return Comparison(count=count)
+    theirs = own_shares(count.by_module)
+    total = sum(sum(own.values()) for own in ours.values())
+    macs = _explain(
+        {path: (theirs.get(path, 0), sum(ours.get(path, {}).values())) for path in {*theirs, *ours}},
+        classes=classes,
+        operators={path: tuple(own) for path, own in ours.items()},
+        unit="",
+    )
+    explained = sum(difference.amount for difference in macs)
+    if rest := count.macs - total - explained:
+        macs = (*macs, Difference(amount=rest, cause="not attributed to a module"))
+    return Comparison(count=count, macs=macs, params=_explain_params(count, params, classes))
+
+
+def _explain_params(count: Count, ours: Mapping[str, int], classes: Mapping[str, str]) -> tuple[Difference, ...]:
+    theirs = count.params_by_module
+    if theirs is None:
+        return ()
+    pairs = {path: (theirs.get(path, 0), ours.get(path, 0)) for path in {*theirs, *ours}}
+    return _explain(pairs, classes=classes, operators={}, unit="parameters of ")
+
+
+def own_shares(inclusive: Mapping[str, int]) -> dict[str, int]:
+    """Take the children's share off each module's figure."""
+    own = dict(inclusive)
+    for path, value in inclusive.items():
+        if path and (parent := _nearest_parent(path, inclusive)) is not None:
+            own[parent] -= value
+    return own
+
+
+def _nearest_parent(path: str, known: Mapping[str, int]) -> str | None:
+    while path:
+        path = path.rpartition(".")[0]
+        if path in known:
+            return path
+    return None
+
+
+def _explain(
+    pairs: Mapping[str, tuple[int, int]],
+    *,
+    classes: Mapping[str, str],
+    operators: Mapping[str, tuple[str, ...]],
+    unit: str,
+) -> tuple[Difference, ...]:
+    """Gather modules that differ alike: same class, same kind of difference, same operators."""
+    groups: dict[tuple[str, str, tuple[str, ...]], list[int]] = defaultdict(list)
+    for path, (theirs, ours) in sorted(pairs.items()):
+        if theirs != ours:
+            kind = "adds" if not ours else "misses" if not theirs else f"counts {theirs / ours:.3g} of"
+            groups[kind, classes.get(path, "module"), operators.get(path, ())].append(theirs - ours)
+    differences = [
+        Difference(amount=sum(amounts), cause=_cause(kind, unit, len(amounts), name, done))
+        for (kind, name, done), amounts in groups.items()
+    ]
+    return tuple(sorted(differences, key=lambda difference: -abs(difference.amount)))
+
+
+def _cause(kind: str, unit: str, modules: int, name: str, operators: tuple[str, ...]) -> str:
+    where = f"{modules} {name}"
+    if not operators or kind == "adds":
+        return f"{kind} {unit}{where}"
+    return f"{kind} {' and '.join(sorted(operators))} in {where}"

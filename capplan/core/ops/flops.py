@@ -1,0 +1,297 @@
+"""Count a kernel's multiply-accumulates, FLOPs and bytes from its shapes.
+
+Counted are convolutions, linear layers, matrix products, attention and recurrent layers, as every counter that these
+figures can be compared with does; one multiply-accumulate is two FLOPs. A causal mask is not credited.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+from capplan.core.ops.catalogue import OperatorClass, is_known, operator_class
+from capplan.core.trace.types import Attribute, Kernel, Operand, Recording
+
+__all__ = [
+    "MatmulShape",
+    "OperatorClass",
+    "Traffic",
+    "counted_bytes_fraction",
+    "kernel_flops",
+    "kernel_macs",
+    "matmul_shape",
+    "operator_class",
+    "traffic",
+    "uncounted",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatmulShape:
+    """A kernel seen as `groups` products of an [m, k] by a [k, n] matrix."""
+
+    groups: int
+    m: int
+    n: int
+    k: int
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of all groups."""
+        return self.groups * self.m * self.n * self.k
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Bytes that a kernel must move at least: activations read, weights read, results written. [bytes]"""
+
+    read_bytes: int
+    weight_bytes: int
+    written_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """All of them. [bytes]"""
+        return self.read_bytes + self.weight_bytes + self.written_bytes
+
+
+def kernel_macs(kernel: Kernel, batch: int) -> int:
+    """Count multiply-accumulates of convolutions, linear layers, matrix products, attention and recurrent layers."""
+    count = _MACS.get(kernel.name)
+    return count(kernel, batch) if count is not None else 0
+
+
+def kernel_flops(kernel: Kernel, batch: int) -> int:
+    """Count FLOPs: two per multiply-accumulate, or what a registered formula gave. [FLOP]"""
+    return kernel.flops.at(batch) if kernel.flops is not None else 2 * kernel_macs(kernel, batch)
+
+
+def matmul_shape(kernel: Kernel, batch: int) -> MatmulShape | None:
+    """See a convolution, matrix product or attention (its first product) as a product of matrices.
+
+    A convolution is [batch · output positions, input channels per group · kernel] by [.., output channels per group]
+    per group. Backward kernels and recurrent layers, which hold several products, give None.
+    """
+    shape = _SHAPES.get(kernel.name)
+    return shape(kernel, batch) if shape is not None else None
+
+
+def traffic(kernel: Kernel, batch: int) -> Traffic:
+    """Sum the bytes of a kernel's operands; broadcast dimensions count once, lookups read only what they return."""
+    kind = operator_class(kernel)
+    if kind is OperatorClass.ALLOCATION:
+        return Traffic(read_bytes=0, weight_bytes=0, written_bytes=0)
+    written = sum(operand.size_bytes(batch) for operand in kernel.outputs)
+    inputs = kernel.inputs
+    read = weight = 0
+    if kernel.name in _LOOKUPS and inputs and kernel.outputs:
+        looked_up = min(written, inputs[0].size_bytes(batch))
+        read, weight = (0, looked_up) if inputs[0].is_weight else (looked_up, 0)
+        inputs = inputs[1:]
+    for operand in inputs:
+        if operand.is_weight:
+            weight += operand.size_bytes(batch)
+        else:
+            read += operand.size_bytes(batch)
+    return Traffic(read_bytes=read, weight_bytes=weight, written_bytes=written)
+
+
+def uncounted(recording: Recording) -> tuple[str, ...]:
+    """Name the operators that may hold arithmetic which no formula counts, with how often each is called."""
+    calls: dict[str, int] = {}
+    for kernel, count in zip(recording.kernels, recording.calls_per_kernel(), strict=True):
+        if kernel.flops is None and not is_known(kernel):
+            calls[kernel.name] = calls.get(kernel.name, 0) + count
+    return tuple(f"{count} × {name.replace('.', '::', 1)}" for name, count in sorted(calls.items()))
+
+
+def counted_bytes_fraction(recording: Recording, batch: int) -> float:
+    """Share of all bytes moved that counted operators move."""
+    counted = total = 0
+    for kernel, count in zip(recording.kernels, recording.calls_per_kernel(), strict=True):
+        size = count * traffic(kernel, batch).total_bytes
+        total += size
+        if kernel.flops is not None or is_known(kernel):
+            counted += size
+    return counted / total if total else 1.0
+
+
+_LOOKUPS = frozenset(
+    {"aten.embedding", "aten.index", "aten.index_select", "aten.gather", "aten._unsafe_index", "aten.take",
+     "aten._embedding_bag"}
+)  # fmt: skip
+
+
+def _matrix(operand: Operand, batch: int) -> tuple[int, int, int]:
+    *groups, rows, columns = operand.shape_at(batch)
+    return prod(groups), rows, columns
+
+
+def _product(kernel: Kernel, batch: int) -> MatmulShape:
+    """Take [.., m, k] by [.., k, n] as the last two matrix inputs, whatever is added."""
+    first = 1 if kernel.name in _WITH_ADDEND else 0
+    groups, m, k = _matrix(kernel.inputs[first], batch)
+    _, _, n = _matrix(kernel.inputs[first + 1], batch)
+    return MatmulShape(groups=groups, m=m, n=n, k=k)
+
+
+_WITH_ADDEND = frozenset({"aten.addmm", "aten.baddbmm", "aten.addbmm", "aten._addmm_activation"})
+
+
+def _matrix_vector(kernel: Kernel, batch: int) -> MatmulShape:
+    matrix = kernel.inputs[1 if kernel.name == "aten.addmv" else 0]
+    m, k = matrix.shape_at(batch)
+    return MatmulShape(groups=1, m=m, n=1, k=k)
+
+
+def _dot(kernel: Kernel, batch: int) -> MatmulShape:
+    return MatmulShape(groups=1, m=1, n=1, k=prod(kernel.inputs[0].shape_at(batch)))
+
+
+def _outer(kernel: Kernel, batch: int) -> MatmulShape:
+    m, n = kernel.outputs[0].shape_at(batch)
+    return MatmulShape(groups=1, m=m, n=n, k=1)
+
+
+def _linear(kernel: Kernel, batch: int) -> MatmulShape:
+    *rows, k = kernel.inputs[0].shape_at(batch)
+    return MatmulShape(groups=1, m=prod(rows), n=kernel.inputs[1].shape_at(batch)[0], k=k)
+
+
+def _grouped_product(kernel: Kernel, batch: int) -> MatmulShape:
+    """Take each row of the first matrix by one group's matrix: tokens routed to experts."""
+    rows = kernel.inputs[0].shape_at(batch)
+    *_, k, n = kernel.inputs[1].shape_at(batch)
+    return MatmulShape(groups=1, m=prod(rows[:-1]), n=n, k=k)
+
+
+def _convolution(kernel: Kernel, batch: int) -> MatmulShape:
+    return _convolution_shape(kernel, batch, source=kernel.inputs[0], weight=kernel.inputs[1], out=kernel.outputs[0])
+
+
+def _convolution_shape(kernel: Kernel, batch: int, *, source: Operand, weight: Operand, out: Operand) -> MatmulShape:
+    groups = kernel.attributes.get("groups", 1)
+    assert isinstance(groups, int)
+    first, second, *window = weight.shape_at(batch)
+    if kernel.attributes.get("transposed"):
+        samples, _, *positions = _with_batch(source, batch, len(window))
+        return MatmulShape(groups=groups, m=samples * prod(positions), n=second * prod(window), k=first // groups)
+    samples, _, *positions = _with_batch(out, batch, len(window))
+    return MatmulShape(groups=groups, m=samples * prod(positions), n=first // groups, k=second * prod(window))
+
+
+def _with_batch(operand: Operand, batch: int, spatial: int) -> tuple[int, ...]:
+    shape = operand.shape_at(batch)
+    return shape if len(shape) == spatial + 2 else (1, *shape)
+
+
+def _convolution_backward_macs(kernel: Kernel, batch: int) -> int:
+    """Gradients of input and weight each take the forward's products (Goodfellow et al. 2016, 9.5)."""
+    gradient, source, weight = kernel.inputs[:3]
+    forward = _convolution_shape(kernel, batch, source=source, weight=weight, out=gradient).macs
+    mask = kernel.attributes.get("output_mask", (1, 1, 1))
+    assert isinstance(mask, tuple)
+    return forward * sum(mask[:2])
+
+
+def _deformable_macs(kernel: Kernel, batch: int) -> int:
+    *_, channels, height, width = kernel.inputs[1].shape_at(batch)
+    return prod(kernel.outputs[0].shape_at(batch)) * channels * height * width
+
+
+def _attention(kernel: Kernel, batch: int) -> MatmulShape:
+    query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
+    return MatmulShape(groups=prod(query[:-2]), m=query[-2], n=key[-2], k=query[-1])
+
+
+def _attention_macs(kernel: Kernel, batch: int) -> int:
+    """Q Kᵀ and the weights times V: batch · heads · query · key · (dim + value dim)."""
+    return _attention_products(kernel.inputs[0], kernel.inputs[1], kernel.inputs[2], batch)
+
+
+def _attention_products(query: Operand, key: Operand, value: Operand, batch: int) -> int:
+    *groups, length, width = query.shape_at(batch)
+    return prod(groups) * length * key.shape_at(batch)[-2] * (width + value.shape_at(batch)[-1])
+
+
+def _attention_backward_macs(kernel: Kernel, batch: int) -> int:
+    """Five products where the forward has two: the scores again, and the gradients of V, scores, Q and K (Dao 2022)."""
+    return _attention_products(kernel.inputs[1], kernel.inputs[2], kernel.inputs[3], batch) * 5 // 2
+
+
+def _rnn_macs(kernel: Kernel, batch: int) -> int:
+    """Every weight matrix once per time step and sample."""
+    steps_and_samples = prod(kernel.inputs[0].shape_at(batch)[:-1])
+    matrices = [operand for operand in kernel.inputs[1:] if operand.is_weight and len(operand.shape) == 2]
+    return steps_and_samples * sum(prod(operand.shape_at(batch)) for operand in matrices)
+
+
+def _rnn_backward_macs(kernel: Kernel, batch: int) -> int:
+    return 2 * _rnn_macs(kernel, batch)
+
+
+def _trilinear_macs(kernel: Kernel, batch: int) -> int:
+    """Bilinear layer: x₁ᵀ W x₂ per output, all of W per sample."""
+    samples = prod(kernel.inputs[0].shape_at(batch)[:-1])
+    return samples * max(prod(operand.shape_at(batch)) for operand in kernel.inputs if operand.is_weight)
+
+
+_SHAPES: Mapping[str, Callable[[Kernel, int], MatmulShape]] = {
+    "aten.convolution": _convolution,
+    "aten.mm": _product,
+    "aten.addmm": _product,
+    "aten.bmm": _product,
+    "aten.baddbmm": _product,
+    "aten.addbmm": _product,
+    "aten._addmm_activation": _product,
+    "aten._scaled_mm": _product,
+    "aten._int_mm": _product,
+    "aten._grouped_mm": _grouped_product,
+    "aten._scaled_grouped_mm": _grouped_product,
+    "aten.mv": _matrix_vector,
+    "aten.addmv": _matrix_vector,
+    "aten.dot": _dot,
+    "aten.vdot": _dot,
+    "aten.addr": _outer,
+    "aten.ger": _outer,
+    "aten.linear": _linear,
+    "capplan.attention": _attention,
+}
+
+
+def _product_macs(kernel: Kernel, batch: int) -> int:
+    return _SHAPES[kernel.name](kernel, batch).macs
+
+
+_MACS: Mapping[str, Callable[[Kernel, int], int]] = {
+    **dict.fromkeys(_SHAPES, _product_macs),
+    "aten.convolution_backward": _convolution_backward_macs,
+    "torchvision.deform_conv2d": _deformable_macs,
+    "capplan.attention": _attention_macs,
+    "capplan.attention_backward": _attention_backward_macs,
+    "capplan.rnn": _rnn_macs,
+    "capplan.rnn_backward": _rnn_backward_macs,
+    "aten._trilinear": _trilinear_macs,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorCall:
+    """One call in concrete numbers: shapes of its tensors in argument order, scalar arguments by name."""
+
+    inputs: Sequence[tuple[int, ...]]
+    outputs: Sequence[tuple[int, ...]]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+
+
+Formula: TypeAlias = Callable[[OperatorCall], int]
+"""Counts the FLOPs of a call, two per multiply-accumulate. [FLOP]"""
+
+
+Formulas: TypeAlias = Mapping[str, Formula]
+"""Formulas by operator, as torch spells it: `my::op`."""
+
+
+def find_formula(formulas: Formulas, kernel_name: str) -> Formula | None:
+    """Find the formula of a kernel by its name in a trace (`my.op` for `my::op`)."""
+    return formulas.get(kernel_name.replace(".", "::", 1)) if formulas else None

@@ -1,0 +1,1 @@
+"""Plans: which GPU fits at which batch, and why not."""

@@ -1,0 +1,297 @@
+"""From a trace, GPUs and limits to a plan: each GPU and batch is judged by memory, latency and throughput."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.gpus.prices import Price, cheapest_on_demand
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.device import Unsupported
+from capplan.core.latency.knee import knee_batch
+from capplan.core.latency.predict import estimate_latencies
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.memory.calibration import UNCALIBRATED, MemoryCalibration
+from capplan.core.memory.fit import available_memory, gpus_to_shard, judge_fit, largest_fitting_batch
+from capplan.core.memory.liveness import live_curve
+from capplan.core.memory.model import MemoryModel
+from capplan.core.memory.types import FitStatus, MemoryEstimate
+from capplan.core.numbers import Interval
+from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
+from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, SortKey, rank_fits
+from capplan.core.trace.types import Kernel, Recording, Trace
+from capplan.core.workload import Mode, Precision, Workload
+from capplan.units import format_bytes, format_rate, format_seconds
+
+LARGEST_CURVE_BATCH = 2**16
+"""Latency curves are followed up to this batch in search of the knee."""
+
+
+def make_plan(
+    trace: Trace,
+    *,
+    gpus: Iterable[GpuSpec],
+    batches: Batches,
+    workload: Workload,
+    limits: Limits,
+    calibration: Calibration | None,
+    memory_calibration: MemoryCalibration = UNCALIBRATED,
+    prices: Iterable[Price] = (),
+    sort: SortKey = SortKey.THROUGHPUT,
+) -> Plan:
+    """Answer for every GPU and batch: does it fit, how fast is it, and what binds it.
+
+    Raises:
+        MissingRecordingError: the trace lacks the workload's recording.
+    """
+    recording = trace.recording(workload.configuration)
+    memory = MemoryModel(trace=trace, workload=workload, calibration=memory_calibration)
+    question = _Question(trace=trace, recording=recording, workload=workload, limits=limits, memory=memory)
+    judged = _judge_all(question, list(gpus), batches, calibration)
+    rents = cheapest_on_demand(prices)
+    fits = (replace(each, rent=rents.get(each.gpu.id)) for each in judged if isinstance(each, Fit))
+    rejections = sorted(
+        (each for each in judged if isinstance(each, Rejection)), key=lambda each: (each.batch, each.gpu.id)
+    )
+    return Plan(
+        model=model_facts(trace, recording),
+        target=trace.target,
+        workload=workload,
+        limits=limits,
+        fits=rank_fits(fits, sort),
+        rejections=tuple(rejections),
+        assumptions=_assumptions(question, calibration),
+        notes=trace.provenance.notes,
+        versions=trace.provenance.versions,
+        calibration=calibration.name if calibration else None,
+    )
+
+
+def merge_plans(plans: Sequence[Plan], *, sort: SortKey) -> Plan:
+    """Join plans of one model that were traced at one batch each.
+
+    `plans` must not be empty; facts and assumptions are those of the first.
+    """
+    fits = rank_fits((fit for plan in plans for fit in plan.fits), sort)
+    rejections = tuple(rejection for plan in plans for rejection in plan.rejections)
+    return replace(plans[0], fits=fits, rejections=rejections)
+
+
+def half_precision_note(best: Fit, half: Plan) -> str | None:
+    """Say what 16-bit floats would change for a fit; None where that GPU or the model gains nothing from it."""
+    if not half.fits or half.model.dtype not in ("float32", "float64"):
+        return None
+    other = half.fits[0]
+    time_s, half_time_s = best.latency.latency_s.expected, other.latency.latency_s.expected
+    size, half_size = best.memory.total_bytes.expected, other.memory.total_bytes.expected
+    return (
+        f"half precision (--precision fp16) on {best.gpu.id} at batch {best.batch}: {format_seconds(half_time_s)} "
+        f"instead of {format_seconds(time_s)} (× {time_s / half_time_s:.2f}), "
+        f"{format_bytes(half_size)} instead of {format_bytes(size)}"
+    )
+
+
+def model_facts(trace: Trace, recording: Recording) -> ModelFacts:
+    """Count what holds of the model on any GPU."""
+    calls = recording.calls_per_kernel()
+    batch = recording.exact_batch or 1
+    training = recording.configuration.training
+    micro_batches = training.accumulate if training else 1
+
+    def per_sample(count: "_KernelCount") -> int:
+        counts = (times * count(kernel, batch) for times, kernel in zip(calls, recording.kernels, strict=True))
+        return sum(counts) // (batch * micro_batches)
+
+    def traffic_at(size: int) -> int:
+        moved = (traffic(kernel, size).total_bytes for kernel in recording.kernels)
+        return sum(times * each for times, each in zip(calls, moved, strict=True))
+
+    grown = traffic_at(batch) // batch if recording.exact_batch else traffic_at(2) - traffic_at(1)
+    live = live_curve(recording).at(batch)
+    return ModelFacts(
+        name=trace.name,
+        class_name=trace.class_name,
+        parameters=trace.parameters,
+        macs_per_sample=per_sample(kernel_macs),
+        flops_per_sample=per_sample(kernel_flops),
+        activation_peak_bytes=int(live.max() - live[0]),
+        traffic_fixed_bytes=traffic_at(batch) - grown * batch,
+        traffic_bytes_per_sample=grown,
+        uncounted=uncounted(recording),
+        input_bytes_per_sample=sum(each.size_bytes(batch) for each in trace.inputs) // batch,
+    )
+
+
+_KernelCount = Callable[[Kernel, int], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """A GPU with its largest batch, and its latency at every batch of interest or why it has none."""
+
+    gpu: GpuSpec
+    max_batch: int
+    latency: Mapping[int, LatencyEstimate] | Unsupported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What stays the same while GPUs are judged one by one."""
+
+    trace: Trace
+    recording: Recording
+    workload: Workload
+    limits: Limits
+    memory: MemoryModel
+
+
+def _judge_all(
+    question: _Question, gpus: Sequence[GpuSpec], batches: Batches, calibration: Calibration | None
+) -> list[Fit | Rejection]:
+    largest = [_largest_batch(question, gpu) for gpu in gpus]
+    exact = question.recording.exact_batch
+    curve = {exact} if exact else {2**power for power in range(LARGEST_CURVE_BATCH.bit_length())}
+    maxima = set(largest) - {0} if batches.choice is BatchChoice.MAX else set()
+    sizes = sorted(curve | set(batches.sizes) | maxima)
+    grid = estimate_latencies(question.recording, question.workload, gpus=gpus, batches=sizes, calibration=calibration)
+    judged = []
+    for gpu, max_batch, row in zip(gpus, largest, grid, strict=True):
+        latency = row if isinstance(row, Unsupported) else dict(zip(sizes, row, strict=True))
+        candidate = _Candidate(gpu=gpu, max_batch=max_batch, latency=latency)
+        recommended = _recommended_batch(question, candidate, curve)
+        judged += [_judge(question, candidate, batch, recommended) for batch in _asked(batches, candidate, recommended)]
+    return judged
+
+
+def _largest_batch(question: _Question, gpu: GpuSpec) -> int:
+    available = available_memory(gpu, utilization_fraction=question.limits.utilization_fraction)
+    return largest_fitting_batch(question.memory, gpu=gpu, available_bytes=available.expected)
+
+
+def _asked(batches: Batches, candidate: _Candidate, recommended: int | None) -> tuple[int, ...]:
+    if batches.choice is BatchChoice.LISTED:
+        return batches.sizes
+    if batches.choice is BatchChoice.MAX:
+        return (max(1, candidate.max_batch),)
+    return (recommended or 1,)
+
+
+def _recommended_batch(question: _Question, candidate: _Candidate, curve: set[int]) -> int | None:
+    if isinstance(candidate.latency, Unsupported):
+        return None
+    limit_s = question.limits.max_latency_s
+    held = [
+        candidate.latency[batch]
+        for batch in sorted(curve)
+        if batch <= candidate.max_batch and (limit_s is None or candidate.latency[batch].latency_s.expected <= limit_s)
+    ]
+    return knee_batch(held) if held else None
+
+
+def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: int | None) -> Fit | Rejection:
+    gpu, limits = candidate.gpu, question.limits
+    if isinstance(candidate.latency, Unsupported):
+        return _reject(candidate, batch, Constraint.SUPPORT, candidate.latency.reason)
+    available = available_memory(gpu, utilization_fraction=limits.utilization_fraction)
+    memory = question.memory.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
+    status = judge_fit(memory, available_bytes=available, max_batch=candidate.max_batch)
+    if status is FitStatus.DOES_NOT_FIT:
+        return _reject_memory(candidate, memory, available.expected)
+    latency = candidate.latency[batch]
+    if (limit_s := limits.max_latency_s) is not None:
+        time_s = latency.latency_s
+        if time_s.low > limit_s:
+            reason = f"needs {_interval(time_s, format_seconds)}, limit {format_seconds(limit_s)}"
+            return _reject(candidate, batch, Constraint.LATENCY, reason, needed=time_s.expected, available=limit_s)
+        status = _weaker(status, time_s.high <= limit_s)
+    if (wanted := limits.min_throughput_per_s) is not None:
+        rate = latency.throughput_per_s
+        if rate.high < wanted:
+            reason = f"reaches {_interval(rate, format_rate)}/s, wanted {format_rate(wanted)}/s"
+            return _reject(candidate, batch, Constraint.THROUGHPUT, reason, needed=wanted, available=rate.expected)
+        status = _weaker(status, rate.low >= wanted)
+    input_bytes = sum(each.size_bytes(batch) for each in question.trace.inputs)
+    return Fit(
+        gpu=gpu,
+        batch=batch,
+        status=status,
+        memory=memory,
+        latency=latency,
+        max_batch=candidate.max_batch,
+        recommended_batch=recommended,
+        host_copy_s=input_bytes / gpu.pcie_bytes_per_s if gpu.pcie_bytes_per_s else None,
+    )
+
+
+def _weaker(status: FitStatus, certain: bool) -> FitStatus:
+    return status if certain else FitStatus.BORDERLINE
+
+
+def _reject_memory(candidate: _Candidate, memory: MemoryEstimate, available_bytes: float) -> Rejection:
+    needed = memory.total_bytes
+    reason = (
+        f"needs {_interval(needed, format_bytes)}, {format_bytes(available_bytes)} may be filled: "
+        f"{format_bytes(needed.low - available_bytes)} too much"
+    )
+    rejection = _reject(
+        candidate, memory.batch, Constraint.MEMORY, reason, needed=needed.expected, available=available_bytes
+    )
+    return replace(rejection, min_gpus=gpus_to_shard(memory, available_bytes=available_bytes))
+
+
+def _reject(
+    candidate: _Candidate,
+    batch: int,
+    constraint: Constraint,
+    reason: str,
+    *,
+    needed: float | None = None,
+    available: float | None = None,
+) -> Rejection:
+    return Rejection(
+        gpu=candidate.gpu,
+        batch=batch,
+        constraint=constraint,
+        reason=reason,
+        needed=needed,
+        available=available,
+        max_batch=candidate.max_batch,
+        min_gpus=None,
+    )
+
+
+def _interval(interval: Interval, spell: Callable[[float], str]) -> str:
+    if interval.low == interval.high:
+        return spell(interval.expected)
+    return f"{spell(interval.expected)} ({spell(interval.low)} to {spell(interval.high)})"
+
+
+_TF32_RULES: Mapping[Precision, str] = {
+    Precision.FP32: "fp32 as PyTorch's defaults: TF32 convolutions and fp32 matrix products where TF32 exists",
+    Precision.TF32: "TF32 allowed in convolutions and matrix products",
+    Precision.FP32_IEEE: "no TF32 anywhere",
+    Precision.FP16: "the whole model in fp16",
+    Precision.BF16: "the whole model in bf16",
+    Precision.AMP_FP16: "fp16 autocast; weights stay in their own dtype and are cast at every use",
+    Precision.AMP_BF16: "bf16 autocast; weights stay in their own dtype and are cast at every use",
+}
+
+
+def _assumptions(question: _Question, calibration: Calibration | None) -> tuple[str, ...]:
+    workload, recording = question.workload, question.recording
+    mode = (
+        "whole training steps: forward, backward, optimizer"
+        if workload.configuration.mode is Mode.TRAINING
+        else "torch.inference_mode, inputs already on the GPU; copying them from the host is outside latency"
+    )
+    share = f"{question.limits.utilization_fraction:.0%} of usable memory may be filled"
+    fill = f"{share}, CUDA context and caching allocator included"
+    interval = (
+        f"latency intervals from calibration {calibration.name}"
+        if calibration
+        else "latency is uncalibrated: intervals state ignorance, not coverage"
+    )
+    torch_version = "PyTorch {}.{}, {}".format(*workload.torch_version, workload.framework.value)
+    guesses = tuple(f"{guess.what} ({guess.count} times)" for guess in recording.guesses)
+    exact = (f"sizes hold at batch {recording.exact_batch} only",) if recording.exact_batch else ()
+    return (mode, _TF32_RULES[workload.precision], torch_version, fill, interval, *exact, *guesses)

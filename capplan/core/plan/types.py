@@ -1,0 +1,192 @@
+"""The answer: every GPU and batch asked for is a fit or a rejection, ranked. `core.plan_make` finds it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.core.gpus.prices import Price
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.memory.fit import usable_memory
+from capplan.core.memory.types import FitStatus, MemoryEstimate
+from capplan.core.numbers import Interval
+from capplan.core.trace.types import Parameter
+from capplan.core.workload import Precision, Workload
+
+DEFAULT_UTILIZATION = 0.9
+
+
+class SortKey(StrEnum):
+    """What ranks the GPUs."""
+
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    MEMORY = "memory"
+    COST = "cost"
+    NAME = "name"
+
+
+class Constraint(StrEnum):
+    """What a rejected GPU fails."""
+
+    MEMORY = "memory"
+    LATENCY = "latency"
+    THROUGHPUT = "throughput"
+    SUPPORT = "support"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A finite amount of work: samples, and how often each is taken."""
+
+    samples: int
+    epochs: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an answer must keep: the share of usable memory that may be filled, latency, throughput."""
+
+    utilization_fraction: float = DEFAULT_UTILIZATION
+    max_latency_s: float | None = None
+    min_throughput_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What holds of the model on any GPU.
+
+    MACs and FLOPs are of one sample's forward pass or training step. `activation_peak_bytes` is the most
+    that lives at once beside weights, buffers and inputs, at batch 1 and before any rounding. [bytes]
+    The operators together move `traffic_fixed_bytes` (weights above all) and `traffic_bytes_per_sample` for each
+    sample; where the recording holds one batch only, all of it counts as the samples'.
+    """
+
+    name: str
+    class_name: str
+    parameters: tuple[Parameter, ...]
+    macs_per_sample: int
+    flops_per_sample: int
+    activation_peak_bytes: int
+    traffic_fixed_bytes: int
+    traffic_bytes_per_sample: int
+    uncounted: tuple[str, ...]
+    input_bytes_per_sample: int
+
+    @property
+    def parameter_count(self) -> int:
+        """Elements of all parameters, each counted once."""
+        return sum(p.elements for p in self.parameters if not p.is_buffer)
+
+    @property
+    def buffer_count(self) -> int:
+        """Elements of all buffers, each counted once."""
+        return sum(p.elements for p in self.parameters if p.is_buffer)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the parameters in the model's own dtypes. [bytes]"""
+        return sum(p.size_bytes for p in self.parameters if not p.is_buffer)
+
+    @property
+    def dtype(self) -> str | None:
+        """The model's own dtype: the one of most parameter bytes; None without parameters."""
+        sizes: Counter[str] = Counter()
+        for parameter in self.parameters:
+            if not parameter.is_buffer:
+                sizes[parameter.dtype] += parameter.size_bytes
+        return max(sizes, key=lambda dtype: sizes[dtype]) if sizes else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """A GPU that serves one batch within the limits, certainly or perhaps.
+
+    `max_batch` is the largest that fits its memory; `recommended_batch` is where more batch stops
+    buying throughput within memory and latency limit, None where no batch keeps the latency limit.
+    `host_copy_s` is a bound: the batch's input over the printed PCIe rate, outside the latency. `rent` is the
+    lowest dated on-demand price that is known for this GPU.
+    """
+
+    gpu: GpuSpec
+    batch: int
+    status: FitStatus
+    memory: MemoryEstimate
+    latency: LatencyEstimate
+    max_batch: int
+    recommended_batch: int | None
+    host_copy_s: float | None
+    rent: Price | None = None
+
+    @property
+    def usd_per_million_samples(self) -> float | None:
+        """What a million samples cost at the rented price and full load; None where no price is known. [USD]"""
+        if self.rent is None:
+            return None
+        return self.rent.usd_per_hour / 3600 / self.latency.throughput_per_s.expected * 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """A GPU that cannot serve one batch: why, and by how much.
+
+    `needed` and `available` are in the constraint's base unit: bytes, seconds or samples per second;
+    None where the GPU cannot run the workload at all. `min_gpus` is a bound for rejections by
+    memory: the weights sharded evenly.
+    """
+
+    gpu: GpuSpec
+    batch: int
+    constraint: Constraint
+    reason: str
+    needed: float | None
+    available: float | None
+    max_batch: int
+    min_gpus: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The answer for one model: every GPU and batch asked for, ranked."""
+
+    model: ModelFacts
+    target: str
+    workload: Workload
+    limits: Limits
+    fits: tuple[Fit, ...]
+    rejections: tuple[Rejection, ...]
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+    versions: Mapping[str, str]
+    calibration: str | None
+    job: Job | None = None
+
+    def gpu_hours(self, fit: Fit) -> Interval | None:
+        """How long one such GPU needs for the job; None without one. [h]"""
+        if self.job is None:
+            return None
+        steps = self.job.samples * self.job.epochs / fit.latency.samples
+        time = fit.latency.latency_s
+        return Interval(
+            low=steps * time.low / 3600, expected=steps * time.expected / 3600, high=steps * time.high / 3600
+        )
+
+    @property
+    def precision_label(self) -> str:
+        """The number formats in words: the model's own dtype where fp32 was not what it is built in."""
+        if self.workload.precision is Precision.FP32 and self.model.dtype not in ("float32", None):
+            return f"{self.model.dtype} (the model's own)"
+        return self.workload.precision.value
+
+
+def rank_fits(fits: Iterable[Fit], sort: SortKey) -> tuple[Fit, ...]:
+    """Order fits by a key, best first; GPUs without a price stand last by cost."""
+    keys: Mapping[SortKey, Callable[[Fit], float]] = {
+        SortKey.THROUGHPUT: lambda fit: -fit.latency.throughput_per_s.expected,
+        SortKey.LATENCY: lambda fit: fit.latency.latency_s.expected,
+        SortKey.MEMORY: lambda fit: fit.memory.total_bytes.expected / usable_memory(fit.gpu).expected,
+        SortKey.COST: lambda fit: float("inf") if fit.usd_per_million_samples is None else fit.usd_per_million_samples,
+        SortKey.NAME: lambda _: 0.0,
+    }
+    return tuple(sorted(fits, key=lambda fit: (keys[sort](fit), fit.gpu.id, fit.batch)))

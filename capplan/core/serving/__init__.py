@@ -1,0 +1,1 @@
+"""Load, queueing, simulation and fleet sizing."""

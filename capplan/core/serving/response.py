@@ -1,0 +1,186 @@
+"""How a replica's latency percentile rises with its load, by simulation; and the highest rate within a limit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from capplan.core.numbers import Interval
+from capplan.core.serving.queueing_batched import capacity_per_s
+from capplan.core.serving.simulation import Randomness, Station, simulate
+
+Floats = npt.NDArray[np.float64]
+
+SEARCH = Randomness(arrivals=1_500)
+"""For the shape of the curve; the answer itself is simulated with more arrivals."""
+
+_STEPS_TO_CEILING = (0.05, 0.4, 0.75, 1.0)
+_LOADS_BEYOND = (0.85, 0.95)
+_OVERLOAD = 0.98
+_USEFUL_LIMITS = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPoint:
+    """What the estimate says of one batch on one GPU: latency and memory."""
+
+    batch: int
+    latency_s: Interval
+    memory_bytes: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A GPU that holds the model, with its estimates over the batch, smallest first.
+
+    `largest_batches` are those that it may be run with; all estimated ones where it is empty.
+    """
+
+    gpu: str
+    name: str
+    tdp_w: float | None
+    form_factor: str | None
+    points: tuple[BatchPoint, ...]
+    largest_batches: tuple[int, ...] = ()
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        """The largest batches that it may be run with."""
+        return self.largest_batches or self.batches
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The batches that were estimated."""
+        return tuple(point.batch for point in self.points)
+
+    def batch_times_s(self, largest: int) -> Floats:
+        """Expected time of every batch 1..largest: between estimates linear, below the smallest padded to it. [s]"""
+        return np.interp(np.arange(1, largest + 1), self.batches, [point.latency_s.expected for point in self.points])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatch:
+    """How requests reach a replica: its batching window, how bursty arrivals are, and the percentile looked at."""
+
+    percentile: float
+    window_s: float = 0.0
+    gap_scv: float = 1.0
+    ceiling_fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseCurve:
+    """Latency percentile of one replica over its load factor; `ceiling_fraction` is the load that may be planned."""
+
+    largest_batch: int
+    capacity_per_s: float
+    ceiling_fraction: float
+    loads: tuple[float, ...]
+    percentiles_s: tuple[float, ...]
+
+    def highest_rate(self, limit_s: float) -> float:
+        """The highest rate below the ceiling whose percentile keeps the limit; 0 where none does. [1/s]"""
+        ceiling = self.loads.index(self.ceiling_fraction)
+        last = next((index for index in range(ceiling, -1, -1) if self.percentiles_s[index] <= limit_s), None)
+        if last is None:
+            return 0.0
+        if last == ceiling:
+            return self.loads[last] * self.capacity_per_s
+        below, above = self.percentiles_s[last], self.percentiles_s[last + 1]
+        share = (limit_s - below) / (above - below)
+        return (self.loads[last] + share * (self.loads[last + 1] - self.loads[last])) * self.capacity_per_s
+
+    def percentile_s(self, rate_per_s: float, *, latency_factor: float = 1.0) -> float | None:
+        """The percentile at a rate, were all batch times so many times longer; None where work piles up. [s]"""
+        load = rate_per_s * latency_factor / self.capacity_per_s
+        if load > self.loads[-1] * (1 + 1e-9):
+            return None
+        return latency_factor * float(np.interp(load, self.loads, self.percentiles_s))
+
+
+def response_curves(
+    candidates: Sequence[Candidate], *, dispatch: Dispatch, limit_s: float
+) -> tuple[tuple[ResponseCurve, ...], ...]:
+    """Simulate every candidate with every largest batch over its load; the outer tuple aligns with `candidates`.
+
+    Largest batches that alone take much longer than the limit are left out: taken greedily, batches break the limit
+    long before they are that full.
+    """
+    lanes: list[tuple[int, int, Floats]] = []
+    for index, candidate in enumerate(candidates):
+        times = candidate.batch_times_s(candidate.batches[-1])
+        useful = [cap for cap in candidate.allowed if times[cap - 1] <= _USEFUL_LIMITS * limit_s]
+        lanes += [(index, cap, times[:cap]) for cap in useful or candidate.allowed[:1]]
+    ceiling = dispatch.ceiling_fraction
+    loads = (*(step * ceiling for step in _STEPS_TO_CEILING), *(load for load in _LOADS_BEYOND if load > ceiling))
+    stations = [
+        Station(rate_per_s=load * capacity_per_s(times), batch_times_s=times, window_s=dispatch.window_s)
+        for _, _, times in lanes
+        for load in loads
+    ]
+    observed = simulate(stations, randomness=_bursty(SEARCH, dispatch)) if stations else ()
+    values = [each.quantile_s(dispatch.percentile) for each in observed]
+    curves: list[list[ResponseCurve]] = [[] for _ in candidates]
+    for lane, (index, cap, times) in enumerate(lanes):
+        mine = values[lane * len(loads) : (lane + 1) * len(loads)]
+        curves[index].append(
+            ResponseCurve(
+                largest_batch=cap,
+                capacity_per_s=capacity_per_s(times),
+                ceiling_fraction=ceiling,
+                loads=loads,
+                percentiles_s=tuple(mine),
+            )
+        )
+    return tuple(map(tuple, curves))
+
+
+def _bursty(drawn: Randomness, dispatch: Dispatch) -> Randomness:
+    return Randomness(arrivals=drawn.arrivals, seed=drawn.seed, gap_scv=dispatch.gap_scv)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What one replica does at a rate: its percentile and mean with confidence intervals, batch and busy share.
+
+    `stable` is False where work arrives as fast as full batches can do it; then there is no latency.
+    """
+
+    rate_per_s: float
+    load_fraction: float
+    percentile_s: Interval | None
+    mean_s: Interval | None
+    batch: float | None
+    busy_fraction: float | None
+
+    @property
+    def stable(self) -> bool:
+        """Is there a steady state?"""
+        return self.percentile_s is not None
+
+
+def responses(
+    questions: Sequence[tuple[Candidate, int, float]], *, dispatch: Dispatch, arrivals: int = 20_000
+) -> tuple[Response, ...]:
+    """Simulate replicas at (candidate, largest batch, rate); aligned with `questions`."""
+    stations = [
+        Station(rate_per_s=rate, batch_times_s=candidate.batch_times_s(cap), window_s=dispatch.window_s)
+        for candidate, cap, rate in questions
+    ]
+    steady = [station for station in stations if station.load_fraction <= _OVERLOAD]
+    ran = iter(simulate(steady, randomness=_bursty(Randomness(arrivals=arrivals), dispatch)) if steady else ())
+    answers = []
+    for station in stations:
+        observed = next(ran) if station.load_fraction <= _OVERLOAD else None
+        answers.append(
+            Response(
+                rate_per_s=station.rate_per_s,
+                load_fraction=station.load_fraction,
+                percentile_s=observed.percentile_s(dispatch.percentile) if observed else None,
+                mean_s=observed.mean_s if observed else None,
+                batch=observed.batch if observed else None,
+                busy_fraction=observed.busy_fraction if observed else None,
+            )
+        )
+    return tuple(answers)

@@ -1,0 +1,224 @@
+"""How many GPUs of each kind a load needs: the highest rate of one, then the replicas, checked by simulation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from capplan.core.numbers import Interval
+from capplan.core.serving.load import Load, OneGpu, Service, TrainingPurchase
+from capplan.core.serving.queueing_batched import greedy_batching
+from capplan.core.serving.response import Candidate, Dispatch, Response, ResponseCurve, response_curves, responses
+from capplan.core.serving.servers import replicas_for_rate
+
+_CHECK = 6_000
+_NEARLY = 0.99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """How a GPU is run: its largest batch, and the samples per second that one then carries. [1/s]"""
+
+    largest_batch: int
+    rate_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supply:
+    """What one GPU of a kind can carry, as a function of the latency limit and of the estimate's error.
+
+    `curves` hold a service's latency over load by largest batch; `steady` a job's rates by batch. `correction`
+    brings the interpolated rate to the one that the final simulation confirmed.
+    """
+
+    candidate: Candidate
+    curves: tuple[ResponseCurve, ...] = ()
+    steady: tuple[Operation, ...] = ()
+    correction: float = 1.0
+
+    def operations(self, *, limit_s: float | None, latency_factor: float = 1.0) -> tuple[Operation, ...]:
+        """Every largest batch that can carry anything within the limit, if all times were so many times longer.
+
+        The percentile at a load factor scales with the batch times, so that limit / factor is looked up (exact
+        without a batching window).
+        """
+        if limit_s is None:
+            return tuple(replace(each, rate_per_s=each.rate_per_s / latency_factor) for each in self.steady)
+        rates = ((curve, curve.highest_rate(limit_s / latency_factor)) for curve in self.curves)
+        return tuple(
+            Operation(largest_batch=curve.largest_batch, rate_per_s=rate * self.correction / latency_factor)
+            for curve, rate in rates
+            if rate > 0
+        )
+
+    def operate(
+        self, *, limit_s: float | None, latency_factor: float = 1.0, largest_batch: int | None = None
+    ) -> Operation | None:
+        """The smallest batch that carries nearly the most within the limit, or the given one; None where none does."""
+        held = self.operations(limit_s=limit_s, latency_factor=latency_factor)
+        allowed = [each for each in held if largest_batch in (None, each.largest_batch)]
+        most = max((each.rate_per_s for each in allowed), default=0.0)
+        return next((each for each in allowed if each.rate_per_s >= _NEARLY * most), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfit:
+    """A GPU that holds the model and yet cannot carry the load: why."""
+
+    candidate: Candidate
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """One kind of GPU sized for a load: how it is run, how many are needed, and what they then do.
+
+    `response` is that of one of `need` replicas at peak, where each gets a random share of the arrivals; None for jobs.
+    """
+
+    supply: Supply
+    operation: Operation
+    need: int
+    response: Response | None = None
+
+    @property
+    def gpu(self) -> str:
+        """The GPU's id."""
+        return self.supply.candidate.gpu
+
+    @property
+    def batch_latency_s(self) -> Interval:
+        """Time of one full batch. [s]"""
+        points = self.supply.candidate.points
+        return next(point.latency_s for point in points if point.batch == self.operation.largest_batch)
+
+    def percentile_s(self, rate_per_s: float, *, latency_factor: float = 1.0) -> float | None:
+        """The latency percentile of a replica at another rate or slowness, anchored at what was simulated. [s]
+
+        None where work piles up, and for jobs.
+        """
+        curve = next((c for c in self.supply.curves if c.largest_batch == self.operation.largest_batch), None)
+        if curve is None or self.response is None or self.response.percentile_s is None:
+            return None
+        here = curve.percentile_s(self.response.rate_per_s)
+        there = curve.percentile_s(rate_per_s, latency_factor=latency_factor)
+        if here is None or there is None:
+            return None
+        return there * self.response.percentile_s.expected / here
+
+
+def size_fleets(candidates: Sequence[Candidate], load: Load) -> tuple[Sizing | Unfit, ...]:
+    """Size every candidate for a load; aligned with `candidates`, which have at least one point each."""
+    if isinstance(load, Service):
+        return _size_service(candidates, load)
+    scaling = load.scaling_fraction if isinstance(load, TrainingPurchase) else 1.0
+    share = load.utilization_ceiling_fraction * scaling
+    rate_per_s = 0.0 if isinstance(load, OneGpu) else load.rate_per_s
+    return tuple(_size_job(candidate, rate_per_s, share) for candidate in candidates)
+
+
+def dispatch_of(service: Service) -> Dispatch:
+    """The simulated part of a service level."""
+    return Dispatch(
+        percentile=service.percentile,
+        window_s=service.window_s,
+        gap_scv=service.gap_scv,
+        ceiling_fraction=service.utilization_ceiling_fraction,
+    )
+
+
+def _size_job(candidate: Candidate, rate_per_s: float, share: float) -> Sizing:
+    steady = tuple(
+        Operation(largest_batch=point.batch, rate_per_s=share * point.batch / point.latency_s.expected)
+        for point in candidate.points
+        if point.batch in candidate.allowed
+    )
+    supply = Supply(candidate=candidate, steady=steady)
+    operation = supply.operate(limit_s=None)
+    if operation is None:
+        raise ValueError(f"{candidate.gpu} has no batch")
+    need = replicas_for_rate(rate_per_s=rate_per_s, per_replica_per_s=operation.rate_per_s)
+    return Sizing(supply=supply, operation=operation, need=need)
+
+
+def _size_service(candidates: Sequence[Candidate], service: Service) -> tuple[Sizing | Unfit, ...]:
+    dispatch = dispatch_of(service)
+    supplies = [
+        Supply(candidate=candidate, curves=curves)
+        for candidate, curves in zip(
+            candidates, response_curves(candidates, dispatch=dispatch, limit_s=service.latency_limit_s), strict=True
+        )
+    ]
+    operations = [supply.operate(limit_s=service.latency_limit_s) for supply in supplies]
+    held = [
+        (supply, operation) for supply, operation in zip(supplies, operations, strict=True) if operation is not None
+    ]
+    sized = iter(_confirm(held, service, dispatch))
+    return tuple(
+        _unfit(supply.candidate, service) if operation is None else next(sized)
+        for supply, operation in zip(supplies, operations, strict=True)
+    )
+
+
+def _unfit(candidate: Candidate, service: Service) -> Unfit:
+    fastest = min(point.latency_s.expected for point in candidate.points)
+    return Unfit(
+        candidate=candidate,
+        reason=(
+            f"its {service.percentile:g}th percentile exceeds {service.latency_limit_s * 1e3:g} ms even almost idle: "
+            f"the fastest batch alone takes {fastest * 1e3:.3g} ms"
+        ),
+    )
+
+
+def _confirm(held: Sequence[tuple[Supply, Operation]], service: Service, dispatch: Dispatch) -> list[Sizing | Unfit]:
+    """Simulate one replica fewer, as many, and one more than interpolated, and take the fewest that serve."""
+    counts = [
+        _neighbours(replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operation.rate_per_s))
+        for _, operation in held
+    ]
+    questions = [
+        (supply.candidate, operation.largest_batch, service.peak_per_s / count)
+        for (supply, operation), mine in zip(held, counts, strict=True)
+        for count in mine
+    ]
+    answers = iter(responses(questions, dispatch=dispatch, arrivals=_CHECK))
+    sized: list[Sizing | Unfit] = []
+    for (supply, operation), mine in zip(held, counts, strict=True):
+        seen = [(count, next(answers)) for count in mine]
+        need, response = next((each for each in seen if _serves(each[1], service)), seen[-1])
+        corrected = _corrected(supply, operation, need, service)
+        found = corrected.operate(limit_s=service.latency_limit_s, largest_batch=operation.largest_batch)
+        sized.append(Sizing(supply=corrected, operation=found or operation, need=need, response=response))
+    return sized
+
+
+def _neighbours(count: int) -> tuple[int, ...]:
+    return tuple(each for each in (count - 1, count, count + 1) if each >= 1)
+
+
+def _serves(response: Response, service: Service) -> bool:
+    return (
+        response.percentile_s is not None
+        and response.percentile_s.expected <= service.latency_limit_s
+        and response.load_fraction <= service.utilization_ceiling_fraction * (1 + 1e-9)
+    )
+
+
+def _corrected(supply: Supply, operation: Operation, need: int, service: Service) -> Supply:
+    interpolated = replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operation.rate_per_s)
+    if need == interpolated:
+        return supply
+    return replace(supply, correction=service.peak_per_s / need / operation.rate_per_s)
+
+
+def fewest_possible(service: Service, candidate: Candidate) -> int:
+    """The fewest replicas that any system could do with at peak: full batches, no waiting; a bound."""
+    best = max(point.batch / point.latency_s.expected for point in candidate.points)
+    return replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=best)
+
+
+def exact_mean_s(service: Service, sizing: Sizing) -> float | None:
+    """Mean response of one replica at peak in closed form, where one is exact: Poisson arrivals, no window. [s]"""
+    if service.window_s or service.gap_scv != 1 or sizing.response is None or not sizing.response.stable:
+        return None
+    times = sizing.supply.candidate.batch_times_s(sizing.operation.largest_batch)
+    return greedy_batching(rate_per_s=sizing.response.rate_per_s, batch_times_s=times).response_s

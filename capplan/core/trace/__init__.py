@@ -1,0 +1,1 @@
+"""The trace of a model: types, file format, anonymisation."""

@@ -1,0 +1,262 @@
+"""The trace file: versioned JSON, read and written without torch. See docs/trace-format.md.
+
+Deterministic: the same trace gives the same bytes, compressed or not. A file is data: no code, no
+weights, no pickle. A dimension is an integer, or `[constant, per_sample]` where it grows with the batch.
+"""
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import (
+    SCHEMA_VERSION,
+    Attribute,
+    Guess,
+    InputTensor,
+    Kernel,
+    MemoryFormat,
+    Op,
+    Operand,
+    Parameter,
+    Phase,
+    Provenance,
+    Recording,
+    Role,
+    Storage,
+    Trace,
+)
+from capplan.core.workload import Configuration, Layout, Optimizer, Training, Variant
+from capplan.errors import TraceFileError
+
+FORMAT = "capplan-trace"
+
+
+def dump_trace(trace: Trace, *, compress: bool) -> bytes:
+    """Write a trace as JSON, gzip-compressed if asked; the same trace gives the same bytes."""
+    text = json.dumps(_trace_to_json(trace), separators=(",", ":"), ensure_ascii=False) + "\n"
+    content = text.encode()
+    return gzip.compress(content, compresslevel=9, mtime=0) if compress else content
+
+
+def load_trace(content: bytes, *, where: str) -> Trace:
+    """Read a trace from the bytes of its file, compressed or not.
+
+    Raises:
+        TraceFileError: truncated, damaged, no trace, or written by a newer capplan.
+    """
+    document = _parse(content, where=where)
+    version = document.get("schema_version")
+    if not isinstance(version, int) or version < 1:
+        raise TraceFileError(f"{where} is no trace file: its schema_version is {version!r}.")
+    if version > SCHEMA_VERSION:
+        raise TraceFileError(
+            f"{where} has trace schema {version}; this capplan reads up to {SCHEMA_VERSION}: upgrade capplan."
+        )
+    try:
+        return _trace_from_json(document)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise TraceFileError(f"{where} is a damaged trace file ({type(error).__name__}: {error}).") from error
+
+
+def is_trace_content(content: bytes) -> bool:
+    """Tell whether bytes look like a trace file rather than some other JSON."""
+    head = content[:2]
+    if head == b"\x1f\x8b":
+        return True
+    return f'"{FORMAT}"'.encode() in content[:200]
+
+
+def _parse(content: bytes, *, where: str) -> dict[str, Any]:
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, OSError, zlib.error) as error:
+            raise TraceFileError(f"{where} is a truncated or damaged compressed trace ({error}).") from error
+    try:
+        document = json.loads(content)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise TraceFileError(f"{where} is truncated or no JSON ({error}).") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise TraceFileError(f"{where} is JSON but no trace file; `capplan trace MODEL -o FILE` makes one.")
+    return document
+
+
+def _affine_to_json(value: Affine) -> int | list[int]:
+    return [value.constant, value.per_sample] if value.per_sample else value.constant
+
+
+def _affine_from_json(value: int | list[int]) -> Affine:
+    return Affine(*value) if isinstance(value, list) else Affine(value)
+
+
+def _operand_to_json(operand: Operand) -> list[Any]:
+    row: list[Any] = [operand.dtype, [_affine_to_json(dim) for dim in operand.shape]]
+    row.append(operand.memory_format.value + ("w" if operand.is_weight else ""))
+    return [*row, list(operand.expanded)] if operand.expanded else row
+
+
+def _operand_from_json(row: list[Any]) -> Operand:
+    return Operand(
+        dtype=row[0],
+        shape=tuple(map(_affine_from_json, row[1])),
+        memory_format=MemoryFormat(row[2][0]),
+        is_weight=row[2].endswith("w"),
+        expanded=tuple(row[3]) if len(row) > 3 else (),
+    )
+
+
+def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "name": kernel.name,
+        "in": [_operand_to_json(operand) for operand in kernel.inputs],
+        "out": [_operand_to_json(operand) for operand in kernel.outputs],
+    }
+    if kernel.attributes:
+        row["attributes"] = {
+            key: list(value) if isinstance(value, tuple) else value for key, value in sorted(kernel.attributes.items())
+        }
+    if kernel.flops is not None:
+        row["flops"] = _affine_to_json(kernel.flops)
+    return row
+
+
+def _kernel_from_json(row: dict[str, Any]) -> Kernel:
+    attributes: dict[str, Attribute] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in row.get("attributes", {}).items()
+    }
+    return Kernel(
+        name=row["name"],
+        inputs=tuple(map(_operand_from_json, row["in"])),
+        outputs=tuple(map(_operand_from_json, row["out"])),
+        attributes=attributes,
+        flops=_affine_from_json(row["flops"]) if "flops" in row else None,
+    )
+
+
+def _configuration_to_json(configuration: Configuration) -> dict[str, Any]:
+    row: dict[str, Any] = {"variant": configuration.variant.value, "layout": configuration.layout.value}
+    if configuration.training:
+        row["training"] = {
+            "optimizer": configuration.training.optimizer.value,
+            "checkpointing": configuration.training.checkpointing,
+            "accumulate": configuration.training.accumulate,
+        }
+    return row
+
+
+def _configuration_from_json(row: dict[str, Any]) -> Configuration:
+    training = row.get("training")
+    return Configuration(
+        variant=Variant(row["variant"]),
+        layout=Layout(row["layout"]),
+        training=training
+        and Training(
+            optimizer=Optimizer(training["optimizer"]),
+            checkpointing=training["checkpointing"],
+            accumulate=training["accumulate"],
+        ),
+    )
+
+
+def _recording_to_json(recording: Recording) -> dict[str, Any]:
+    storages = recording.storages
+    return {
+        "configuration": _configuration_to_json(recording.configuration),
+        "batches": list(recording.batches),
+        "exact_batch": recording.exact_batch,
+        "rung": recording.rung,
+        "guesses": [[guess.what, guess.count] for guess in recording.guesses],
+        "phases": [[phase.name, phase.step, phase.first_op] for phase in recording.phases],
+        "modules": list(recording.modules),
+        "kernels": [_kernel_to_json(kernel) for kernel in recording.kernels],
+        "ops": {
+            "kernel": [op.kernel for op in recording.ops],
+            "module": [op.module for op in recording.ops],
+            "calls": [op.calls for op in recording.ops],
+            "reads": [list(op.reads) for op in recording.ops],
+            "writes": [list(op.writes) for op in recording.ops],
+        },
+        "storages": {
+            "size_bytes": [_affine_to_json(storage.size_bytes) for storage in storages],
+            "role": [storage.role.value for storage in storages],
+            "birth": [storage.birth for storage in storages],
+            "lifetime": [storage.death - storage.birth for storage in storages],
+            "parameter": {str(i): s.parameter for i, s in enumerate(storages) if s.parameter is not None},
+        },
+    }
+
+
+def _recording_from_json(row: dict[str, Any]) -> Recording:
+    ops, storages = row["ops"], row["storages"]
+    owners = {int(index): owner for index, owner in storages["parameter"].items()}
+    op_columns = (ops["kernel"], ops["module"], ops["calls"], ops["reads"], ops["writes"])
+    storage_columns = (storages["size_bytes"], storages["role"], storages["birth"], storages["lifetime"])
+    return Recording(
+        configuration=_configuration_from_json(row["configuration"]),
+        modules=tuple(row["modules"]),
+        kernels=tuple(map(_kernel_from_json, row["kernels"])),
+        ops=tuple(
+            Op(kernel=kernel, module=module, calls=calls, reads=tuple(reads), writes=tuple(writes))
+            for kernel, module, calls, reads, writes in zip(*op_columns, strict=True)
+        ),
+        storages=tuple(
+            Storage(
+                size_bytes=_affine_from_json(size),
+                role=Role(role),
+                birth=birth,
+                death=birth + lifetime,
+                parameter=owners.get(index),
+            )
+            for index, (size, role, birth, lifetime) in enumerate(zip(*storage_columns, strict=True))
+        ),
+        phases=tuple(Phase(name=name, step=step, first_op=first) for name, step, first in row["phases"]),
+        batches=tuple(row["batches"]),
+        exact_batch=row["exact_batch"],
+        rung=row["rung"],
+        guesses=tuple(Guess(what=what, count=count) for what, count in row["guesses"]),
+    )
+
+
+def _trace_to_json(trace: Trace) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "name": trace.name,
+        "target": trace.target,
+        "class_name": trace.class_name,
+        "parameters": [[list(p.names), p.dtype, list(p.shape), p.is_buffer, p.trainable] for p in trace.parameters],
+        "inputs": [[i.name, i.dtype, [_affine_to_json(dim) for dim in i.shape]] for i in trace.inputs],
+        "recordings": [_recording_to_json(recording) for recording in trace.recordings],
+        "provenance": {
+            "capplan_version": trace.provenance.capplan_version,
+            "versions": dict(sorted(trace.provenance.versions.items())),
+            "source_sha256": trace.provenance.source_sha256,
+            "notes": list(trace.provenance.notes),
+        },
+    }
+
+
+def _trace_from_json(document: dict[str, Any]) -> Trace:
+    provenance = document["provenance"]
+    return Trace(
+        name=document["name"],
+        target=document["target"],
+        class_name=document["class_name"],
+        parameters=tuple(
+            Parameter(names=tuple(names), dtype=dtype, shape=tuple(shape), is_buffer=is_buffer, trainable=trainable)
+            for names, dtype, shape, is_buffer, trainable in document["parameters"]
+        ),
+        inputs=tuple(
+            InputTensor(name=name, dtype=dtype, shape=tuple(map(_affine_from_json, shape)))
+            for name, dtype, shape in document["inputs"]
+        ),
+        recordings=tuple(map(_recording_from_json, document["recordings"])),
+        provenance=Provenance(
+            capplan_version=provenance["capplan_version"],
+            versions=provenance["versions"],
+            source_sha256=provenance["source_sha256"],
+            notes=tuple(provenance["notes"]),
+        ),
+    )

@@ -1,0 +1,299 @@
+"""The trace: a model as a list of facts, from which every count and estimate is arithmetic.
+
+A recording holds what PyTorch would launch on CUDA, in order. Each operator call points to a
+*kernel*: an operator's name with the shapes, dtypes and layouts that it meets. Models repeat a few
+dozen kernels hundreds of times, so whatever depends on shapes alone is computed once per kernel.
+All sizes are functions of the batch; FLOPs and bytes are not stored but derived (`core.counting`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from capplan.core.trace.affine import Affine
+from capplan.core.workload import Configuration
+from capplan.errors import MissingRecordingError
+
+SCHEMA_VERSION = 1
+
+HALF = "half"
+"""The dtype that stands for either 16-bit float until a precision says which."""
+
+ITEM_BYTES: Mapping[str, float] = {
+    "float64": 8, "float32": 4, HALF: 2, "float16": 2, "bfloat16": 2,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
+    "float4_e2m1fn_x2": 1,
+    "complex128": 16, "complex64": 8, "complex32": 4,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1,
+    "bool": 1, "qint8": 1, "quint8": 1, "qint32": 4,
+}  # fmt: skip
+"""Bytes of one element by dtype name, as torch spells it without its prefix."""
+
+
+class MemoryFormat(StrEnum):
+    """How a tensor lies in memory; "strided" is neither dense row-major nor channels-last."""
+
+    CONTIGUOUS = "c"
+    CHANNELS_LAST = "n"
+    STRIDED = "s"
+
+
+class Role(StrEnum):
+    """What a storage is for."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    INPUT = "input"
+    ACTIVATION = "activation"
+    GRADIENT = "gradient"
+    OPTIMIZER = "optimizer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """One tensor as an operator meets it.
+
+    `shape` is in elements, each dimension a function of the batch. `expanded` lists dimensions of
+    stride 0, whose elements are read once. `is_weight` says that it does not depend on the model's
+    input: a parameter or buffer, or made from these alone.
+    """
+
+    dtype: str
+    shape: tuple[Affine, ...]
+    memory_format: MemoryFormat = MemoryFormat.CONTIGUOUS
+    is_weight: bool = False
+    expanded: tuple[int, ...] = ()
+
+    def shape_at(self, batch: int) -> tuple[int, ...]:
+        """The dimensions at a batch size."""
+        return tuple(dim.at(batch) for dim in self.shape)
+
+    def distinct_elements(self, batch: int) -> int:
+        """Elements that differ in memory: dimensions of stride 0 count once."""
+        count = 1
+        for index, dim in enumerate(self.shape):
+            if index not in self.expanded:
+                count *= dim.at(batch)
+        return count if all(dim.at(batch) for dim in self.shape) else 0
+
+    def size_bytes(self, batch: int) -> int:
+        """Bytes that reading it once moves. [bytes]"""
+        return int(self.distinct_elements(batch) * ITEM_BYTES[self.dtype])
+
+
+Attribute: TypeAlias = bool | int | float | str | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """An operator with the shapes it meets: all that decides its FLOPs, bytes and speed.
+
+    `name` is the operator without overload or trailing underscore (`aten.convolution`, `aten.addmm`,
+    `capplan.attention` for the logical fused attention). `inputs` holds tensors in argument order, lists flattened,
+    absent optional tensors left out. `attributes` are the scalar arguments by name (stride, padding, dilation, groups,
+    transposed, is_causal, has_mask, ...). `flops` is set only by a formula that a user registered.
+    """
+
+    name: str
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    flops: Affine | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """One operator call: indices into the recording's kernels, modules and storages.
+
+    `reads` and `writes` align with the kernel's inputs and outputs. An output whose storage is also
+    read was written in place or aliases it. `calls` counts the calls into PyTorch's dispatcher since
+    the previous op, views and this one included: what the host must do, though no kernel runs.
+    """
+
+    kernel: int
+    module: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    calls: int = 1
+
+
+ALWAYS = -1
+"""Birth of a storage that exists before the first op."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """One block of memory: its size, the op that made it, the op after which it was released.
+
+    `birth` is an op's index, or `ALWAYS`. `death` is the index of the op after which, and before the
+    next op allocates, the last reference went; the number of ops for what outlives the recording.
+    `parameter` indexes `Trace.parameters` for the weights' own storages.
+    """
+
+    size_bytes: Affine
+    role: Role
+    birth: int = ALWAYS
+    death: int
+    parameter: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """A stretch of a recording that starts at an op: forward, backward, optimizer; by step."""
+
+    name: str
+    step: int
+    first_op: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """A value that the tracer had to invent, and how often: never silent."""
+
+    what: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What one configuration runs.
+
+    `batches` were traced; `exact_batch` is None where the sizes are functions of the batch that the
+    third traced batch confirmed, else the only batch that the recording is true for. `rung` is the
+    method that worked: meta, fake or real. `guesses` are values that the tracer had to invent.
+    """
+
+    configuration: Configuration
+    modules: tuple[str, ...]
+    kernels: tuple[Kernel, ...]
+    ops: tuple[Op, ...]
+    storages: tuple[Storage, ...]
+    phases: tuple[Phase, ...] = ()
+    batches: tuple[int, ...]
+    exact_batch: int | None = None
+    rung: str = "meta"
+    guesses: tuple[Guess, ...] = ()
+
+    def steady_ops(self) -> tuple[Op, ...]:
+        """The ops of one inference, or of the last training step, when optimizer states exist."""
+        last_step = max((phase.step for phase in self.phases), default=None)
+        starts = [phase.first_op for phase in self.phases if phase.step == last_step]
+        return self.ops[min(starts, default=0) :]
+
+    def calls_per_kernel(self) -> list[int]:
+        """How often each kernel runs among `steady_ops`, aligned with `kernels`."""
+        counts = [0] * len(self.kernels)
+        for op in self.steady_ops():
+            counts[op.kernel] += 1
+        return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter or buffer, once however often it is shared; `names` lists all its names."""
+
+    names: tuple[str, ...]
+    dtype: str
+    shape: tuple[int, ...]
+    is_buffer: bool = False
+    trainable: bool = True
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        count = 1
+        for dim in self.shape:
+            count *= dim
+        return count
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in its own dtype. [bytes]"""
+        return int(self.elements * ITEM_BYTES[self.dtype])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputTensor:
+    """One input of the model: its name, dtype and shape over the batch."""
+
+    name: str
+    dtype: str
+    shape: tuple[Affine, ...]
+
+    def size_bytes(self, batch: int) -> int:
+        """Bytes at a batch size. [bytes]"""
+        count = 1
+        for dim in self.shape:
+            count *= dim.at(batch)
+        return int(count * ITEM_BYTES[self.dtype])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """How a trace was made: versions of capplan, torch and the model's library, and a hash of the model's source."""
+
+    capplan_version: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+    source_sha256: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A model's facts: parameters, inputs, and a recording per configuration.
+
+    `target` is the words that name the model ("timm:resnet50 --arg ..."), `class_name` its class.
+    """
+
+    name: str
+    target: str
+    class_name: str
+    parameters: tuple[Parameter, ...]
+    inputs: tuple[InputTensor, ...]
+    recordings: tuple[Recording, ...]
+    provenance: Provenance
+
+    def recording(self, configuration: Configuration) -> Recording:
+        """Find the recording of a configuration.
+
+        Raises:
+            MissingRecordingError: it was not traced; the message names the command that makes it.
+        """
+        for recording in self.recordings:
+            if recording.configuration == configuration:
+                return recording
+        held = ", ".join(str(recording.configuration) for recording in self.recordings)
+        raise MissingRecordingError(
+            f"the trace of {self.name} has no recording {configuration} (it has {held}); make one with "
+            f"`capplan trace {self.target} {trace_options(configuration)}-o FILE`."
+        )
+
+    @property
+    def parameter_count(self) -> int:
+        """Elements of all parameters, each counted once."""
+        return sum(p.elements for p in self.parameters if not p.is_buffer)
+
+    @property
+    def buffer_count(self) -> int:
+        """Elements of all buffers, each counted once."""
+        return sum(p.elements for p in self.parameters if p.is_buffer)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of parameters in the model's own dtypes. [bytes]"""
+        return sum(p.size_bytes for p in self.parameters if not p.is_buffer)
+
+
+def trace_options(configuration: Configuration) -> str:
+    """Spell the `capplan trace` options that make a configuration's recording, with a trailing blank."""
+    words = [f"--precision {_PRECISION_BY_VARIANT[configuration.variant.value]}"]
+    words += [f"--layout {configuration.layout}"] * (configuration.layout.value != "nchw")
+    if configuration.training:
+        words += ["--train", f"--optimizer {configuration.training.optimizer}"]
+        words += ["--checkpointing"] * configuration.training.checkpointing
+        words += [f"--accumulate {configuration.training.accumulate}"] * (configuration.training.accumulate > 1)
+    return " ".join(words) + " "
+
+
+_PRECISION_BY_VARIANT = {"full": "fp32", "half": "fp16", "amp": "amp-fp16"}

@@ -1,0 +1,113 @@
+"""Fused attention as one logical operator: which kernel serves it is decided per GPU, when planning."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capplan.core.trace.types import Attribute
+from capplan.probe.record.recorder import Recorder
+
+
+def attend(  # noqa: PLR0917  # torch's signature
+    recorder: Recorder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Stand in for `scaled_dot_product_attention`."""
+    _check(query, key, value)
+    attributes = _attributes(query, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value)):
+        return _Attention.apply(recorder, attributes, query, key, value, attn_mask)  # type: ignore[no-any-return, no-untyped-call]  # torch leaves apply untyped
+    inputs = [query, key, value] + ([attn_mask] if attn_mask is not None else [])
+    out, _ = _outputs(recorder, query, key, value)
+    recorder.note("capplan.attention", inputs, [out], attributes)
+    return out
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise RuntimeError(
+            f"scaled_dot_product_attention: shapes of query {tuple(query.shape)}, key {tuple(key.shape)} and value "
+            f"{tuple(value.shape)} do not match"
+        )
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError(
+            f"scaled_dot_product_attention: query, key and value have dtypes {query.dtype}, {key.dtype}, {value.dtype}"
+        )
+
+
+def _attributes(  # noqa: PLR0917  # torch's arguments
+    query: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, scale: float | None, gqa: bool
+) -> tuple[tuple[str, Attribute], ...]:
+    found: list[tuple[str, Attribute]] = [
+        ("dropout_p", float(dropout_p)),
+        ("enable_gqa", gqa),
+        ("has_mask", mask is not None),
+        ("is_causal", is_causal),
+        ("rank", query.dim()),
+    ]
+    if scale is not None and math.isfinite(scale):
+        found.append(("scale", float(scale)))
+    return tuple(found)
+
+
+def _outputs(recorder: Recorder, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Make the output as the fused kernels lay it out, and its log-sum-exp."""
+    with recorder.paused():
+        if query.dim() == 4 and query.shape[-1] == value.shape[-1] and follows_query(query.dtype):
+            out = torch.empty_like(query.transpose(1, 2)).transpose(1, 2)
+        elif query.dim() == 4:
+            batch, heads, length, _ = query.shape
+            out = query.new_empty((batch, length, heads, value.shape[-1])).transpose(1, 2)
+        else:
+            batch_dims = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            out = query.new_empty((*batch_dims, query.shape[-2], value.shape[-1]))
+        statistics = query.new_empty(query.shape[:-1], dtype=torch.float32)
+    return out, statistics
+
+
+def follows_query(dtype: torch.dtype) -> bool:
+    """Tell whether the output lies in memory as the query does.
+
+    FlashAttention and cuDNN, which serve 16-bit types, make it like the query (flash_api.cpp: `empty_like(q)`); the
+    memory-efficient kernel, which serves the others, as [batch, length, heads, dim].
+    """
+    return dtype in (torch.float16, torch.bfloat16)
+
+
+class _Attention(torch.autograd.Function):
+    """Attention that saves what the fused kernels save: its inputs, its output and the log-sum-exp of each row."""
+
+    @staticmethod
+    def forward(ctx: Any, recorder: Recorder, attributes: Any, *tensors: Tensor | None) -> Tensor:
+        query, key, value, mask = tensors
+        assert query is not None
+        assert key is not None
+        assert value is not None
+        out, statistics = _outputs(recorder, query, key, value)
+        inputs = [tensor for tensor in tensors if tensor is not None]
+        recorder.note("capplan.attention", inputs, [out, statistics], attributes)
+        ctx.save_for_backward(query, key, value, mask, out, statistics)
+        ctx.recorder, ctx.attributes = recorder, attributes
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        query, key, value, mask, out, statistics = ctx.saved_tensors
+        recorder: Recorder = ctx.recorder
+        with recorder.paused():
+            made = [torch.empty_like(tensor) for tensor in (query, key, value)]
+        inputs = [grads[0], query, key, value, *([mask] if mask is not None else []), out, statistics]
+        recorder.note("capplan.attention_backward", inputs, made, ctx.attributes)
+        mask_grad = None
+        if mask is not None and ctx.needs_input_grad[5]:
+            mask_grad = torch.zeros_like(mask)
+        return (None, None, *made, mask_grad)

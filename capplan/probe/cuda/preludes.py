@@ -1,0 +1,89 @@
+"""Kernels that CUDA launches around an operator and the meta device does not show: copies to a layout, added biases."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capplan.probe.record.shape_rules import suggests_channels_last
+from capplan.probe.record.types import Host, Operator, Prelude
+
+_ADD = torch.ops.aten.add_.Tensor
+_SUM = torch.ops.aten.sum.dim_IntList
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def _convolve(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a convolution as ATen does: cuDNN, then its bias added in place; PyTorch's own depthwise kernel in NCHW.
+
+    `at::native::_convolution` and `ConvParams::use_cudnn_depthwise` (aten/src/ATen/native/Convolution.cpp). cuDNN gets
+    operands in one layout, channels-last if either has it. For NCHW depthwise in 16 bits cuDNN's choice by problem
+    size is not modelled.
+    """
+    x, weight, bias, *rest = args
+    channels_last = suggests_channels_last(x) or suggests_channels_last(weight)
+    layout = _CHANNELS_LAST[x.dim()] if channels_last else torch.contiguous_format
+    x = recorder.laid_out(x, layout)
+    if bias is None or (is_depthwise(x, weight, *rest) and not channels_last):
+        return recorder.run(operator, (x, weight, bias, *rest), kwargs)
+    out = recorder.run(operator, (x, recorder.laid_out(weight, layout), None, *rest), kwargs)
+    shaped = bias if x.dim() == 2 else bias.view(-1, *[1] * (x.dim() - 2))
+    recorder.adopt_view(shaped, bias)
+    recorder.run(recorder.describe(_ADD), (out, shaped), {})
+    return out
+
+
+def is_depthwise(x: Tensor, weight: Tensor, *rest: Any) -> bool:
+    """Tell whether ATen calls a convolution depthwise: one input channel per group."""
+    transposed, groups = rest[3], rest[5]
+    return not transposed and groups > 1 and groups == x.shape[1] and weight.shape[0] % x.shape[1] == 0 and x.dim() > 3
+
+
+def _convolve_backward(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a convolution's gradients: cuDNN's two, and the bias's as a sum of its own."""
+    grad, x, weight, bias_sizes, *rest, mask = args
+    depthwise = is_depthwise(x, weight, *rest)
+    channels_last = suggests_channels_last(x) or suggests_channels_last(weight)
+    layout = _CHANNELS_LAST[x.dim()] if channels_last else torch.contiguous_format
+    grad = recorder.laid_out(grad, layout)
+    x = recorder.laid_out(x, layout)
+    if not depthwise or channels_last:
+        weight = recorder.laid_out(weight, layout)
+    made = recorder.run(operator, (grad, x, weight, bias_sizes, *rest, [*mask[:2], False]), kwargs)
+    if not mask[2]:
+        return made
+    axes = [axis for axis in range(grad.dim()) if axis != 1]
+    return (*made[:2], recorder.run(recorder.describe(_SUM), (grad, axes), {}))
+
+
+def _on_contiguous(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run an operator that first makes its input row-major."""
+    return recorder.run(operator, (recorder.laid_out(args[0], torch.contiguous_format), *args[1:]), kwargs)
+
+
+def _on_dense(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run an operator that takes row-major or channels-last input and copies anything else."""
+    layout = _CHANNELS_LAST[args[0].dim()] if suggests_channels_last(args[0]) else torch.contiguous_format
+    return recorder.run(operator, (recorder.laid_out(args[0], layout), *args[1:]), kwargs)
+
+
+def _names(*names: str) -> Sequence[str]:
+    return [f"aten.{name}" for name in names]
+
+
+PRELUDES: Mapping[str, Prelude] = {
+    "aten.convolution": _convolve,
+    "aten.convolution_backward": _convolve_backward,
+    **dict.fromkeys(
+        _names("native_layer_norm", "_softmax", "_log_softmax", "im2col", "col2im", "native_group_norm"), _on_contiguous
+    ),
+    **dict.fromkeys(
+        _names(
+            "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d",
+            "upsample_nearest2d", "upsample_bilinear2d",
+        ),
+        _on_dense,
+    ),
+}  # fmt: skip
+"""By operator name, what CUDA's implementation does with its operands before the kernel runs."""

@@ -1,0 +1,107 @@
+"""Recurrent layers as cuDNN runs them: one call for all layers and time steps."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capplan.core.trace.types import Attribute
+from capplan.probe.record.recorder import Recorder
+
+_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+class RnnRules:
+    """Stand-ins for the functions that nn.LSTM, nn.GRU and nn.RNN call."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def lstm(self, data: Tensor, *args: Any) -> tuple[Tensor, ...]:
+        """Stand in for `torch.lstm`, for plain and packed sequences."""
+        return self._run("lstm", data, args)
+
+    def gru(self, data: Tensor, *args: Any) -> tuple[Tensor, ...]:
+        """Stand in for `torch.gru`."""
+        return self._run("gru", data, args)
+
+    def rnn_tanh(self, data: Tensor, *args: Any) -> tuple[Tensor, ...]:
+        """Stand in for `torch.rnn_tanh`."""
+        return self._run("rnn_tanh", data, args)
+
+    def rnn_relu(self, data: Tensor, *args: Any) -> tuple[Tensor, ...]:
+        """Stand in for `torch.rnn_relu`."""
+        return self._run("rnn_relu", data, args)
+
+    def _run(self, mode: str, data: Tensor, args: tuple[Any, ...]) -> tuple[Tensor, ...]:
+        packed = isinstance(args[2], (list, tuple)) and isinstance(args[0], Tensor)
+        if packed:
+            _, hx, weights, _bias, layers, dropout, training, bidirectional = args
+            batch_first = False
+        else:
+            hx, weights, _bias, layers, dropout, training, bidirectional, batch_first = args
+        states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+        if torch.is_autocast_enabled("cuda"):
+            half = torch.get_autocast_dtype("cuda")
+            data, states, weights = data.to(half), [s.to(half) for s in states], [w.to(half) for w in weights]
+        if batch_first:
+            data = data.transpose(0, 1)
+        data = data.contiguous()
+        attributes: tuple[tuple[str, Attribute], ...] = (
+            ("bidirectional", bool(bidirectional)),
+            ("dropout", float(dropout)),
+            ("hidden_size", states[0].shape[-1]),
+            ("layers", layers),
+            ("mode", mode),
+            ("training", bool(training)),
+        )
+        needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in (data, *states, *weights))
+        run = _Rnn.apply if needs_grad else _forward
+        out, *rest = run(self._recorder, attributes, len(states), data, *states, *weights)
+        return (out.transpose(0, 1) if batch_first else out, *rest[: len(states)])
+
+
+def _forward(
+    recorder: Recorder, attributes: Sequence[tuple[str, Attribute]], state_count: int, *tensors: Tensor
+) -> tuple[Tensor, ...]:
+    outputs = _make_outputs(recorder, dict(attributes), state_count, tensors)
+    recorder.note("capplan.rnn", tensors, outputs, tuple(attributes))
+    return outputs
+
+
+def _make_outputs(
+    recorder: Recorder, attributes: dict[str, Attribute], state_count: int, tensors: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    data, states = tensors[0], tensors[1 : 1 + state_count]
+    directions = 2 if attributes["bidirectional"] else 1
+    with recorder.paused():
+        out = data.new_empty((*data.shape[:-1], directions * states[0].shape[-1]))
+        return (out, *(torch.empty_like(state) for state in states))
+
+
+class _Rnn(torch.autograd.Function):
+    """A recurrent layer that keeps its gates' and states' activations for the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, recorder: Recorder, attributes: Any, state_count: int, *tensors: Tensor) -> Any:
+        named = dict(attributes)
+        outputs = _make_outputs(recorder, named, state_count, tensors)
+        rows = outputs[0].shape[:-1].numel() * (2 if named["bidirectional"] else 1) * int(named["layers"])
+        kept_per_row = (_GATES[str(named["mode"])] + state_count) * int(named["hidden_size"])
+        with recorder.paused():
+            reserve = tensors[0].new_empty((rows * kept_per_row,))
+        recorder.note("capplan.rnn", tensors, [*outputs, reserve], attributes)
+        ctx.save_for_backward(*tensors, outputs[0], reserve)
+        ctx.recorder, ctx.attributes = recorder, attributes
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        *tensors, out, reserve = ctx.saved_tensors
+        recorder: Recorder = ctx.recorder
+        with recorder.paused():
+            made = [torch.empty_like(tensor) for tensor in tensors]
+        given = [grad for grad in grads if grad is not None]
+        recorder.note("capplan.rnn_backward", [*tensors, out, reserve, *given], made, ctx.attributes)
+        return (None, None, None, *made)

@@ -1,0 +1,227 @@
+"""What PyTorch would run on CUDA where it differs from the meta device: seen above autograd, per call from Python."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from capplan.probe.cuda.attention import attend
+from capplan.probe.cuda.attention_native import encoder_layer, multi_head_attention
+from capplan.probe.cuda.autocast import OPERATORS, Autocast, contexts_of_models
+from capplan.probe.cuda.rnn import RnnRules
+from capplan.probe.record.recorder import Recorder
+
+_VARIABLE = torch._C._VariableFunctions
+
+
+class CudaRules(TorchFunctionMode):
+    """The function mode of a trace."""
+
+    def __init__(self, recorder: Recorder, autocast: Autocast) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._autocast = autocast
+        rnn = RnnRules(recorder)
+        self._stand_ins: dict[Callable[..., Any], Callable[..., Any]] = {
+            torch._C._nn.scaled_dot_product_attention: self._attend,
+            _VARIABLE._native_multi_head_attention: self._multi_head_attention,
+            _VARIABLE._transformer_encoder_layer_fwd: self._encoder_layer,
+            _VARIABLE.lstm: rnn.lstm,
+            _VARIABLE.gru: rnn.gru,
+            _VARIABLE.rnn_tanh: rnn.rnn_tanh,
+            _VARIABLE.rnn_relu: rnn.rnn_relu,
+            _VARIABLE.dropout: _dropout,
+            _VARIABLE.rms_norm: self._rms_norm,
+            torch.softmax: _softmax(torch._softmax, torch.softmax),
+            torch.Tensor.softmax: _softmax(torch._softmax, torch.softmax),
+            torch.log_softmax: _softmax(torch._log_softmax, torch.log_softmax),
+            torch.Tensor.log_softmax: _softmax(torch._log_softmax, torch.log_softmax),
+            torch._C._nn.cross_entropy_loss: self._cross_entropy,
+            torch.tensor: _make_from_data,
+            torch.as_tensor: _make_from_data,
+            torch.Tensor.tolist: _tolist,
+            torch.Tensor.cuda: _cuda,
+            torch.Tensor.to: _to,
+            torch.Tensor.__setitem__: _set_item,
+            torch.Tensor.__getitem__: _get_item,
+        }
+        self._special = {*self._stand_ins, *autocast.policies}
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func not in self._special and type(func) not in OPERATORS:
+            if not kwargs:
+                return func(*args)
+            device = kwargs.get("device")
+            if device is not None and _is_accelerator(device):
+                kwargs = {**kwargs, "device": "meta"}
+            return func(*args, **kwargs)
+        return self._call(func, args, kwargs or {})
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        stand_in = self._stand_ins.get(func, func)
+        policy = self._autocast.policy(func)
+        if policy is not None:
+            return self._autocast.call(policy, stand_in, args, kwargs)
+        return stand_in(*args, **kwargs)
+
+    def _attend(self, *args: Any, **kwargs: Any) -> Tensor:
+        return attend(self._recorder, *args, **kwargs)
+
+    def _cross_entropy(  # noqa: PLR0917  # torch's signature
+        self, x: Tensor, target: Tensor, weight: Any = None, reduction: Any = 1, ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+    ) -> Tensor:  # fmt: skip
+        """Take the two steps of `at::cross_entropy_loss` where autocast acts between them."""
+        plain = torch._C._nn.cross_entropy_loss
+        if not torch.is_autocast_enabled("cuda") or label_smoothing or target.is_floating_point():
+            return plain(x, target, weight, reduction, ignore_index, label_smoothing)
+        axis = 0 if x.dim() == 1 else 1
+        log_probability = _softmax(torch._log_softmax, torch.log_softmax)(x, axis, dtype=torch.float32)
+        return torch._C._nn.nll_loss_nd(log_probability, target, weight, reduction, ignore_index)
+
+    def _rms_norm(
+        self, x: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+    ) -> Tensor:
+        """Use the fused kernel, as `at::rms_norm` does on CUDA since torch 2.9 where input and weight share a dtype."""
+        mixed = weight is not None and weight.dtype is not x.dtype
+        if x.device.type == "cpu" or mixed or torch.is_grad_enabled():
+            return torch.rms_norm(x, normalized_shape, weight, eps)
+        with self._recorder.paused():
+            out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        inputs = [x] if weight is None else [x, weight]
+        self._recorder.note("aten._fused_rms_norm", inputs, [out], (("normalized_shape", tuple(normalized_shape)),))
+        return out
+
+    def _multi_head_attention(self, *args: Any, **kwargs: Any) -> Any:
+        return multi_head_attention(self._recorder, *args, **kwargs)
+
+    def _encoder_layer(self, *args: Any, **kwargs: Any) -> Any:
+        return encoder_layer(self._recorder, *args, **kwargs)
+
+
+def _softmax(fused: Callable[..., Tensor], plain: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Read 16 bits and write fp32 in one kernel where that is asked for, as CUDA does for float16."""
+
+    def softmax(x: Tensor, dim: Any = None, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        if dtype is torch.float32 and x.dtype in (torch.float16, torch.bfloat16) and type(dim) is int and x.is_meta:
+            return fused(x, dim, True)
+        return plain(x, dim, *args, dtype=dtype, **kwargs)
+
+    return softmax
+
+
+def _dropout(x: Tensor, p: float = 0.5, train: bool = False) -> Tensor:
+    """Use the fused kernel, as `at::dropout` does on CUDA (aten/src/ATen/native/Dropout.cpp)."""
+    fused = train and 0 < p < 1 and x.numel() > 0 and x.device.type != "cpu"
+    return torch.native_dropout(x, p, train)[0] if fused else torch.dropout(x, p, train)
+
+
+def _make_from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Tensor:
+    if device is not None and _is_accelerator(device):
+        device = "meta"
+    if isinstance(data, Tensor):
+        made: Tensor = torch.as_tensor(data, **dict(zip(("dtype",), args, strict=False)), device=device, **kwargs)
+        return made
+    made = torch.tensor(_numbers(data), *args, **kwargs)
+    return made if device is None else made.to(device)
+
+
+def _numbers(data: Any) -> Any:
+    """Read scalars on the device, as torch does of those in a list."""
+    if isinstance(data, list | tuple):
+        return [_numbers(each) for each in data]
+    return data.tolist() if isinstance(data, Tensor) and data.is_meta else data
+
+
+def _tolist(tensor: Tensor) -> Any:
+    return torch.Tensor.tolist(getattr(tensor, "_shadow", tensor))
+
+
+def _get_item(tensor: Tensor, index: Any) -> Tensor:
+    """Index by lists of numbers without losing their values to the meta device."""
+    if type(index) is list:
+        index = torch.tensor(index)
+    elif type(index) is tuple and any(type(each) is list for each in index):
+        index = tuple(torch.tensor(each) if type(each) is list else each for each in index)
+    return torch.Tensor.__getitem__(tensor, index)
+
+
+def _set_item(tensor: Tensor, index: Any, value: Any) -> None:
+    """Write numbers as CUDA does: a number stays on the host and becomes a fill, or a masked fill."""
+    if not isinstance(value, (bool, int, float)) or not tensor.is_meta:
+        torch.Tensor.__setitem__(tensor, index, value)
+    elif isinstance(index, Tensor) and index.dtype is torch.bool and index.shape == tensor.shape:
+        tensor.masked_fill_(index, value)
+    else:
+        torch.Tensor.__setitem__(tensor, index, torch.tensor(value, dtype=tensor.dtype))
+
+
+def _cuda(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
+    return tensor.to("meta")
+
+
+def _to(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    if args and _is_accelerator(args[0]):
+        args = ("meta", *args[1:])
+    if _is_accelerator(kwargs.get("device")):
+        kwargs["device"] = "meta"
+    return tensor.to(*args, **kwargs)
+
+
+def _is_accelerator(device: Any) -> bool:
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    return isinstance(device, int) or (isinstance(device, str) and device.startswith("cuda"))
+
+
+_SEES_THROUGH = ("torch.nn.functional", "torch.functional", "torch._tensor", "torch.overrides", "torch.autograd")
+
+
+@contextlib.contextmanager
+def as_on_cuda() -> Iterator[None]:
+    """Let the rules see what PyTorch's own Python functions call, and modules take the paths they take on CUDA.
+
+    Python functions of PyTorch hand themselves over whole to an active function mode, which then is off inside them;
+    nn.MultiheadAttention and nn.TransformerEncoderLayer take their fast path only on devices that they know.
+    """
+    with contextlib.ExitStack() as stack:
+        for module_name in _SEES_THROUGH:
+            module = sys.modules[module_name]
+            for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
+                if hasattr(module, name):
+                    stack.enter_context(mock.patch.object(module, name, _is_plain))
+        backends = torch.utils.backend_registration
+        stack.enter_context(mock.patch.object(backends, "_privateuse1_backend_name", "meta"))
+        stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
+        stack.enter_context(contexts_of_models())
+        stack.enter_context(autocast_of_cuda())
+        yield
+
+
+@contextlib.contextmanager
+def autocast_of_cuda() -> Iterator[None]:
+    """Let models that ask what autocast does on their tensors' device hear what it does on CUDA."""
+    with contextlib.ExitStack() as stack:
+        for name in ("is_autocast_enabled", "get_autocast_dtype"):
+            stack.enter_context(mock.patch.object(torch, name, _asks_cuda(getattr(torch, name))))
+        yield
+
+
+def _asks_cuda(question: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer a model that asks for its tensors' device what CUDA would be told."""
+
+    def asks(device_type: str = "cuda") -> Any:
+        return question("cuda" if device_type == "meta" else device_type)
+
+    return asks
+
+
+def _is_plain(*_: Any) -> bool:
+    return False

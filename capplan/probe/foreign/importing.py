@@ -1,0 +1,158 @@
+"""Running a user's file and importing a user's module, as Python would from that file's folder.
+
+The folder comes first on `sys.path` while the file runs and stays on it, last, for what a forward imports late.
+A file of a package runs under its package's name, so that relative imports work; any other under a name of its own.
+"""
+
+import contextlib
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from capplan.errors import TraceError, UsageError, nearest_names
+from capplan.probe.foreign.code import model_code
+from capplan.probe.foreign.torchvision_ops import import_torchvision, lacks_operators
+
+
+def load_code(where: str) -> ModuleType:
+    """Run a file, or import a module by its dotted name, once per process.
+
+    Raises:
+        UsageError: no such file or module.
+        TraceError: its code raised.
+    """
+    try:
+        return _load(where)
+    except TraceError as error:
+        if not lacks_operators(error):
+            raise
+    import_torchvision()
+    return _load(where)
+
+
+def _load(where: str) -> ModuleType:
+    return _load_file(Path(where)) if where.endswith(".py") else _import_module(where, folder=Path.cwd(), said=where)
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}.")
+    real = path.resolve()
+    if (real.parent / "__init__.py").is_file():
+        root, name = _package_name(real)
+        return _import_module(name, folder=root, said=str(path))
+    name = f"{real.stem}_{hashlib.sha256(str(real).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, real)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with model_code(f"running {path}"), _importing_from(real.parent):
+            spec.loader.exec_module(module)
+    except TraceError:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _package_name(path: Path) -> tuple[Path, str]:
+    """The folder that holds a file's outermost package, and the file's dotted name below it."""
+    parts = [path.stem] if path.stem != "__init__" else []
+    folder = path.parent
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts)
+
+
+def _import_module(name: str, *, folder: Path, said: str) -> ModuleType:
+    try:
+        with model_code(f"importing {said}"), _importing_from(folder):
+            return importlib.import_module(name)
+    except TraceError as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError) and cause.name and f"{name}.".startswith(f"{cause.name}."):
+            raise UsageError(f"there is no module {cause.name} in {folder} or on Python's path.") from error
+        raise
+
+
+@contextlib.contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Put a folder first on `sys.path`, and last when done; forget other users' modules of the names in it."""
+    for name in _shadowed(folder):
+        del sys.modules[name]
+    entry = str(folder)
+    path_before = [known for known in sys.path if known != entry]
+    sys.path[:] = [entry, *path_before]
+    try:
+        yield
+    finally:
+        kept = [known for known in sys.path if known != entry]
+        sys.path[:] = [*kept, entry]
+
+
+def _shadowed(folder: Path) -> list[str]:
+    """Loaded modules of another folder of the user's that the files of this one would be mistaken for."""
+    names = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    foreign = {name for name in names & sys.modules.keys() if _is_users(sys.modules[name], outside=folder)}
+    return [name for name in sys.modules if name.partition(".")[0] in foreign]
+
+
+def _is_users(module: ModuleType, *, outside: Path) -> bool:
+    """Tell whether a module is neither installed nor below a folder."""
+    if not getattr(module, "__file__", None):
+        return False
+    path = Path(str(module.__file__)).resolve()
+    installed = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return not any(path.is_relative_to(place) for place in (outside, *installed))
+
+
+def load_function(words: str, option: str) -> Callable[..., Any]:
+    """Find the function that an option names as `FILE.py:function` or `package.module:function`.
+
+    Raises:
+        UsageError: no such file or function.
+    """
+    where, _, name = words.rpartition(":")
+    if not where:
+        raise UsageError(f"{option} {words!r} is not FILE.py:function.")
+    function = getattr(load_code(where), name, None)
+    if not inspect.isroutine(function):
+        raise UsageError(f"{option} {words}: {where} has no function {name!r}.")
+    return function
+
+
+def _attribute(module: ModuleType, name: str, where: str) -> Any:
+    thing: Any = module
+    for part in name.split("."):
+        if not hasattr(thing, part):
+            offered = _own_modules(module)
+            nearest = nearest_names(name, offered) or offered
+            raise UsageError(f"{where} has no {name!r}; its modules are {', '.join(nearest) or 'none'}.")
+        thing = getattr(thing, part)
+    return thing
+
+
+def _own_modules(module: ModuleType) -> list[str]:
+    """Names of the nn.Module classes that a module defines itself and of its instances."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if (_is_module_class(value) and value.__module__ == module.__name__) or isinstance(value, torch.nn.Module)
+    ]
+
+
+def _is_module_class(thing: Any) -> bool:
+    return isinstance(thing, type) and issubclass(thing, torch.nn.Module)

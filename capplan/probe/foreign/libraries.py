@@ -1,0 +1,43 @@
+"""What the model zoos share: images of a size, arguments that a constructor refuses, missing libraries."""
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from capplan.errors import UsageError
+
+_NOT_TAKEN = re.compile(r"unexpected keyword argument '(\w+)'|missing \d+ required|multiple values for")
+
+
+def import_library(name: str) -> ModuleType:
+    """Import a model library.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise UsageError(f"{name} is not installed: pip install 'capplan[zoo]', or pip install {name}.") from error
+
+
+def call_with_arguments(
+    what: str, make: Callable[..., torch.nn.Module], arguments: Mapping[str, Any]
+) -> torch.nn.Module:
+    """Call a constructor with the user's arguments.
+
+    Raises:
+        UsageError: it does not take them, in its own words.
+    """
+    try:
+        return make(**arguments)
+    except TypeError as error:
+        if _NOT_TAKEN.search(str(error)):
+            raise UsageError(f"{what} does not take these arguments: {error}.") from error
+        raise

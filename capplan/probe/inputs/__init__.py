@@ -1,0 +1,1 @@
+"""The grammar of model inputs, and the tensors made from it."""

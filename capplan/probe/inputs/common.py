@@ -1,0 +1,48 @@
+"""Inputs as every source of models treats them: image sizes, what the user spelt out, what does not apply."""
+
+from collections.abc import Callable
+from typing import Any
+
+from capplan.core.trace.affine import Affine
+from capplan.errors import UsageError
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
+from capplan.probe.inputs.tensors import FunctionInputs, InputMaker, SpecInputs
+
+
+def image_spec(size: tuple[int, ...], *, name: str | None = None) -> InputSpec:
+    """One batched float image or clip of a size."""
+    return InputSpec(name=name, shape=(BATCH, *map(Affine, size)))
+
+
+def resized(size: tuple[int, ...], wanted: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Apply `--input-size` to a known shape: all of its dimensions, or the last ones."""
+    if wanted is None:
+        return size
+    if len(wanted) > len(size):
+        known = "x".join(map(str, size))
+        raise UsageError(f"--input-size {'x'.join(map(str, wanted))} has more dimensions than the model's {known}.")
+    return (*size[: len(size) - len(wanted)], *wanted)
+
+
+def asked_inputs(
+    request: InputRequest, *, positional_names: tuple[str, ...] = (), forward: Callable[..., Any] | None = None
+) -> InputMaker | None:
+    """The inputs that the user spelt out; None where they left it to the model's source."""
+    if request.inputs_from is not None:
+        from capplan.probe.foreign.importing import load_function
+
+        function = load_function(request.inputs_from, "--inputs-from")
+        return FunctionInputs(words=request.inputs_from, function=function, forward=forward)
+    if request.inputs:
+        return SpecInputs(specs=request.inputs, positional_names=positional_names)
+    return None
+
+
+def refuse_seq_len(words: str, request: InputRequest) -> None:
+    """Refuse `--seq-len` where there are no tokens.
+
+    Raises:
+        UsageError: it was given.
+    """
+    if request.seq_len is not None:
+        raise UsageError(f"--seq-len is for transformers models (hf:...), and {words} is none: use --input.")

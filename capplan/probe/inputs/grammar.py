@@ -1,0 +1,138 @@
+"""What a model is to be fed: the input grammar, and the tensors made from it for a batch size."""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import ITEM_BYTES
+from capplan.errors import UsageError, nearest_names
+
+BATCH = Affine(0, 1)
+
+GRAMMAR = "NAME=[DTYPE:]DIM(xDIM)*, e.g. x=3x224x224 or ids=int64:Nx128, with N for the batch"
+
+_DTYPES = tuple(dtype for dtype in ITEM_BYTES if not dtype.startswith(("half", "q", "float8", "float4")))
+_INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>[A-Za-z]\w*):)?(?P<dims>[^:=]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSpec:
+    """One tensor that a model takes: shape over the batch, dtype, and what its values must be.
+
+    `name` is None for a positional input. Integers are drawn from 0 to `high` - 1; floats from 0 to 1, booleans are
+    true. `row` holds values that the model's contract fixes (grid sizes, placeholder tokens); it is repeated over the
+    leading dimensions.
+    """
+
+    shape: tuple[Affine, ...]
+    dtype: str = "float32"
+    name: str | None = None
+    high: int = 2
+    row: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInputs:
+    """The arguments of one forward call; `names` align with its tensors (`inputs_make.input_tensors`)."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+
+Argument: TypeAlias = tuple[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRequest:
+    """What the user said about a model's arguments and inputs; empty where the model's source knows.
+
+    `arguments` go to the constructor or the config, in order. `size` is the shape of one image or clip.
+    `inputs_from` and `prepare` name functions (`FILE.py:function`, or a step's name).
+    """
+
+    arguments: tuple[Argument, ...] = ()
+    inputs: tuple[InputSpec, ...] = ()
+    size: tuple[int, ...] | None = None
+    seq_len: int | None = None
+    inputs_from: str | None = None
+    prepare: tuple[str, ...] = ()
+
+    @property
+    def says_inputs(self) -> bool:
+        """True where the inputs are the user's own, whatever the model's source knows."""
+        return bool(self.inputs) or self.inputs_from is not None
+
+
+def parse_request(
+    *,
+    arg: Sequence[str] = (),
+    inputs: Sequence[str] = (),
+    input_size: str | None = None,
+    seq_len: int | None = None,
+    inputs_from: str | None = None,
+    prepare: Sequence[str] = (),
+) -> InputRequest:
+    """Read the options `--arg`, `--input`, `--input-size`, `--seq-len`, `--inputs-from` and `--prepare`.
+
+    Raises:
+        UsageError: a value breaks its grammar, or two options contradict each other.
+    """
+    if inputs_from is not None and (inputs or input_size or seq_len):
+        raise UsageError("--inputs-from makes all inputs: drop --input, --input-size and --seq-len beside it.")
+    if seq_len is not None and seq_len < 1:
+        raise UsageError(f"--seq-len {seq_len} must be at least 1.")
+    specs = tuple(map(parse_input, inputs))
+    named = [spec.name for spec in specs if spec.name]
+    if repeated := sorted({name for name in named if named.count(name) > 1}):
+        raise UsageError(f"--input names {', '.join(repeated)} twice.")
+    return InputRequest(
+        arguments=tuple(map(parse_argument, arg)),
+        inputs=specs,
+        size=None if input_size is None else parse_size(input_size),
+        seq_len=seq_len,
+        inputs_from=inputs_from,
+        prepare=tuple(prepare),
+    )
+
+
+def parse_argument(words: str) -> Argument:
+    """Read `name=value`: the value a Python literal, or else the text as it stands."""
+    name, equals, text = words.partition("=")
+    if not equals or not all(part.isidentifier() for part in name.split(".")):
+        raise UsageError(f"--arg {words!r} is not NAME=VALUE, e.g. --arg depth=50 or --arg act='gelu'.")
+    try:
+        return name, ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return name, text
+
+
+def parse_input(words: str) -> InputSpec:
+    """Read one `--input`: `NAME=[DTYPE:]DIM(xDIM)*`; the batch is prepended where no `N` stands."""
+    match = _INPUT.fullmatch(words.strip())
+    if match is None:
+        raise UsageError(f"--input {words!r} is not {GRAMMAR}.")
+    dtype = match["dtype"] or "float32"
+    if dtype not in _DTYPES:
+        meant = nearest_names(dtype, _DTYPES) or ["float32", "int64", "bool"]
+        raise UsageError(f"--input {words!r}: unknown dtype {dtype!r}; did you mean {', '.join(meant)}?")
+    dims = tuple(_parse_dim(dim, words) for dim in match["dims"].split("x"))
+    return InputSpec(name=match["name"], dtype=dtype, shape=dims if BATCH in dims else (BATCH, *dims))
+
+
+def parse_size(words: str) -> tuple[int, ...]:
+    """Read `--input-size`: the shape of one sample without the batch, e.g. 3x640x640."""
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", words.strip()):
+        raise UsageError(f"--input-size {words!r} is not DIM(xDIM)*, e.g. 3x640x640, without the batch.")
+    return tuple(map(int, words.strip().split("x")))
+
+
+def _parse_dim(text: str, words: str) -> Affine:
+    if text == "N":
+        return BATCH
+    if not re.fullmatch(r"[1-9]\d*", text):
+        raise UsageError(f"--input {words!r}: dimension {text!r} is neither a positive integer nor N; {GRAMMAR}.")
+    return Affine(int(text))

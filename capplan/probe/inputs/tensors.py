@@ -1,0 +1,178 @@
+"""Inputs made for a batch size: from specs, as a list of images, or by the user's own function.
+
+Values are random but the same every time, from a generator of their own: the global one is left alone.
+"""
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from capplan.errors import UsageError
+from capplan.probe.foreign.code import model_code
+from capplan.probe.inputs.grammar import InputSpec, ModelInputs
+
+Device = torch.device | str
+
+
+class InputMaker(Protocol):
+    """Makes a model's inputs for a batch size on a device; on meta only their shapes."""
+
+    def __call__(self, batch: int, device: Device) -> ModelInputs:
+        """Make them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecInputs:
+    """Tensors from specs: unnamed ones positional, in order; `positional_names` tells what to call them."""
+
+    specs: tuple[InputSpec, ...]
+    positional_names: tuple[str, ...] = ()
+
+    def __call__(self, batch: int, device: Device) -> ModelInputs:
+        """Make the tensors."""
+        positional = [spec for spec in self.specs if spec.name is None]
+        named = {spec.name: spec for spec in self.specs if spec.name is not None}
+        unnamed = (f"input{index}" for index in range(len(self.positional_names), len(positional)))
+        called = (*self.positional_names[: len(positional)], *unnamed)
+        return ModelInputs(
+            args=tuple(make_tensor(spec, batch=batch, device=device) for spec in positional),
+            kwargs={name: make_tensor(spec, batch=batch, device=device) for name, spec in named.items()},
+            names=(*called, *named),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageListInputs:
+    """A list of `batch` images, as torchvision's detectors take them."""
+
+    image: InputSpec
+
+    def __call__(self, batch: int, device: Device) -> ModelInputs:
+        """Make the images."""
+        images = [image.clone() for image in make_tensor(self.image, batch=batch, device=device)]
+        return ModelInputs(args=(images,), names=tuple(f"images[{index}]" for index in range(batch)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionInputs:
+    """What the user's function returns for a batch size.
+
+    A tuple is the positional arguments, a pair of tuple and dict both kinds, a dict the keyword arguments where the
+    model's `forward` takes such, and anything else (tensors, lists, dicts, dataclasses) the one argument.
+    """
+
+    words: str
+    function: Callable[[int], Any]
+    forward: Callable[..., Any] | None = None
+
+    def __call__(self, batch: int, device: Device) -> ModelInputs:
+        """Call the function and put its tensors on the device."""
+        with model_code(f"--inputs-from {self.words} at batch {batch}", error=UsageError):
+            made = self.function(batch)
+        args, kwargs = _as_call(made, self.forward)
+        args, kwargs = on_device((args, kwargs), device)
+        return ModelInputs(args=args, kwargs=kwargs, names=tuple(name for name, _ in named_tensors(args, kwargs)))
+
+
+def make_tensor(spec: InputSpec, *, batch: int, device: Device) -> torch.Tensor:
+    """Make one tensor of random values, or of the values that the spec fixes."""
+    shape = tuple(dim.at(batch) for dim in spec.shape)
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    if torch.device(device).type == "meta":
+        return torch.empty(shape, dtype=dtype, device="meta")
+    if spec.row is not None:
+        return torch.tensor(spec.row, dtype=dtype, device=device).expand(shape).contiguous()
+    if dtype == torch.bool:
+        return torch.ones(shape, dtype=dtype, device=device)
+    chance = torch.Generator("cpu").manual_seed(0)
+    if dtype.is_floating_point or dtype.is_complex:
+        made = torch.rand(shape, dtype=dtype if dtype.is_complex else torch.float32, generator=chance, device="cpu")
+    else:
+        made = torch.randint(0, spec.high, shape, generator=chance, device="cpu")
+    return made.to(device=device, dtype=dtype)
+
+
+def input_tensors(inputs: ModelInputs) -> list[torch.Tensor]:
+    """List the tensors of a call in the order of its `names`, those in dataclasses and objects of theirs included."""
+    return [tensor for _, tensor in named_tensors(inputs.args, inputs.kwargs)]
+
+
+def describe_inputs(inputs: ModelInputs) -> str:
+    """Say what a model was given, for its refusals: "x float32 [8, 3, 224, 224]"."""
+    return ", ".join(
+        f"{name} {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+        for name, tensor in zip(inputs.names, input_tensors(inputs), strict=True)
+    )
+
+
+def named_tensors(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Walk the tensors of a call with names for where they sit: `input0`, `boxes[1]`, `batch.ids`."""
+    for index, value in enumerate(args):
+        yield from _walk(f"input{index}", value)
+    for name, value in kwargs.items():
+        yield from _walk(name, value)
+
+
+def _walk(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _walk(f"{name}.{key}", part)
+    elif isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            yield from _walk(f"{name}[{index}]", part)
+    elif _has_parts(value):
+        for key, part in vars(value).items():
+            yield from _walk(f"{name}.{key}", part)
+
+
+def on_device(value: Any, device: Device) -> Any:
+    """Copy a nest of tensors with every tensor on a device; on meta only its shape goes."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(on_device(part, device) for part in value))
+    if isinstance(value, list | tuple):
+        return type(value)(on_device(part, device) for part in value)
+    if isinstance(value, dict):
+        moved = copy.copy(value)
+        moved.update({key: on_device(part, device) for key, part in value.items()})
+        return moved
+    if _has_parts(value):
+        twin = copy.copy(value)
+        for key, part in vars(value).items():
+            object.__setattr__(twin, key, on_device(part, device))
+        return twin
+    return value
+
+
+def _has_parts(value: Any) -> bool:
+    """Tell whether a value is a dataclass or a mapping-like object that carries tensors in its attributes."""
+    return (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and hasattr(value, "__dict__")
+
+
+def _as_call(made: Any, forward: Callable[..., Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Split what a user's function returned into positional and keyword arguments."""
+    if isinstance(made, tuple) and not hasattr(made, "_fields"):
+        if len(made) == 2 and isinstance(made[0], tuple) and isinstance(made[1], dict):
+            return made
+        return made, {}
+    if isinstance(made, Mapping) and _takes(forward, made):
+        return (), dict(made)
+    return (made,), {}
+
+
+def _takes(forward: Callable[..., Any] | None, keywords: Mapping[Any, Any]) -> bool:
+    """Tell whether a forward takes these keywords; yes where its signature is unknown."""
+    if not all(isinstance(key, str) for key in keywords):
+        return False
+    if forward is None:
+        return True
+    parameters = inspect.signature(forward).parameters
+    return all(key in parameters for key in keywords) or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -1,0 +1,307 @@
+"""GPUs that torch can use: CUDA and ROCm, Intel's XPU, Apple's MPS."""
+
+import contextlib
+import ctypes
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capplan.core.measurement.types import MeasuredMemory
+from capplan.errors import MeasurementError
+from capplan.probe.measure.device import Event, TorchDevice
+
+
+class _TorchEvent:
+    """A CUDA or XPU event with timing; both tell milliseconds."""
+
+    def __init__(self, event: Any) -> None:
+        self._event = event
+        self.record = event.record
+
+    def seconds_since(self, earlier: "_TorchEvent") -> float:
+        """Time between two marks that the device has passed. [s]"""
+        return float(earlier._event.elapsed_time(self._event)) / 1e3
+
+
+class CudaDevice(TorchDevice):
+    """A CUDA or ROCm GPU."""
+
+    has_events = True
+
+    def current(self) -> contextlib.AbstractContextManager[Any]:
+        """Make this the current device: events are recorded on the current device's stream, whatever they time."""
+        return torch.cuda.device(self.torch_device)
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        torch.cuda.synchronize(self.torch_device)
+
+    def make_event(self) -> Event:
+        """Make a timing event; it is recorded on the current stream."""
+        return _TorchEvent(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]  # untyped in torch
+
+    def reset_peaks(self) -> None:
+        """Let the caching allocator count anew."""
+        torch.cuda.reset_peak_memory_stats(self.torch_device)
+
+    def memory(self) -> MeasuredMemory:
+        """Read the allocator's peaks, and what the driver says is taken of the device now."""
+        free, total = torch.cuda.mem_get_info(self.torch_device)
+        return MeasuredMemory(
+            peak_allocated_bytes=torch.cuda.max_memory_allocated(self.torch_device),
+            peak_reserved_bytes=torch.cuda.max_memory_reserved(self.torch_device),
+            device_used_bytes=total - free,
+        )
+
+    def free_cached(self) -> None:
+        """Collect garbage, then give the allocator's unused segments back."""
+        super().free_cached()
+        torch.cuda.empty_cache()
+
+    def total_bytes(self) -> int | None:
+        """What the driver reports in all. [bytes]"""
+        return int(torch.cuda.get_device_properties(self.torch_device).total_memory)
+
+    def available_bytes(self) -> int | None:
+        """What the driver has free, and what the allocator holds unused. [bytes]"""
+        free, _ = torch.cuda.mem_get_info(self.torch_device)
+        unused = torch.cuda.memory_reserved(self.torch_device) - torch.cuda.memory_allocated(self.torch_device)
+        return int(free) + unused
+
+    @contextlib.contextmanager
+    def limited_to(self, allowed_bytes: int) -> Iterator[None]:
+        """Limit the caching allocator to what it holds and the bytes allowed on top."""
+        total = torch.cuda.get_device_properties(self.torch_device).total_memory
+        wanted = torch.cuda.memory_allocated(self.torch_device) + allowed_bytes
+        before = self._memory_fraction()
+        torch.cuda.set_per_process_memory_fraction(min(before, wanted / total), self.torch_device)
+        try:
+            yield
+        finally:
+            torch.cuda.set_per_process_memory_fraction(before, self.torch_device)
+
+    def _memory_fraction(self) -> float:
+        """The share of the memory that this process may take; torch before 2.8 does not tell: all of it."""
+        told = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+        return 1.0 if told is None else float(told(self.torch_device))
+
+
+class XpuDevice(TorchDevice):
+    """An Intel GPU; torch has told more of it from release to release."""
+
+    def __init__(self, torch_device: torch.device) -> None:
+        super().__init__(torch_device)
+        self.has_events = _has_timing_events(torch_device)
+
+    def current(self) -> contextlib.AbstractContextManager[Any]:
+        """Make this the current device, on whose stream events are recorded."""
+        return torch.xpu.device(self.torch_device)
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        torch.xpu.synchronize(self.torch_device)
+
+    def make_event(self) -> Event:
+        """Make a timing event, where this torch has them for XPU."""
+        if not self.has_events:
+            return super().make_event()
+        return _TorchEvent(torch.xpu.Event(enable_timing=True))  # type: ignore[no-untyped-call]  # untyped in torch
+
+    def reset_peaks(self) -> None:
+        """Let the caching allocator count anew, where it counts."""
+        if hasattr(torch.xpu, "reset_peak_memory_stats"):
+            torch.xpu.reset_peak_memory_stats(self.torch_device)
+
+    def memory(self) -> MeasuredMemory:
+        """Read the allocator's peaks, and what is taken of the device, where this torch tells them."""
+        if not hasattr(torch.xpu, "max_memory_reserved"):
+            return MeasuredMemory()
+        told = self._free_and_total()
+        return MeasuredMemory(
+            peak_allocated_bytes=torch.xpu.max_memory_allocated(self.torch_device),
+            peak_reserved_bytes=torch.xpu.max_memory_reserved(self.torch_device),
+            device_used_bytes=None if told is None else told[1] - told[0],
+        )
+
+    def free_cached(self) -> None:
+        """Collect garbage, then give the allocator's unused segments back."""
+        super().free_cached()
+        torch.xpu.empty_cache()
+
+    def total_bytes(self) -> int | None:
+        """What the driver reports in all. [bytes]"""
+        return int(torch.xpu.get_device_properties(self.torch_device).total_memory)
+
+    def available_bytes(self) -> int | None:
+        """What the driver has free, and what the allocator holds unused; None where this torch cannot tell. [bytes]"""
+        if (told := self._free_and_total()) is None:
+            return None
+        unused = torch.xpu.memory_reserved(self.torch_device) - torch.xpu.memory_allocated(self.torch_device)
+        return told[0] + unused
+
+    @contextlib.contextmanager
+    def limited_to(self, allowed_bytes: int) -> Iterator[None]:
+        """Limit the caching allocator to what it holds and the bytes allowed on top, where this torch can."""
+        if not hasattr(torch.xpu, "set_per_process_memory_fraction"):
+            with super().limited_to(allowed_bytes):
+                yield
+            return
+        total = torch.xpu.get_device_properties(self.torch_device).total_memory
+        wanted = torch.xpu.memory_allocated(self.torch_device) + allowed_bytes
+        torch.xpu.set_per_process_memory_fraction(min(1.0, wanted / total), self.torch_device)
+        try:
+            yield
+        finally:
+            torch.xpu.set_per_process_memory_fraction(1.0, self.torch_device)
+
+    def _free_and_total(self) -> tuple[int, int] | None:
+        if not hasattr(torch.xpu, "mem_get_info"):
+            return None
+        try:
+            free, total = torch.xpu.mem_get_info(self.torch_device)
+        except RuntimeError:  # drivers without the extension that tells free memory
+            return None
+        return int(free), int(total)
+
+
+def _has_timing_events(where: torch.device) -> bool:
+    """Can this torch tell the time between two events on an Intel GPU? Before 2.6 it raises."""
+    with torch.xpu.device(where):
+        first, second = (torch.xpu.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]  # untyped
+        try:
+            first.record()
+            second.record()
+            torch.xpu.synchronize(where)
+            first.elapsed_time(second)
+        except (NotImplementedError, RuntimeError):
+            return False
+    return True
+
+
+class MpsDevice(TorchDevice):
+    """Apple's GPU: timed by the host's clock around a synchronise."""
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        torch.mps.synchronize()
+
+    def memory(self) -> MeasuredMemory:
+        """Read what the driver has given to the process; there is no peak."""
+        return MeasuredMemory(process_bytes=torch.mps.driver_allocated_memory())
+
+    def free_cached(self) -> None:
+        """Collect garbage, then give unused memory back."""
+        super().free_cached()
+        torch.mps.empty_cache()
+
+    def total_bytes(self) -> int | None:
+        """What Metal recommends as the most; the memory itself is shared with the host. [bytes]"""
+        told = getattr(torch.mps, "recommended_max_memory", None)
+        return None if told is None else int(told())
+
+    def available_bytes(self) -> int | None:
+        """What Metal recommends as the most, less what the process has. [bytes]"""
+        total = self.total_bytes()
+        return None if total is None else max(0, total - torch.mps.driver_allocated_memory())
+
+    @contextlib.contextmanager
+    def limited_to(self, allowed_bytes: int) -> Iterator[None]:
+        """Limit the allocator to what it holds and the bytes allowed on top, as a share of Metal's recommendation."""
+        if not (total := self.total_bytes()):
+            with super().limited_to(allowed_bytes):
+                yield
+            return
+        wanted = torch.mps.driver_allocated_memory() + allowed_bytes
+        torch.mps.set_per_process_memory_fraction(min(_MPS_DEFAULT_SHARE, wanted / total))
+        try:
+            yield
+        finally:
+            torch.mps.set_per_process_memory_fraction(_MPS_DEFAULT_SHARE)
+
+
+_MPS_DEFAULT_SHARE = 1.7
+"""PYTORCH_MPS_HIGH_WATERMARK_RATIO's default: how much of Metal's recommendation torch itself allows."""
+
+
+_M_MMAP_THRESHOLD = -3
+_MAPPED_FROM_BYTES, _HIGHEST_MAPPED_FROM_BYTES = 64 * 2**10, 32 * 2**20
+"""glibc's malloc.h; the second is what its own, rising threshold ends at."""
+
+
+class CpuDevice(TorchDevice):
+    """The host itself: its clock is the device's."""
+
+    def reset_peaks(self) -> None:
+        """Let the kernel count the peak resident set anew."""
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
+
+    def memory(self) -> MeasuredMemory:
+        """Read the process's peak resident set; the system allocator keeps no other count."""
+        return MeasuredMemory(process_bytes=_status_bytes("/proc/self/status", "VmHWM"))
+
+    def total_bytes(self) -> int | None:
+        """All memory of the host. [bytes]"""
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def available_bytes(self) -> int | None:
+        """Read what the system can still give without swapping. [bytes]"""
+        return _status_bytes("/proc/meminfo", "MemAvailable")
+
+    @contextlib.contextmanager
+    def limited_to(self, allowed_bytes: int) -> Iterator[None]:
+        """Limit the process's private memory, so that allocations fail instead of waking the system's killer.
+
+        Meanwhile glibc maps every tensor by itself: its heap would keep address space that the limit counts.
+        """
+        used = _status_bytes("/proc/self/status", "VmData")
+        if used is None:
+            raise MeasurementError("this system tells no process sizes; use --max-batch instead of a limit.")
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        wanted = used + allowed_bytes
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
+        _map_from(_MAPPED_FROM_BYTES)
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+            _map_from(_HIGHEST_MAPPED_FROM_BYTES)
+
+    def free_cached(self) -> None:
+        """Drop what only garbage still holds, and let glibc give its heap's free pages back."""
+        super().free_cached()
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
+
+def cpu_name() -> str:
+    """What the system calls its processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
+    return names[0] if names else os.uname().machine
+
+
+def _map_from(size_bytes: int) -> None:
+    """Let glibc's malloc map blocks of this size and above by themselves."""
+    if (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        set_option(_M_MMAP_THRESHOLD, size_bytes)
+
+
+def _status_bytes(path: str, key: str) -> int | None:
+    """A line "key:  123 kB" of a /proc file; None where the system has none. [bytes]"""
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return None
+    found = [line.split()[1] for line in lines if line.startswith(f"{key}:")]
+    return int(found[0]) * 1024 if found else None

@@ -1,0 +1,102 @@
+"""What is to be measured, as data: so that another process can be told, too."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from capplan.core.measurement.types import TimingMethod
+from capplan.core.workload import Framework, Layout, Precision, Workload
+from capplan.probe.inputs.grammar import parse_request
+from capplan.probe.measure.point import Rules
+from capplan.probe.measure.timing import StopRule, WarmUpRule
+from capplan.probe.target.resolve import load_target
+from capplan.probe.target.types import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """What the user said of a model: its name, arguments and inputs, as typed."""
+
+    words: str
+    arg: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    input_size: str | None = None
+    seq_len: int | None = None
+    inputs_from: str | None = None
+    prepare: tuple[str, ...] = ()
+
+    def load(self) -> Target:
+        """Find the model.
+
+        Raises:
+            UsageError: no such model, or arguments and inputs that it does not take.
+        """
+        request = parse_request(
+            arg=self.arg,
+            inputs=self.inputs,
+            input_size=self.input_size,
+            seq_len=self.seq_len,
+            inputs_from=self.inputs_from,
+            prepare=self.prepare,
+        )
+        return load_target(self.words, request=request)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A model under conditions on a device, at batches to be named one by one.
+
+    `allowed_bytes` limits what may be allocated, `reserve_fraction` leaves that share of what is available free;
+    both None: no limit but the device's. `gpu` is the id of the device's spec.
+    """
+
+    model: ModelRequest
+    precision: Precision = Precision.FP32
+    framework: Framework = Framework.EAGER
+    layout: Layout = Layout.NCHW
+    device: str = "cpu"
+    gpu: str | None = None
+    rules: Rules = field(default_factory=Rules)
+    allowed_bytes: int | None = None
+    reserve_fraction: float | None = None
+    command: str = ""
+
+    @property
+    def workload(self) -> Workload:
+        """The conditions, torch's version aside: it is the one at hand."""
+        return Workload(precision=self.precision, framework=self.framework, layout=self.layout)
+
+
+def job_to_json(job: Job) -> str:
+    """Write a job for another process."""
+    return json.dumps(asdict(job))
+
+
+def job_from_json(text: str) -> Job:
+    """Read a job that `job_to_json` wrote."""
+    document: dict[str, Any] = json.loads(text)
+    model = document.pop("model")
+    rules = document.pop("rules")
+    return Job(
+        model=ModelRequest(**{name: _tuples(value) for name, value in model.items()}),
+        precision=Precision(document.pop("precision")),
+        framework=Framework(document.pop("framework")),
+        layout=Layout(document.pop("layout")),
+        rules=_rules(rules),
+        **document,
+    )
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _rules(rules: Mapping[str, Any]) -> Rules:
+    return Rules(
+        warm_up=WarmUpRule(**rules["warm_up"]),
+        stop=StopRule(**rules["stop"]),
+        method=TimingMethod(rules["method"]) if rules["method"] else None,
+        flush_l2=rules["flush_l2"],
+        autotune=rules["autotune"],
+    )

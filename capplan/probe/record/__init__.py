@@ -1,0 +1,1 @@
+"""Record the operators that a forward pass dispatches, with storages and known values."""

@@ -1,0 +1,144 @@
+"""What to assume where a model asks for values that depend on data: all selected, False for truth, 1 for a number.
+
+What a model asserts is taken to hold. Where nothing else helps, the choices of a router are taken to be balanced: each
+of the n alternatives as often as the others, in turn.
+
+Each guess is counted under its operator's name, so that no answer rests on one silently.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capplan.probe.record.value_store import count_true
+
+
+def guess_output(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Make an output of a data-dependent operator without its data; NotImplemented where no rule serves."""
+    rule = _RULES.get(overload._schema.name)
+    return rule(*args, **kwargs) if rule is not None else NotImplemented
+
+
+def selected_output(overload: Any, args: tuple[Any, ...], knows: Callable[[Tensor], bool]) -> Any:
+    """Make what known masks select of unknown values; NotImplemented where that is not what the operator does."""
+    name = overload._schema.name
+    if name == "aten::index":
+        masks = [index for index in args[1] if isinstance(index, Tensor) and index.dtype in _MASKS]
+        return _index(args[0], args[1], _count_known) if all(map(knows, masks)) else NotImplemented
+    if name == "aten::masked_select" and args[0].shape == args[1].shape and knows(args[1]):
+        return args[0].new_empty((_count_known(args[1]),))
+    return NotImplemented
+
+
+_MASKS = (torch.bool, torch.uint8)
+
+
+def _count_known(mask: Tensor) -> int:
+    return count_true(mask._shadow)  # type: ignore[attr-defined]  # our own mark
+
+
+def is_choice(name: str, args: tuple[Any, ...]) -> bool:
+    """Tell whether an operator chooses some of few alternatives, as routers do among experts."""
+    if name != "aten.topk":
+        return False
+    alternatives: int = args[0].shape[args[2] if len(args) > 2 else -1]
+    return bool(args[1] < alternatives <= _MOST_ALTERNATIVES)
+
+
+_MOST_ALTERNATIVES = 1024
+
+
+def assumed_values(name: str, args: tuple[Any, ...], out: Any) -> tuple[Tensor, Tensor] | None:
+    """Give an output of unknown value with a value to assume for it; None where none is."""
+    if name == "aten._is_all_true":
+        return out, torch.tensor(True)
+    if is_choice(name, args):
+        dim = args[2] if len(args) > 2 else -1
+        return out[1], _in_turn(out[1], dim, args[0].shape[dim])
+    return None
+
+
+def _in_turn(like: Tensor, dim: int, alternatives: int) -> Tensor:
+    """Spread choices evenly: those of one row differ, those of the next go on from there."""
+    moved = like.movedim(dim, -1)
+    return (torch.arange(moved.numel()) % alternatives).reshape(moved.shape).movedim(-1, dim).contiguous()
+
+
+def is_guessed(overload: Any, args: tuple[Any, ...]) -> bool:
+    """Tell whether the operator needs values for these arguments: indexing does only by boolean masks."""
+    if overload._schema.name != "aten::index":
+        return True
+    return any(isinstance(index, Tensor) and index.dtype in _MASKS for index in args[1])
+
+
+def _scalar(tensor: Tensor) -> bool | int | float:
+    if tensor.dtype is torch.bool:
+        return False
+    return 1.0 if tensor.is_floating_point() else 1
+
+
+def _index(x: Tensor, indices: list[Tensor | None], count: Callable[[Tensor], int] = Tensor.numel) -> Tensor:
+    """Index by masks as by positions; a mask selects `count` of them."""
+    unmasked: list[Tensor | None] = []
+    for index in indices:
+        if isinstance(index, Tensor) and index.dtype in _MASKS:
+            unmasked += [index.new_empty((count(index),), dtype=torch.int64)] * index.dim()
+        else:
+            unmasked.append(index)
+    return torch.ops.aten.index.Tensor(x, unmasked)  # type: ignore[no-any-return]  # torch.ops is untyped
+
+
+def _nonzero(x: Tensor) -> Tensor:
+    return x.new_empty((x.dim(), x.numel()), dtype=torch.int64).t()
+
+
+def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    shape = torch.broadcast_shapes(x.shape, mask.shape)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return x.new_empty((torch.Size(shape).numel(),))
+
+
+def _unique2(x: Tensor, _sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    """One distinct value: what asks for them loops over them."""
+    count = min(x.numel(), 1)
+    return (
+        x.new_empty((count,)),
+        x.new_empty(x.shape if return_inverse else (0,), dtype=torch.int64),
+        x.new_empty((count if return_counts else 0,), dtype=torch.int64),
+    )
+
+
+def _unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, _dim: Any = None) -> Any:
+    return _unique2(x, True, return_inverse, return_counts)
+
+
+def _nms(boxes: Tensor, *_: Any) -> Tensor:
+    return boxes.new_empty((boxes.shape[0],), dtype=torch.int64)
+
+
+def _repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
+    return repeats.new_empty((output_size if output_size is not None else repeats.shape[0],))
+
+
+def _bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    return x.new_empty((max(minlength, 1),), dtype=torch.int64 if weights is None else torch.float64)
+
+
+def _equal(*_: Any) -> bool:
+    return False
+
+
+_RULES: Mapping[str, Callable[..., Any]] = {
+    "aten::_local_scalar_dense": _scalar,
+    "aten::is_nonzero": _scalar,
+    "aten::equal": _equal,
+    "aten::index": _index,
+    "aten::nonzero": _nonzero,
+    "aten::masked_select": _masked_select,
+    "aten::_unique2": _unique2,
+    "aten::unique_consecutive": _unique_consecutive,
+    "aten::repeat_interleave": _repeat_interleave,
+    "aten::bincount": _bincount,
+    "torchvision::nms": _nms,
+}

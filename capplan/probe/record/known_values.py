@@ -1,0 +1,270 @@
+"""Real values for the small bookkeeping of a model on the meta device: positions, masks, sizes.
+
+A meta tensor has a shape and no values. Models nevertheless ask for `.item()`, truth or a boolean selection of
+tensors that do not depend on data: those carry their value along, as a small tensor on the CPU. What a model asks of
+unknown values is guessed and counted.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from capplan.probe.record.guesses import assumed_values, guess_output, is_choice, is_guessed, selected_output
+from capplan.probe.record.schema import describe_operator
+from capplan.probe.record.shape_rules import broadcasts
+from capplan.probe.record.types import Operator
+from capplan.probe.record.value_store import (
+    LARGEST_COMPUTED,
+    LARGEST_SHADOW,
+    attach,
+    flatten_tensors,
+    is_repeated,
+    on_meta,
+    real_of,
+    run_elementwise,
+)
+
+_CONSTANT = frozenset({"aten.ones", "aten.zeros", "aten.full"})
+"""Factories whose output, however large, is one number repeated."""
+
+_BY_STRIDES = frozenset({"aten.as_strided", "aten._reshape_alias", "aten.as_strided_"})
+"""Views told by strides, which a value that repeats itself does not share."""
+
+_SCALARS_MOVED = frozenset({"aten.masked_fill"})
+"""Operators that take a scalar on the host on CUDA, and not on the meta device."""
+
+
+class Shadows:
+    """Runs operators on the meta device and, where every input's value is known, on the values too."""
+
+    def __init__(self, device: torch.device, *, assumes_choices: bool = False) -> None:
+        self.device = device
+        self.chose = False
+        self._assumes_choices = assumes_choices
+        self.guesses: dict[str, int] = {}
+        self._is_meta = device.type == "meta"
+        self._spoiled: dict[int, Tensor] = {}
+
+    def on_device(self, inputs: Sequence[Tensor], kwargs: dict[str, Any]) -> bool:
+        """Tell whether an operator would run on the GPU: one of its tensors, or what it makes, is there."""
+        if not self._is_meta:
+            return True
+        for tensor in inputs:
+            if tensor.is_meta:
+                return True
+        device = kwargs.get("device")
+        return device is not None and torch.device(device).type == "meta"
+
+    def leaves_device(self, kwargs: dict[str, Any]) -> bool:
+        """Tell whether an operator on device tensors makes its output on the host."""
+        device = kwargs.get("device")
+        return device is not None and self._is_meta and torch.device(device).type == "cpu"
+
+    def to_host(self, tensor: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        """Copy a value to the host; where it is not known, zeros are assumed and counted."""
+        dtype = kwargs.get("dtype") or tensor.dtype
+        if self.knows(tensor):
+            value: Tensor = tensor._shadow  # type: ignore[attr-defined]  # our own mark
+            return value.to(dtype, copy=True)
+        self._count_guess("values copied to the host")
+        return torch.zeros(tensor.shape, dtype=dtype)
+
+    def to_device(
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]
+    ) -> tuple[Any, ...]:
+        """Move CPU tensors that meet meta tensors over, values kept; scalars stay where kernels read them."""
+        strangers = [tensor for tensor in inputs if not tensor.is_meta] if self._is_meta else None
+        if not strangers:
+            return args, kwargs, inputs
+        keeps_scalars = operator.name not in _SCALARS_MOVED
+        if kwargs.get("device") is not None or (keeps_scalars and all(tensor.dim() == 0 for tensor in strangers)):
+            return args, kwargs, [tensor for tensor in inputs if tensor.is_meta]
+        args = tuple(self._moved(value, keeps_scalars) for value in args)
+        kwargs = {name: self._moved(value, keeps_scalars) for name, value in kwargs.items()}
+        moved = [value for value in flatten_tensors((*args, *kwargs.values())) if value.is_meta]
+        return args, kwargs, moved
+
+    def _moved(self, value: Any, keeps_scalars: bool) -> Any:
+        if isinstance(value, Tensor):
+            return value if value.is_meta or (keeps_scalars and value.dim() == 0) else self.place(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._moved(item, keeps_scalars) for item in value)
+        return value
+
+    def place(self, value: Tensor) -> Tensor:
+        """Make a meta tensor that carries a CPU tensor's value."""
+        placed = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        attach(placed, value.detach())
+        return placed
+
+    def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:
+        """Run an operator's shapes, and its values where they are known."""
+        if not self._is_meta:
+            return operator.overload(*args, **kwargs)
+        if operator.launches and not operator.is_random and all(map(self.knows, inputs)):
+            out = self._run_known(operator, args, kwargs, inputs)
+            if out is not NotImplemented:
+                return out
+        for index in operator.written:
+            if index < len(args) and isinstance(args[index], Tensor):
+                self._spoil(args[index])
+        if operator.returns_first and operator.shape_rule is None and _fits(args):
+            return args[0]
+        if operator.is_data_dependent and is_guessed(operator.overload, args):
+            selected = selected_output(operator.overload, args, self.knows)
+            return self._guess(operator, args, kwargs) if selected is NotImplemented else selected
+        if operator.tells_equal and getattr(args[0], "_drawn", False) and not isinstance(args[1], Tensor):
+            return self._compare_drawn(operator, args)
+        if operator.shape_rule is not None:
+            out = operator.shape_rule(*args, **kwargs)
+            if out is not None:
+                return out
+        out = operator.overload(*args, **kwargs)
+        if operator.is_assumed:
+            self._assume(operator.name, args, out)
+        return out
+
+    def _assume(self, name: str, args: tuple[Any, ...], out: Any) -> None:
+        if is_choice(name, args):
+            self.chose = True
+            if not self._assumes_choices:
+                return
+        assumed = assumed_values(name, args, out)
+        if assumed is not None:
+            attach(*assumed)
+            self._count_guess(name)
+
+    def _run_known(
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]
+    ) -> Any:
+        values = tuple(real_of(value) for value in args)
+        named = {name: real_of(value) for name, value in kwargs.items()}
+        if "device" in named:
+            named["device"] = torch.device("cpu")
+        if not inputs and not _is_small_factory(args, kwargs):
+            out = operator.overload(*args, **kwargs)
+            if operator.name in _CONSTANT:
+                attach(out, operator.overload([], *args[1:], **named).expand(out.shape))
+            return out
+        if any(map(is_repeated, flatten_tensors((*values, *named.values())))):
+            return self._run_repeated(operator, args, kwargs, values, named)
+        real = operator.overload(*values, **named)
+        if operator.is_data_dependent and not operator.is_view:
+            return on_meta(real)
+        out = operator.overload(*args, **kwargs)
+        attach(out, real)
+        return out
+
+    def _run_repeated(  # the operator's arguments, on meta and real
+        self,
+        operator: Operator,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        values: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> Any:
+        """Run an operator on values that repeat themselves; NotImplemented where that would take long."""
+        if operator.is_elementwise:
+            out = operator.overload(*args, **kwargs)
+            attach(out, run_elementwise(operator.overload, values, named, out))
+            return out
+        volume = sum(value.numel() for value in flatten_tensors((*values, *named.values())))
+        if operator.written or operator.is_data_dependent or volume > LARGEST_COMPUTED:
+            return NotImplemented
+        out = operator.overload(*args, **kwargs)
+        attach(out, operator.overload(*values, **named))
+        return out
+
+    def follow(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Give a view the value of what it views, in the same memory; none where only a copy could be viewed so."""
+        if not self._is_meta:
+            return
+        source = args[0]
+        if self.knows(source):
+            value = source._shadow
+            if value.stride() == source.stride():
+                attach(out, operator.overload(value, *(real_of(each) for each in args[1:]), **kwargs))
+            elif operator.name not in _BY_STRIDES:
+                with contextlib.suppress(RuntimeError):  # a view that this layout does not have
+                    attach(out, operator.overload(value, *(real_of(each) for each in args[1:]), **kwargs))
+        elif getattr(source, "_drawn", False) and isinstance(out, Tensor):
+            out.__dict__["_drawn"] = True
+
+    def _compare_drawn(self, operator: Operator, args: tuple[Any, ...]) -> Any:
+        """Compare an input's random floats with a number, which none of them is."""
+        out = operator.overload(*args)
+        attach(out, torch.tensor(operator.name == "aten.ne").expand(out.shape))
+        return out
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Tell whether a tensor's value is known."""
+        value = getattr(tensor, "_shadow", None)
+        if value is None:
+            return False
+        return not self._spoiled or value.untyped_storage()._cdata not in self._spoiled
+
+    def _spoil(self, tensor: Tensor) -> None:
+        """Forget the value of a tensor that something unknown is written to, and of all its views."""
+        value = getattr(tensor, "_shadow", None)
+        if value is not None:
+            self._spoiled[value.untyped_storage()._cdata] = value
+
+    def _guess(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = guess_output(operator.overload, args, kwargs)
+        if out is NotImplemented:
+            return operator.overload(*args, **kwargs)
+        self._count_guess(operator.name)
+        return out
+
+    def _count_guess(self, name: str) -> None:
+        self.guesses[name] = self.guesses.get(name, 0) + 1
+
+
+def _fits(args: tuple[Any, ...]) -> bool:
+    """Tell whether an in-place operator plainly leaves its first argument's shape: nothing needs computing."""
+    first = args[0]
+    if len(args) > 1 and isinstance(args[1], Tensor):
+        other = args[1]
+        agrees = other.shape == first.shape or broadcasts(other, first)
+        return len(args) == 2 and other.dtype is first.dtype and agrees
+    return not any(isinstance(value, (list, tuple, Tensor)) for value in args[1:])
+
+
+class ShadowMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Keeps the values of small meta tensors while modules are built."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._shadows = Shadows(torch.device("meta"))
+        self._operators: dict[Any, Operator] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        operator = self._operators.get(func)
+        if operator is None:
+            operator = self._operators[func] = describe_operator(func, preludes={})
+        kwargs = kwargs or {}
+        inputs = flatten_tensors((*args, *kwargs.values()))
+        if not self._shadows.on_device(inputs, kwargs):
+            return func(*args, **kwargs)
+        if operator.is_view or operator.reshapes_in_place:
+            out = func(*args, **kwargs)
+            self._shadows.follow(operator, args, kwargs, out)
+            return out
+        args, kwargs, inputs = self._shadows.to_device(operator, args, kwargs, inputs)
+        return self._shadows.run(operator, args, kwargs, inputs)
+
+
+def _is_small_factory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    size = args[0] if args else kwargs.get("size", ())
+    if isinstance(size, (list, tuple)):
+        count = 1
+        for dim in size:
+            count *= int(dim)
+        return count <= LARGEST_SHADOW
+    return True

@@ -1,0 +1,291 @@
+"""Record, below autograd, every operator that one pass through a model runs, and every storage's life.
+
+The recorder holds no tensor of the model's.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from capplan.core.trace.types import ALWAYS, Attribute, Role
+from capplan.probe.record.known_values import Shadows
+from capplan.probe.record.schema import READING_VALUES, describe_operator
+from capplan.probe.record.storages import Operands, Storages, Tag, accumulate_in_place
+from capplan.probe.record.types import Operator, Pass, Prelude, RawKernel, flatten, plain_attribute
+
+_sequence_number = torch._C._autograd._get_sequence_nr
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """The dispatch mode that records a pass."""
+
+    def __init__(self, operators: dict[Any, Operator], shadows: Shadows, preludes: Mapping[str, Prelude]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self.record = Pass()
+        self.module = 0
+        self.trains = False
+        self._in_backward = False
+        self._modules_by_node: dict[int, int] = {}
+        self._operators = operators
+        self._preludes = preludes
+        self._shadows = shadows
+        self._token = object()
+        self._calls = 0
+        self._kernel_ids: dict[RawKernel, int] = {}
+        self._storages = Storages(self.record)
+        self._storage_of = self._storages.index_of
+        self._is_weight = self._storages.is_weight
+        self._operand = Operands(self.record).index_of
+        self._sums: list[int] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Go without the wrapper that keeps torch.compile out of modes: nothing is compiled here, and it costs time."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self._calls += 1
+        operator = self._operators.get(func) or self.describe(func)
+        kwargs = kwargs or {}
+        if operator.is_composite:
+            with self:
+                out = func.decompose(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        if operator.is_view:
+            return self._view(operator, args, kwargs)
+        return self._op(operator, args, kwargs)
+
+    def describe(self, overload: OpOverload) -> Operator:
+        """Look an overload up, reading its schema the first time."""
+        operator = self._operators.get(overload)
+        if operator is None:
+            operator = self._operators[overload] = describe_operator(overload, preludes=self._preludes)
+        return operator
+
+    def _view(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        source = args[0] if args else next(iter(kwargs.values()))
+        out = operator.overload(*args, **kwargs)
+        if source.device.type == "cpu":
+            return out
+        storage = self._tag(source).storage
+        for tensor in (out,) if isinstance(out, Tensor) else out:
+            if tensor is not source:
+                tag = tensor.__dict__["_capplan"] = Tag(self._token, storage)
+                tag.is_view = True
+        self._shadows.follow(operator, args, kwargs, out)
+        return out
+
+    def _op(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        inputs = flatten(args)
+        if kwargs:
+            inputs += flatten(kwargs.values())
+        if not self._shadows.on_device(inputs, kwargs):
+            return operator.overload(*args, **kwargs)
+        if self._shadows.leaves_device(kwargs):
+            return self._shadows.to_host(inputs[0], kwargs)
+        args, kwargs, inputs = self._shadows.to_device(operator, args, kwargs, inputs)
+        if operator.prelude is not None:
+            return operator.prelude(self, operator, args, kwargs)
+        return self._run(operator, args, kwargs, inputs)
+
+    def run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run and record one operator on the device."""
+        return self._run(operator, args, kwargs, flatten((*args, *kwargs.values())))
+
+    def _run(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]) -> Any:
+        if operator.reshapes_in_place:
+            out = operator.overload(*args, **kwargs)
+            out.__dict__["_capplan"] = Tag(self._token, self._storage_of(out))
+            self._shadows.follow(operator, args, kwargs, out)
+            return out
+        reads, read_operands, weight = self._reading(operator, inputs)
+        out = self._shadows.run(operator, args, kwargs, inputs)
+        outputs: Sequence[Tensor] = (out,) if isinstance(out, Tensor) else flatten((out,))
+        if not outputs:
+            outputs = self._written(operator, args, kwargs)
+        self.append(operator.name, self._attributes(operator, args, kwargs), reads, read_operands, outputs, weight)
+        if self._in_backward and operator.overload is torch.ops.aten.add.Tensor and self._is_sum(args, out):
+            self._sums.append(len(self.record.op_kernels) - 1)
+        return out
+
+    def _is_sum(self, args: tuple[Any, ...], out: Tensor) -> bool:
+        """Tell whether an addition in the backward pass may be autograd's, into a gradient that is no view."""
+        return not torch.is_grad_enabled() and out.numel() > 0 and not self._tag(args[0]).is_view
+
+    def _reading(self, operator: Operator, inputs: list[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+        if operator.written and not operator.reads_written:
+            inputs = inputs[1:] if operator.written[0] == 0 else inputs[: -len(operator.written)]
+        reads, operands = [], []
+        weight = True
+        for tensor in inputs:
+            tag = self._tag(tensor)
+            if tag.operand < 0:
+                tag.operand = self._operand(tensor)
+            is_weight = self._is_weight[tag.storage]
+            weight = weight and is_weight
+            reads.append(tag.storage)
+            operands.append(2 * tag.operand + is_weight)
+        return tuple(reads), tuple(operands), weight
+
+    def _written(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
+        found: list[Any] = [args[index] for index in operator.written if index < len(args)]
+        found += [kwargs[name] for name in operator.written_names if name in kwargs]
+        return tuple(flatten(found))
+
+    def append(  # noqa: PLR0917  # called for every op
+        self,
+        name: str,
+        attributes: tuple[tuple[str, Attribute], ...],
+        reads: tuple[int, ...],
+        read_operands: tuple[int, ...],
+        outputs: Iterable[Tensor],
+        weight: bool,
+    ) -> None:
+        """Add an op whose inputs were looked up before it ran."""
+        record = self.record
+        op = len(record.op_kernels)
+        writes, operands = [], []
+        for tensor in outputs:
+            tag = getattr(tensor, "_capplan", None)
+            if tag is None or tag.token is not self._token:
+                if tensor.numel() == 0:
+                    continue
+                storage = self._storage_of(tensor, birth=op, weight=weight)
+                tag = tensor.__dict__["_capplan"] = Tag(self._token, storage)
+            if tag.operand < 0:
+                tag.operand = self._operand(tensor)
+            if not weight and record.roles[tag.storage] is not Role.PARAMETER:
+                self._is_weight[tag.storage] = False
+            writes.append(tag.storage)
+            operands.append(2 * tag.operand + self._is_weight[tag.storage])
+        if not writes and not (reads and name in READING_VALUES):
+            return
+        key = (name, attributes, read_operands, tuple(operands))
+        kernel = self._kernel_ids.get(key)
+        if kernel is None:
+            kernel = self._kernel_ids[key] = len(record.kernels)
+            record.kernels.append(key)
+        record.op_kernels.append(kernel)
+        record.op_modules.append(self._module_now() if self.trains else self.module)
+        record.op_calls.append(self._calls)
+        record.op_reads.append(reads)
+        record.op_writes.append(tuple(writes))
+        self._calls = 0
+
+    def note(
+        self,
+        name: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        attributes: tuple[tuple[str, Attribute], ...] = (),
+    ) -> None:
+        """Record a logical op whose outputs the caller made outside the mode."""
+        reads, operands = [], []
+        weight = True
+        for tensor in inputs:
+            tag = self._tag(tensor)
+            if tag.operand < 0:
+                tag.operand = self._operand(tensor)
+            reads.append(tag.storage)
+            is_weight = self._is_weight[tag.storage]
+            weight = weight and is_weight
+            operands.append(2 * tag.operand + is_weight)
+        self._calls += 1
+        self.append(name, attributes, tuple(reads), tuple(operands), outputs, weight)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Run without recording, though the mode may be on."""
+        with _disable_current_modes():
+            yield
+
+    def laid_out(self, tensor: Tensor, layout: torch.memory_format) -> Tensor:
+        """Copy a tensor to a layout unless it has it already."""
+        if tensor.is_contiguous(memory_format=layout):
+            return tensor
+        copy = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device, memory_format=layout)
+        self.note("aten.clone", [tensor], [copy])
+        return copy
+
+    def adopt_view(self, view: Tensor, source: Tensor) -> None:
+        """Register a view that was made outside the mode."""
+        view.__dict__["_capplan"] = Tag(self._token, self._tag(source).storage)
+
+    def adopt(self, tensor: Tensor, role: Role) -> int:
+        """Register a tensor that exists before the pass; gives its storage's index."""
+        is_weight = role in (Role.PARAMETER, Role.BUFFER)
+        index = self._storage_of(tensor, birth=ALWAYS, role=role, weight=is_weight)
+        tensor.__dict__["_capplan"] = Tag(self._token, index)
+        return index
+
+    def forget(self, tensors: Iterable[Tensor]) -> None:
+        """Take the recorder's tag off tensors that outlive the pass."""
+        for tensor in tensors:
+            if "_capplan" in tensor.__dict__:
+                del tensor.__dict__["_capplan"]
+
+    def close(self) -> Pass:
+        """End the pass: whatever is alive now outlives it."""
+        self._storages.close()
+        accumulate_in_place(self.record, self._sums)
+        return self.record
+
+    def outlived(self) -> bool:
+        """Tell whether something keeps storages that the pass made, once its output is gone."""
+        return self._storages.outlived()
+
+    def assign_role(self, tensors: Iterable[Tensor], role: Role) -> None:
+        """Say what tensors that already have a storage in the record are for."""
+        for tensor in tensors:
+            if tensor.device.type == self._shadows.device.type:
+                self.record.roles[self._tag(tensor).storage] = role
+
+    @contextlib.contextmanager
+    def in_backward(self) -> Iterator[None]:
+        """Attribute ops to the modules whose forward they differentiate."""
+        self._in_backward = True
+        try:
+            yield
+        finally:
+            self._in_backward = False
+            self._modules_by_node.clear()
+
+    def _module_now(self) -> int:
+        if not self._in_backward:
+            if torch.is_grad_enabled():
+                self._modules_by_node[_sequence_number() - 1] = self.module
+            return self.module
+        node = torch._C._current_autograd_node()
+        return self.module if node is None else self._modules_by_node.get(node._sequence_nr(), self.module)
+
+    def begin_phase(self, name: str, step: int) -> None:
+        """Mark that the next op starts a phase."""
+        self.record.phases.append((name, step, len(self.record.op_kernels)))
+
+    def _tag(self, tensor: Tensor) -> Any:
+        tag = getattr(tensor, "_capplan", None)
+        if tag is None or tag.token is not self._token:
+            tag = Tag(self._token, self._storage_of(tensor, role=Role.BUFFER, weight=True))
+            tensor.__dict__["_capplan"] = tag
+        return tag
+
+    def _attributes(
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[str, Attribute], ...]:
+        found = []
+        count = len(args)
+        for index, name in operator.scalars:
+            value = args[index] if index < count else kwargs.get(name)
+            if value is not None:
+                plain = plain_attribute(value)
+                if plain is not None:
+                    found.append((name, plain))
+        return tuple(found)

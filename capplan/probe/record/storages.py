@@ -1,0 +1,134 @@
+"""The storages that a pass's tensors lie in, watched until they are freed, and the shapes that its operators see.
+
+Storages are watched through weak references to torch's own storage objects, so that a death is the moment at which
+reference counting frees the block on the device.
+"""
+
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from capplan.core.trace.types import ALWAYS, Role
+from capplan.probe.record.types import Pass, RawOperand, classify_layout
+
+if TYPE_CHECKING:
+    from capplan.probe.record.types import Pass
+
+
+class Tag:
+    """What the recorder knows of one tensor object: the owning recorder's token, its storage, its operand."""
+
+    __slots__ = ("is_view", "operand", "storage", "token")
+
+    def __init__(self, token: object, storage: int) -> None:
+        self.token = token
+        self.storage = storage
+        self.operand = -1
+        self.is_view = False
+
+
+class _StorageRef(weakref.ref):  # type: ignore[type-arg]  # subclassed for its slots; torch's storages are untyped here
+    __slots__ = ("address", "index")
+    index: int
+    address: int
+
+
+class Storages:
+    """Numbers a pass's storages, and writes their births and deaths into its record."""
+
+    def __init__(self, record: Pass) -> None:
+        self.is_weight: list[bool] = []
+        self._record = record
+        self._by_address: dict[int, _StorageRef] = {}
+        self._closed = False
+
+    def index_of(
+        self, tensor: Tensor, *, birth: int = ALWAYS, role: Role = Role.ACTIVATION, weight: bool = False
+    ) -> int:
+        """Give the number of a tensor's storage; one not seen before is born."""
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        known = self._by_address.get(address)
+        if known is not None:
+            return known.index
+        record = self._record
+        reference = _StorageRef(storage, self._freed)
+        reference.address = address
+        reference.index = len(record.sizes_bytes)
+        self._by_address[address] = reference
+        record.sizes_bytes.append(storage.nbytes())
+        record.roles.append(role)
+        record.births.append(birth)
+        record.deaths.append(None)
+        self.is_weight.append(weight)
+        return reference.index
+
+    def close(self) -> None:
+        """Take down no more deaths."""
+        self._closed = True
+
+    def outlived(self) -> bool:
+        """Tell whether something keeps storages that the pass made, once its output is gone."""
+        births = self._record.births
+        return any(births[reference.index] != ALWAYS for reference in self._by_address.values())
+
+    def _freed(self, reference: Any) -> None:
+        address: int = reference.address
+        if self._by_address.get(address) is reference:
+            del self._by_address[address]
+        if not self._closed:
+            self._record.deaths[reference.index] = len(self._record.op_kernels) - 1
+
+
+class Operands:
+    """Numbers the shapes, dtypes and layouts that a pass's operators see."""
+
+    def __init__(self, record: Pass) -> None:
+        self._record = record
+        self._ids: dict[Any, int] = {}
+        self._raw_ids: dict[RawOperand, int] = {}
+
+    def index_of(self, tensor: Tensor) -> int:
+        """Give the number of a tensor's shape, dtype and layout."""
+        dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
+        key = (dtype, shape, strides)
+        index = self._ids.get(key)
+        if index is None:
+            raw = (dtype, tuple(shape), *classify_layout(tensor))
+            index = self._raw_ids.get(raw)
+            if index is None:
+                index = self._raw_ids[raw] = len(self._record.operands)
+                self._record.operands.append(raw)
+            self._ids[key] = index
+        return index
+
+
+def accumulate_in_place(record: "Pass", sums: Iterable[int]) -> None:
+    """Give each sum's output the storage of its first operand, if that has its size and dies with it."""
+    kept_in: dict[int, int] = {}
+    for op in sums:
+        (out,) = record.op_writes[op]
+        first = record.op_reads[op][0]
+        storage = kept_in.get(first, first)
+        if _may_be_reused(record, storage, op) and record.sizes_bytes[storage] == record.sizes_bytes[out]:
+            kept_in[out] = storage
+            record.deaths[storage], record.roles[storage] = record.deaths[out], record.roles[out]
+    if kept_in:
+        _drop(record, kept_in)
+
+
+def _may_be_reused(record: "Pass", storage: int, op: int) -> bool:
+    return record.births[storage] != ALWAYS and record.deaths[storage] == op
+
+
+def _drop(record: "Pass", kept_in: dict[int, int]) -> None:
+    """Renumber the storages without those that live in another."""
+    kept = [index for index in range(len(record.sizes_bytes)) if index not in kept_in]
+    numbers = {old: new for new, old in enumerate(kept)}
+    numbers |= {out: numbers[storage] for out, storage in kept_in.items()}
+    record.op_reads = [tuple(numbers[index] for index in reads) for reads in record.op_reads]
+    record.op_writes = [tuple(numbers[index] for index in writes) for writes in record.op_writes]
+    for name in ("sizes_bytes", "roles", "births", "deaths"):
+        setattr(record, name, [getattr(record, name)[index] for index in kept])

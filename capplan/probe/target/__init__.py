@@ -1,0 +1,1 @@
+"""Find the model that the user's words name, and its inputs."""

@@ -1,0 +1,101 @@
+"""Words become a model: "timm:resnet50", "net.py:Net", "hf:config.json" name a module and what it is fed.
+
+Nothing is built until `Target.build`, and then under whatever device context the caller has entered: on meta no
+weights are made.
+"""
+
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+from capplan.errors import UsageError
+from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.target.prepare import find_steps
+from capplan.probe.target.types import Target
+
+
+def load_target(words: str, *, request: InputRequest) -> Target:
+    """Find the model that words name, without building it, and the steps that prepare it.
+
+    `torchvision:NAME`, `timm:NAME`, a bare name of either; `hf:` with a config.json, its folder or an architecture;
+    `FILE.py:NAME`, `package.module:NAME`; `FILE.pt2`.
+
+    Raises:
+        UsageError: no such model or file, arguments or inputs that it does not take.
+        TraceError: the code that defines it raised.
+    """
+    target = _find_target(words, request)
+    return replace(target, steps=find_steps(request.prepare)) if request.prepare else target
+
+
+def _find_target(words: str, request: InputRequest) -> Target:
+    kind, colon, rest = words.partition(":")
+    if kind == "torchvision" and colon:
+        from capplan.probe.target.sources.torchvision import torchvision_target
+
+        return torchvision_target(rest, request)
+    if kind == "timm" and colon:
+        from capplan.probe.target.sources.timm import timm_target
+
+        return timm_target(rest, request)
+    if kind == "hf" and colon:
+        from capplan.probe.target.sources.transformers import transformers_target
+
+        return transformers_target(rest, request)
+    if colon or words.endswith(".py"):
+        from capplan.probe.target.sources.code import code_target
+
+        return code_target(words, request)
+    if words.endswith(".pt2"):
+        from capplan.probe.target.sources.exported import exported_target
+
+        return exported_target(Path(words), request)
+    if "/" in words or words.endswith(_FOREIGN) or Path(words).is_file():
+        raise UsageError(_refusal(Path(words)))
+    return _bare_target(words, request)
+
+
+_FOREIGN = (".pt", ".pth", ".onnx", ".pkl", ".pickle", ".ckpt", ".safetensors", ".bin", ".json")
+
+
+def _refusal(path: Path) -> str:
+    """Say why a file is no model, and what would be one."""
+    instead = "Give the code, as FILE.py:Name or package.module:Name, or a .pt2 of torch.export.save."
+    if path.suffix == ".json":
+        return f"{path} is no model by itself: write hf:{path} for a transformers config."
+    if not path.is_file():
+        return f"there is no model or file {path}. {instead}"
+    if path.suffix == ".onnx":
+        return f"{path}: ONNX is not read. {instead}"
+    if path.suffix == ".safetensors":
+        return f"{path} holds weights and no model. {instead}"
+    if _is_torchscript(path):
+        return f"{path} is TorchScript, which would run when loaded. {instead}"
+    return f"{path} is no model that can be read without running what it holds: loading a pickle does. {instead}"
+
+
+def _is_torchscript(path: Path) -> bool:
+    """Tell an archive of TorchScript, which has code in it, from one of torch.save."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any("/code/" in name for name in archive.namelist())
+
+
+def _bare_target(name: str, request: InputRequest) -> Target:
+    """Look a bare name up in torchvision and timm; torchvision wins, and a note says so."""
+    from capplan.errors import UnknownNameError
+    from capplan.probe.target.sources.timm import timm_defines, timm_names, timm_target
+    from capplan.probe.target.sources.torchvision import torchvision_names, torchvision_target
+
+    if name in torchvision_names():
+        target = torchvision_target(name, request)
+        if not timm_defines(name):
+            return target
+        note = f"both torchvision and timm have {name}: this is torchvision's; timm:{name} is the other."
+        return replace(target, notes=(note, *target.notes))
+    timm_known = timm_names()
+    if name.partition(".")[0] in timm_known:
+        return timm_target(name, request)
+    hint = "Others are FILE.py:Name, package.module:Name, or hf: with a config.json, its folder or an architecture."
+    raise UnknownNameError("model", name, {*torchvision_names(), *timm_known}, hint=hint)

@@ -1,0 +1,1 @@
+"""Where models come from: Python files, exported programs, torchvision, timm, transformers."""

@@ -1,0 +1,127 @@
+"""Models from the user's own code: `FILE.py:Name` and `package.module:Name`."""
+
+import copy
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capplan.errors import UsageError
+from capplan.probe.foreign.importing import _attribute, _is_module_class, _own_modules, load_code
+from capplan.probe.inputs.common import asked_inputs, image_spec, refuse_seq_len
+from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.inputs.tensors import FunctionInputs, InputMaker, SpecInputs
+from capplan.probe.target.types import Target
+from capplan.probe.target.words import full_words, source_sha256, versions_of
+
+
+def code_target(words: str, request: InputRequest) -> Target:
+    """Find a class, factory or instance in a file or an importable module.
+
+    Raises:
+        UsageError: no such file, module or name, or something that makes no module.
+        TraceError: the code raised while it was loaded.
+    """
+    where, _, name = words.rpartition(":")
+    if not where:
+        raise UsageError(f"{words}: say which model of the file is meant, as {words}:Name.{_offer(words)}")
+    module = load_code(where)
+    thing = _attribute(module, name, where)
+    full = full_words(words, request)
+    refuse_seq_len(full, request)
+    return Target(
+        name=name.rpartition(".")[2],
+        words=full,
+        library="file" if where.endswith(".py") else "package",
+        builder=_builder(thing, full, dict(request.arguments)),
+        inputs=_inputs(thing, full, request),
+        versions=versions_of("torch"),
+        source_sha256=source_sha256(module),
+    )
+
+
+def module_target(
+    module: torch.nn.Module, *, request: InputRequest, make: Callable[[int], Any] | None = None
+) -> Target:
+    """Take a module of the caller's, which is copied and never changed; `make` gives its inputs for a batch size.
+
+    Raises:
+        UsageError: nothing says what its `forward` is fed.
+    """
+    words = f"{type(module).__module__}:{type(module).__qualname__}"
+    made = FunctionInputs(words=words, function=make, forward=module.forward) if make else None
+    return Target(
+        name=type(module).__name__,
+        words=words,
+        library="package",
+        builder=_builder(module, words, dict(request.arguments)),
+        inputs=made or _inputs(module, words, request),
+        versions=versions_of("torch"),
+    )
+
+
+def _offer(words: str) -> str:
+    names = _own_modules(load_code(words)) if Path(words).is_file() else []
+    return f" Its modules are {', '.join(names)}." if names else ""
+
+
+def _builder(thing: Any, words: str, arguments: dict[str, Any]) -> Callable[[], torch.nn.Module]:
+    if isinstance(thing, torch.nn.Module):
+        if arguments:
+            raise UsageError(f"{words} is an instance: --arg has no constructor to go to.")
+        return lambda: _copy(thing)
+    if not callable(thing):
+        raise UsageError(f"{words} is a {type(thing).__name__}, no nn.Module class, factory or instance.")
+    _check_arguments(thing, words, arguments)
+
+    def build() -> torch.nn.Module:
+        made = thing(**arguments)
+        if not isinstance(made, torch.nn.Module):
+            raise UsageError(f"{words} made a {type(made).__name__}, no nn.Module.")
+        return made
+
+    return build
+
+
+def _check_arguments(thing: Callable[..., Any], words: str, arguments: dict[str, Any]) -> None:
+    try:
+        signature = inspect.signature(thing)
+    except ValueError:
+        return  # written in C: it is judged by calling it
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise UsageError(f"{words}: {error}; it takes {signature}: give --arg NAME=VALUE.") from error
+
+
+def _copy(module: torch.nn.Module) -> torch.nn.Module:
+    """Copy the user's instance; on meta its tensors are not copied but stood for."""
+    if torch.get_default_device().type != "meta":
+        return copy.deepcopy(module)
+    memo: dict[int, Any] = {}
+    for tensor in (*module.parameters(), *module.buffers()):
+        twin = tensor.detach().to("meta")
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        memo[id(tensor)] = torch.nn.Parameter(twin, requires_grad=tensor.requires_grad) if is_parameter else twin
+    return copy.deepcopy(module, memo)
+
+
+def _inputs(thing: Any, words: str, request: InputRequest) -> InputMaker:
+    forward = thing.forward if isinstance(thing, torch.nn.Module) or _is_module_class(thing) else None
+    names = _parameter_names(forward)
+    if asked := asked_inputs(request, positional_names=names, forward=forward):
+        return asked
+    if request.size is not None:
+        return SpecInputs(specs=(image_spec(request.size),), positional_names=names)
+    takes = f"forward({', '.join(names)})" if names else "its forward"
+    example = f"{names[0]}=3x224x224" if names else "3x224x224"
+    raise UsageError(f"{words}: say what {takes} is fed: --input {example}, --input-size or --inputs-from.")
+
+
+def _parameter_names(forward: Any) -> tuple[str, ...]:
+    if forward is None:
+        return ()
+    parameters = [p for p in inspect.signature(forward).parameters.values() if p.name != "self"]
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))

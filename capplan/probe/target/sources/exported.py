@@ -1,0 +1,181 @@
+"""`.pt2` files of torch.export, read as data: the graph is replayed, nothing that the file holds is executed.
+
+Loading one with torch's own loader evaluates expressions and may unpickle. Here only the JSON description is read:
+operators by name out of PyTorch's and torchvision's own, shapes and dtypes of the weights, never the weights.
+"""
+
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capplan.core.trace.affine import Affine
+from capplan.errors import UsageError
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
+from capplan.probe.inputs.tensors import Device, SpecInputs
+from capplan.probe.target.sources.exported_replay import DTYPES, ExportedModule, WeightMeta
+from capplan.probe.target.types import Target
+from capplan.probe.target.words import full_words, hash_files, versions_of
+
+_SYMBOL = re.compile(r"Symbol\('(\w+)'.*\)|(s\d+)")
+
+
+def exported_target(path: Path, request: InputRequest) -> Target:
+    """Find the model in a `.pt2` archive; its inputs are those it was exported with.
+
+    Raises:
+        UsageError: no such archive, an older one, or arguments and inputs, which are fixed in it.
+    """
+    if request.arguments or request.inputs or request.size or request.seq_len or request.inputs_from:
+        raise UsageError(f"{path}: an exported model's arguments and inputs are fixed; export it with others.")
+    program = _read(path)
+    try:
+        weights = _weights(program)
+        inputs = _inputs(program, path)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise UsageError(f"{path}: its program is not as torch.export writes it ({error!r}).") from error
+    note = (
+        "exported with a batch dimension that varies."
+        if inputs.only_batch is None
+        else f"exported with a static batch of {inputs.only_batch}: only that batch can be planned."
+    )
+    return Target(
+        name=path.stem,
+        words=full_words(str(path), request),
+        library="torch.export",
+        builder=lambda: ExportedModule(program["graph_module"], weights),
+        inputs=inputs,
+        only_batch=inputs.only_batch,
+        versions={**versions_of("torch"), "exported with torch": str(program.get("torch_version") or "unknown")},
+        source_sha256=hash_files([path]),
+        notes=(note, *inputs.notes),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedInputs:
+    """The inputs that an exported graph takes; `only_batch` is None where its batch varies."""
+
+    made: SpecInputs
+    path: Path
+    only_batch: int | None
+    notes: tuple[str, ...] = ()
+
+    def __call__(self, batch: int, device: Device) -> ModelInputs:
+        """Make the inputs.
+
+        Raises:
+            UsageError: another batch than the static one.
+        """
+        if self.only_batch not in (None, batch):
+            raise UsageError(
+                f"{self.path} was exported with a static batch of {self.only_batch}, so batch {batch} cannot be run: "
+                "export it with dynamic_shapes, or ask for that batch."
+            )
+        return self.made(batch, device)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read an archive's program, with its table of weights' files as "shared".
+
+    Raises:
+        UsageError: it is none that torch.export wrote, or damaged.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            models = [name for name in names if re.fullmatch(r"[^/]+/models/[^/]+\.json", name)]
+            if len(models) != 1:
+                raise UsageError(f"{path} {_not_exported(names)}")
+            program = json.loads(archive.read(models[0]))
+            configs = [name for name in names if name.endswith("/model_weights_config.json")]
+            shared = [json.loads(archive.read(name))["config"] for name in configs]
+    except (OSError, zipfile.BadZipFile, ValueError, KeyError) as error:
+        raise UsageError(f"{path} is damaged or no torch.export archive ({error}).") from error
+    return {**program, "shared": {path: weight for config in shared for path, weight in config.items()}}
+
+
+def _not_exported(names: list[str]) -> str:
+    if any(name.endswith("serialized_exported_program.json") for name in names):
+        return "was written by torch before 2.8: save it again with a later torch.export.save."
+    if any("aotinductor" in name for name in names):
+        return "is a compiled AOTInductor package, made for one GPU: save the program with torch.export.save."
+    return "is no archive of one torch.export program."
+
+
+def _weights(program: Mapping[str, Any]) -> dict[str, WeightMeta]:
+    """Shapes of parameters, buffers and constants by the graph's name for them."""
+    graph_module, shared = program["graph_module"], program["shared"]
+    values = graph_module["graph"]["tensor_values"]
+    found = {}
+    for spec in graph_module["signature"]["input_specs"]:
+        for kind in ("parameter", "buffer", "tensor_constant"):
+            if kind in spec:
+                name = spec[kind]["arg"]["name"]
+                path = spec[kind][f"{kind}_name"]
+                meta = values[name]
+                found[name] = WeightMeta(
+                    path=path,
+                    shape=tuple(dim["as_int"] for dim in meta["sizes"]),
+                    dtype=DTYPES[meta["dtype"]],
+                    is_parameter=kind == "parameter",
+                    trainable=bool(meta["requires_grad"]),
+                    storage=_storage(path, shared),
+                )
+    return found
+
+
+def _storage(path: str, shared: Mapping[str, Any]) -> str:
+    """What holds a weight: tied weights have one file. Weights exported without data all have the same, and none."""
+    weight = shared.get(path)
+    if weight is None or weight["tensor_meta"]["device"]["type"] == "meta":
+        return path
+    return str(weight["path_name"])
+
+
+def _inputs(program: Mapping[str, Any], path: Path) -> ExportedInputs:
+    """The user's inputs of a program, its first varying first dimension taken for the batch."""
+    graph_module = program["graph_module"]
+    values = graph_module["graph"]["tensor_values"]
+    names = [
+        spec["user_input"]["arg"]["as_tensor"]["name"]
+        for spec in graph_module["signature"]["input_specs"]
+        if "user_input" in spec and "as_tensor" in spec["user_input"]["arg"]
+    ]
+    if not names:
+        raise UsageError(f"{path} takes no tensors.")
+    sizes = {name: values[name]["sizes"] for name in names}
+    batch = next((symbol for name in names if sizes[name] and (symbol := _symbol(sizes[name][0]))), None)
+    specs = tuple(
+        InputSpec(shape=tuple(_dim(dim, batch) for dim in sizes[name]), dtype=_dtype_name(values[name]["dtype"]))
+        for name in names
+    )
+    others = {symbol for name in names for dim in sizes[name] if (symbol := _symbol(dim)) not in (None, batch)}
+    notes = tuple(f"its dimension {symbol} varies too and is taken as exported." for symbol in sorted(others))
+    first = sizes[names[0]]
+    only = None if batch is not None else _dim(first[0], None).constant if first else 1
+    made = SpecInputs(specs=specs, positional_names=tuple(names))
+    return ExportedInputs(made=made, path=path, only_batch=only, notes=notes)
+
+
+def _symbol(dim: Mapping[str, Any]) -> str | None:
+    """The name of a dimension that varies; None for a fixed one, or one that is computed from others."""
+    if "as_expr" not in dim:
+        return None
+    match = _SYMBOL.fullmatch(dim["as_expr"]["expr_str"])
+    return (match[1] or match[2]) if match else None
+
+
+def _dim(dim: Mapping[str, Any], batch: str | None) -> Affine:
+    if "as_int" in dim:
+        return Affine(dim["as_int"])
+    if batch is not None and _symbol(dim) == batch:
+        return BATCH
+    return Affine(dim["as_expr"]["hint"]["as_int"])
+
+
+def _dtype_name(code: int) -> str:
+    return str(DTYPES[code]).removeprefix("torch.")

@@ -1,0 +1,214 @@
+"""transformers: architectures from a config, never from a checkpoint."""
+
+import contextlib
+import inspect
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from capplan.errors import TraceError, UnknownNameError, UsageError, nearest_names
+from capplan.probe.foreign.code import model_code
+from capplan.probe.foreign.libraries import import_library
+from capplan.probe.foreign.torchvision_ops import import_torchvision
+from capplan.probe.inputs.common import asked_inputs
+from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.target.types import Target
+from capplan.probe.target.words import full_words, source_sha256, versions_of
+from capplan.probe.transformers.defaults import completed
+from capplan.probe.transformers.forward import transformers_inputs
+
+
+def import_transformers() -> ModuleType:
+    """Import transformers, which imports torchvision where it is installed."""
+    with contextlib.suppress(UsageError):  # its text models do without
+        import_torchvision()
+    return import_library("transformers")
+
+
+_CAUSAL_LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel")
+
+
+def transformers_target(words: str, request: InputRequest) -> Target:
+    """Find a transformers model: a config.json, its folder, or an architecture's default config.
+
+    Decoder-only language models come with their head (AutoModelForCausalLM), a config's own `architectures` decide
+    where given, all else is the bare model (AutoModel).
+
+    Raises:
+        UsageError: no such file or architecture, or config arguments that it does not have.
+    """
+    import_transformers()
+    full = full_words(f"hf:{words}", request)
+    path = _config_path(words)
+    given = {} if path is None else _read_config(path)
+    config = make_config(full, given or {"model_type": words}, dict(request.arguments))
+    model_class = choose_class(config, full)
+    inputs = asked_inputs(request) or transformers_inputs(config, model_class, full, request)
+    source = "default config" if path is None else path.name
+    notes = [f"{model_class.__name__} of {config.model_type}'s {source}."]
+    if model_class.__name__.endswith(_CAUSAL_LANGUAGE_MODELS):
+        tokens = f"{request.seq_len} tokens" if request.seq_len else "all its input tokens"
+        notes.append(f"one forward pass of {tokens}: prefill, without a KV cache; decoding is not in it.")
+    return Target(
+        name=words if path is None else path.resolve().parent.name,
+        words=full,
+        library="transformers",
+        builder=lambda: _build(model_class, config),
+        inputs=inputs,
+        versions=versions_of("torch", "transformers"),
+        source_sha256=source_sha256(model_class),
+        notes=tuple(notes),
+    )
+
+
+def _build(model_class: Any, config: Any) -> torch.nn.Module:
+    from copy import deepcopy
+
+    return model_class._from_config(deepcopy(config))  # type: ignore[no-any-return] # transformers is untyped here
+
+
+def _config_path(words: str) -> Path | None:
+    """The config file that words name; None where they name an architecture."""
+    path = Path(words)
+    if path.is_dir():
+        path = path / "config.json"
+    if path.is_file():
+        return path
+    if "/" in words or words.endswith(".json"):
+        raise UsageError(f"there is no {path}; nothing is downloaded, so hf: takes a local config.json or its folder.")
+    return None
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise UsageError(f"{path} is no JSON ({error}).") from error
+    if not isinstance(content, dict) or "model_type" not in content:
+        raise UsageError(f"{path} is no transformers config: it has no model_type.")
+    return content
+
+
+def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
+    """Make an architecture's config from a config file's content and the user's arguments.
+
+    A dotted argument goes to a part: `text_config.num_hidden_layers`.
+    """
+    from transformers import CONFIG_MAPPING
+
+    model_type = given["model_type"]
+    if model_type not in CONFIG_MAPPING:
+        raise UnknownNameError("transformers architecture", model_type, CONFIG_MAPPING)
+    with model_code(f"the config of {words}", error=UsageError):
+        config_class = CONFIG_MAPPING[model_type]
+        content = {key: value for key, value in given.items() if key != "auto_map"}
+        is_default = set(given) == {"model_type"}
+        defaults = config_class().to_dict() if is_default or any("." in name for name in arguments) else {}
+        for name, value in arguments.items():
+            _place(content, name.split("."), value, defaults)
+        if is_default:
+            for name, value in completed(model_type, _merged(defaults, content)):
+                if name not in arguments:
+                    _place(content, name.split("."), value, defaults)
+        config = config_class.from_dict(content)
+        _check_arguments(words, config_class, arguments)
+    _forget_cache(config)
+    return config
+
+
+def _merged(defaults: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay given content over defaults, part by part."""
+    merged = {**defaults, **content}
+    for key, value in content.items():
+        if isinstance(value, dict) and isinstance(defaults.get(key), dict):
+            merged[key] = _merged(defaults[key], value)
+    return merged
+
+
+def _place(content: dict[str, Any], path: list[str], value: Any, defaults: Mapping[str, Any]) -> None:
+    """Put a value where a dotted name points, below the defaults of the parts it leads through.
+
+    A list or mapping with an item per layer is cut where a depth is.
+    """
+    for part in path[:-1]:
+        defaults = defaults.get(part) or {}
+        content = content.setdefault(part, dict(defaults))
+    name = path[-1]
+    before = content.get(name, defaults.get(name))
+    content[name] = value
+    if "layers" in name and isinstance(value, int) and isinstance(before, int):
+        for key, held in content.items():
+            if isinstance(held, list) and len(held) == before and value < before:
+                content[key] = held[:value]
+            elif isinstance(held, dict) and held and all(str(layer).isdecimal() for layer in held):
+                content[key] = {layer: each for layer, each in held.items() if int(layer) < value}
+
+
+def _check_arguments(words: str, config_class: Any, arguments: Mapping[str, Any]) -> None:
+    known = config_class()
+    for name in arguments:
+        holder: Any = known
+        for part in name.split("."):
+            if isinstance(holder, dict):
+                break
+            if not hasattr(holder, part):
+                offered = [key for key in vars(holder) if not key.startswith("_")]
+                meant = nearest_names(part, offered) or offered[:5]
+                raise UsageError(f"{words}: its config has no {part!r}; did you mean {', '.join(meant)}?")
+            holder = getattr(holder, part)
+
+
+def _forget_cache(config: Any) -> None:
+    """Switch the key-value cache off, in all parts: one forward pass is asked about."""
+    parts = [config, *(getattr(config, key, None) for key in config.sub_configs)]
+    for part in parts:
+        if part is not None and getattr(part, "use_cache", False):
+            part.use_cache = False
+
+
+def choose_class(config: Any, words: str) -> Any:
+    """Choose the model class that users of a config expect."""
+    import transformers
+    from transformers.models.auto import modeling_auto as auto
+
+    for name in config.architectures or ():
+        if hasattr(transformers, name):
+            return getattr(transformers, name)
+    kind = config.model_type
+    causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    first = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES" if causal and not config.is_encoder_decoder else "MODEL_MAPPING_NAMES"
+    others = sorted(name for name in vars(auto) if name.startswith("MODEL_") and name.endswith("_MAPPING_NAMES"))
+    found = [
+        name[0] if isinstance(name, tuple | list) else name
+        for mapping in (first, "MODEL_MAPPING_NAMES", *others)
+        if (name := getattr(auto, mapping).get(kind)) is not None
+    ]
+    callable_ones = [name for name in dict.fromkeys(found) if _has_forward(name, words)]
+    for name in [*(name for name in callable_ones if _takes_whole(config, name, words)), *callable_ones]:
+        return _class_named(name, words)
+    raise TraceError(f"{words}: transformers has no model class for the architecture {kind}.")
+
+
+def _has_forward(name: str, words: str) -> bool:
+    """Tell whether a class can be called; some only generate."""
+    return "input" not in inspect.signature(_class_named(name, words).forward).parameters
+
+
+def _takes_whole(config: Any, name: str, words: str) -> bool:
+    """Tell whether a class is made of the whole config; some of composite ones are made of the text's part."""
+    made_of = _class_named(name, words).config_class
+    return made_of is None or isinstance(config, made_of)
+
+
+def _class_named(name: str, words: str) -> Any:
+    import transformers
+
+    with model_code(f"importing {name} for {words}"):
+        found = getattr(transformers, name)
+        if inspect.isclass(found) and issubclass(found, torch.nn.Module):
+            return found
+    raise TraceError(f"{words}: {name} needs a library that is not installed.")

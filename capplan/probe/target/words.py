@@ -1,0 +1,70 @@
+"""What every kind of target says of itself: its words on a command line, versions, a hash of its source."""
+
+import hashlib
+import inspect
+import shlex
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from capplan.core.trace.affine import Affine
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
+
+
+def full_words(words: str, request: InputRequest) -> str:
+    """Spell the command-line words that name a model with its arguments and inputs again."""
+    options = [word for name, value in request.arguments for word in ("--arg", f"{name}={_literal(value)}")]
+    options += [word for spec in request.inputs for word in ("--input", input_words(spec))]
+    if request.size is not None:
+        options += ["--input-size", "x".join(map(str, request.size))]
+    if request.seq_len is not None:
+        options += ["--seq-len", str(request.seq_len)]
+    if request.inputs_from is not None:
+        options += ["--inputs-from", request.inputs_from]
+    options += [word for step in request.prepare for word in ("--prepare", step)]
+    return shlex.join([words, *options])
+
+
+def _literal(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def input_words(spec: InputSpec) -> str:
+    """Spell one input in the grammar of `--input`."""
+    dims = "x".join(_dim_words(dim) for dim in spec.shape)
+    dtype = "" if spec.dtype == "float32" else f"{spec.dtype}:"
+    return f"{spec.name}={dtype}{dims}" if spec.name else f"{dtype}{dims}"
+
+
+def _dim_words(dim: Affine) -> str:
+    if dim == BATCH:
+        return "N"
+    return str(dim.constant) if not dim.per_sample else f"({dim.per_sample}N+{dim.constant})"
+
+
+def versions_of(*distributions: str) -> dict[str, str]:
+    """Tell the installed versions of distributions; those not installed are left out."""
+    found = {}
+    for name in distributions:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hash_files(paths: Iterable[Path]) -> str:
+    """Hash files' contents, in order. [SHA-256, hexadecimal]"""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def source_sha256(thing: Any) -> str | None:
+    """Hash the file that defines a function or class; None where there is no such file."""
+    try:
+        return hash_files([Path(inspect.getfile(inspect.unwrap(thing)))])
+    except (TypeError, OSError):
+        return None

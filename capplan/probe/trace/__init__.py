@@ -1,0 +1,1 @@
+"""Run a model on meta tensors and record its operators into a trace."""

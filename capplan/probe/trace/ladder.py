@@ -1,0 +1,105 @@
+"""The ladder of ways to run a model without a GPU: meta tensors, fake tensors, a small real forward on the CPU."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from capplan.probe.record.known_values import ShadowMode
+from capplan.probe.record.value_store import LARGEST_SHADOW
+
+LARGEST_REAL_BYTES = 4 * 10**9
+"""Weights up to which a model is run for real. [bytes]"""
+
+
+class Rung(StrEnum):
+    """How a recording was made, best first; what could not be answered on one rung is tried on the next."""
+
+    META = "meta"
+    FAKE = "fake"
+    REAL = "real"
+
+
+class Ground:
+    """Where a pass's tensors live on one rung."""
+
+    def __init__(self, rung: Rung, *, half: torch.dtype | None, channels_last: bool) -> None:
+        self.rung = rung
+        self.device = torch.device("meta" if rung is Rung.META else "cpu")
+        self._half = half
+        self._channels_last = channels_last
+        self._fake_mode: Any = None
+        if rung is Rung.FAKE:
+            from torch._subclasses.fake_tensor import FakeTensorMode
+
+            self._fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+
+    def entered(self) -> contextlib.AbstractContextManager[Any]:
+        """Give the context that a pass runs in."""
+        return contextlib.nullcontext() if self._fake_mode is None else self._fake_mode
+
+    def weight(self, tensor: Tensor) -> Tensor:
+        """Make the tensor that stands in for a parameter or buffer."""
+        made = self._place(tensor)
+        if isinstance(tensor, nn.Parameter):
+            return nn.Parameter(made, requires_grad=tensor.requires_grad)
+        return made
+
+    def input(self, tensor: Tensor) -> Tensor:
+        """Make the tensor that stands in for an input; small integers keep their values, floats are drawn at random."""
+        made = self._place(tensor)
+        if made.is_floating_point():
+            made.__dict__["_drawn"] = True
+        return made
+
+    def _place(self, tensor: Tensor) -> Tensor:
+        dtype = self._half if self._half is not None and tensor.is_floating_point() else tensor.dtype
+        if self.rung is Rung.REAL:
+            layout = torch.channels_last if self._channels_last and tensor.dim() == 4 else torch.preserve_format
+            return tensor.detach().clone(memory_format=layout).to(dtype)
+        if self._channels_last and tensor.dim() == 4:
+            made = torch.empty(tensor.shape, dtype=dtype, device="meta", memory_format=torch.channels_last)
+        else:
+            made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
+        if self._fake_mode is not None:
+            from torch._subclasses.fake_tensor import FakeTensor
+
+            return FakeTensor(self._fake_mode, made, torch.device("cpu"))
+        value = getattr(tensor, "_shadow", None) if tensor.is_meta else tensor
+        keeps = value is not None and value.numel() <= LARGEST_SHADOW and not isinstance(tensor, nn.Parameter)
+        if value is not None and keeps:
+            made.__dict__["_shadow"] = value.detach().to(dtype).clone()
+        return made
+
+
+@contextlib.contextmanager
+def building() -> Iterator[None]:
+    """Build modules without weights while the context lasts."""
+    with torch.device("meta"):
+        yield
+
+
+@contextlib.contextmanager
+def building_with_values() -> Iterator[None]:
+    """Build modules without weights, but keep the values of small tensors that their constructors compute."""
+    with torch.device("meta"), _DataKept(), ShadowMode():
+        yield
+
+
+class _DataKept(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") is None:
+            return func(*args, **{**kwargs, "device": "cpu"}).to("meta")
+        if func is torch.Tensor.tolist:
+            return func(getattr(args[0], "_shadow", args[0]))
+        return func(*args, **kwargs)
+
+
+Builder = Callable[[], nn.Module]

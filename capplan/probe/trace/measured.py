@@ -1,0 +1,145 @@
+"""Trace the models of measured steps as they ran: at their sizes, with timm's switches, kept in a folder of traces."""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capplan.core.calibrate.measured import MeasuredStep, Switch
+from capplan.core.trace.format import dump_trace, load_trace
+from capplan.core.trace.types import Trace
+from capplan.core.workload import Configuration, Variant
+from capplan.errors import CapplanError, TraceFileError
+from capplan.probe.cuda.autocast import contexts_of_models
+from capplan.probe.cuda.rules import autocast_of_cuda
+from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.target.resolve import load_target
+from capplan.probe.target.types import Target
+from capplan.probe.trace.tracer import trace_target
+from capplan.version import __version__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRun:
+    """What decides the graph of a measured step: the model, its input, timm's switches, the recording."""
+
+    model: str
+    input_size: tuple[int, ...]
+    reparameterized: bool
+    fast_norm: bool
+    configuration: Configuration
+
+    @classmethod
+    def of(cls, step: MeasuredStep) -> "ModelRun":
+        """The graph that a measured step ran.
+
+        Unknown switches are off, as timm leaves them, but for norms of inference under autocast: rows that leave them
+        open are of timm's published tables, whose models with group norms ran, under torch 1.13 and 2.1 as under
+        2.4, in the time that half precision takes (fp32 norms would take 1.5 to 2 times that of the whole step).
+        """
+        is_open = step.fast_norm is Switch.UNKNOWN and step.workload.training is None
+        under_autocast = step.workload.precision.variant is Variant.AMP
+        return cls(
+            model=step.model,
+            input_size=step.input_size,
+            reparameterized=step.reparameterized is Switch.ON,
+            fast_norm=step.fast_norm is Switch.ON or (is_open and under_autocast),
+            configuration=step.workload.configuration,
+        )
+
+
+class TraceFolder:
+    """Traces by what made them; a trace of another version of capplan or torch is never given."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def obtain(self, run: ModelRun) -> Trace:
+        """Give the trace of a run, from the folder or by tracing.
+
+        Raises:
+            CapplanError: the model is unknown or cannot be traced.
+        """
+        path = self._path(run)
+        try:
+            return load_trace(path.read_bytes(), where=str(path))
+        except (FileNotFoundError, TraceFileError):
+            trace = trace_run(run)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(dump_trace(trace, compress=True))
+        partial.replace(path)
+        return trace
+
+    def _path(self, run: ModelRun) -> Path:
+        key = [
+            __version__, torch.__version__, run.model, run.input_size, run.reparameterized, run.fast_norm,
+            str(run.configuration),
+        ]  # fmt: skip
+        digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
+        return self._folder / f"{digest}.trace.json.gz"
+
+
+def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
+    """Trace a model as it was measured; at one batch only where that is asked for.
+
+    Raises:
+        CapplanError: none of the ways to give the model its size works; the first failure is told.
+    """
+    failures: list[CapplanError] = []
+    for request in _requests(run):
+        try:
+            target = _switched(load_target(run.model, request=request), run)
+            with _fast_norms(run):
+                return trace_target(target, configurations=[run.configuration], exact_batch=exact_batch)
+        except CapplanError as error:
+            failures.append(error)
+    raise failures[0]
+
+
+def _requests(run: ModelRun) -> Iterator[InputRequest]:
+    """The ways in which a library may want a size: as the input's, or as the constructor's argument."""
+    if not run.input_size:
+        yield InputRequest()
+    elif run.model.startswith("hf:"):
+        length = run.input_size[0]
+        yield InputRequest(seq_len=length)
+        yield InputRequest(seq_len=length, arguments=(("max_position_embeddings", length),))
+    else:
+        size = run.input_size if len(run.input_size) > 1 else (3, run.input_size[0], run.input_size[0])
+        yield InputRequest(size=size)
+        yield InputRequest(arguments=(("img_size", size[-1]),))
+
+
+def _switched(target: Target, run: ModelRun) -> Target:
+    if not run.reparameterized or target.library != "timm":
+        return target
+    utilities: Any = import_module("timm.utils")
+
+    def build() -> torch.nn.Module:
+        module: torch.nn.Module = utilities.reparameterize_model(target.builder())
+        return module
+
+    return replace(target, builder=build)
+
+
+@contextlib.contextmanager
+def _fast_norms(run: ModelRun) -> Iterator[None]:
+    """Let timm's norms that are built inside run in half precision where the run did; put back afterwards."""
+    if not (run.fast_norm and run.model.startswith("timm:")):
+        yield
+        return
+    layers: Any = import_module("timm.layers")
+    before = layers.is_fast_norm()
+    layers.set_fast_norm(True)
+    try:
+        with autocast_of_cuda(), contexts_of_models():  # some models run their norms while they are built
+            yield
+    finally:
+        layers.set_fast_norm(before)

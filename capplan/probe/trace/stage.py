@@ -1,0 +1,224 @@
+"""One configuration of a model on one rung, set up to be run at several batch sizes."""
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from capplan.core.ops.flops import Formulas
+from capplan.core.trace.types import InputTensor, Recording, Role
+from capplan.core.workload import Configuration, Layout, Variant
+from capplan.errors import TraceError
+from capplan.probe.cuda.autocast import Autocast, cuda_autocast
+from capplan.probe.cuda.preludes import PRELUDES
+from capplan.probe.cuda.rules import CudaRules, as_on_cuda
+from capplan.probe.foreign.code import model_code
+from capplan.probe.foreign.preserve import preserved, swapped
+from capplan.probe.record.known_values import Shadows
+from capplan.probe.record.recorder import Recorder
+from capplan.probe.record.types import Pass
+from capplan.probe.trace.batch_fit import SeenInput, fit_inputs, fit_recording
+from capplan.probe.trace.ladder import Ground, Rung
+from capplan.probe.trace.module_paths import ModulePaths
+
+HALF = torch.bfloat16
+"""The 16-bit type that tracing runs: float16 has extra branches against overflow in many models."""
+
+MakeInputs = Callable[..., Any]
+NO_FORMULAS: Formulas = MappingProxyType({})
+Made = tuple[Recording, tuple[InputTensor, ...]]
+
+
+class Stage:
+    """One configuration of one model on one rung, set up to be run at several batch sizes."""
+
+    def __init__(
+        self, module: nn.Module, make_inputs: MakeInputs, configuration: Configuration, *, name: str, rung: Rung
+    ) -> None:
+        self.module = module
+        self.make_inputs = make_inputs
+        self.configuration = configuration
+        self.name = name
+        self.paths = ModulePaths(module)
+        self.ground = Ground(
+            rung,
+            half=HALF if configuration.variant is Variant.HALF else None,
+            channels_last=configuration.layout is Layout.NHWC,
+        )
+        self.formulas: Formulas = NO_FORMULAS
+        self._operators: dict[Any, Any] = {}
+        self._seen: dict[int, list[SeenInput]] = {}
+        self.assumes_choices = False
+        self.guessed = self.chose = False
+        self._keeps = False
+        self._autocast = Autocast(keeps_weights=configuration.training is not None)
+        self._weights: list[tuple[Tensor, Role]] = []
+        self._parameters: dict[int, int] = {}
+
+    @contextlib.contextmanager
+    def set(self) -> Iterator[None]:
+        """Put other tensors in the model's place, and everything back afterwards."""
+        with preserved(self.module):
+            self.module.train(self.configuration.training is not None)
+            swapped(self.module, self.ground.weight)
+            self._weights = list(_weights(self.module))
+            yield
+
+    def run_again(self, batch: int) -> Pass:
+        """Run a pass as all calls but a model's first go: once more where it kept tensors of the first.
+
+        Raises:
+            TraceError: as `run`.
+        """
+        first = self.run(batch)
+        return self.run(batch) if self._keeps and self.configuration.training is None else first
+
+    def run(self, batch: int) -> Pass:
+        """Run one pass.
+
+        Raises:
+            TraceError: the model's code raised, or its output is of no use.
+        """
+        shadows = Shadows(self.ground.device, assumes_choices=self.assumes_choices)
+        recorder = Recorder(self._operators, shadows, PRELUDES)
+        tensors = self._adopt_weights(recorder)
+        args, kwargs = self._inputs(batch, recorder)
+        training = self.configuration.training
+        recorder.trains = training is not None
+        try:
+            with _uncollected():  # to the record's end: a collector's chance frees would be deaths in it
+                with (
+                    self._told_where(),
+                    torch.set_grad_enabled(training is not None),
+                    self.ground.entered(),
+                    self.paths.watched(recorder),
+                    as_on_cuda(),
+                    self._checkpointing(),
+                    CudaRules(recorder, self._autocast),
+                    recorder,
+                ):
+                    output = self._execute(args, kwargs, recorder)
+                record = recorder.close()
+        finally:
+            recorder.forget(tensors)
+            self.guessed, self.chose = bool(shadows.guesses), shadows.chose
+        if output is None:
+            raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
+        record.guesses = shadows.guesses
+        del output
+        self._keeps = recorder.outlived()
+        return record
+
+    @contextlib.contextmanager
+    def _told_where(self) -> Iterator[None]:
+        try:
+            with model_code(f"running {self.name}"):
+                yield
+        except TraceError as error:
+            if error.__cause__ is None:
+                raise
+            told = self.paths.locate(str(error)).rstrip(".") + self._given() + _ADVICE
+            raise TraceError(told) from error.__cause__
+
+    def _given(self) -> str:
+        """Spell the inputs of the last pass: "; given x float32 [2, 3, 224, 224]"."""
+        last = next(reversed(self._seen.values()), [])
+        spelt = (f"{name} {str(dtype).removeprefix('torch.')} {list(shape)}" for name, dtype, shape in last)
+        return f"; given {', '.join(spelt)}" if last else ""
+
+    def _execute(self, args: Any, kwargs: Any, recorder: Recorder) -> Any:
+        def call() -> Any:
+            return self.module(*args, **kwargs)
+
+        training = self.configuration.training
+        if training is None:
+            with self._autocasting():
+                return call()
+        from capplan.probe.trace.training import run_steps
+
+        return run_steps(self.module, call, recorder=recorder, training=training, autocasting=self._autocasting)
+
+    def _checkpointing(self) -> contextlib.AbstractContextManager[None]:
+        from capplan.probe.trace.training import checkpointed_blocks
+
+        training = self.configuration.training
+        wanted = training is not None and training.checkpointing
+        return checkpointed_blocks(self.module) if wanted else contextlib.nullcontext()
+
+    def _autocasting(self) -> contextlib.AbstractContextManager[None]:
+        amp = self.configuration.variant is Variant.AMP
+        return cuda_autocast(HALF, self._autocast) if amp else contextlib.nullcontext()
+
+    def _adopt_weights(self, recorder: Recorder) -> list[Tensor]:
+        self._parameters = {}
+        for index, (tensor, role) in enumerate(self._weights):
+            self._parameters.setdefault(recorder.adopt(tensor, role), index)
+        return [tensor for tensor, _ in self._weights]
+
+    def _inputs(self, batch: int, recorder: Recorder) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        made = self.make_inputs(batch, device=self.ground.device)
+        leaves = pytree.tree_leaves((made.args, made.kwargs))
+        if any(isinstance(leaf, Tensor) and leaf.is_meta and not leaf.is_floating_point() for leaf in leaves):
+            made = self.make_inputs(batch, device=torch.device("cpu"))
+        seen: list[SeenInput] = []
+
+        def place(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            name = made.names[len(seen)] if len(seen) < len(made.names) else f"input{len(seen)}"
+            seen.append((name, value.dtype, tuple(value.shape)))
+            placed = self.ground.input(value)
+            recorder.adopt(placed, Role.INPUT)
+            return placed
+
+        args, kwargs = pytree.tree_map(place, (tuple(made.args), dict(made.kwargs)))
+        self._seen[batch] = seen
+        return args, kwargs
+
+    def fit(self, passes: Sequence[Pass], batches: Sequence[int]) -> Made:
+        """Make the recording of the passes, and the inputs' shapes.
+
+        Raises:
+            DoesNotFitError: sizes or operators do not follow the batch.
+        """
+        recording = fit_recording(
+            passes,
+            batches,
+            configuration=self.configuration,
+            modules=self.paths.names,
+            half=None if self.configuration.variant is Variant.FULL else HALF,
+            parameters=self._parameters,
+            rung=self.ground.rung.value,
+            formulas=self.formulas,
+        )
+        return recording, fit_inputs([self._seen[batch] for batch in batches], batches)
+
+
+_ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector out, so that passes free the same storages at the same ops."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _weights(module: nn.Module) -> Iterator[tuple[Tensor, Role]]:
+    """Give each parameter and buffer once, in the order of the trace's parameters."""
+    seen: set[int] = set()
+    for role, held in ((Role.PARAMETER, module.parameters()), (Role.BUFFER, module.buffers())):
+        for tensor in held:
+            if id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield tensor, role

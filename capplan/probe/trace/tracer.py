@@ -1,0 +1,240 @@
+"""Trace a model: run it on the meta device, under the rules of CUDA, and keep what it runs as a list of facts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from capplan.core.ops.flops import Formulas
+from capplan.core.trace.types import Parameter, Provenance, Trace
+from capplan.core.workload import Configuration
+from capplan.errors import TraceError
+from capplan.probe.foreign.preserve import globals_preserved
+from capplan.probe.trace.batch_fit import DoesNotFitError
+from capplan.probe.trace.ladder import LARGEST_REAL_BYTES, Builder, Rung, building, building_with_values
+from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, Stage
+
+BATCHES = (2, 3, 5)
+"""Two batches to fit, a third to check. Batch 1 is special (broadcasts, squeezes) and never fitted from."""
+
+
+def trace_module(
+    module: nn.Module,
+    make_inputs: MakeInputs,
+    *,
+    name: str,
+    target: str | None = None,
+    configurations: Sequence[Configuration] = (Configuration(),),
+    exact_batch: int | None = None,
+    provenance: Provenance | None = None,
+    rebuild: Builder | None = None,
+    formulas: Formulas = NO_FORMULAS,
+) -> Trace:
+    """Trace a module; `make_inputs(batch, device=...)` gives `args`, `kwargs` and `names`.
+
+    The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `rebuild`
+    makes the module anew where the first rung fails: on meta with small values kept, or with real weights. `formulas`
+    count the FLOPs of operators that capplan does not know.
+
+    Raises:
+        TraceError: the model could not be run on any rung; the message says where it stopped.
+    """
+    from capplan.version import __version__
+
+    batches = (exact_batch,) if exact_batch is not None else BATCHES
+    tracer = _Tracer(module, make_inputs, name=name, batches=batches, rebuild=rebuild, formulas=formulas)
+    parameters = tuple(_parameters(module))
+    made = [tracer.record(configuration) for configuration in configurations]
+    return Trace(
+        name=name,
+        target=target or name,
+        class_name=type(module).__name__,
+        parameters=parameters,
+        inputs=made[0][1] if made else (),
+        recordings=tuple(recording for recording, _ in made),
+        provenance=provenance or Provenance(capplan_version=__version__, versions={"torch": torch.__version__}),
+    )
+
+
+def trace_target(
+    target: Any,
+    *,
+    configurations: Sequence[Configuration] = (Configuration(),),
+    exact_batch: int | None = None,
+    formulas: Formulas = NO_FORMULAS,
+) -> Trace:
+    """Trace what words name: build the module on the meta device, then as `trace_module`.
+
+    Raises:
+        TraceError: as `trace_module`, or the constructor raised.
+    """
+    from capplan.version import __version__
+
+    with building():
+        module = target.build()
+    return trace_module(
+        module,
+        target.make_inputs,
+        name=target.name,
+        target=target.words,
+        configurations=configurations,
+        exact_batch=exact_batch if exact_batch is not None else target.only_batch,
+        provenance=Provenance(
+            capplan_version=__version__,
+            versions=target.versions,
+            source_sha256=target.source_sha256,
+            notes=target.notes,
+        ),
+        rebuild=target.build,
+        formulas=formulas,
+    )
+
+
+_VALUED, _BALANCED = 1, 2
+"""Attempts after the first one on meta: with the values that constructors compute; with a router's choices assumed."""
+
+
+def _asked_for_values(error: TraceError) -> bool:
+    """Tell a refusal of tensors without data from what a model's own code found wrong."""
+    cause = error.__cause__
+    words = str(cause).replace("device='meta'", "")  # a tensor printed in a message of the model's own
+    return isinstance(cause, NotImplementedError) or "meta" in words
+
+
+def _guess_count(made: Made) -> int:
+    return sum(guess.count for guess in made[0].guesses)
+
+
+class _Tracer:
+    """One model on its way up the ladder."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        make_inputs: MakeInputs,
+        *,
+        name: str,
+        batches: Sequence[int],
+        rebuild: Builder | None,
+        formulas: Formulas,
+    ) -> None:
+        self._formulas = formulas
+        self._module = module
+        self._make_inputs = make_inputs
+        self._name = name
+        self._batches = batches
+        self._rebuild = rebuild
+        self._on_meta = any(tensor.is_meta for tensor in module.parameters())
+        self._from = 0
+        self._stage: Stage | None = None
+
+    def record(self, configuration: Configuration) -> Made:
+        """Record one configuration on the first rung that serves it."""
+        attempts: list[Callable[[], Made]] = [
+            lambda: self._attempt(self._module, Rung.META, configuration),
+            lambda: self._attempt(self._valued_module(), Rung.META, configuration),
+            lambda: self._attempt(self._valued_module(), Rung.META, configuration, assumes_choices=True),
+            lambda: self._attempt(self._module, Rung.FAKE, configuration),
+            lambda: self._attempt(self._real_module(), Rung.REAL, configuration),
+        ]
+        failures: list[TraceError] = []
+        guessing: tuple[int, Made] | None = None
+        for index, attempt in enumerate(attempts):
+            if index < self._from or self._is_idle(index, guesses=guessing is not None):
+                continue
+            try:
+                made = attempt()
+            except TraceError as error:
+                if error.__cause__ is None or (not failures and not self._lacks_values(error.__cause__)):
+                    raise
+                failures.append(error)
+                continue
+            if not made[0].guesses or index > _BALANCED:
+                self._from = index
+                return made
+            if guessing is None or index == _VALUED or _guess_count(made) < _guess_count(guessing[1]):
+                guessing = (index, made)
+        if guessing is not None:
+            self._from, made = guessing
+            return made
+        raise failures[-1] if _asked_for_values(failures[0]) else failures[0]
+
+    def _is_idle(self, index: int, *, guesses: bool) -> bool:
+        """Tell whether an attempt could not better what there is: a recording with guesses is all that is to be had."""
+        if index == _VALUED:
+            return self._rebuild is None
+        if index == _BALANCED:
+            return self._stage is None or not self._stage.chose
+        return index > _BALANCED and guesses
+
+    def _lacks_values(self, cause: BaseException) -> bool:
+        """Tell whether another rung could cure what the first one raised: it guessed, or has no data to give."""
+        if isinstance(cause, NotImplementedError) or (self._stage is not None and self._stage.guessed):
+            return True
+        words = str(cause).lower()
+        return any(word in words for word in ("meta", "device", "cuda", "fake", "data"))
+
+    def _attempt(
+        self, module: nn.Module, rung: Rung, configuration: Configuration, *, assumes_choices: bool = False
+    ) -> Made:
+        stage = Stage(module, self._make_inputs, configuration, name=self._name, rung=rung)
+        stage.assumes_choices = assumes_choices
+        stage.formulas = self._formulas
+        self._stage = stage
+        with stage.set():
+            passes = [stage.run_again(self._batches[0])]
+            for batch in self._batches[1:]:
+                passes.append(stage.run_again(batch))
+                if len(passes[-1].op_kernels) == len(passes[0].op_kernels):
+                    continue
+                # Models that note that they were called run another graph from then on.
+                passes[0] = stage.run(self._batches[0])
+                if len(passes[-1].op_kernels) != len(passes[0].op_kernels):
+                    return stage.fit(passes[:1], self._batches[:1])
+            try:
+                return stage.fit(passes, self._batches)
+            except DoesNotFitError:
+                passes[0] = stage.run(self._batches[0])
+        try:
+            return stage.fit(passes, self._batches)
+        except DoesNotFitError:
+            return stage.fit(passes[:1], self._batches[:1])
+
+    def _valued_module(self) -> nn.Module:
+        if self._rebuild is None:
+            return self._module
+        with building_with_values():
+            return self._rebuild()
+
+    def _real_module(self) -> nn.Module:
+        if not self._on_meta:
+            return self._module
+        size = sum(tensor.nbytes for tensor in self._module.parameters())
+        if self._rebuild is None or size > LARGEST_REAL_BYTES:
+            raise TraceError(
+                f"{self._name} needs values that tensors without data cannot give, and is too large to be run for real."
+            ) from MemoryError()
+        with globals_preserved():
+            torch.manual_seed(0)  # what depends on weights is the same every time
+            return self._rebuild()
+
+
+def _parameters(module: nn.Module) -> Iterator[Parameter]:
+    names: dict[int, list[str]] = {}
+    tensors: dict[int, tuple[Tensor, bool]] = {}
+    for is_buffer, named in (
+        (False, module.named_parameters(remove_duplicate=False)),
+        (True, module.named_buffers(remove_duplicate=False)),
+    ):
+        for name, tensor in named:
+            names.setdefault(id(tensor), []).append(name)
+            tensors.setdefault(id(tensor), (tensor, is_buffer))
+    for key, (tensor, is_buffer) in tensors.items():
+        yield Parameter(
+            names=tuple(names[key]),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            shape=tuple(tensor.shape),
+            is_buffer=is_buffer,
+            trainable=tensor.requires_grad,
+        )

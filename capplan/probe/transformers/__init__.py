@@ -1,0 +1,1 @@
+"""Inputs and small configurations of transformers architectures."""

@@ -1,0 +1,138 @@
+"""Sound that transformers models are fed: waveforms and spectrograms."""
+
+from collections.abc import Callable
+from typing import Any
+
+from capplan.core.trace.affine import Affine
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
+
+_SECONDS = 10
+"""Length of a clip where the model takes any. [s]"""
+
+_FRAMES = 1000
+"""Frames of a spectrogram of that length, 10 ms each."""
+
+_RATE = 16_000
+"""Samples per second where the config says none. [1/s]"""
+
+_PARTS = ("audio_config", "asr_config", "encoder_config", "audio_encoder_config", "semantic_model_config")
+
+
+def _audio_part(config: Any) -> Any:
+    """The part of a config that describes sound; a part's part where it has one."""
+    for key in _PARTS:
+        part = getattr(config, key, None)
+        if part is not None and not isinstance(part, dict):
+            return _audio_part(part)
+    return config
+
+
+def _waveform(config: Any, request: InputRequest) -> list[InputSpec]:
+    """Samples at the config's rate; a spectrogram for the audio spectrogram transformer."""
+    if config.model_type == "audio-spectrogram-transformer":
+        return [InputSpec(name="input_values", shape=(BATCH, Affine(config.max_length), Affine(config.num_mel_bins)))]
+    if config.model_type == "speecht5":
+        return [
+            InputSpec(name="input_values", shape=(BATCH, Affine(100), Affine(config.hidden_size))),
+            InputSpec(name="decoder_input_values", shape=(BATCH, Affine(100), Affine(config.hidden_size))),
+        ]
+    rate = next(
+        (
+            getattr(config, key)
+            for key in ("sampling_rate", "sample_rate")
+            if isinstance(getattr(config, key, None), int)
+        ),
+        _RATE,
+    )
+    samples = request.size[-1] if request.size else _SECONDS * rate
+    hop = getattr(config, "hop_length", None)
+    if isinstance(hop, int) and request.size is None:
+        samples -= samples % hop
+    channels = getattr(config, "audio_channels", None) or (1 if config.model_type in _CHANNELLED else None)
+    return [InputSpec(name="input_values", shape=(BATCH, *((Affine(channels),) if channels else ()), Affine(samples)))]
+
+
+_CHANNELLED = (
+    "dac", "xcodec", "xcodec2", "neucodec", "vibevoice_acoustic_tokenizer", "pe_audio", "pe_audio_encoder",
+    "pe_audio_video",
+)  # fmt: skip
+
+
+def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
+    """Mel bins by frames, in the order that the architecture takes them."""
+    kind, bins, frames = config.model_type, _bins(config), _frames(config, request)
+    if kind == "clvp":
+        bins = config.decoder_config.feature_size
+    if kind == "clap":
+        return [InputSpec(name="input_features", shape=(BATCH, Affine(1), Affine(1001), Affine(bins)))]
+    sides = (bins, frames) if _has_bins_first(config) else (frames, bins)
+    return [InputSpec(name="input_features", shape=(BATCH, *map(Affine, sides)))]
+
+
+def _bins(config: Any) -> int:
+    audio = _audio_part(config)
+    bins = next((value for key in _BINS if isinstance(value := getattr(audio, key, None), int)), 80)
+    return bins * _STACKED.get(config.model_type, 1)
+
+
+def _frames(config: Any, request: InputRequest) -> int:
+    if request.size:
+        return request.size[-1]
+    positions = getattr(_audio_part(config), "max_source_positions", None)
+    if isinstance(positions, int) and config.model_type not in _TIME_FIRST:
+        return 2 * positions
+    if config.model_type == "voxtral_realtime":  # a token of text for each of sound
+        return 8 * (request.seq_len or 128)
+    return _FRAME_COUNTS.get(config.model_type, _FRAMES)
+
+
+def _has_bins_first(config: Any) -> bool:
+    whisper_like = isinstance(getattr(_audio_part(config), "max_source_positions", None), int)
+    return config.model_type in _BINS_FIRST or (whisper_like and config.model_type not in _TIME_FIRST)
+
+
+_TIME_FIRST = ("speech_to_text", "wav2vec2-bert", "seamless_m4t", "seamless_m4t_v2", "neucodec", "xcodec2")
+_BINS_FIRST = ("clvp", "glmasr", "qwen3_asr", "voxtral_realtime")
+_FRAME_COUNTS = {"glmasr": 3000, "fun_asr_nano": 166, "neucodec": 500, "xcodec2": 500}
+"""Frames by architecture that stacks them: of ten seconds, or of the half minute that Whisper's encoders take."""
+
+_STACKED = {"fun_asr_nano": 7, "granite_speech5_ctc": 4}
+"""Frames that an architecture's processor lays side by side into one."""
+
+_BINS = (
+    "num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "feature_size", "mel_bins",
+    "num_mel_channels", "model_in_dim", "input_dim", "n_mels", "input_feat_size", "feature_extractor_num_mel_bins",
+)  # fmt: skip
+
+
+def _frame_mask(config: Any, request: InputRequest) -> list[InputSpec]:
+    """Every frame is sound, none is padding."""
+    shape = (BATCH, Affine(_frames(config, request)))
+    return [InputSpec(name="input_features_mask", dtype="int64", shape=shape, row=(1,))]
+
+
+def _sample_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
+    """Every sample is sound, none is padding."""
+    samples = Affine(getattr(config, "audio_chunk_size", None) or _SECONDS * _RATE)
+    return [InputSpec(name="padding_mask", dtype="int64", shape=(BATCH, samples), row=(1,))]
+
+
+def sound_tokens(config: Any, request: InputRequest) -> int:
+    """How many tokens of a text stand for a sound; 0 where the architecture's count is not known."""
+    per_token = _FRAMES_PER_TOKEN.get(config.model_type)
+    return 0 if per_token is None else round(_frames(config, request) / per_token)
+
+
+_FRAMES_PER_TOKEN = {
+    "audioflamingo3": 4, "musicflamingo": 4, "voxtral": 8, "glmasr": 8, "fun_asr_nano": 1,
+    "moss_transcribe_diarize": 8, "nemo_speechlm": 8, "qwen3_asr": 100 / 13,
+}  # fmt: skip
+"""Frames that become a token, by architecture: those of its strided convolutions, pools and stacks."""
+
+AUDIO: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
+    "input_values": _waveform,
+    "input_features": _spectrogram,
+    "input_features_mask": _frame_mask,
+    "padding_mask": _sample_mask,
+}
+"""What makes each sound input, by the name of the forward's parameter."""

@@ -1,0 +1,175 @@
+"""Images and clips that transformers models are fed."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from capplan.core.trace.affine import Affine
+from capplan.probe.inputs.common import image_spec, resized
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
+from capplan.probe.transformers.image_grids import GRIDS, channels_of, patches, takes_grid
+
+_VIDEO_KINDS = ("videomae", "vivit", "timesformer", "vjepa2", "videoprism_vision_model", "videoprism", "xclip")
+
+
+def vision_part(config: Any) -> Any:
+    """The part of a config that describes images."""
+    if config.model_type == "vision-encoder-decoder":
+        return config.encoder
+    if config.model_type == "t5gemma2":
+        return config.encoder.vision_config
+    if config.model_type == "pi0":
+        return config.vlm_config.vision_config
+    for key in ("vision_config", "encoder_config", "backbone_config", "vision", "vq_config"):
+        part = getattr(config, key, None)
+        if (
+            part is not None
+            and not isinstance(part, dict)
+            and hasattr(part, "num_channels" if key != "vision" else "to_dict")
+        ):
+            return part
+    return config
+
+
+def image_size(config: Any, request: InputRequest) -> tuple[int, ...]:
+    """Channels, height and width of an image; frames first for clips."""
+    vision = vision_part(config)
+    size = _stated_size(config) or _DEFAULT_SIDES.get(config.model_type) or _stated_size(vision) or 224
+    side = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+    if config.model_type == "seggpt":  # the prompt's image lies above it
+        side = (side[0] // 2, side[1])
+    return resized((channels_of(vision), *side), request.size)
+
+
+def _stated_size(part: Any) -> Any:
+    """The image size that a part of a config states; None where it states none."""
+    stated = (getattr(part, key, None) for key in _SIZES)
+    return next((size for size in stated if isinstance(size, int | list | tuple) and size), None)
+
+
+_SIZES = ("image_size", "img_size", "crop_size", "input_size", "max_img_size", "resolution")
+_DEFAULT_SIDES = {
+    "detr": 800, "conditional_detr": 800, "deformable_detr": 800, "table-transformer": 800, "dab-detr": 800,
+    "grounding-dino": 800, "mm-grounding-dino": 800, "rt_detr": 640, "rt_detr_v2": 640, "d_fine": 640,
+    "depth_pro": 1536, "mask2former": 384, "maskformer": 384, "oneformer": 512, "segformer": 512, "glpn": 480,
+    "omdet-turbo": 640, "deimv2": 640, "rf_detr": 560, "lw_detr": 640, "superpoint": 480, "uvdoc": 512,
+    "efficientloftr": 480, "lightglue": 480, "superglue": 480, "edgetam": 1024, "edgetam_vision_model": 1024,
+    "sam2": 1024, "sam2_vision_model": 1024, "sam3": 1008, "sam3_tracker": 1008, "upernet": 512, "vitmatte": 512,
+    "deepseek_ocr2": 1024, "unlimited_ocr": 1024, "fast_vlm": 1024, "florence2": 768, "gemma3n": 768, "emu3": 256,
+    "perception_lm": 448, "pe_video": 336, "pe_audio_video": 336, "pe_video_encoder": 336,
+}  # fmt: skip
+"""Sides of square images by architecture whose config names none: their image processors' usual sizes. [pixels]"""
+
+
+def _pixel_values(config: Any, request: InputRequest) -> list[InputSpec]:
+    kind = config.model_type
+    if takes_grid(config):
+        return [patches(config, request, name="pixel_values")]
+    if _is_packed(config):
+        vision = vision_part(config)
+        columns = Affine(channels_of(vision) * vision.patch_size**2)
+        return [InputSpec(name="pixel_values", shape=(BATCH, Affine(vision.num_patches), columns))]
+    if kind == "inkling_mm_model":
+        return [_folded_patches(config, request)]
+    image = image_size(config, request)
+    if kind in _VIDEO_KINDS:
+        image = (*_frames(config), *image)
+    elif kind in _MANY_IMAGES:
+        image = (getattr(config, "num_frames", None) or _MANY_IMAGES[kind], *image)
+    return [image_spec(image, name="pixel_values")]
+
+
+_TILED = ("llava_next", "llava_next_video", "llava_onevision")
+"""Architectures that take an image as tiles, two by two here, and the whole image small."""
+
+_MANY_IMAGES = {
+    "idefics": 1, "idefics2": 1, "idefics3": 1, "smolvlm": 1, "modernvbert": 1, "colmodernvbert": 1, "ultravbert": 1,
+    "granite_docling": 1, "pi0": 1, "perception_lm": 1, "instructblipvideo": 4, "efficientloftr": 2, "lightglue": 2,
+    "superglue": 2, "tvp": 16, **dict.fromkeys(_TILED, 5),
+}  # fmt: skip
+"""Architectures that take several images per sample, and how many here."""
+
+
+def _folded_patches(config: Any, request: InputRequest) -> InputSpec:
+    """inkling: patches over time, channels last, in one list."""
+    vision = config.vision_config
+    channels, height, width = image_size(config, request)
+    side, frames = vision.patch_size, vision.temporal_patch_size
+    count = (height // side) * (width // side)
+    return InputSpec(name="pixel_values", shape=(Affine(0, count), *map(Affine, (frames, side, side, channels))))
+
+
+def _clips(config: Any, request: InputRequest) -> list[InputSpec]:
+    return [image_spec((*_frames(config), *image_size(config, request)), name="pixel_values_videos")]
+
+
+def _frames(config: Any) -> tuple[int, ...]:
+    vision = vision_part(config)
+    keys = ("num_frames", "frames_per_clip")
+    return (next((getattr(vision, key) for key in keys if isinstance(getattr(vision, key, None), int)), 16),)
+
+
+def _image_sizes(config: Any, request: InputRequest) -> list[InputSpec]:
+    """Height and width of the whole image, where it comes in tiles or padded."""
+    if config.model_type not in (*_TILED, "mistral3", "lighton_ocr", "mistral_large4", "emu3"):
+        return []
+    _, height, width = image_size(config, request)
+    tiles = 2 if config.model_type in _TILED else 1
+    row = (tiles * height, tiles * width)
+    return [InputSpec(name="image_sizes", dtype="int64", shape=(BATCH, Affine(2)), row=row)]
+
+
+def _prompt(name: str) -> Callable[[Any, InputRequest], list[InputSpec]]:
+    return lambda config, request: [image_spec(image_size(config, request), name=name)]
+
+
+def _high_resolution(config: Any, request: InputRequest) -> list[InputSpec]:
+    side = config.high_res_vision_config.image_size
+    return [image_spec(resized((3, side, side), request.size), name="high_res_pixel_values")]
+
+
+def _document(_config: Any, request: InputRequest) -> list[InputSpec]:
+    """layoutlmv2: the page's image."""
+    return [image_spec(resized((3, 224, 224), request.size), name="image")]
+
+
+def _flattened(config: Any, _request: InputRequest) -> list[InputSpec]:
+    """pix2struct: patches with their row and column first."""
+    vision = config.vision_config
+    columns = Affine(2 + vision.patch_embed_hidden_size)
+    return [InputSpec(name="flattened_patches", shape=(BATCH, Affine(vision.seq_len), columns))]
+
+
+def _is_packed(config: Any) -> bool:
+    """Tell whether images come as rows of patches, with their shapes and a mask beside."""
+    return str(config.model_type).startswith(("siglip2", "lfm2_vl"))
+
+
+def _patch_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
+    if config.model_type in ("granite_docling", "pi0"):  # one image each, and it is there
+        return [InputSpec(name="pixel_attention_mask", dtype="bool", shape=(BATCH, Affine(1)))]
+    if not _is_packed(config):
+        return []
+    count = Affine(vision_part(config).num_patches)
+    return [InputSpec(name="pixel_attention_mask", dtype="int64", shape=(BATCH, count), row=(1,))]
+
+
+def _patch_shapes(config: Any, _request: InputRequest) -> list[InputSpec]:
+    side = math.isqrt(vision_part(config).num_patches)
+    return [InputSpec(name="spatial_shapes", dtype="int64", shape=(BATCH, Affine(2)), row=(side, side))]
+
+
+VISION: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
+    "pixel_values": _pixel_values,
+    "pixel_values_videos": _clips,
+    **GRIDS,
+    "image_sizes": _image_sizes,
+    "pixel_attention_mask": _patch_mask,
+    "spatial_shapes": _patch_shapes,
+    "prompt_pixel_values": _prompt("prompt_pixel_values"),
+    "high_res_pixel_values": _high_resolution,
+    "prompt_masks": _prompt("prompt_masks"),
+    "image": _document,
+    "flattened_patches": _flattened,
+}
+"""What makes each image input, by the name of the forward's parameter."""

@@ -1,0 +1,28 @@
+"""What is reported of one model on one GPU: curve, breakdown, bound, advice."""
+
+from dataclasses import dataclass
+
+from capplan.core.latency.advice import Advice
+from capplan.core.latency.breakdown import Breakdown
+from capplan.core.latency.step_bound import ClassicBound
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateReport:
+    """What is told of one model on one GPU."""
+
+    model: str
+    workload: Workload
+    curve: tuple[LatencyEstimate, ...]
+    breakdown: Breakdown
+    classic: ClassicBound
+    advice: tuple[Advice, ...]
+    gain_fraction: float
+
+    @property
+    def batching_gain(self) -> float:
+        """Best throughput of the curve over that of its smallest batch."""
+        rates = [point.throughput_per_s.expected for point in self.curve]
+        return max(rates) / rates[0]

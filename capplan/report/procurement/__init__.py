@@ -1,0 +1,1 @@
+"""The procurement report and its six formats."""

@@ -1,0 +1,296 @@
+"""Make the report: from plans, a load and prices to the one object that all renderings spell out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.cost import OwnedCost, break_even
+from capplan.core.economics.decide import Answer, decide
+from capplan.core.economics.options import Option, server_slots
+from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.numbers import Interval
+from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
+from capplan.core.serving.servers import concurrency, fleet_availability, months_until_exhausted
+from capplan.errors import UsageError
+from capplan.report.documents.subject import Refusal, Subject, candidates_of
+from capplan.report.procurement.types import (
+    CURRENCY,
+    STALE_DAYS,
+    Measured,
+    ModelReport,
+    OptionRow,
+    PickRow,
+    Report,
+    Roof,
+    SpecSource,
+    SwingRow,
+)
+from capplan.report.procurement.verdict import make_verdict
+from capplan.version import __version__
+
+_ROOFS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What surrounds a report: the day, the command, the title, and what was measured."""
+
+    today: date
+    command: str
+    title: str
+    load_file: str | None = None
+    largest_batches: tuple[int, ...] = ()
+    measured: tuple[Measured, ...] = ()
+
+
+def build_report(
+    subjects: Sequence[Subject],
+    *,
+    demand: Demand,
+    gpus: Mapping[str, GpuSpec],
+    rents: Sequence[Price],
+    purchases: Sequence[PurchasePrice],
+    circumstances: Circumstances,
+) -> Report:
+    """Answer the load for every model.
+
+    Raises:
+        UsageError: no GPU holds a model, or a plan of training meets a load of inference or the other way round.
+    """
+    models, dropped = [], 0
+    for subject in subjects:
+        _check_mode(subject, demand.load)
+        candidates = candidates_of(subject, gpus, largest_batches=circumstances.largest_batches)
+        if not candidates:
+            raise UsageError(f"{subject.name}: no GPU is left; see `capplan plan` for why each was rejected.")
+        answer = decide(candidates, demand=demand, rents=rents, purchases=purchases, firm=subject.firm)
+        models.append(_model_report(subject, answer, circumstances, gpus))
+        dropped += sum(price.gpu in subject.gpus for price in rents) - len(answer.case.rents)
+    shown = {option.gpu for model in models for option in model.options}
+    return Report(
+        title=circumstances.title,
+        created=circumstances.today,
+        version=__version__,
+        command=circumstances.command,
+        currency=CURRENCY,
+        demand=demand,
+        models=tuple(models),
+        spec_sources=_spec_sources(shown, gpus),
+        offers_dropped=dropped,
+        load_file=circumstances.load_file,
+    )
+
+
+def _check_mode(subject: Subject, load: Load) -> None:
+    """A training purchase needs a plan of training steps; a service or a job one of inference."""
+    mode = subject.workload.get("mode", "")
+    if isinstance(load, TrainingPurchase) and mode != "training":
+        raise UsageError(f"{subject.name}: a training purchase needs a plan of training steps; add --train.")
+    if isinstance(load, Service | Job) and mode == "training":
+        raise UsageError(f"{subject.name}: a {load.kind} needs a plan of inference; drop --train.")
+
+
+def _model_report(
+    subject: Subject, answer: Answer, circumstances: Circumstances, gpus: Mapping[str, GpuSpec]
+) -> ModelReport:
+    ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
+    rows = tuple(
+        _option_row(option, answer, subject, ranks.get(option.key), circumstances.today) for option in answer.options
+    )
+    unfit = tuple(
+        Refusal(gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason)
+        for each in answer.unfit
+    )
+    held = {sizing.gpu for sizing in answer.case.sizings} | {each.candidate.gpu for each in answer.unfit}
+    refused: dict[str, Refusal] = {}
+    for each in sorted(subject.refusals, key=lambda refusal: refusal.batch or 0):
+        if each.gpu not in held:
+            refused.setdefault(each.gpu, each)
+    return ModelReport(
+        subject=subject,
+        verdict=make_verdict(subject, answer, rows),
+        options=rows,
+        refusals=(*unfit, *(refused[gpu] for gpu in sorted(refused))),
+        swings=tuple(
+            SwingRow(
+                label=swing.label, unit=swing.unit, low=swing.low, value=swing.value, high=swing.high,
+                cost_low_usd=swing.cost_low_usd, cost_high_usd=swing.cost_high_usd,
+                winner_low=swing.winner_low, winner_high=swing.winner_high,
+            )
+            for swing in answer.swings
+        ),
+        picks=_picks(answer),
+        roofs=_roofs(subject, rows, gpus),
+        measured=tuple(each for each in circumstances.measured if each.model == subject.name),
+    )  # fmt: skip
+
+
+_PEAKS: Mapping[str, tuple[PeakKind, ...]] = {
+    "fp32": (PeakKind.TF32, PeakKind.FP32),
+    "tf32": (PeakKind.TF32, PeakKind.FP32),
+    "fp32-ieee": (PeakKind.FP32,),
+    "fp16": (PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32),
+    "amp-fp16": (PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32),
+    "bf16": (PeakKind.BF16, PeakKind.FP32),
+    "amp-bf16": (PeakKind.BF16, PeakKind.FP32),
+}
+
+
+def _roofs(subject: Subject, rows: Sequence[OptionRow], gpus: Mapping[str, GpuSpec]) -> tuple[Roof, ...]:
+    """The printed limits of the GPUs that the roofline shows, in the options' order."""
+    kinds = _PEAKS.get(subject.workload.get("precision", ""), ())
+    roofs = []
+    for gpu in dict.fromkeys(row.gpu for row in rows):
+        spec = gpus.get(gpu)
+        peak = next((rate for kind in kinds if spec and (rate := spec.peak(kind))), None)
+        if spec and peak:
+            bandwidth = spec.memory_bandwidth_bytes_per_s
+            roofs.append(Roof(gpu=gpu, gpu_name=spec.name, peak_flops_per_s=peak, bandwidth_bytes_per_s=bandwidth))
+    return tuple(roofs[:_ROOFS])
+
+
+def _picks(answer: Answer) -> tuple[PickRow, ...]:
+    load = answer.demand.load
+    limit_s = load.latency_limit_s if isinstance(load, Service) else None
+    picks = []
+    for sizing in answer.case.sizings:
+        curves = {curve.largest_batch: curve for curve in sizing.supply.curves}
+        for operation in sizing.supply.operations(limit_s=limit_s):
+            curve = curves.get(operation.largest_batch)
+            picks.append(
+                PickRow(
+                    gpu=sizing.gpu,
+                    batch=operation.largest_batch,
+                    rate_per_gpu_per_s=operation.rate_per_s,
+                    capacity_per_s=curve.capacity_per_s if curve else operation.rate_per_s,
+                    loads=curve.loads if curve else (),
+                    percentiles_s=curve.percentiles_s if curve else (),
+                )
+            )
+    return tuple(picks)
+
+
+def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | None, today: date) -> OptionRow:
+    price = option.rent or option.purchase
+    money, cost, energy = answer.case.money, option.cost, option.energy
+    response = option.sizing.response
+    latency_s, fast_s, slow_s = _latencies(option)
+    estimate = next(each for each in subject.of_gpu(option.gpu) if each.batch == option.operation.largest_batch)
+    candidate = option.sizing.supply.candidate
+    slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(candidate.form_factor, money)
+    last, load = option.fleets[-1], answer.demand.load
+    stress = answer.stress.get(option.key)
+    even, against = _break_even(option, answer)
+    owned = cost if isinstance(cost, OwnedCost) else None
+    return OptionRow(
+        key=option.key,
+        rank=rank,
+        gpu=option.gpu,
+        gpu_name=candidate.name,
+        term=option.term.value if option.term else "no price",
+        provider=option.rent.provider if option.rent else option.purchase.seller if option.purchase else None,
+        region=option.rent.region if option.rent else None,
+        instance=option.rent.instance if option.rent else None,
+        price_usd=option.rent.usd_per_hour if option.rent else option.purchase.usd if option.purchase else None,
+        price_unit="USD per GPU and hour" if option.rent else "USD per GPU" if option.purchase else None,
+        price_date=price.date if price else None,
+        price_source=price.source if price else None,
+        price_is_stale=price is not None and (today - price.date).days > STALE_DAYS,
+        includes_server=option.purchase is not None and option.purchase.includes_server,
+        firm_fit=option.gpu in subject.firm,
+        batch=option.operation.largest_batch,
+        rate_per_gpu_per_s=option.operation.rate_per_s,
+        gpus_needed=option.fleet.need,
+        gpus=option.fleet.gpus,
+        servers=option.fleet.servers,
+        needs_by_year=tuple(fleet.need for fleet in option.fleets),
+        gpus_by_year=tuple(fleet.gpus for fleet in option.fleets),
+        servers_by_year=tuple(fleet.servers for fleet in option.fleets),
+        server_slots=slots,
+        full_servers=full,
+        gpu_hours_by_year=option.gpu_hours_by_year,
+        samples_by_year=option.samples_by_year,
+        latency_s=latency_s,
+        latency_if_fast_s=fast_s,
+        latency_if_slow_s=slow_s,
+        batch_latency_s=estimate.latency_s,
+        load_fraction=response.load_fraction if response else None,
+        busy_fraction=response.busy_fraction if response else None,
+        mean_batch=response.batch if response else None,
+        in_flight=concurrency(rate_per_s=load.peak_per_s, response_s=response.mean_s.expected)
+        if response and response.mean_s and isinstance(load, Service)
+        else None,
+        headroom_fraction=option.headroom_fraction,
+        availability_fraction=fleet_availability(
+            option.fleet, failures_per_gpu_year=money.failures_per_gpu_year, repair_days=money.repair_days
+        ),
+        months_until_full=months_until_exhausted(
+            capacity_per_s=(last.gpus - last.spares * last.gpus_per_server) * option.operation.rate_per_s,
+            peak_per_s=load.peak_per_s,
+            growth_per_year_fraction=load.growth_per_year_fraction,
+        )
+        if isinstance(load, Service)
+        else None,
+        one_down_latency_s=stress.one_down_s if stress else None,
+        doubled_latency_s=stress.doubled_s if stress else None,
+        memory_bytes=estimate.total_bytes,
+        usable_bytes=estimate.usable_bytes,
+        tdp_w=candidate.tdp_w,
+        nameplate_w=energy.nameplate_w if energy else None,
+        energy_kwh_per_year=energy.kwh_per_year if energy else None,
+        carbon_kg_per_year=energy.use_kg_per_year if energy else None,
+        embodied_kg=energy.embodied_kg if energy else None,
+        yearly_usd=cost.yearly if cost else (),
+        initial_usd=owned.initial if owned else 0.0 if cost else None,
+        running_usd_per_year=owned.running_per_year if owned else cost.yearly[1] if cost else None,
+        cost_usd_per_year=cost.per_year if cost else None,
+        present_usd=cost.present if cost else None,
+        total_usd=cost.total if cost else None,
+        usd_per_million=option.cost_per_million,
+        break_even_hours_per_year=even,
+        break_even_against=against,
+        on_front=option.key in answer.recommendation.front,
+    )
+
+
+def _latencies(option: Option) -> tuple[Interval, float, float | None]:
+    """The latency that counts, with the simulation's interval, and what it were if the estimate is off. [s]"""
+    response, batch = option.sizing.response, option.sizing.batch_latency_s
+    if response is None or response.percentile_s is None:
+        return batch, batch.low, batch.high
+    middle = response.percentile_s
+    low, high = (
+        option.sizing.percentile_s(response.rate_per_s, latency_factor=end / batch.expected)
+        for end in (batch.low, batch.high)
+    )
+    return middle, min(low or middle.low, middle.expected), high
+
+
+def _break_even(option: Option, answer: Answer) -> tuple[float | None, str | None]:
+    """Hours a year of use above which buying this GPU is cheaper than renting it on demand."""
+    rent = next((p for p in answer.case.rents if p.gpu == option.gpu and p.term is Term.ON_DEMAND), None)
+    if rent is None or not isinstance(option.cost, OwnedCost):
+        return None, None
+    hours = break_even(option.cost, gpus=option.fleets[-1].gpus, rent=rent)
+    return hours, f"{rent.provider} {rent.instance or ''} on demand".replace("  ", " ")
+
+
+_SOURCED = {"memory": "memory", "bandwidth": "bandwidth", "usable": "usable memory", "tdp": "power limit"}
+
+
+def _spec_sources(shown: set[str], gpus: Mapping[str, GpuSpec]) -> tuple[SpecSource, ...]:
+    rows = []
+    for gpu in sorted(shown):
+        figures = gpus[gpu].figures if gpu in gpus else {}
+        for field, label in _SOURCED.items():
+            if figure := figures.get(field):
+                titles = "; ".join(source.title for source in figure.sources)
+                days = [source.retrieved for source in figure.sources if source.retrieved]
+                rows.append(
+                    SpecSource(
+                        gpu=gpu, field=label, figure=figure.text, source=titles, retrieved=max(days, default=None)
+                    )
+                )
+    return tuple(rows)

@@ -1,0 +1,75 @@
+"""How a report writes its figures: the same words in every rendering."""
+
+from capplan.core.numbers import Interval
+from capplan.report.procurement.types import OptionRow
+from capplan.units import format_fraction, format_rate, format_seconds
+
+UNKNOWN = "unknown"
+
+
+def money(amount: float | None) -> str:
+    """Write an amount, its currency aside: thousands parted, cents below 100, three digits below 1."""
+    if amount is None:
+        return UNKNOWN
+    if abs(amount) >= 100:
+        return f"{amount:,.0f}"
+    return f"{amount:,.2f}" if abs(amount) >= 1 or amount == 0 else f"{amount:.3g}"
+
+
+def price(row: OptionRow) -> str:
+    """Write an option's price with its unit and date."""
+    if row.price_usd is None:
+        return "no price"
+    unit = "USD/GPU-h" if row.term != "buy" else "USD/GPU"
+    return f"{row.price_usd:,.4g} {unit}" if row.price_usd < 1000 else f"{row.price_usd:,.0f} {unit}"
+
+
+def seconds(time_s: float | None) -> str:
+    """Write a time; None is work that piles up without end."""
+    return "overload" if time_s is None else format_seconds(time_s)
+
+
+def seconds_range(interval: Interval) -> str:
+    """Write a time with its interval."""
+    if interval.low == interval.high:
+        return format_seconds(interval.expected)
+    return f"{format_seconds(interval.expected)} ({format_seconds(interval.low)} to {format_seconds(interval.high)})"
+
+
+def option_name(row: OptionRow | None) -> str:
+    """Name an option: its GPU and term."""
+    return f"{row.gpu_name} {row.term}" if row else "none"
+
+
+def fraction(value: float | None) -> str:
+    """Write a share as a percentage."""
+    return UNKNOWN if value is None else format_fraction(value)
+
+
+def rate(value: float) -> str:
+    """Write samples per second."""
+    return format_rate(value)
+
+
+def whole(value: float | None) -> str:
+    """Write a count with thousands parted."""
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def offer(row: OptionRow) -> str:
+    """Name the provider, instance and region."""
+    region = row.region if row.region not in ("any", "n/a") else None
+    return ", ".join(word for word in (row.provider, row.instance, region) if word) or "no price known"
+
+
+def short_money(amount: float) -> str:
+    """Write an amount for an axis, such as 120k."""
+    for scale, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(amount) >= scale:
+            return f"{amount / scale:g}{suffix}"
+    return f"{amount:g}"
+
+
+def capitalised(words: str) -> str:
+    """Begin a sentence: the first letter large, the others as they are."""
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,39 @@
+"""The report as Markdown, short enough for a pull request; names are text, never markup."""
+
+from capplan.report.procurement.tables import assumption_table, option_table, refusal_table
+from capplan.report.procurement.types import ModelReport, Report
+from capplan.report.procurement.verdict import describe_load
+from capplan.report.table import Table, escape_markdown, render_markdown
+
+_SHOWN = 12
+
+
+def render_report_markdown(report: Report) -> str:
+    """Write the decision, the options and the assumptions."""
+    parts = [
+        f"# {escape_markdown(report.title)}",
+        f"Load: {escape_markdown(describe_load(report.demand.load))}. Amounts in {report.currency} before tax; "
+        f"estimates unless called measured; made {report.created} by capplan {report.version}.",
+    ]
+    for model in report.models:
+        parts += _model(report, model)
+    parts += ["## Assumptions", render_markdown(assumption_table(report))]
+    parts += [f"Made by {escape_markdown(report.command)}."]
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _model(report: Report, model: ModelReport) -> list[str]:
+    verdict = model.verdict
+    parts = [f"## {escape_markdown(model.subject.name)}", f"**{escape_markdown(verdict.sentence)}**"]
+    if verdict.reasons:
+        parts.append("\n".join(f"- {escape_markdown(reason)}" for reason in verdict.reasons))
+    if verdict.changes_if:
+        parts.append("This changes if")
+        parts.append("\n".join(f"- {escape_markdown(change)}" for change in verdict.changes_if))
+    options = option_table(report, model)
+    parts.append(render_markdown(Table(columns=options.columns, rows=options.rows[:_SHOWN])))
+    if len(model.options) > _SHOWN:
+        parts.append(f"{len(model.options) - _SHOWN} more options are in the other formats of this report.")
+    if model.refusals:
+        parts += ["### Rejected", render_markdown(refusal_table(model))]
+    return parts

@@ -1,0 +1,147 @@
+"""The report as a PDF by Typst: its figures travel as data, so nothing in a name can become markup."""
+
+import json
+from importlib import resources
+from typing import Any
+
+import typst
+
+from capplan.core.serving.load import OneGpu
+from capplan.report.procurement import figures
+from capplan.report.procurement.chart_money import charts
+from capplan.report.procurement.json import plain
+from capplan.report.procurement.tables import (
+    CONVENTIONS,
+    assumption_table,
+    cards,
+    compared_table,
+    facts_table,
+    latency_words,
+    measured_table,
+    offers_words,
+    option_table,
+    power_table,
+    price_table,
+    refusal_table,
+    spec_table,
+    versions_words,
+    wins_table,
+    workload_words,
+)
+from capplan.report.procurement.types import ModelReport, Report
+from capplan.report.procurement.verdict import describe_load
+from capplan.report.table import Table
+
+_COLOURS = ("#0b62b5", "#c2500a", "#117a55", "#8a4fb0", "#a3293d", "#5e6a1c")
+_LONGEST = 40
+_LEADING = 12
+_LEADING_CHARTS = ("years", "sensitivity")
+
+
+def render_report_pdf(report: Report) -> bytes:
+    """Spell the report as a tagged PDF; the same report gives the same bytes."""
+    document, pictures = _document(report)
+    files: dict[str, bytes] = {
+        "main.typ": (resources.files("capplan.report.procurement") / "templates" / "report.typ").read_bytes(),
+        "data.json": json.dumps(document, ensure_ascii=False).encode(),
+        **pictures,
+    }
+    # The stubs of typst 0.15 leave out that the input may be a mapping of files.
+    options: Any = {"format": "pdf", "pdf_standards": "ua-1", "timestamp": 0, "ignore_system_fonts": True}
+    try:
+        return bytes(typst.compile(files, **options))
+    except typst.TypstError as error:
+        if "could not be displayed" not in str(error):
+            raise
+        shown = {name: _displayable(content.decode()).encode() for name, content in files.items()}
+        return bytes(typst.compile(shown, **options))
+
+
+def _displayable(words: str) -> str:
+    """Put a question mark for what the font may lack: all beyond Latin, Greek, Cyrillic and common signs."""
+    return "".join(
+        character if ord(character) < 0x500 or 0x2010 <= ord(character) <= 0x2265 else "?" for character in words
+    )
+
+
+def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
+    pictures: dict[str, bytes] = {}
+    models = [_model(report, model, f"m{index}", pictures) for index, model in enumerate(report.models, start=1)]
+    document = {
+        "title": report.title,
+        "load": figures.capitalised(describe_load(report.demand.load)),
+        "made": f"{report.created} · amounts in {report.currency} before tax, over {report.demand.money.years} years · "
+        f"capplan {report.version}",
+        "day": report.created.isoformat(),
+        "models": models,
+        "assumptions": plain(assumption_table(report)),
+        "conventions": list(CONVENTIONS),
+        "prices": plain(_cut(price_table(report))),
+        "specs": plain(_of_leading(report)),
+        "command": report.command,
+        "versions": versions_words(report),
+    }
+    return document, pictures
+
+
+def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str, bytes]) -> dict[str, Any]:
+    drawn = []
+    for chart in charts(report, model, prefix=identity) if model.options else ():
+        name = f"{chart.identity}.svg"
+        leads = chart.identity.removeprefix(f"{identity}-") in _LEADING_CHARTS
+        pictures[name] = coloured(chart.picture).encode()
+        drawn.append(
+            {"title": chart.title, "caption": chart.caption, "file": name, "alt": chart.description, "leads": leads}
+        )
+    best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
+    has_price = any(option.cost_usd_per_year is not None for option in model.options)
+    return {
+        "name": model.subject.name,
+        "subject": f"{model.subject.name} · {workload_words(model.subject)}",
+        "sentence": model.verdict.sentence,
+        "cards": [plain(card) for card in cards(report, model)],
+        "reasons": list(model.verdict.reasons),
+        "changes": list(model.verdict.changes_if),
+        "compared": plain(compared_table(report, model)) if has_price else None,
+        "interval": figures.seconds_range(best.batch_latency_s) if best else figures.UNKNOWN,
+        "calibration": model.subject.calibration,
+        "signed": has_price and not isinstance(report.demand.load, OneGpu),
+        "options": plain(_cut(option_table(report, model))),
+        "options_note": f"Latency is {latency_words(report)}. {offers_words(report, model)}",
+        "charts": drawn,
+        "power": plain(power_table(report, model)),
+        "wins": plain(wins_table(model)),
+        "measured": plain(measured_table(model)),
+        "refused": plain(refusal_table(model)),
+        "facts": plain(facts_table(model.subject)),
+        "notes": [*model.subject.assumptions, *model.subject.notes],
+    }
+
+
+def _cut(content: Table) -> Table:
+    """Keep what a reader of paper looks at; the other formats hold all."""
+    return Table(columns=content.columns, rows=content.rows[:_LONGEST])
+
+
+def _of_leading(report: Report) -> Table:
+    """The figures of the GPUs that lead; paper has no room for all."""
+    leading = {option.gpu for model in report.models for option in model.options[:_LEADING]}
+    content = spec_table(report)
+    return Table(columns=content.columns, rows=tuple(row for row in content.rows if row[0] in leading))
+
+
+def coloured(picture: str) -> str:
+    """Give a chart its colours for paper; in the page they come from its style sheet."""
+    font = "font-family:'Libertinus Serif',serif"
+    rules = [
+        *(f".s{index}{{fill:{colour};stroke:{colour}}}" for index, colour in enumerate(_COLOURS, start=1)),
+        f".label{{fill:#525a65;font-size:14px;{font}}}",
+        f".title{{fill:#525a65;font-size:14px;font-weight:bold;{font}}}",
+        f".strong{{fill:#1b1f24;font-size:15px;font-weight:bold;{font}}}",
+        ".axis{stroke:#8a929c}.grid{stroke:#d5d9df}.limit{stroke:#1b1f24;stroke-width:2;stroke-dasharray:6 4}",
+        ".whisker{stroke:#1b1f24;stroke-width:2}.front{fill:none;stroke:#c2500a;stroke-width:1.5;stroke-dasharray:3 3}",
+        ".other{fill:none;stroke:#8a929c;stroke-width:1.5}.line{fill:none;stroke-width:2}",
+        ".band{stroke:none;fill-opacity:.13}.stroked{fill:none;stroke-width:2.5}.flips{fill-opacity:.45}",
+    ]
+    start = picture.index(">") + 1
+    return f"{picture[:start]}<style>{''.join(rules)}</style>{picture[start:]}"

@@ -1,0 +1,307 @@
+"""The report's tables of text, the same in the page, the PDF and the workbook."""
+
+from dataclasses import dataclass
+
+from capplan.core.gpus.prices import Term
+from capplan.core.serving.load import OneGpu, Service
+from capplan.report.documents.subject import Subject
+from capplan.report.procurement import figures
+from capplan.report.procurement.chart_money import compared
+from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.report.table import Table, table
+from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
+
+CONVENTIONS = (
+    "Amounts are US dollars before tax, at today's prices; flows fall at year ends.",
+    "Cost per year is the equivalent annual cost: net present cost over the annuity factor. Total cost is "
+    "undiscounted: all outlays less the residual value.",
+    "A bought fleet is bought at once for the last year's peak; a rented one grows year by year.",
+    "Energy is nameplate power (TDP × server factor) × average share × PUE × 8,760 h; rent includes energy.",
+    "Each GPU serves a random share of the arrivals (Poisson unless burstiness is stated) from its own queue and takes "
+    "what waits, up to its largest batch; the latency percentile is simulated event by event with a fixed seed.",
+    "The load ceiling applies to the load factor, arrivals over what full batches could do; a GPU may be busy nearly "
+    "all the time at a lower load.",
+    "Spares are counted in servers or rented instances: one failure takes all GPUs of one.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A key figure with what it lies between."""
+
+    label: str
+    figure: str
+    range: str
+
+
+def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
+    """The four figures that a decision is read by."""
+    row, verdict, load = model.option(model.verdict.choice), model.verdict, report.demand.load
+    if row is None or row.cost_usd_per_year is None:
+        return ()
+    if isinstance(load, OneGpu):
+        return (
+            _unit_cost(row),
+            Card(label="Throughput", figure=f"{format_rate(row.rate_per_gpu_per_s)}/s", range=f"at batch {row.batch}"),
+            Card(
+                label="Time of a batch", figure=format_seconds(row.batch_latency_s.expected),
+                range=_between(format_seconds(row.batch_latency_s.low), format_seconds(row.batch_latency_s.high)),
+            ),
+            Card(label="Memory", figure=format_bytes(row.memory_bytes.expected), range=_of_usable(row)),
+        )  # fmt: skip
+    spread = _between(figures.money(verdict.cost_p10_usd), figures.money(verdict.cost_p90_usd)) + " (P10 to P90)"
+    spare = load.spares * (row.gpus // row.servers)
+    fleet = f"{row.gpus_needed} needed, {spare} spare; {row.servers} {_domain(row)}"
+    if row.gpus_last_year != row.gpus:
+        fleet += f"; {row.gpus_last_year} in the last year"
+    shown = [
+        Card(label="Cost per year", figure=f"{figures.money(row.cost_usd_per_year)} USD", range=spread),
+        Card(label="GPUs", figure=figures.whole(row.gpus), range=fleet),
+    ]
+    if isinstance(load, Service):
+        limit = f"limit {format_seconds(load.latency_limit_s)}; {format_seconds(row.latency_if_fast_s)} to " + (
+            figures.seconds(row.latency_if_slow_s)
+        )
+        shown.append(
+            Card(
+                label=f"{load.percentile:g}th percentile at peak", figure=format_seconds(row.latency_s.expected),
+                range=limit,
+            )
+        )  # fmt: skip
+    else:
+        shown.append(
+            Card(
+                label="Per million samples",
+                figure=f"{figures.money(row.usd_per_million)} USD",
+                range=figures.price(row),
+            )
+        )
+    shown.append(
+        Card(
+            label="Choice holds", figure=figures.fraction(verdict.holds_fraction),
+            range=f"of {verdict.draws} draws; expected regret {figures.money(verdict.regret_usd_per_year)} USD a year",
+        )
+    )  # fmt: skip
+    return tuple(shown)
+
+
+def _unit_cost(row: OptionRow) -> Card:
+    return Card(
+        label="Per million samples", figure=f"{figures.money(row.usd_per_million)} USD", range=figures.price(row)
+    )
+
+
+def _between(low: str, high: str) -> str:
+    return f"{low} to {high}"
+
+
+def _of_usable(row: OptionRow) -> str:
+    return f"of {format_bytes(row.usable_bytes)} usable" if row.usable_bytes else "usable memory unknown"
+
+
+def _domain(row: OptionRow) -> str:
+    noun = "server" if row.term == Term.BUY else "instance"
+    return noun if row.servers == 1 else f"{noun}s"
+
+
+def latency_words(report: Report) -> str:
+    """Say which latency the tables hold."""
+    load = report.demand.load
+    if isinstance(load, Service):
+        return f"the {load.percentile:g}th percentile at peak, simulated, with the spares down"
+    return "the time of one full batch"
+
+
+def compared_table(report: Report, model: ModelReport) -> Table:
+    """The few options that page one compares; when buying pays off, where one is to buy."""
+    marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: " (recommended)"}
+    shown = compared(model)
+    rows = [
+        (
+            f"{row.gpu_name} {row.term}{marks.get(row.key, '')}", figures.offer(row), figures.whole(row.gpus),
+            figures.seconds(row.latency_s.expected), figures.fraction(row.headroom_fraction),
+            figures.money(row.cost_usd_per_year), figures.money(row.total_usd),
+        )
+        for row in shown
+    ]  # fmt: skip
+    years = report.demand.money.years
+    heading = f"option | offer | GPUs> | latency> | head-room> | USD per year> | USD in {years} years>"
+    if isinstance(report.demand.load, OneGpu):
+        return table(
+            "option | offer | samples per s> | latency> | USD per hour or GPU> | USD per million>",
+            [
+                (
+                    cells[0],
+                    cells[1],
+                    format_rate(row.rate_per_gpu_per_s),
+                    cells[3],
+                    figures.money(row.price_usd),
+                    figures.money(row.usd_per_million),
+                )
+                for cells, row in zip(rows, shown, strict=True)
+            ],
+        )
+    if all(row.term != Term.BUY for row in shown):
+        return table(heading, rows)
+    paying = [(*cells, _break_even(row)) for cells, row in zip(rows, shown, strict=True)]
+    return table(f"{heading} | pays off", paying)
+
+
+def option_table(report: Report, model: ModelReport) -> Table:
+    """Every option with what it takes and costs."""
+    rows = [
+        (
+            f"{row.gpu_name} {row.term}", figures.offer(row), str(row.price_date or ""), figures.price(row),
+            str(row.batch), figures.whole(row.gpus), figures.seconds(row.latency_s.expected),
+            figures.fraction(row.headroom_fraction), figures.money(row.cost_usd_per_year), figures.money(row.total_usd),
+            figures.money(row.usd_per_million), "front" if row.on_front else "",
+        )
+        for row in model.options
+    ]  # fmt: skip
+    years = report.demand.money.years
+    heading = (
+        "option | offer | price of | price> | batch> | GPUs> | latency> | head-room> | USD/year> "
+        f"| USD, {years} years> | USD/million> | Pareto"
+    )
+    return table(heading, rows)
+
+
+def _break_even(row: OptionRow) -> str:
+    if row.term != Term.BUY:
+        return ""
+    if row.break_even_hours_per_year is None:
+        return "no on-demand price to compare"
+    share = row.break_even_hours_per_year / 8760
+    if share > 1:
+        return f"never against {row.break_even_against}"
+    return f"above {format_fraction(share)} use, against {row.break_even_against}"
+
+
+def power_table(report: Report, model: ModelReport) -> Table:
+    """Power, carbon and failure of the leading options."""
+    rows = [
+        (
+            f"{row.gpu_name} {row.term}",
+            f"{row.nameplate_w / 1000:.3g}" if row.nameplate_w is not None else figures.UNKNOWN,
+            figures.whole(row.energy_kwh_per_year),
+            figures.whole(row.carbon_kg_per_year),
+            figures.whole(row.embodied_kg),
+            f"{100 * row.availability_fraction:.4g} %",
+            *(
+                (figures.seconds(row.one_down_latency_s), figures.seconds(row.doubled_latency_s))
+                if isinstance(report.demand.load, Service)
+                else ("", "")
+            ),
+            f"{row.months_until_full:.0f}" if row.months_until_full is not None else "",
+        )
+        for row in model.options[:10]
+    ]
+    return table(
+        "option | nameplate kW> | kWh per year> | kg CO2e per year> | kg CO2e embodied> | load carried> "
+        "| latency, one server down> | latency, load doubled> | months until full>",
+        rows,
+    )
+
+
+def wins_table(model: ModelReport) -> Table | None:
+    """How often each option is the cheapest when everything uncertain is drawn."""
+    rows = [
+        (figures.option_name(model.option(key)), format_fraction(share)) for key, share in model.verdict.wins.items()
+    ]
+    return table("option | share of draws>", rows) if rows else None
+
+
+def measured_table(model: ModelReport) -> Table | None:
+    """Measured times beside the estimates for the same GPU and batch."""
+    rows = []
+    for each in model.measured:
+        estimate = next((e for e in model.subject.of_gpu(each.gpu) if e.batch == each.batch), None)
+        rows.append(
+            (
+                each.gpu, str(each.batch), format_seconds(each.latency_s),
+                figures.seconds_range(estimate.latency_s) if estimate else figures.UNKNOWN,
+                format_fraction(estimate.latency_s.expected / each.latency_s - 1) if estimate else "", each.source,
+            )
+        )  # fmt: skip
+    return table("GPU | batch> | measured> | estimated> | estimate over measured> | source", rows) if rows else None
+
+
+def refusal_table(model: ModelReport) -> Table:
+    """GPUs that cannot serve."""
+    rows = [(each.gpu_name, each.constraint, str(each.batch or ""), each.reason) for each in model.refusals]
+    return table("GPU | by | batch> | reason", rows)
+
+
+def facts_table(subject: Subject) -> Table:
+    """What holds of the model on any GPU."""
+    rows = [
+        ("class", subject.class_name),
+        ("target", subject.target),
+        ("parameters", f"{format_count(subject.parameters)} ({subject.parameters:,})"),
+        ("weights", format_bytes(subject.weight_bytes)),
+        ("work per sample", f"{format_flops(subject.flops_per_sample)} ({format_count(subject.macs_per_sample)} MACs)"),
+        ("uncounted operators", ", ".join(subject.uncounted) or "none"),
+        *((key, value) for key, value in subject.workload.items()),
+        ("memory that may be filled", format_fraction(subject.utilization_fraction)),
+        ("calibration", subject.calibration or "none"),
+    ]
+    return table("fact | value", rows)
+
+
+def workload_words(subject: Subject) -> str:
+    """Say in one phrase how the model runs."""
+    given = subject.workload
+    shown = [given.get(word, "") for word in ("precision", "mode", "framework")]
+    return ", ".join([*shown, f"torch {given.get('torch', '')}"])
+
+
+def offers_words(report: Report, model: ModelReport) -> str:
+    """Count what was left out."""
+    unpriced = sum(row.price_usd is None for row in model.options)
+    words = (
+        f"{len(model.options) - unpriced} priced options; {unpriced} GPUs without a known price are listed without cost"
+    )
+    return f"{words}; {report.offers_dropped} dearer offers of the same GPUs and terms are left out."
+
+
+def assumption_table(report: Report) -> Table:
+    """Every assumption with its range and source."""
+    return table(
+        "assumption | value> | low> | high> | unit | basis | source",
+        [
+            (each.label, f"{each.value:.6g}", f"{each.low:.6g}", f"{each.high:.6g}", each.unit, each.basis, each.source)
+            for each in report.assumptions
+        ],
+    )
+
+
+def price_table(report: Report) -> Table:
+    """Every price used."""
+    rows: dict[str, tuple[str, ...]] = {}
+    for model in report.models:
+        for row in model.options:
+            if row.price_usd is not None:
+                rows.setdefault(
+                    row.key,
+                    (
+                        row.gpu_name, row.term, figures.offer(row), figures.price(row),
+                        f"{row.price_date}{' (old)' if row.price_is_stale else ''}", row.price_source or "",
+                    ),
+                )  # fmt: skip
+    return table("GPU | term | offer | price> | day | source", list(rows.values()))
+
+
+def spec_table(report: Report) -> Table:
+    """Where the GPUs' figures were read."""
+    return table(
+        "GPU | figure | value | source | read",
+        [(each.gpu, each.field, each.figure, each.source, str(each.retrieved or "")) for each in report.spec_sources],
+    )
+
+
+def versions_words(report: Report) -> str:
+    """The versions behind the traces."""
+    found: dict[str, str] = {}
+    for model in report.models:
+        found |= dict(model.subject.versions)
+    return ", ".join(f"{name} {version}" for name, version in sorted(found.items()))

@@ -1,0 +1,209 @@
+"""The report as one object: every rendering spells out these values and computes none of its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from capplan.core.economics.assumptions import Assumption, Demand
+from capplan.core.numbers import Interval
+from capplan.report.documents.subject import Refusal, Subject
+
+REPORT_SCHEMA_VERSION = 1
+STALE_DAYS = 90
+CURRENCY = "USD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionRow:
+    """One way to meet the load: a GPU, bought or rented. Amounts in USD before tax; None where unknown.
+
+    `latency_s` is the percentile at today's peak with only the needed GPUs up (for jobs the time of a full batch),
+    its ends those of the simulation; `latency_if_fast_s` and `latency_if_slow_s` are what it were at the ends of the
+    estimate's interval. A latency that is None means that work piles up without end.
+    """
+
+    key: str
+    rank: int | None
+    gpu: str
+    gpu_name: str
+    term: str
+    provider: str | None
+    region: str | None
+    instance: str | None
+    price_usd: float | None
+    price_unit: str | None
+    price_date: date | None
+    price_source: str | None
+    price_is_stale: bool
+    includes_server: bool
+    firm_fit: bool
+    batch: int
+    rate_per_gpu_per_s: float
+    gpus_needed: int
+    gpus: int
+    servers: int
+    needs_by_year: tuple[int, ...]
+    gpus_by_year: tuple[int, ...]
+    servers_by_year: tuple[int, ...]
+    server_slots: int
+    full_servers: bool
+    gpu_hours_by_year: tuple[float, ...]
+    samples_by_year: tuple[float, ...]
+    latency_s: Interval
+    latency_if_fast_s: float
+    latency_if_slow_s: float | None
+    batch_latency_s: Interval
+    load_fraction: float | None
+    busy_fraction: float | None
+    mean_batch: float | None
+    in_flight: float | None
+    headroom_fraction: float
+    availability_fraction: float
+    months_until_full: float | None
+    one_down_latency_s: float | None
+    doubled_latency_s: float | None
+    memory_bytes: Interval
+    usable_bytes: float | None
+    tdp_w: float | None
+    nameplate_w: float | None
+    energy_kwh_per_year: float | None
+    carbon_kg_per_year: float | None
+    embodied_kg: float | None
+    yearly_usd: tuple[float, ...]
+    initial_usd: float | None
+    running_usd_per_year: float | None
+    cost_usd_per_year: float | None
+    present_usd: float | None
+    total_usd: float | None
+    usd_per_million: float | None
+    break_even_hours_per_year: float | None
+    break_even_against: str | None
+    on_front: bool
+
+    @property
+    def gpus_last_year(self) -> int:
+        """GPUs of the last year's fleet, which is what is bought."""
+        return self.gpus_by_year[-1]
+
+    @property
+    def residual_usd(self) -> float | None:
+        """What a bought fleet is worth in the end; None for rent and without price."""
+        if self.term != "buy" or self.total_usd is None:
+            return None
+        return (self.running_usd_per_year or 0.0) - self.yearly_usd[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickRow:
+    """What one GPU carries with one largest batch: for the page's choice of batch and load."""
+
+    gpu: str
+    batch: int
+    rate_per_gpu_per_s: float
+    capacity_per_s: float
+    loads: tuple[float, ...]
+    percentiles_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was timed on a real GPU, to stand beside the estimate."""
+
+    model: str
+    gpu: str
+    batch: int
+    latency_s: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roof:
+    """A GPU's printed limits for the number format asked about: what the roofline is drawn from."""
+
+    gpu: str
+    gpu_name: str
+    peak_flops_per_s: float
+    bandwidth_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwingRow:
+    """What one input alone does to the choice's cost; None where the load cannot be met at that end."""
+
+    label: str
+    unit: str
+    low: float
+    value: float
+    high: float
+    cost_low_usd: float | None
+    cost_high_usd: float | None
+    winner_low: str | None
+    winner_high: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The decision in words and numbers; `sentence` stands at the head of the page."""
+
+    sentence: str
+    reasons: tuple[str, ...]
+    changes_if: tuple[str, ...]
+    choice: str | None
+    runner_up: str | None
+    holds_fraction: float | None
+    keeps_fraction: float | None
+    regret_usd_per_year: float | None
+    cost_p10_usd: float | None
+    cost_p90_usd: float | None
+    wins: Mapping[str, float]
+    draws: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReport:
+    """One model's part of the report."""
+
+    subject: Subject
+    verdict: Verdict
+    options: tuple[OptionRow, ...]
+    refusals: tuple[Refusal, ...]
+    swings: tuple[SwingRow, ...]
+    picks: tuple[PickRow, ...]
+    roofs: tuple[Roof, ...]
+    measured: tuple[Measured, ...]
+
+    def option(self, key: str | None) -> OptionRow | None:
+        """An option by its key."""
+        return next((option for option in self.options if option.key == key), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecSource:
+    """Where a GPU's figures were read."""
+
+    gpu: str
+    field: str
+    figure: str
+    source: str
+    retrieved: date | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The whole report."""
+
+    title: str
+    created: date
+    version: str
+    command: str
+    currency: str
+    demand: Demand
+    models: tuple[ModelReport, ...]
+    spec_sources: tuple[SpecSource, ...]
+    offers_dropped: int
+    load_file: str | None
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Every assumption with its range and source."""
+        return self.demand.assumptions

@@ -1,0 +1,170 @@
+"""The decision in words: what to take, why, and what would change it."""
+
+from collections.abc import Mapping, Sequence
+
+from capplan.core.economics.decide import Answer
+from capplan.core.gpus.prices import Term
+from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
+from capplan.core.serving.sizing import exact_mean_s, fewest_possible
+from capplan.report.documents.subject import Subject
+from capplan.report.procurement.figures import offer, option_name, price
+from capplan.report.procurement.types import OptionRow, Verdict
+from capplan.units import format_fraction, format_rate, format_seconds
+
+
+def format_usd(amount: float) -> str:
+    """Write an amount of USD with thousands parted, cents below 100, more digits below 1."""
+    if abs(amount) >= 100:
+        return f"{amount:,.0f} USD"
+    return f"{amount:,.2f} USD" if abs(amount) >= 1 or amount == 0 else f"{amount:.3g} USD"
+
+
+def describe_load(load: Load) -> str:
+    """Say what is asked in one phrase."""
+    if isinstance(load, Service):
+        return (
+            f"{format_rate(load.peak_per_s)} samples/s at peak ({format_rate(load.mean_per_s)}/s on average), "
+            f"{load.percentile:g} % of them within {format_seconds(load.latency_limit_s)}"
+        )
+    if isinstance(load, Job):
+        return f"{load.samples:,.0f} samples within {_hours(load.deadline_s)}, {load.runs_per_year:g} times a year"
+    if isinstance(load, TrainingPurchase):
+        return (
+            f"training {load.epochs:g} epochs of {load.samples:,.0f} samples within {_hours(load.deadline_s)}, "
+            f"{load.runs_per_year:g} times a year"
+        )
+    return "no load stated: one GPU of each kind, always busy"
+
+
+def _hours(time_s: float) -> str:
+    return f"{time_s / 86400:g} days" if time_s >= 2 * 86400 else f"{time_s / 3600:g} hours"
+
+
+def make_verdict(subject: Subject, answer: Answer, rows: Sequence[OptionRow]) -> Verdict:
+    """Word the decision."""
+    by_key = {row.key: row for row in rows}
+    found = answer.recommendation
+    choice = by_key[found.choice.key] if found.choice else None
+    other = by_key[found.runner_up.key] if found.runner_up else None
+    doubt = answer.confidence
+    return Verdict(
+        sentence=_sentence(subject, answer, choice, len(rows)),
+        reasons=tuple(_reasons(answer, choice, other, rows)) if choice else (),
+        changes_if=tuple(_changes(answer, choice, other, by_key)) if choice else (),
+        choice=choice.key if choice else None,
+        runner_up=other.key if other else None,
+        holds_fraction=doubt.holds if doubt else None,
+        keeps_fraction=doubt.keeps if doubt else None,
+        regret_usd_per_year=doubt.regret_usd_per_year if doubt else None,
+        cost_p10_usd=doubt.cost_p10_usd if doubt else None,
+        cost_p90_usd=doubt.cost_p90_usd if doubt else None,
+        wins=dict(doubt.wins) if doubt else {},
+        draws=doubt.draws if doubt else 0,
+    )
+
+
+def _sentence(subject: Subject, answer: Answer, choice: OptionRow | None, count: int) -> str:
+    if choice is None or choice.cost_usd_per_year is None:
+        if not count:
+            return f"No GPU carries the load with {subject.name}."
+        return f"No option for {subject.name} has a price; GPUs are compared by speed and memory only."
+    if isinstance(answer.demand.load, OneGpu):
+        return (
+            f"{choice.gpu_name} {_how(choice)} runs {subject.name} at the lowest cost per sample: "
+            f"{format_usd(choice.usd_per_million or 0)} per million at batch {choice.batch}."
+        )
+    grown = f", {choice.gpus_last_year} by the last year" if choice.gpus_last_year != choice.gpus else ""
+    return (
+        f"{'Buy' if choice.term == Term.BUY else 'Rent'} {choice.gpus} × {choice.gpu_name} {_how(choice)}{grown}: "
+        f"{format_usd(choice.cost_usd_per_year)} per year for {subject.name}."
+    )
+
+
+def _how(row: OptionRow) -> str:
+    if row.term == Term.BUY:
+        return f"({row.provider})"
+    return f"{row.term} ({offer(row)})"
+
+
+def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: Sequence[OptionRow]) -> list[str]:
+    load, reasons = answer.demand.load, []
+    if isinstance(load, Service):
+        reasons += _service_reasons(answer, load, choice)
+    elif not isinstance(load, OneGpu):
+        reasons.append(
+            f"Each GPU works through {format_rate(choice.rate_per_gpu_per_s)} samples/s at batch {choice.batch}; "
+            f"{choice.gpus_needed} keep{'s' * (choice.gpus_needed == 1)} the deadline."
+        )
+    priced = sum(row.cost_usd_per_year is not None for row in rows)
+    if isinstance(load, OneGpu):
+        reasons.append(f"Cheapest per sample of {priced} priced options, of {len(rows)} that hold the model.")
+    else:
+        reasons.append(f"Cheapest of {priced} priced options, of {len(rows)} that carry the load.")
+    if other and other.cost_usd_per_year and choice.cost_usd_per_year:
+        mine, theirs = _worths(answer, choice, other)
+        reasons.append(f"Runner-up: {other.gpu_name} {_how(other)}, {format_fraction(theirs / mine - 1)} dearer.")
+    if (doubt := answer.confidence) and not isinstance(load, OneGpu):
+        reasons.append(
+            f"Cheapest in {format_fraction(doubt.holds)} of {doubt.draws} draws of all that is uncertain; "
+            f"the fleet as sized carries the last year's load in {format_fraction(doubt.keeps)}."
+        )
+    if not choice.firm_fit:
+        reasons.append("Its memory is borderline: the estimate's interval straddles what may be filled.")
+    if choice.price_date:
+        advice = "; it is old, ask again before signing" if choice.price_is_stale else ""
+        reasons.append(f"Its price, {price(choice)}, is of {choice.price_date}: {choice.price_source}{advice}.")
+    return reasons
+
+
+def _service_reasons(answer: Answer, load: Service, choice: OptionRow) -> list[str]:
+    sizing = next(each for each in answer.case.sizings if each.gpu == choice.gpu)
+    fewest = fewest_possible(load, sizing.supply.candidate)
+    reasons = [
+        f"Each GPU takes batches of up to {choice.batch} and carries {format_rate(choice.rate_per_gpu_per_s)}/s: "
+        f"{sizing.need} needed at today's peak, {fewest} by any system whatever.",
+        f"{load.percentile:g} % are answered within {format_seconds(choice.latency_s.expected)} at peak; "
+        f"{format_seconds(load.latency_limit_s)} is allowed.",
+    ]
+    exact_s = exact_mean_s(load, sizing)
+    if exact_s is not None and sizing.response and sizing.response.mean_s:
+        mean = sizing.response.mean_s
+        reasons[-1] = (
+            f"{reasons[-1][:-1]}. The mean is {format_seconds(mean.expected)} simulated, "
+            f"{format_seconds(exact_s)} in closed form."
+        )
+    if mix := answer.day_mix:
+        held = f"{mix.reserved} reserved and the rest by the hour" if mix.reserved else "all by the hour"
+        cost = format_usd(mix.usd_per_year)
+        reasons.append(f"Scaled along the day, {held}, up to {mix.most} GPUs would cost {cost} a year at least.")
+    return reasons
+
+
+def _worths(answer: Answer, choice: OptionRow, other: OptionRow) -> tuple[float, float]:
+    if isinstance(answer.demand.load, OneGpu):
+        return choice.usd_per_million or 0.0, other.usd_per_million or 0.0
+    return choice.cost_usd_per_year or 0.0, other.cost_usd_per_year or 0.0
+
+
+def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key: Mapping[str, OptionRow]) -> list[str]:
+    changes = []
+    factor = answer.switching_price_factor
+    if other and factor and factor > 1 and choice.price_usd:
+        price = choice.price_usd * factor
+        unit = "a GPU-hour" if choice.term != Term.BUY else "a GPU"
+        changes.append(
+            f"its price rises by {format_fraction(factor - 1)} to {price:.4g} USD {unit}: then {other.gpu_name}."
+        )
+    for direction in (1, -1):
+        switch = next((s for s in answer.load_switches if (s.factor > 1) == (direction > 0)), None)
+        if switch:
+            changes.append(
+                f"the load is {switch.factor:g} × what is stated: then {option_name(by_key.get(switch.winner))}."
+            )
+    flips = [swing for swing in answer.swings if swing.key not in ("peak_factor", "rent_price_factor")]
+    for swing in flips:
+        for end, winner in ((swing.low, swing.winner_low), (swing.high, swing.winner_high)):
+            if winner and winner != choice.key:
+                label = f"{swing.label[:1].lower()}{swing.label[1:]}"
+                instead = f"{end:.3g} {swing.unit} instead of {swing.value:.3g}"
+                changes.append(f"{label} is {instead}: then {option_name(by_key.get(winner))}.")
+    return changes[:5] or ["nothing within the stated ranges, each moved alone."]

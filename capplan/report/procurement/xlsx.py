@@ -1,0 +1,276 @@
+"""The report as a workbook whose money is worked out by formulas over a sheet of assumptions.
+
+Every formula carries the value that this program computed, so that viewers which do not recalculate show it too.
+Text is written as text: nothing in a name can become a formula or a link.
+"""
+
+import io
+from datetime import datetime
+from typing import Any
+
+import xlsxwriter
+from xlsxwriter.utility import xl_col_to_name, xl_rowcol_to_cell
+
+from capplan.core.serving.load import OneGpu, Service
+from capplan.report.procurement import figures
+from capplan.report.procurement.tables import (
+    CONVENTIONS,
+    assumption_table,
+    cards,
+    compared_table,
+    facts_table,
+    latency_words,
+    power_table,
+    price_table,
+    refusal_table,
+    spec_table,
+)
+from capplan.report.procurement.types import ModelReport, Report
+from capplan.report.procurement.verdict import describe_load
+from capplan.report.procurement.xlsx_formulas import Column, Formulas, option_columns
+from capplan.report.table import Align, Table
+
+_MAX_CELL = 32_000
+
+
+def render_report_xlsx(report: Report) -> bytes:
+    """Spell the report as an XLSX workbook."""
+    stream = io.BytesIO()
+    book = xlsxwriter.Workbook(
+        stream,
+        {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False},
+    )
+    moment = datetime(report.created.year, report.created.month, report.created.day)
+    book.set_properties({"title": _text(report.title), "created": moment, "comments": f"capplan {report.version}"})
+    writer = _Writer(book, report)
+    writer.summary()
+    names = writer.assumptions()
+    for index, model in enumerate(report.models, start=1):
+        writer.options(model, index, names)
+        writer.estimates(model, index)
+    writer.plain_sheet("Prices", price_table(report))
+    writer.plain_sheet("Specifications", spec_table(report))
+    book.close()
+    return stream.getvalue()
+
+
+def _text(words: str) -> str:
+    kept = "".join(character if character >= " " or character in "\n\t" else " " for character in words)
+    return kept[:_MAX_CELL]
+
+
+class _Writer:
+    """Writes the sheets of one workbook."""
+
+    def __init__(self, book: Any, report: Report) -> None:
+        self.book, self.report = book, report
+        self.head = book.add_format({"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"})
+        self.head_right = book.add_format(
+            {"bold": True, "bottom": 1, "text_wrap": True, "valign": "top", "align": "right"}
+        )
+        self.right = book.add_format({"align": "right", "valign": "top"})
+        self.bold = book.add_format({"bold": True})
+        self.title = book.add_format({"bold": True, "font_size": 16, "text_wrap": True, "valign": "top"})
+        self.wrap = book.add_format({"text_wrap": True, "valign": "top"})
+        self.small = book.add_format({"font_color": "#555555", "text_wrap": True, "valign": "top"})
+        self.input = book.add_format({"bg_color": "#FFF6D6", "border": 1, "border_color": "#D8C88A"})
+        self.number = {
+            digits: book.add_format({"num_format": digits})
+            for digits in ("#,##0", "#,##0.00", "0.0000", "0.00E+00", "0.000000")
+        }
+        self.number["General"] = book.add_format({"num_format": "#,##0.##", "valign": "top"})
+        self.chosen = book.add_format({"bold": True, "bg_color": "#E7F0FA"})
+
+    def sheet(self, name: str) -> Any:
+        """Add a sheet, with a name that spreadsheets take."""
+        safe = "".join(" " if character in "[]:*?/\\'" else character for character in _text(name)).strip()[:31]
+        taken = {sheet.get_name().lower() for sheet in self.book.worksheets()}
+        while safe.lower() in taken or not safe:
+            safe = f"{safe[:28]} {len(taken)}".strip()
+        sheet = self.book.add_worksheet(safe)
+        sheet.hide_gridlines(2)
+        return sheet
+
+    def summary(self) -> None:
+        """Write page one: the decision, its figures and reasons."""
+        sheet = self.sheet("Decision")
+        sheet.set_column(0, 0, 52)
+        sheet.set_column(1, 1, 30)
+        sheet.set_column(2, 7, 15)
+        sheet.set_column(8, 8, 44)
+        sheet.set_landscape()
+        sheet.fit_to_pages(1, 0)
+        sheet.write_string(0, 0, _text(self.report.title), self.bold)
+        sheet.write_string(1, 0, _text(describe_load(self.report.demand.load)), self.small)
+        row = 3
+        for model in self.report.models:
+            row = self._decision(sheet, model, row) + 2
+        for words in CONVENTIONS:
+            sheet.merge_range(row, 0, row, 8, "", self.small)
+            sheet.write_string(row, 0, words, self.small)
+            sheet.set_row(row, 30 if len(words) > 150 else 15)
+            row += 1
+        sheet.write_string(row + 1, 0, _text(f"Made {self.report.created} by {self.report.command}"), self.small)
+
+    def _decision(self, sheet: Any, model: ModelReport, row: int) -> int:
+        sheet.merge_range(row, 0, row, 8, "", self.title)
+        sheet.write_string(row, 0, _text(model.verdict.sentence), self.title)
+        sheet.set_row(row, 44)
+        row += 1
+        for card in cards(self.report, model):
+            sheet.write_string(row, 0, card.label, self.bold)
+            sheet.write_string(row, 1, card.figure, self.bold)
+            sheet.write_string(row, 2, card.range)
+            row += 1
+        for heading, lines in (("Why", model.verdict.reasons), ("This changes if", model.verdict.changes_if)):
+            if lines:
+                sheet.write_string(row, 0, heading, self.bold)
+            for words in lines:
+                row += 1
+                sheet.merge_range(row, 0, row, 8, "", self.wrap)
+                sheet.write_string(row, 0, _text(words), self.wrap)
+                sheet.set_row(row, 30 if len(words) > 150 else 15)
+            row += 1
+        if any(option.cost_usd_per_year is not None for option in model.options):
+            row = self.table(sheet, compared_table(self.report, model), row + 1)
+        row = self.table(sheet, power_table(self.report, model), row + 1)
+        return row
+
+    def table(self, sheet: Any, content: Table, row: int) -> int:
+        """Write a table of text below a row; returns the row after it."""
+        sheet.set_row(row, 32)
+        for column, heading in enumerate(content.columns):
+            sheet.write_string(
+                row, column, heading.title, self.head if heading.align is Align.LEFT else self.head_right
+            )
+        for line in content.rows:
+            row += 1
+            for column, cell in enumerate(line):
+                self.cell(sheet, row, column, cell, content.columns[column].align)
+        return row + 1
+
+    def cell(self, sheet: Any, row: int, column: int, words: str, align: Align) -> None:
+        """Write a text cell; figures in right-aligned columns as numbers where they are plain ones."""
+        if align is Align.RIGHT:
+            try:
+                sheet.write_number(row, column, float(words.replace(",", "")), self.number["General"])
+            except ValueError:
+                sheet.write_string(row, column, _text(words), self.right)
+        else:
+            sheet.write_string(row, column, _text(words), self.wrap)
+
+    def plain_sheet(self, name: str, content: Table) -> None:
+        """Write a sheet that holds one table."""
+        sheet = self.sheet(name)
+        sheet.set_column(0, len(content.columns) - 2, 22)
+        sheet.set_column(len(content.columns) - 1, len(content.columns) - 1, 70)
+        sheet.freeze_panes(1, 1)
+        self.table(sheet, content, 0)
+
+    def assumptions(self) -> dict[str, str]:
+        """Write the inputs; returns a defined name for each that the formulas take."""
+        sheet = self.sheet("Assumptions")
+        sheet.set_column(0, 0, 44)
+        sheet.set_column(1, 5, 14)
+        sheet.set_column(6, 6, 90)
+        sheet.freeze_panes(1, 1)
+        content = assumption_table(self.report)
+        for column, heading in enumerate(content.columns):
+            sheet.write_string(0, column, heading.title, self.head)
+        names = {}
+        for row, (each, line) in enumerate(zip(self.report.assumptions, content.rows, strict=True), start=1):
+            sheet.write_string(row, 0, _text(each.label))
+            sheet.write_number(row, 1, each.value, self.input)
+            sheet.write_number(row, 2, each.low)
+            sheet.write_number(row, 3, each.high)
+            for column in (4, 5, 6):
+                sheet.write_string(row, column, _text(line[column]), self.wrap)
+            names[each.key] = f"in_{each.key}"
+            self.book.define_name(names[each.key], f"=Assumptions!{xl_rowcol_to_cell(row, 1, True, True)}")
+        row = len(self.report.assumptions) + 2
+        load = self.report.demand.load
+        extra = (
+            [("peak_per_s", "Peak today, samples per second", load.peak_per_s)]
+            if isinstance(load, Service)
+            else []
+            if isinstance(load, OneGpu)
+            else [("peak_per_s", "Rate that keeps the deadline, samples per second", load.rate_per_s)]
+        )
+        extra += [] if isinstance(load, OneGpu) else [("mean_per_s", "Mean today, samples per second", load.mean_per_s)]
+        for key, label, value in extra:
+            sheet.write_string(row, 0, label)
+            sheet.write_number(row, 1, value, self.input)
+            names[key] = f"in_{key}"
+            self.book.define_name(names[key], f"=Assumptions!{xl_rowcol_to_cell(row, 1, True, True)}")
+            row += 1
+        note = (
+            "Shaded cells may be changed: the sheets of options follow. The years counted are fixed in the formulas' "
+            "columns. What a GPU carries within the latency limit was simulated and does not follow the load ceiling."
+        )
+        sheet.write_string(row + 1, 0, note, self.small)
+        return names
+
+    def options(self, model: ModelReport, index: int, names: dict[str, str]) -> None:
+        """Write every option with its formulas."""
+        suffix = f" {index}" if len(self.report.models) > 1 else ""
+        sheet = self.sheet(f"Options{suffix}")
+        sheet.freeze_panes(3, 2)
+        sheet.write_string(0, 0, _text(f"{model.subject.name}: {latency_words(self.report)}"), self.small)
+        columns = option_columns(self.report)
+        places = {column.key: xl_col_to_name(place) for place, column in enumerate(columns)}
+        for place, column in enumerate(columns):
+            sheet.write_string(2, place, column.title, self.head)
+            sheet.set_column(place, place, column.width)
+        for row, option in enumerate(model.options, start=3):
+            spelled = Formulas(report=self.report, option=option, row=row + 1, places=places, names=names)
+            for place, column in enumerate(columns):
+                self._value(sheet, row, place, column, spelled, is_choice=option.key == model.verdict.choice)
+        sheet.autofilter(2, 0, 2 + len(model.options), len(columns) - 1)
+
+    def _value(self, sheet: Any, row: int, place: int, column: Column, spelled: Formulas, *, is_choice: bool) -> None:
+        value = column.value(spelled.option)
+        form = self.number.get(column.digits)
+        formula = spelled.formula(column.key)
+        if formula and value is not None:
+            sheet.write_formula(row, place, formula, form, value)
+        elif value is None:
+            sheet.write_string(row, place, figures.UNKNOWN if column.digits else "")
+        elif isinstance(value, str):
+            sheet.write_string(row, place, _text(value), self.chosen if is_choice and place == 0 else None)
+        elif column.key == "price":
+            sheet.write_number(row, place, value, self.input)
+        else:
+            sheet.write_number(row, place, value, form)
+
+    def estimates(self, model: ModelReport, index: int) -> None:
+        """Write the estimates behind the options, the facts and the rejections."""
+        suffix = f" {index}" if len(self.report.models) > 1 else ""
+        sheet = self.sheet(f"Estimates{suffix}")
+        sheet.freeze_panes(1, 1)
+        heads = (
+            "GPU", "batch", "status", "latency low s", "latency expected s", "latency high s", "bound s", "bound by",
+            "samples per s", "memory low bytes", "memory expected bytes", "memory high bytes", "usable bytes",
+        )  # fmt: skip
+        sheet.set_column(0, 0, 34)
+        sheet.set_column(1, len(heads), 16)
+        for column, heading in enumerate(heads):
+            sheet.write_string(0, column, heading, self.head)
+        for row, each in enumerate(model.subject.estimates, start=1):
+            sheet.write_string(row, 0, _text(each.gpu_name))
+            sheet.write_string(row, 2, each.status)
+            sheet.write_string(row, 7, each.bound_by)
+            values: dict[int, float | None] = {
+                1: each.batch, 3: each.latency_s.low, 4: each.latency_s.expected, 5: each.latency_s.high,
+                6: each.bound_s, 8: each.throughput_per_s.expected, 9: each.total_bytes.low,
+                10: each.total_bytes.expected, 11: each.total_bytes.high, 12: each.usable_bytes,
+            }  # fmt: skip
+            for column, value in values.items():
+                if value is None:
+                    sheet.write_string(row, column, figures.UNKNOWN)
+                else:
+                    sheet.write_number(row, column, value)
+        sheet = self.sheet(f"Model{suffix}")
+        sheet.set_column(0, 0, 30)
+        sheet.set_column(1, 3, 60)
+        row = self.table(sheet, facts_table(model.subject), 0)
+        self.table(sheet, refusal_table(model), row + 2)

@@ -1,0 +1,167 @@
+"""The workbook's columns and formulas: those of the core, over the assumptions' defined names."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from capplan.core.gpus.prices import Term
+from capplan.core.serving.load import OneGpu, Service
+from capplan.report.procurement import figures
+from capplan.report.procurement.types import OptionRow, Report
+
+Value = float | int | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of the sheet of options: its heading, how its figures look, and its value."""
+
+    key: str
+    title: str
+    value: Callable[[OptionRow], Value]
+    digits: str = ""
+    width: float = 13.0
+
+
+def option_columns(report: Report) -> list[Column]:
+    """The columns; those of a year come once for every year counted."""
+    return [
+        Column(key="gpu", title="GPU", value=lambda o: o.gpu_name, width=34),
+        Column(key="term", title="term", value=lambda o: o.term),
+        Column(key="offer", title="offer", value=figures.offer, width=34),
+        Column(key="day", title="price of", value=lambda o: str(o.price_date or "")),
+        Column(key="price", title="price, USD per GPU-hour or GPU", value=lambda o: o.price_usd, digits="0.0000"),
+        Column(key="batch", title="batch", value=lambda o: o.batch, digits="#,##0"),
+        Column(key="rate", title="samples/s per GPU", value=lambda o: o.rate_per_gpu_per_s, digits="#,##0.00"),
+        Column(key="latency", title="latency, s", value=lambda o: o.latency_s.expected, digits="0.000000"),
+        Column(key="slots", title="GPUs per server or instance", value=lambda o: o.server_slots, digits="#,##0"),
+        Column(key="full", title="comes only full", value=lambda o: "yes" if o.full_servers else "no"),
+        Column(key="tdp", title="TDP, W", value=lambda o: o.tdp_w, digits="#,##0"),
+        *(column for year in range(report.demand.money.years) for column in _year_columns(year)),
+        Column(key="kwh", title="kWh per year", value=lambda o: o.energy_kwh_per_year, digits="#,##0.00"),
+        Column(key="initial", title="USD on the first day", value=lambda o: o.initial_usd, digits="#,##0.00"),
+        Column(
+            key="running", title="USD per year running (first year)", value=lambda o: o.running_usd_per_year,
+            digits="#,##0.00",
+        ),
+        Column(key="residual", title="USD residual value", value=lambda o: o.residual_usd, digits="#,##0.00"),
+        Column(key="total", title="USD in all", value=lambda o: o.total_usd, digits="#,##0.00"),
+        Column(key="present", title="USD net present", value=lambda o: o.present_usd, digits="#,##0.00"),
+        Column(key="annual", title="USD per year", value=lambda o: o.cost_usd_per_year, digits="#,##0.00"),
+        Column(key="million", title="USD per million samples", value=lambda o: o.usd_per_million, digits="0.0000"),
+    ]  # fmt: skip
+
+
+def _year_columns(year: int) -> list[Column]:
+    name = f"year {year + 1}"
+
+    def of_year(field: str, option: OptionRow) -> Value:
+        value: Value = getattr(option, field)[year]
+        return value
+
+    pick = partial(partial, of_year)
+    return [
+        Column(key=f"need{year}", title=f"GPUs needed, {name}", value=pick("needs_by_year"), digits="#,##0"),
+        Column(key=f"servers{year}", title=f"servers, {name}", value=pick("servers_by_year"), digits="#,##0"),
+        Column(key=f"gpus{year}", title=f"GPUs, {name}", value=pick("gpus_by_year"), digits="#,##0"),
+        Column(key=f"samples{year}", title=f"samples, {name}", value=pick("samples_by_year"), digits="0.00E+00"),
+        Column(key=f"hours{year}", title=f"GPU-hours, {name}", value=pick("gpu_hours_by_year"), digits="#,##0.00"),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formulas:
+    """The formulas of one option's row; None for what is given and not worked out.
+
+    `row` counts from 1, `places` maps a column's key to its letters, `names` an assumption's key to its defined name.
+    """
+
+    report: Report
+    option: OptionRow
+    row: int
+    places: Mapping[str, str]
+    names: Mapping[str, str]
+
+    def formula(self, key: str) -> str | None:
+        """The formula of a column's cell."""
+        stem = key.rstrip("0123456789")
+        if key[len(stem) :] and stem in ("need", "servers", "gpus", "samples", "hours"):
+            return None if self._one_gpu else f"={self._of_year(stem, int(key[len(stem) :]))}"
+        if self.option.price_usd is None and key != "kwh":
+            return None
+        spelled = self._bought() if self.option.term == Term.BUY else self._rented()
+        found = spelled.get(key)
+        return f"={found}" if found else None
+
+    @property
+    def _one_gpu(self) -> bool:
+        return isinstance(self.report.demand.load, OneGpu)
+
+    @property
+    def _years(self) -> int:
+        return self.report.demand.money.years
+
+    def _cell(self, key: str) -> str:
+        return f"${self.places[key]}{self.row}"
+
+    def _of_year(self, stem: str, year: int) -> str:
+        growth = f"(1+{self.names['growth_per_year']})" if "growth_per_year" in self.names else "1"
+        need, servers, gpus = (self._cell(f"{name}{year}") for name in ("need", "servers", "gpus"))
+        rate, spares = self._cell("rate"), self.names["spares"]
+        if stem == "need":
+            grown = self._years if self.option.term == Term.BUY else year + 1
+            wanted = f"{self.names['peak_per_s']}*{growth}^{grown}/{rate}"
+            return f"MAX(1,ROUNDUP({wanted}-0.000000001*MAX(1,{wanted}),0))"
+        if stem == "servers":
+            return f"ROUNDUP({need}/{self._cell('slots')},0)+{spares}"
+        if stem == "gpus":
+            spread = f"ROUNDUP({need}/({servers}-{spares}),0)"
+            return f'{servers}*IF({self._cell("full")}="yes",{self._cell("slots")},{spread})'
+        if stem == "samples":
+            return f"{self.names['mean_per_s']}*8760*3600*{growth}^{year}"
+        if isinstance(self.report.demand.load, Service):
+            return f"{gpus}*8760"
+        return f"{self._cell(f'samples{year}')}/{rate}/3600*{gpus}/({gpus}-{spares}*{gpus}/{servers})"
+
+    def _energy(self, year: int) -> str:
+        n, gpus = self.names, self._cell(f"gpus{year}")
+        busy = f"MIN(1,{self._cell(f'hours{year}')}/({gpus}*8760))"
+        share = f"({busy}*{n['power_fraction']}+(1-{busy})*{n['idle_power_fraction']})"
+        return f"{gpus}*{self._cell('tdp')}*{n['server_power_factor']}*{share}/1000*{n['pue']}*8760"
+
+    def _bought(self) -> dict[str, str]:
+        n, last, rate = self.names, self._years - 1, self.names["discount_fraction"]
+        factor = "1" if self.option.includes_server else n["server_price_factor"]
+        hardware = f"{self._cell(f'gpus{last}')}*{self._cell('price')}*{factor}"
+        initial, running, residual = (self._cell(key) for key in ("initial", "running", "residual"))
+        return {
+            "kwh": self._energy(last),
+            "initial": f"{hardware}*(1+{n['network_fraction']})",
+            "running": (
+                f"{self._cell('kwh')}*{n['usd_per_kwh']}+{hardware}*{n['support_fraction']}"
+                f"+{self._cell(f'servers{last}')}*{n['staff_usd_per_server_year']}"
+                f"+{self._cell(f'gpus{last}')}*{n['licence_usd_per_gpu_year']}"
+            ),
+            "residual": f"{hardware}*{n['residual_fraction']}",
+            "total": f"{initial}+{self._years}*{running}-{residual}",
+            "present": f"{initial}+PV({rate},{self._years},-{running})-{residual}/(1+{rate})^{self._years}",
+            **self._shared(),
+        }
+
+    def _rented(self) -> dict[str, str]:
+        rate, price = self.names["discount_fraction"], self._cell("price")
+        hours = [self._cell(f"hours{year}") for year in range(self._years)]
+        return {
+            "kwh": self._energy(0),
+            "running": f"{hours[0]}*{price}",
+            "total": f"({'+'.join(hours)})*{price}",
+            "present": "+".join(f"{cell}*{price}/(1+{rate})^{year}" for year, cell in enumerate(hours, start=1)),
+            **self._shared(),
+        }
+
+    def _shared(self) -> dict[str, str]:
+        samples = "+".join(self._cell(f"samples{year}") for year in range(self._years))
+        return {
+            "annual": f"PMT({self.names['discount_fraction']},{self._years},-{self._cell('present')})",
+            "million": f"{self._cell('annual')}*{self._years}/({samples})*1000000",
+        }

@@ -1,0 +1,124 @@
+"""A model's counts as text, Markdown, CSV or JSON."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from capplan.core.ops.analysis import Analysis, Share
+from capplan.report.table import Table, render_csv, render_markdown, render_text, table
+from capplan.units import format_bytes, format_count, format_flops
+from capplan.version import __version__
+
+SCHEMA_VERSION = 1
+
+_TITLES = "module|operator|calls>|MACs>|FLOPs>|parameters>|bytes>"
+
+
+def analysis_to_json(analysis: Analysis) -> dict[str, Any]:
+    """Spell counts as a JSON document; rows of a view add up to the totals."""
+    trace = analysis.trace
+    recording = trace.recording(analysis.configuration)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "capplan_version": __version__,
+        "name": trace.name,
+        "class": trace.class_name,
+        "recording": str(analysis.configuration),
+        "batch": analysis.batch,
+        "params": trace.parameter_count,
+        "buffers": trace.buffer_count,
+        "params_bytes_by_dtype": parameter_bytes_by_dtype(analysis),
+        "macs": analysis.macs,
+        "flops": analysis.flops,
+        "bytes": analysis.size_bytes,
+        "by_operator": [_share_to_json(share, name=share.operator) for share in analysis.by_operator],
+        "by_module": [_share_to_json(share, name=share.module) for share in analysis.by_module],
+        "by_module_and_operator": [
+            {"operator": share.operator, **_share_to_json(share, name=share.module)}
+            for share in analysis.by_module_and_operator
+        ],
+        "uncounted": list(analysis.uncounted),
+        "counted_bytes_fraction": analysis.counted_bytes_fraction,
+        "rung": recording.rung,
+        "guesses": [{"what": guess.what, "count": guess.count} for guess in recording.guesses],
+        "notes": list(trace.provenance.notes),
+        "versions": dict(trace.provenance.versions),
+    }
+
+
+def parameter_bytes_by_dtype(analysis: Analysis) -> dict[str, int]:
+    """Bytes of the parameters by their own dtype. [bytes]"""
+    sizes: Counter[str] = Counter()
+    for parameter in analysis.trace.parameters:
+        if not parameter.is_buffer:
+            sizes[parameter.dtype] += parameter.size_bytes
+    return dict(sizes)
+
+
+def coverage_line(analysis: Analysis) -> str:
+    """Say how much was counted, and what was not."""
+    recording = analysis.trace.recording(analysis.configuration)
+    calls = Counter(recording.kernels[op.kernel].name for op in recording.steady_ops())
+    missed = ", ".join(f"{calls[name]} × {name}" for name in analysis.uncounted)
+    share = f"{100 * analysis.counted_bytes_fraction:.1f} % of bytes counted"
+    guessed = "".join(f"; guessed: {guess.what} ({guess.count} times)" for guess in recording.guesses)
+    return f"{share}; uncounted: {missed or 'none'}{guessed}; traced on {recording.rung}"
+
+
+def render_analysis_text(analysis: Analysis) -> str:
+    """Lay counts out for the terminal."""
+    return _render(analysis, render_text, heading=lambda title: f"{title}\n")
+
+
+def render_analysis_markdown(analysis: Analysis) -> str:
+    """Lay counts out as GitHub-flavoured Markdown."""
+    return _render(analysis, render_markdown, heading=lambda title: f"### {title}\n")
+
+
+def render_analysis_csv(analysis: Analysis) -> str:
+    """Write one row per module and operator in plain numbers."""
+    rows = [(share.module, share.operator, *map(str, _numbers(share))) for share in analysis.by_module_and_operator]
+    return render_csv(table("module|operator|calls|macs|flops|params|bytes", rows))
+
+
+def _render(analysis: Analysis, spell: Callable[[Table], str], *, heading: Callable[[str], str]) -> str:
+    trace = analysis.trace
+    dtypes = ", ".join(f"{dtype} {format_bytes(size)}" for dtype, size in parameter_bytes_by_dtype(analysis).items())
+    facts = [
+        f"{trace.name} ({trace.class_name}), {analysis.configuration}, batch {analysis.batch}",
+        f"parameters {trace.parameter_count:,} ({dtypes}), buffers {trace.buffer_count:,}",
+        f"{analysis.macs:,} MACs, {analysis.flops:,} FLOPs (1 MAC = 2 FLOPs), "
+        f"{format_bytes(analysis.size_bytes)} read and written",
+        coverage_line(analysis),
+    ]
+    pieces = ["\n".join(f"{line}  " if spell is render_markdown else line for line in facts), ""]
+    pieces += [heading("By operator"), spell(_table(analysis.by_operator, hide=0))]
+    pieces += [heading("By module"), spell(_table(analysis.by_module, hide=1))]
+    return "\n".join([*pieces, *(f"· {note}" for note in trace.provenance.notes)]).rstrip() + "\n"
+
+
+def _table(shares: Sequence[Share], *, hide: int) -> Table:
+    titles = [title for index, title in enumerate(_TITLES.split("|")) if index != hide]
+    rows = [[cell for index, cell in enumerate(_row(share)) if index != hide] for share in shares]
+    return table("|".join(titles), rows)
+
+
+def _row(share: Share) -> tuple[str, ...]:
+    return (
+        share.module or "(model)",
+        share.operator,
+        f"{share.calls:,}",
+        format_count(share.macs).strip(),
+        format_flops(share.flops),
+        f"{share.parameters:,}",
+        format_bytes(share.size_bytes),
+    )
+
+
+def _numbers(share: Share) -> tuple[int, ...]:
+    return (share.calls, share.macs, share.flops, share.parameters, share.size_bytes)
+
+
+def _share_to_json(share: Share, *, name: str) -> dict[str, Any]:
+    calls, macs, flops, parameters, size = _numbers(share)
+    return {"name": name, "calls": calls, "macs": macs, "flops": flops, "params": parameters, "bytes": size}

@@ -1,0 +1,213 @@
+"""The estimate of a model on a GPU as text and as a document."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from capplan.core.latency.advice import Advice
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.knee import knee_batch, saturating_batch
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.numbers import Interval
+from capplan.report.estimates import EstimateReport
+from capplan.report.table import render_csv, render_markdown, render_text, table
+from capplan.report.text.explain import explain_classic_bound, explain_latency
+from capplan.units import format_flops, format_fraction, format_rate, format_seconds
+
+_BATCHING_HELPS = 1.2
+
+
+_OVER_BOUND = (
+    "above 100 % of its bound a kernel's share is not known by itself: measurements of whole models fix the sum over\n"
+    "a chain of convolution, norm, activation and addition, not how it is divided.\n"
+)
+
+
+def estimate_text(
+    report: EstimateReport, *, top: int, explain: bool, calibration: Calibration | None, markdown: bool
+) -> str:
+    """Write an estimate as tables with the sentences that go with them."""
+    render = render_markdown if markdown else render_text
+    workload = report.workload
+    lines = [
+        f"{report.model} on {report.breakdown.gpu.name}: {workload.precision}, {workload.layout}, {workload.framework},"
+        f" torch {workload.torch_version[0]}.{workload.torch_version[1]}",
+        "",
+        render(table("batch>|latency>|90 % from>|to>|samples/s>|bound>|compute>|bandwidth>|launches>", _curve(report))),
+        _knee_sentence(report),
+    ]
+    if top:
+        lines += ["", f"costliest kernels at batch {report.breakdown.batch}"]
+        lines.append(
+            render(table("share>|time>|runs>|kernel|class|bound by|of bound>|operands", _kernels(report, top)))
+        )
+        if any(kernel.efficiency_fraction > 1 for kernel in report.breakdown.kernels[:top]):
+            lines.append(_OVER_BOUND)
+        lines += ["", f"costliest modules at batch {report.breakdown.batch}"]
+        lines.append(render(table("share>|time>|kernels>|module|bound by", _modules(report, top))))
+    if report.advice:
+        lines += ["", f"what would help at batch {report.breakdown.batch}"]
+        lines += [f"  ×{advice.speedup:.2f}  {advice.change}{_cost(advice)}" for advice in report.advice]
+    if explain:
+        lines += ["", *explain_classic_bound(report.classic, report.breakdown.gpu)]
+        lines += ["", *explain_latency(report.breakdown, report.curve[-1], calibration=calibration)]
+    else:
+        lines += [f"note: {note}" for note in report.curve[-1].notes]
+    return "\n".join(lines) + "\n"
+
+
+def _cost(advice: Advice) -> str:
+    if advice.usd_per_million_samples is None:
+        return ""
+    now = "" if advice.usd_now is None else f" instead of {advice.usd_now:.3g}"
+    return f", USD {advice.usd_per_million_samples:.3g} per million samples{now}"
+
+
+def estimate_csv(reports: Sequence[EstimateReport]) -> str:
+    """Write the curves for a sheet: a row per GPU and batch, times in seconds."""
+    heads = (
+        "model", "gpu", "precision", "layout", "framework", "torch", "batch", "latency_s", "latency_low_s",
+        "latency_high_s", "samples_per_s", "bound_s", "bound_by",
+    )  # fmt: skip
+    rows = [
+        (
+            report.model,
+            report.breakdown.gpu.id,
+            report.workload.precision.value,
+            report.workload.layout.value,
+            report.workload.framework.value,
+            ".".join(map(str, report.workload.torch_version)),
+            str(point.batch),
+            *(f"{time_s:.6g}" for time_s in (point.latency_s.expected, point.latency_s.low, point.latency_s.high)),
+            f"{point.throughput_per_s.expected:.6g}",
+            f"{point.bound_s:.6g}",
+            point.bound_by.value,
+        )
+        for report in reports
+        for point in report.curve
+    ]
+    return render_csv(table("|".join(heads), rows))
+
+
+def estimate_document(report: EstimateReport, *, top: int) -> dict[str, Any]:
+    """Spell an estimate for machines; times in seconds, shares as fractions."""
+    detail = report.breakdown
+    return {
+        "model": report.model,
+        "gpu": detail.gpu.id,
+        "precision": report.workload.precision.value,
+        "layout": report.workload.layout.value,
+        "framework": report.workload.framework.value,
+        "torch": ".".join(map(str, report.workload.torch_version)),
+        "curve": [_point(point) for point in report.curve],
+        "knee_batch": knee_batch(report.curve, gain_fraction=report.gain_fraction),
+        "saturating_batch": saturating_batch(report.curve),
+        "batching_gain": report.batching_gain,
+        "kernels": [
+            {
+                "name": kernel.name,
+                "class": kernel.label,
+                "operands": kernel.shapes,
+                "runs": kernel.calls,
+                "time_s": kernel.time_s,
+                "share_fraction": kernel.share_fraction,
+                "bound_by": kernel.binding.value,
+                "efficiency_fraction": kernel.efficiency_fraction,
+                "flops": kernel.flops,
+                "bytes": kernel.traffic_bytes,
+            }
+            for kernel in detail.kernels[:top]
+        ],
+        "modules": [
+            {
+                "path": module.path,
+                "kernels": module.calls,
+                "time_s": module.time_s,
+                "share_fraction": module.share_fraction,
+                "bound_by": module.binding.value,
+            }
+            for module in detail.modules[:top]
+        ],
+        "classic_bound": {
+            "flops": report.classic.flops,
+            "traffic_bytes": report.classic.traffic_bytes,
+            "compute_s": report.classic.compute_s,
+            "memory_s": report.classic.memory_s,
+        },
+        "advice": [asdict(advice) for advice in report.advice],
+        "calibration": report.curve[-1].calibration,
+        "notes": list(report.curve[-1].notes),
+    }
+
+
+def _point(point: LatencyEstimate) -> dict[str, Any]:
+    return {
+        "batch": point.batch,
+        "bound_s": point.bound_s,
+        "latency_s": _ends(point.latency_s),
+        "throughput_per_s": _ends(point.throughput_per_s),
+        "bound_by": point.bound_by.value,
+        "shares": {binding.value: share for binding, share in point.share_by_binding},
+    }
+
+
+def _ends(interval: Interval) -> dict[str, float]:
+    return {"low": interval.low, "expected": interval.expected, "high": interval.high}
+
+
+def _curve(report: EstimateReport) -> Sequence[Sequence[str]]:
+    return [
+        (
+            str(point.batch),
+            format_seconds(point.latency_s.expected),
+            format_seconds(point.latency_s.low),
+            format_seconds(point.latency_s.high),
+            format_rate(point.throughput_per_s.expected),
+            format_seconds(point.bound_s),
+            *(format_fraction(share) for _, share in point.share_by_binding),
+        )
+        for point in report.curve
+    ]
+
+
+def _knee_sentence(report: EstimateReport) -> str:
+    if len(report.curve) < 2:
+        return ""
+    knee = knee_batch(report.curve, gain_fraction=report.gain_fraction)
+    full = saturating_batch(report.curve)
+    gain = report.batching_gain
+    helps = f"batching gains ×{gain:.1f}" if gain >= _BATCHING_HELPS else f"batching hardly helps (×{gain:.2f})"
+    largest = " (the largest asked for: the knee may lie higher)" if knee == report.curve[-1].batch else ""
+    return (
+        f"knee at batch {knee}{largest}: from there doubling gains under {format_fraction(report.gain_fraction)}; "
+        f"95 % of the best throughput from batch {full}; {helps}"
+    )
+
+
+def _kernels(report: EstimateReport, top: int) -> Sequence[Sequence[str]]:
+    return [
+        (
+            format_fraction(kernel.share_fraction),
+            format_seconds(kernel.time_s),
+            str(kernel.calls),
+            kernel.name,
+            kernel.label,
+            kernel.binding.value,
+            format_fraction(kernel.efficiency_fraction),
+            kernel.shapes + (f" ({format_flops(kernel.flops)})" if kernel.flops else ""),
+        )
+        for kernel in report.breakdown.kernels[:top]
+    ]
+
+
+def _modules(report: EstimateReport, top: int) -> Sequence[Sequence[str]]:
+    return [
+        (
+            format_fraction(module.share_fraction),
+            format_seconds(module.time_s),
+            str(module.calls),
+            module.path,
+            module.binding.value,
+        )
+        for module in report.breakdown.modules[:top]
+    ]

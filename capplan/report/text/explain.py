@@ -1,0 +1,84 @@
+"""Write the arithmetic of an estimate out, line by line."""
+
+from collections.abc import Iterator
+
+from capplan.core.gpus.spec import GpuSpec, PeakKind, SourceKind
+from capplan.core.latency.breakdown import Breakdown
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.roofline import PeakUse
+from capplan.core.latency.step_bound import _UNITS, ClassicBound
+from capplan.core.latency.types import LatencyEstimate
+from capplan.units import (
+    format_bytes,
+    format_bytes_per_s,
+    format_count,
+    format_flops,
+    format_flops_per_s,
+    format_fraction,
+    format_seconds,
+)
+
+
+def explain_latency(found: Breakdown, estimate: LatencyEstimate, *, calibration: Calibration | None) -> list[str]:
+    """Write out how one estimate comes about, a step a line."""
+    rates, gpu = found.rates, found.gpu
+    flops = sum(kernel.flops for kernel in found.kernels)
+    traffic = sum(kernel.traffic_bytes for kernel in found.kernels)
+    half, single = rates.printed_flops_per_s[PeakUse.HALF], rates.printed_flops_per_s[PeakUse.MATMUL_32]
+    lines = [
+        f"{gpu.name}, batch {found.batch}",
+        f"  printed: {format_flops_per_s(float(half))} in 16 bits (fp32 accumulation), "
+        f"{format_flops_per_s(float(single))} in 32, {format_bytes_per_s(rates.printed_bandwidth_bytes_per_s)}",
+        f"  sustained: {format_flops_per_s(float(rates.peaks_flops_per_s[PeakUse.HALF]))} in 16 bits, "
+        f"{format_bytes_per_s(rates.bandwidth_bytes_per_s)} (boost clock, power limit)",
+        f"  work: {format_flops(flops)} and {format_bytes(traffic)} in {format_count(found.launches)} kernels, "
+        f"{format_count(found.calls)} calls into PyTorch",
+        f"  1. bound, max(FLOPs ÷ peak, bytes ÷ bandwidth) by kernel, summed: {format_seconds(estimate.bound_s)}",
+        f"  2. device, with efficiencies by kernel class and a fixed cost a kernel: {format_seconds(found.device_s)}",
+        f"  3. host, {format_count(found.calls)} calls and {format_count(found.launches)} launches: "
+        f"{format_seconds(found.host_s)}",
+        f"  4. step, the 4-norm of both (the longer decides): {format_seconds(found.step_s)}",
+        f"  5. interval at 90 %: {format_seconds(estimate.latency_s.low)} to {format_seconds(estimate.latency_s.high)}",
+    ]
+    for kernel in found.kernels[:5]:
+        lines.append(
+            f"     {format_seconds(kernel.time_s)} ({format_fraction(kernel.share_fraction)}) {kernel.name} "
+            f"[{kernel.label}] {kernel.shapes}, {kernel.calls}×: bound {format_seconds(kernel.bound_s)} by "
+            f"{kernel.binding}, {format_fraction(kernel.efficiency_fraction)} of it reached"
+        )
+    if calibration is not None and calibration.origin is not None:
+        origin = calibration.origin
+        lines.append(
+            f"  calibration {calibration.name} of {origin.made}: {origin.rows} rows of {', '.join(origin.sources)}"
+        )
+    lines += [f"  note: {note}" for note in estimate.notes]
+    return lines
+
+
+def explain_classic_bound(bound: ClassicBound, gpu: GpuSpec) -> list[str]:
+    """Write the classic bound out, a division a line, and where its rates were read."""
+    lines = [f"the classic bound on {gpu.name}, as if the step were one kernel"]
+    for each in bound.work:
+        lines.append(
+            f"  {format_flops(each.flops)} ÷ {format_flops_per_s(each.flops_per_s)} ({_UNITS[each.use]}) "
+            f"= {format_seconds(each.time_s)}"
+        )
+    lines += [
+        f"  {format_count(bound.traffic_bytes, spaced=True)}B ÷ {format_bytes_per_s(bound.bandwidth_bytes_per_s)} "
+        f"= {format_seconds(bound.memory_s)}, every operand read from memory and every result written to it",
+        f"  arithmetic {format_seconds(bound.compute_s)}, memory {format_seconds(bound.memory_s)}: "
+        f"{'arithmetic' if bound.compute_s > bound.memory_s else 'memory'} is the longer",
+    ]
+    return [*lines, *(f"  {line}" for line in _sources(bound, gpu))]
+
+
+def _sources(bound: ClassicBound, gpu: GpuSpec) -> Iterator[str]:
+    rates = {each.flops_per_s for each in bound.work}
+    keys = [f"peak.{kind.value}" for kind in PeakKind if gpu.peak(kind) in rates]
+    for key in [*keys, "bandwidth"]:
+        figure = gpu.figures.get(key)
+        if figure is None:
+            continue
+        named = [source for source in figure.sources if source.kind is not SourceKind.UNVERIFIED] or figure.sources
+        read = "; ".join(source.title + (f" ({source.url})" if source.url else "") for source in named[:1])
+        yield f"{key} {figure.text}: {read or 'no source'}"

@@ -1,0 +1,68 @@
+"""A timed pipeline as tables and JSON: per stage and end to end, both ways."""
+
+from typing import Any
+
+from capplan.core.measurement.pipeline import PipelineTimes, typical_s
+from capplan.report.table import Table, table
+from capplan.units import format_rate, format_seconds
+
+
+def pipeline_tables(timed: PipelineTimes) -> list[tuple[str, Table]]:
+    """Lay a pipeline out: a titled table of its stages, and one of the whole."""
+    told = "" if timed.has_events else "; no events on this device: nothing runs behind the host"
+    head = f"{timed.name} at batch {timed.batch} on {timed.device}, {timed.repetitions} repetitions{told}"
+    stages = [
+        (
+            stage.name,
+            _spelt(typical_s(stage.host_s)),
+            _spelt(typical_s(stage.device_s)),
+            _spelt(typical_s(stage.waited_s)),
+        )
+        for stage in timed.stages
+    ]
+    whole = [
+        (
+            "host left free",
+            format_seconds(timed.free_s / timed.repetitions),
+            format_rate(timed.free_throughput_per_s),
+        ),
+        (
+            "waiting after each stage",
+            format_seconds(timed.stalled_s / timed.repetitions),
+            format_rate(timed.stalled_throughput_per_s),
+        ),
+    ]
+    return [
+        (f"{head}; medians", table("stage|host, left free>|device, by events>|host, waiting>", stages)),
+        ("end to end", table("way|per repetition>|samples/s>", whole)),
+    ]
+
+
+def pipeline_to_json(timed: PipelineTimes) -> dict[str, Any]:
+    """Spell a pipeline as a JSON document. [s]"""
+    return {
+        "name": timed.name,
+        "batch": timed.batch,
+        "device": timed.device,
+        "has_events": timed.has_events,
+        "repetitions": timed.repetitions,
+        "stages": [
+            {
+                "name": stage.name,
+                "host_s": typical_s(stage.host_s),
+                "device_s": typical_s(stage.device_s),
+                "waited_s": typical_s(stage.waited_s),
+            }
+            for stage in timed.stages
+        ],
+        "end_to_end": {
+            "free_s": timed.free_s / timed.repetitions,
+            "stalled_s": timed.stalled_s / timed.repetitions,
+            "free_throughput_per_s": timed.free_throughput_per_s,
+            "stalled_throughput_per_s": timed.stalled_throughput_per_s,
+        },
+    }
+
+
+def _spelt(time_s: float | None) -> str:
+    return "unknown" if time_s is None else format_seconds(time_s)

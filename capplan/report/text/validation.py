@@ -1,0 +1,154 @@
+"""What a validation found, as tables for people, a sheet and machines."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from capplan.core.calibrate.accuracy import ErrorStatistics
+from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
+from capplan.core.calibrate.validation import JudgedStep, Validation
+from capplan.report.charts.log_chart import Series, chart_svg
+from capplan.report.table import Table, render_csv, render_markdown, render_text, table
+from capplan.units import format_fraction, format_seconds
+
+_MOST_REASONS = 40
+_MOST_DOTS = 2000
+_WORST = 20
+_HEADINGS = "rows>|median>|mean>|p90>|bias>|≤10 %>|≤25 %>|coverage>|±width>|tau>"
+
+
+def render_validation_text(found: Validation, *, by: Sequence[str], worst: int) -> str:
+    """Lay a validation out for the terminal: cells, the worst rows, what was skipped and why."""
+    return _laid_out(found, by, worst, render_text)
+
+
+def render_validation_markdown(found: Validation, *, by: Sequence[str], worst: int) -> str:
+    """Lay a validation out as Markdown."""
+    return _laid_out(found, by, worst, render_markdown)
+
+
+def render_validation_csv(found: Validation, *, by: Sequence[str]) -> str:
+    """Write a row per cell, errors as fractions; unknown ones are empty."""
+    rows = [
+        (*cell.keys.values(), *("" if value is None else f"{value:.6g}" for value in _statistics(each).values()))
+        for cell in found.cells
+        for each in (cell.statistics,)
+    ]
+    heads = _statistics(found.overall) if found.overall else {}
+    return render_csv(table("|".join((*by, *heads)), rows))
+
+
+def validation_to_json(found: Validation) -> dict[str, Any]:
+    """Spell a validation for machines; errors and shares as fractions, times in seconds."""
+    return {
+        "cells": [{**cell.keys, **_statistics(cell.statistics)} for cell in found.cells],
+        "overall": _statistics(found.overall) if found.overall else None,
+        "worst": [
+            {
+                **_row(row.step),
+                "model": row.step.model,
+                "gpu": row.step.gpu,
+                "batch": row.step.batch,
+                "measured_s": row.step.latency_s,
+                "predicted_s": row.estimate.latency_s.expected,
+            }
+            for row in found.worst(_WORST)
+        ],
+        "implausible": [
+            {**_row(row.step), "measured_s": row.step.latency_s, "bound_s": row.estimate.bound_s}
+            for row in found.implausible()
+        ],
+        "skipped": [{**_row(row), "reason": row.reason} for row in found.skipped],
+    }
+
+
+def validation_svg(judged: Sequence[JudgedStep]) -> str:
+    """Draw predictions over measurements, a colour per GPU; of very many rows, evenly chosen ones."""
+    by_gpu: dict[str, list[tuple[float, float]]] = {}
+    for row in judged:
+        by_gpu.setdefault(row.step.gpu, []).append((1e3 * row.step.latency_s, 1e3 * row.estimate.latency_s.expected))
+    series = []
+    for gpu, points in sorted(by_gpu.items()):
+        every = -(-len(points) // _MOST_DOTS)
+        told = f" (every {every}th)" if every > 1 else ""
+        series.append(Series(label=f"{gpu}: {len(points)} rows{told}", points=points[::every], is_line=False))
+    return chart_svg(
+        series, title="Predicted against measured", x_title="measured [ms]", y_title="predicted [ms]", diagonal=True
+    )
+
+
+def _row(place: MeasuredStep | SkippedRow) -> dict[str, Any]:
+    return {"row": place.line, "file": place.file}
+
+
+def _statistics(found: ErrorStatistics) -> dict[str, Any]:
+    return {
+        "n": found.count,
+        "mdape": found.median,
+        "mape": found.mean,
+        "p90": found.p90,
+        "bias": found.bias,
+        "within_10": found.within_10,
+        "within_25": found.within_25,
+        "coverage": found.coverage,
+        "width": found.width,
+        "kendall_tau": found.kendall_models,
+        "kendall_tau_gpus": found.kendall_gpus,
+        "faster_named_right": found.faster_named_right,
+    }
+
+
+def _laid_out(found: Validation, by: Sequence[str], worst: int, render: Callable[[Table], str]) -> str:
+    pieces = []
+    if found.overall is not None:
+        rows = [(*cell.keys.values(), *_cells(cell.statistics)) for cell in found.cells]
+        rows.append(("all", *[""] * (len(by) - 1), *_cells(found.overall)))
+        pieces.append(render(table("|".join((*by, _HEADINGS)), rows)))
+    if worst and found.judged:
+        pieces.append("worst rows\n\n" + render(_worst_table(found, worst)))
+    if found.skipped:
+        rows = _reasons(found.skipped)
+        pieces.append(f"{len(found.skipped)} rows skipped\n\n" + render(table("rows>|first|why", rows)))
+    return "\n".join(pieces)
+
+
+def _worst_table(found: Validation, count: int) -> Table:
+    has_several = len({row.step.file for row in found.judged}) > 1
+    rows = [
+        (
+            f"{row.step.file} {row.step.line}" if has_several else str(row.step.line),
+            row.step.model,
+            row.step.gpu,
+            str(row.step.batch),
+            format_seconds(row.step.latency_s),
+            format_seconds(row.estimate.latency_s.expected),
+            f"×{row.estimate.latency_s.expected / row.step.latency_s:.2f}",
+        )
+        for row in found.worst(count)
+    ]
+    return table("row>|model|gpu|batch>|measured>|predicted>|ratio>", rows)
+
+
+def _reasons(skipped: Sequence[SkippedRow]) -> list[tuple[str, ...]]:
+    """Count the skipped rows by reason, the most frequent first, with the first row of each."""
+    rows: dict[str, list[SkippedRow]] = {}
+    for row in skipped:
+        rows.setdefault(row.reason, []).append(row)
+    ordered = sorted(rows.items(), key=lambda item: -len(item[1]))
+    told: list[tuple[str, ...]] = [
+        (str(len(same)), f"{same[0].file}, row {same[0].line}", why) for why, same in ordered[:_MOST_REASONS]
+    ]
+    if more := ordered[_MOST_REASONS:]:
+        count = sum(len(same) for _, same in more)
+        told.append((str(count), "", f"{len(more)} other reasons: --format json has them"))
+    return told
+
+
+def _cells(found: ErrorStatistics) -> tuple[str, ...]:
+    def share(value: float | None) -> str:
+        return "–" if value is None else format_fraction(value)
+
+    tau = "–" if found.kendall_models is None else f"{found.kendall_models:.3f}"
+    return (
+        str(found.count), share(found.median), share(found.mean), share(found.p90), f"{found.bias:.3f}",
+        share(found.within_10), share(found.within_25), share(found.coverage), share(found.width), tau,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""GPU spec sheets: fields, rules, loading, schema, validation."""

@@ -1,0 +1,273 @@
+"""Merge sheets of built-in and own specs, complete them from their architecture, and hand out `GpuSpec`s."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from capplan.core.gpus.spec import Architecture, GpuSpec, PeakKind
+from capplan.errors import UnknownNameError
+from capplan.specs.folders import ARCHITECTURES, BUILT_IN, built_in_folder, own_overlays, spec_files
+from capplan.specs.gpus.entries import Entries
+from capplan.specs.gpus.fields import REQUIRED
+from capplan.specs.gpus.rules import contradictions
+from capplan.specs.gpus.sheets import Sheet, read_architecture_sheet, read_gpu_sheet
+from capplan.specs.yaml.problems import Problem, SpecFileError
+
+_PCIE_BYTES_PER_S_PER_LANE = {
+    1: 0.25e9,
+    2: 0.5e9,
+    3: 8e9 * 128 / 130 / 8,
+    4: 16e9 * 128 / 130 / 8,
+    5: 32e9 * 128 / 130 / 8,
+    6: 7.563e9,
+}
+"""One direction of one lane after line coding, by PCI Express generation. [bytes/s]"""
+
+
+class Gpus(Mapping[str, GpuSpec]):
+    """All GPUs by id, sorted; `find` also knows aliases, and never guesses."""
+
+    def __init__(
+        self, specs: Mapping[str, GpuSpec], *, architectures: Mapping[str, Architecture], sheets: Mapping[str, Sheet]
+    ) -> None:
+        self._specs = dict(sorted(specs.items()))
+        self.architectures = architectures
+        self.sheets = sheets
+        self._ids = {
+            name.casefold(): spec.id for spec in self._specs.values() for name in (spec.id, spec.name, *spec.aliases)
+        }
+
+    def __getitem__(self, gpu_id: str) -> GpuSpec:
+        return self._specs[gpu_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def find(self, name: str) -> GpuSpec:
+        """Look a GPU up by its whole id, name or alias; capitals do not matter.
+
+        Raises:
+            UnknownNameError: nothing is called exactly that.
+        """
+        gpu_id = self._ids.get(name.strip().casefold())
+        if gpu_id is None:
+            raise UnknownNameError("GPU", name, self._known(), hint=f"Run `capplan gpus` for all {len(self)}.")
+        return self._specs[gpu_id]
+
+    def find_or_none(self, name: str) -> GpuSpec | None:
+        """Look a GPU up like `find`; None where nothing is called that."""
+        gpu_id = self._ids.get(name.strip().casefold())
+        return None if gpu_id is None else self._specs[gpu_id]
+
+    def _known(self) -> list[str]:
+        return [*self._specs, *(alias for spec in self._specs.values() for alias in spec.aliases)]
+
+
+def load_gpus(*, overlays: Sequence[Path] = ()) -> Gpus:
+    """Load the built-in specs with the user's own laid on top.
+
+    Args:
+        overlays: folders or files that win over the config folder and the environment variable, the last most.
+
+    Raises:
+        SpecFileError: all that is wrong with the files, each with its key; figures of own specs that contradict
+            each other; GPUs that share a name.
+    """
+    loader = _Loader()
+    loader.read_built_in(built_in_folder())
+    for overlay in (*own_overlays(), *overlays):
+        loader.read_overlay(overlay)
+    return loader.build()
+
+
+class _Loader:
+    """Reads files one over the other and gathers what is wrong with any of them."""
+
+    def __init__(self) -> None:
+        self._architectures: dict[str, Architecture] = {}
+        self._sheets: dict[str, Sheet] = {}
+        self._own_ids: set[str] = set()
+        self._problems: list[Problem] = []
+
+    def read_built_in(self, folder: Path) -> None:
+        """Read the specs that come with capplan."""
+        for path in sorted((folder / ARCHITECTURES).glob("*.yaml")):
+            self._read_architecture(path, f"{folder.name}/{ARCHITECTURES}/{path.name}", BUILT_IN)
+        for path in sorted(folder.glob("*.yaml")):
+            self._read_gpu(path, f"{folder.name}/{path.name}", BUILT_IN)
+
+    def read_overlay(self, overlay: Path) -> None:
+        """Lay the user's own specs over what was read before."""
+        for path in sorted((overlay / ARCHITECTURES).glob("*.yaml")):
+            self._read_architecture(path, str(path), str(path))
+        for path in spec_files(overlay):
+            self._read_gpu(path, str(path), str(path))
+            self._own_ids.add(path.stem)
+
+    def _read_architecture(self, path: Path, shown: str, origin: str) -> None:
+        try:
+            sheet = read_architecture_sheet(path, shown=shown, origin=origin)
+        except SpecFileError as error:
+            self._problems += error.problems
+        else:
+            self._architectures[sheet.id] = _build_architecture(sheet)
+
+    def _read_gpu(self, path: Path, shown: str, origin: str) -> None:
+        try:
+            sheet = read_gpu_sheet(path, shown=shown, origin=origin)
+        except SpecFileError as error:
+            self._problems += error.problems
+        else:
+            self._sheets[sheet.id] = _merge(self._sheets.get(sheet.id), sheet)
+
+    def build(self) -> Gpus:
+        """Complete every sheet, unless anything was wrong."""
+        if self._problems:
+            raise SpecFileError(self._problems)
+        specs: dict[str, GpuSpec] = {}
+        for gpu_id, sheet in sorted(self._sheets.items(), key=lambda item: item[0] in self._own_ids):
+            try:
+                specs[gpu_id] = build_spec(sheet, self._architectures, self._sheets)
+            except SpecFileError as error:
+                self._problems += error.problems
+        self._problems += name_clashes(specs, self._sheets)
+        for gpu_id in sorted(self._own_ids & specs.keys()):
+            spec = specs[gpu_id]
+            self._problems += contradictions(spec, self._architectures[spec.architecture_id], self._sheets[gpu_id])
+        if self._problems:
+            raise SpecFileError(self._problems)
+        return Gpus(specs, architectures=self._architectures, sheets=self._sheets)
+
+
+def _build_architecture(sheet: Sheet) -> Architecture:
+    entries = sheet.entries
+    capability = entries.text("compute_capability")
+    major, _, minor = (capability or "").partition(".")
+    return Architecture(
+        id=sheet.id,
+        name=sheet.words["name"],
+        vendor=sheet.words["vendor"],
+        unit_kind=sheet.words.get("unit"),
+        compute_capability=(int(major), int(minor)) if capability else None,
+        gfx_target=entries.text("gfx_target"),
+        operations_per_clock={
+            kind: entries.number(key) for kind in PeakKind if (key := f"operations_per_clock.{kind}") in entries
+        },
+        sparse_factor=entries.number("sparse_factor"),
+        figures=entries.figures(),
+    )
+
+
+def _merge(below: Sheet | None, above: Sheet) -> Sheet:
+    if below is None:
+        return above
+    return replace(
+        above,
+        file=f"{above.file} (over {below.file})",
+        words={**below.words, **above.words},
+        aliases=tuple(dict.fromkeys((*below.aliases, *above.aliases))),
+        entries=Entries({**below.entries, **above.entries}),
+        exemptions=below.exemptions + above.exemptions,
+        notes=below.notes + above.notes,
+    )
+
+
+def build_spec(sheet: Sheet, architectures: Mapping[str, Architecture], sheets: Mapping[str, Sheet]) -> GpuSpec:
+    """Complete a sheet from its architecture and its full-power sibling.
+
+    Raises:
+        SpecFileError: a required key is missing, or a name leads nowhere.
+    """
+    problems = [
+        Problem(file=sheet.file, key=key, message="is missing")
+        for key in REQUIRED
+        if key not in sheet.words and key not in sheet.entries
+    ]
+    architecture = architectures.get(sheet.words.get("architecture", ""))
+    if architecture is None and "architecture" in sheet.words:
+        known = ", ".join(sorted(architectures))
+        message = f"{sheet.words['architecture']!r} has no file under {ARCHITECTURES}/ ({known})"
+        problems.append(Problem(file=sheet.file, key="architecture", message=message))
+    sibling = sheets.get(sheet.words.get("capped_from", ""))
+    if "capped_from" in sheet.words and (sibling is None or "tdp" not in sibling.entries):
+        message = f"{sheet.words['capped_from']!r} is no GPU with a tdp"
+        problems.append(Problem(file=sheet.file, key="capped_from", message=message))
+    if problems or architecture is None:
+        raise SpecFileError(problems)
+    return _spec(sheet, architecture, nominal_tdp_w=sibling.entries.number("tdp") if sibling else None)
+
+
+def _spec(sheet: Sheet, architecture: Architecture, *, nominal_tdp_w: float | None) -> GpuSpec:
+    entries = sheet.entries
+    return GpuSpec(
+        id=sheet.id,
+        name=sheet.words["name"],
+        vendor=architecture.vendor,
+        architecture=architecture.name,
+        architecture_id=architecture.id,
+        aliases=sheet.aliases,
+        pci_ids=entries.texts("pci_ids"),
+        compute_capability=architecture.compute_capability,
+        gfx_target=architecture.gfx_target,
+        form_factor=sheet.words.get("form_factor"),
+        release_date=entries.day("released"),
+        devices_per_board=entries.integer("devices_per_board") or 1,
+        memory_bytes=entries.integer("memory") or 0,
+        usable_bytes=entries.integer("usable"),
+        driver_total_bytes=entries.integer("driver_total"),
+        memory_type=entries.text("memory_type"),
+        memory_bus_bits=entries.integer("memory_bus"),
+        memory_bits_per_s_per_pin=entries.number("memory_data_rate"),
+        memory_bandwidth_bytes_per_s=entries.number("bandwidth") or 0.0,
+        ecc=entries.text("ecc"),
+        l2_bytes=entries.integer("l2"),
+        unit_count=entries.integer("units"),
+        unit_kind=architecture.unit_kind,
+        boost_clock_hz=entries.number("boost_clock"),
+        tensor_clock_hz=entries.number("tensor_clock"),
+        peak_flops_per_s=_peaks(entries, architecture),
+        sparse_factor=entries.number("sparse_factor") if "sparse_factor" in entries else architecture.sparse_factor,
+        tdp_w=entries.number("tdp"),
+        tdp_min_w=entries.number("tdp_min"),
+        tdp_max_w=entries.number("tdp_max"),
+        nominal_tdp_w=nominal_tdp_w,
+        nvlink_bytes_per_s=entries.number("nvlink"),
+        pcie_bytes_per_s=_pcie_bytes_per_s(entries.text("pcie")),
+        notes=sheet.notes,
+        figures=entries.figures(),
+        origin=" + ".join(dict.fromkeys(entry.figure.origin for entry in entries.values())),
+    )
+
+
+def _peaks(entries: Entries, architecture: Architecture) -> dict[PeakKind, float | None]:
+    peaks: dict[PeakKind, float | None] = {}
+    for kind in PeakKind:
+        key = f"peak.{kind}"
+        if key in entries:
+            peaks[kind] = entries.number(key)
+        elif architecture.operations_per_clock.get(kind, 0) is None:
+            peaks[kind] = None
+    return peaks
+
+
+def _pcie_bytes_per_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    generation, _, lanes = text.partition(" x")
+    return _PCIE_BYTES_PER_S_PER_LANE[int(generation[0])] * int(lanes)
+
+
+def name_clashes(specs: Mapping[str, GpuSpec], sheets: Mapping[str, Sheet]) -> list[Problem]:
+    """Find ids, names and aliases that two GPUs share, capitals apart."""
+    taken: dict[str, str] = {}
+    problems = []
+    for gpu_id, spec in specs.items():
+        for key, name in (("", gpu_id), ("name", spec.name), *(("aliases", alias) for alias in spec.aliases)):
+            owner = taken.setdefault(name.casefold(), gpu_id)
+            if owner != gpu_id:
+                message = f"{name!r} already names {owner}; a name leads to one GPU"
+                problems.append(Problem(file=sheets[gpu_id].file, key=key, message=message))
+    return problems

@@ -1,0 +1,111 @@
+"""Write a commented file to start a new GPU from."""
+
+from capplan.core.gpus.spec import Figure, Source
+from capplan.specs.gpus.entries import Entry
+from capplan.specs.gpus.fields import FIELDS, REQUIRED, Field, Form
+from capplan.specs.gpus.sheets import Sheet
+
+_HEAD = """\
+# A GPU of your own. Save it as ID.yaml (small letters, digits, dashes) in a folder that --specs, CAPPLAN_SPECS or
+# the config folder names; check it with `capplan gpus validate ID.yaml`. Write every figure and unit as its source
+# prints them, memory in GiB, peaks dense. Leave out what nobody tells; null is what the device cannot do.
+"""
+
+
+def render_template(sheet: Sheet | None) -> str:
+    """A file with every key explained: the values of `sheet` where it has them, the others commented out."""
+    names = _source_names(sheet)
+    lines = [_HEAD, *_identity(sheet)]
+    in_peaks = False
+    for key, rule in FIELDS.items():
+        if key.startswith("peak.") and not in_peaks:
+            lines.append("\npeak:" if sheet and _has_peaks(sheet) else "\n# peak:")
+        elif in_peaks and not key.startswith("peak."):
+            lines.append("")
+        in_peaks = key.startswith("peak.")
+        lines += _field(key, rule, sheet.entries.get(key) if sheet else None, names)
+    lines += ["", *_sources(names)]
+    return "\n".join(lines) + "\n"
+
+
+def _identity(sheet: Sheet | None) -> list[str]:
+    words = sheet.words if sheet else {}
+    name = f"{words['name']} (mine)" if sheet else "..."
+    lines = [
+        f"name: {_quoted(name)}",
+        "# exact names as the driver reports them",
+        "# aliases: [...]",
+        "# the stem of a file under architectures/",
+        f"architecture: {words.get('architecture', '...')}",
+        "# how it is built in: PCIe card, SXM5, OAM, laptop, ...",
+        f"form_factor: {_quoted(words['form_factor'])}" if "form_factor" in words else "# form_factor: ...",
+        "# the id of the full-power card that this one is a power-capped edition of",
+        f"capped_from: {words['capped_from']}" if "capped_from" in words else "# capped_from: ...",
+        "",
+    ]
+    return lines
+
+
+def _has_peaks(sheet: Sheet) -> bool:
+    return any(key.startswith("peak.") for key in sheet.entries)
+
+
+def _field(key: str, rule: Field, entry: Entry | None, names: dict[Source, str]) -> list[str]:
+    indent, name = ("  ", key.removeprefix("peak.")) if key.startswith("peak.") else ("", key)
+    units = f" [{' or '.join(rule.units)}]" if rule.units else ""
+    words = f": {', '.join(rule.words)}" if rule.words else ""
+    needed = ", needed" if key in REQUIRED else ""
+    comment = f"{indent}# {rule.help}{units}{words}{needed}"
+    if entry is None:
+        value = "{value: ..., unit: ..., source: ...}" if rule.form is Form.QUANTITY else "{value: ..., source: ...}"
+        return [comment, f"{indent}# {name}: {value}"]
+    if entry.value is None:
+        return [comment, f"{indent}{name}: null"]
+    return [comment, f"{indent}{name}: {_value(rule, entry.figure, names)}"]
+
+
+def _value(rule: Field, figure: Figure, names: dict[Source, str]) -> str:
+    sources = [names[source] for source in figure.sources]
+    source = sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
+    text, unit = figure.text, ""
+    if rule.form is Form.QUANTITY:
+        text, unit = figure.text.split(" ", maxsplit=1)
+        unit = f", unit: {unit}"
+    elif rule.form is Form.WORDS:
+        text = f"[{', '.join(map(_quoted, figure.text.split(', ')))}]"
+    elif rule.form is Form.WORD:
+        text = _quoted(figure.text)
+    printed = ""
+    if figure.printed:
+        value, *_, factor = figure.printed.split()
+        printed = f", printed: {{value: {value}, sparse_factor: {factor}}}"
+    return f"{{value: {text}{unit}, source: {source}{printed}}}"
+
+
+def _source_names(sheet: Sheet | None) -> dict[Source, str]:
+    entries = sheet.entries.values() if sheet else ()
+    sources = dict.fromkeys(source for entry in entries for source in entry.figure.sources)
+    return {source: f"source-{number}" for number, source in enumerate(sources, start=1)}
+
+
+def _sources(names: dict[Source, str]) -> list[str]:
+    lines = ["# where values were read; kinds are datasheet, secondary, formula, measured, unverified, example"]
+    if not names:
+        return [
+            *lines,
+            "# sources:",
+            "#   datasheet: {kind: datasheet, title: ..., publisher: ..., url: ..., retrieved: YYYY-MM-DD}",
+        ]
+    lines.append("sources:")
+    for source, name in names.items():
+        parts = [f"kind: {source.kind}", f"title: {_quoted(source.title)}"]
+        parts += [f"publisher: {_quoted(source.publisher)}"] if source.publisher else []
+        parts += [f"url: {_quoted(source.url)}"] if source.url else []
+        parts += [f"retrieved: {source.retrieved.isoformat()}"] if source.retrieved else []
+        lines.append(f"  {name}: {{{', '.join(parts)}}}")
+    return lines
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

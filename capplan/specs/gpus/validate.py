@@ -1,0 +1,82 @@
+"""Check whole folders of specs and prices, as a reviewer would: the rules, and nothing left unchecked."""
+
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+from capplan.core.gpus.spec import Figure, SourceKind
+from capplan.specs.folders import ARCHITECTURES, PRICES, built_in_folder, spec_files
+from capplan.specs.gpus.load import Gpus, load_gpus
+from capplan.specs.gpus.rules import shortcomings
+from capplan.specs.prices import load_prices
+from capplan.specs.yaml.problems import Problem, SpecFileError
+
+_BEST_FIRST = (
+    SourceKind.DATASHEET,
+    SourceKind.MEASURED,
+    SourceKind.SECONDARY,
+    SourceKind.FORMULA,
+    SourceKind.UNVERIFIED,
+    SourceKind.EXAMPLE,
+)
+
+
+def validate_specs(path: Path | None = None) -> str:
+    """Check the built-in specs, or a file or folder of own ones as it lies over them.
+
+    A file of prices or of an architecture is checked with the whole folder that it belongs to.
+
+    Returns:
+        What was checked, and how its values are known.
+
+    Raises:
+        SpecFileError: everything that is wrong, each with file and key.
+    """
+    if path is not None and path.is_file() and path.parent.name in (PRICES, ARCHITECTURES):
+        path = path.parent.parent
+    folder = built_in_folder()
+    own = path is not None and path.resolve() != folder.resolve()
+    checked = path if path is not None and own else folder
+    overlays = (checked,) if own else ()
+    files = spec_files(checked)
+    gpus = load_gpus(overlays=overlays)
+    problems = _shortcomings(gpus, [file.stem for file in files])
+    try:
+        load_prices(gpus, overlays=overlays)
+    except SpecFileError as error:
+        problems += error.problems
+    if problems:
+        raise SpecFileError(problems)
+    return _told(checked, gpus, files)
+
+
+def _told(checked: Path, gpus: Gpus, files: list[Path]) -> str:
+    counts = [(len(files), "GPU")]
+    if checked.is_dir():
+        counts.append((len(list((checked / ARCHITECTURES).glob("*.yaml"))), "architecture"))
+        counts.append((len(list((checked / PRICES).glob("*.yaml"))), "price file"))
+    counted = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    sheets = [gpus.sheets[file.stem] for file in files]
+    exempted = sum(len(exemption.keys) for sheet in sheets for exemption in sheet.exemptions)
+    figures = [entry.figure for sheet in sheets for entry in sheet.entries.values() if entry.figure.sources]
+    best = Counter(next(kind for kind in _BEST_FIRST if kind in _kinds(figure)) for figure in figures)
+    shares = ", ".join(f"{best[kind]} {kind}" for kind in _BEST_FIRST if best[kind])
+    return (
+        f"{checked}: {counted} checked, nothing to mend\n"
+        f"{len(figures)} values by their best source: {shares}; {exempted} exempted from a rule with a reason"
+    )
+
+
+def _kinds(figure: Figure) -> set[SourceKind]:
+    return {source.kind for source in figure.sources}
+
+
+def _shortcomings(gpus: Gpus, ids: list[str]) -> list[Problem]:
+    today = date.today()
+    return [
+        problem
+        for gpu_id in ids
+        for problem in shortcomings(
+            gpus[gpu_id], gpus.architectures[gpus[gpu_id].architecture_id], gpus.sheets[gpu_id], today=today
+        )
+    ]

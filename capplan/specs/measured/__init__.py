@@ -1,0 +1,1 @@
+"""Readers of measured latency rows (CSV and JSON)."""

@@ -1,0 +1,50 @@
+"""Tell tables of single timed kernels from those of whole steps, and read either kind of them."""
+
+import csv
+import gzip
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from capplan.core.calibrate.kernel_rows import MeasuredKernel
+from capplan.core.calibrate.kernels import MeasuredOperator
+from capplan.errors import UsageError
+from capplan.specs.measured import kernels_fp32 as measured_kernels_fp32
+from capplan.specs.measured import kernels_llm as measured_kernels_llm
+
+
+def holds_kernels(path: Path) -> bool:
+    """Is it a table of single kernels, by its columns, rather than one of whole steps? False where unreadable."""
+    try:
+        columns = _columns(path)
+    except (OSError, EOFError, UnicodeDecodeError):
+        return False
+    return _is_fp32(columns) or columns >= measured_kernels_llm.COLUMNS
+
+
+def read_kernels(path: Path) -> tuple[MeasuredKernel | MeasuredOperator, ...]:
+    """Read a thinned selection: what fits an architecture's efficiencies without outweighing whole models.
+
+    Raises:
+        UsageError: unreadable, or a table of other kernels.
+    """
+    try:
+        select = measured_kernels_fp32.select if _is_fp32(_columns(path)) else measured_kernels_llm.select
+        return tuple(select(_rows(path)))
+    except (OSError, EOFError, UnicodeDecodeError, KeyError, ValueError) as error:
+        raise UsageError(f"cannot read kernels from {path}: {error}.") from error
+
+
+def _is_fp32(columns: frozenset[str]) -> bool:
+    return columns >= measured_kernels_fp32.COLUMNS
+
+
+def _columns(path: Path) -> frozenset[str]:
+    if not path.name.endswith(".csv.gz"):
+        return frozenset()
+    with gzip.open(path, "rt", newline="", encoding="utf-8") as stream:
+        return frozenset(csv.DictReader(stream).fieldnames or ())
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, str]]:
+    with gzip.open(path, "rt", newline="", encoding="utf-8") as stream:
+        yield from csv.DictReader(stream)

@@ -1,0 +1,226 @@
+"""Read anyone's measurements: CSV, gzip-compressed or not, Parquet, or the lines of `capplan measure`."""
+
+import csv
+import gzip
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from capplan.core.batches import LARGEST_BATCH
+from capplan.core.calibrate.measured import MeasuredFile, MeasuredStep, SkippedRow, Switch
+from capplan.core.measurement.format import measured_row, parse_points
+from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
+from capplan.errors import UsageError, nearest_names
+
+COLUMNS = (
+    "model", "gpu", "framework", "torch", "precision", "layout", "task", "batch", "input_size", "latency_ms",
+    "samples_per_s", "peak_allocated_bytes", "reparam", "fast_norm",
+)  # fmt: skip
+_REQUIRED = ("model", "gpu", "batch")
+_TASKS = {"": False, "infer": False, "inference": False, "train": True, "training": True}
+_SWITCHES = {
+    "1": Switch.ON,
+    "1.0": Switch.ON,
+    "true": Switch.ON,
+    "0": Switch.OFF,
+    "0.0": Switch.OFF,
+    "false": Switch.OFF,
+}
+_LONGEST_STEP_S = 3600.0
+_DEFAULT_TORCH = (2, 11)
+
+
+class _RowError(Exception):
+    """Why one row is skipped."""
+
+
+def read_measured(path: Path) -> MeasuredFile:
+    """Read a file of measurements; rows that are no step are kept with their reason.
+
+    Raises:
+        UsageError: the file is missing, unreadable, or lacks a column.
+    """
+    reader = _Reader(file=path.name)
+    steps: list[MeasuredStep] = []
+    skipped: list[SkippedRow] = []
+    for line, row in enumerate(_rows(path), start=1):
+        try:
+            steps.append(reader.step(line, row))
+        except _RowError as error:
+            skipped.append(SkippedRow(line=line, file=path.name, reason=reader.known_words(str(error))))
+    return MeasuredFile(name=path.name, steps=tuple(steps), skipped=tuple(skipped))
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, str]]:
+    if path.suffix == ".parquet":
+        yield from _parquet_rows(path)
+        return
+    if path.suffix == ".jsonl":
+        yield from _line_rows(path)
+        return
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", newline="", encoding="utf-8") as stream:
+            reader = csv.DictReader(stream)
+            _check_columns(path, reader.fieldnames or [])
+            yield from reader
+    except (OSError, EOFError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} is no CSV file: {error}.") from error
+
+
+def _line_rows(path: Path) -> Iterator[Mapping[str, str]]:
+    """The points of a file that `capplan measure` wrote."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
+    yield from map(measured_row, parse_points(content, where=str(path)).measurements)
+
+
+def _parquet_rows(path: Path) -> Iterator[Mapping[str, str]]:
+    import pandas as pd  # noqa: PLC0415 - only Parquet needs it, and it takes half a second
+
+    try:
+        table = pd.read_parquet(path)
+    except ImportError as error:
+        raise UsageError(f"reading {path} needs pyarrow; install it with pip install pyarrow, or write CSV.") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {error}.") from error
+    _check_columns(path, list(table.columns))
+    known = [name for name in COLUMNS if name in table.columns]
+    for values in zip(*(table[name] for name in known), strict=True):
+        yield {name: "" if pd.isna(value) else str(value) for name, value in zip(known, values, strict=True)}
+
+
+def _check_columns(path: Path, columns: "list[str] | Any") -> None:
+    missing = [name for name in _REQUIRED if name not in columns]
+    if "latency_ms" not in columns and "samples_per_s" not in columns:
+        missing.append("latency_ms or samples_per_s")
+    if missing:
+        raise UsageError(f"{path} lacks the column {', '.join(missing)}; known are {', '.join(COLUMNS)}.")
+
+
+class _Reader:
+    """Reads the rows of one file; what many of them share is kept once, so that a million fit into memory."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._words: dict[str, str] = {}
+        self._workloads: dict[tuple[str, ...], Workload] = {}
+
+    def step(self, line: int, row: Mapping[str, str]) -> MeasuredStep:
+        """Read one row.
+
+        Raises:
+            _RowError: it is no step.
+        """
+        words = {name: (row.get(name) or "").strip() for name in COLUMNS}
+        batch = _count(words["batch"], "batch")
+        return MeasuredStep(
+            line=line,
+            file=self._file,
+            model=self.known_words(words["model"] or _fail("model is empty")),
+            gpu=self.known_words(words["gpu"] or _fail("gpu is empty")),
+            workload=self._workload(words, layout=words["layout"] or _unsaid_layout(row, words["precision"])),
+            batch=batch,
+            latency_s=_latency_s(words, batch),
+            input_size=_size(words["input_size"]),
+            reparameterized=_switch(words["reparam"], "reparam"),
+            fast_norm=_switch(words["fast_norm"], "fast_norm") if "fast_norm" in row else Switch.OFF,
+            peak_allocated_bytes=_count(words["peak_allocated_bytes"], "peak_allocated_bytes")
+            if words["peak_allocated_bytes"]
+            else None,
+        )
+
+    def known_words(self, words: str) -> str:
+        """The same words, held once."""
+        return self._words.setdefault(words, words)
+
+    def _workload(self, words: Mapping[str, str], *, layout: str) -> Workload:
+        key = words["precision"], words["framework"], layout, words["task"], words["torch"]
+        if key not in self._workloads:
+            self._workloads[key] = _workload({**words, "layout": layout})
+        return self._workloads[key]
+
+
+def _workload(words: Mapping[str, str]) -> Workload:
+    """Read what ran. No column names the optimizer: timm's benchmark, whose form this is, takes SGD with momentum."""
+    if words["task"].lower() not in _TASKS:
+        _fail(f"task {words['task']!r} is neither infer nor train")
+    return Workload(
+        precision=_word(Precision, words["precision"] or "fp32", "precision"),
+        framework=_word(Framework, words["framework"] or "eager", "framework"),
+        layout=_word(Layout, words["layout"], "layout"),
+        training=Training(optimizer=Optimizer.MOMENTUM) if _TASKS[words["task"].lower()] else None,
+        torch_version=_version(words["torch"]),
+    )
+
+
+def _unsaid_layout(row: Mapping[str, str], precision: str) -> str:
+    """Guess a layout that a file's column leaves empty: published autocast recipes run channels-last."""
+    return "nhwc" if "layout" in row and precision.lower().startswith("amp") else "nchw"
+
+
+def _word(kind: type[Any], text: str, name: str) -> Any:
+    try:
+        return kind(text.lower())
+    except ValueError:
+        meant = nearest_names(text, [item.value for item in kind])
+        return _fail(f"unknown {name} {text!r}" + (f"; did you mean {meant[0]}?" if meant else ""))
+
+
+def _version(text: str) -> tuple[int, int]:
+    if not text:
+        return _DEFAULT_TORCH
+    pieces = text.partition("+")[0].split(".")
+    if len(pieces) < 2 or not all(piece.isdecimal() for piece in pieces[:2]):
+        _fail(f"torch {text!r} is no version such as 2.9")
+    return int(pieces[0]), int(pieces[1])
+
+
+def _latency_s(words: Mapping[str, str], batch: int) -> float:
+    """Read the step's time, from its latency or its rate; both must agree within 2 % where both stand."""
+    latency_s = _number(words["latency_ms"], "latency_ms") / 1e3 if words["latency_ms"] else None
+    rate_per_s = _number(words["samples_per_s"], "samples_per_s") if words["samples_per_s"] else None
+    if latency_s is None and rate_per_s is None:
+        _fail("neither latency_ms nor samples_per_s is given")
+    for value, name in ((latency_s, "latency_ms"), (rate_per_s, "samples_per_s")):
+        if value is not None and not 0 < value < float("inf"):
+            _fail(f"{name} must be positive, is {words[name]}")
+    found = latency_s if latency_s is not None else batch / (rate_per_s or 1.0)
+    if found > _LONGEST_STEP_S:
+        _fail(f"a step of {found:.0f} s: are the units mixed up?")
+    return found
+
+
+def _number(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float(_fail(f"{name} {text!r} is no number"))
+
+
+def _count(text: str, name: str) -> int:
+    value = _number(text, name) if text else 0.0
+    if not 1 <= value <= LARGEST_BATCH or value != int(value):
+        _fail(f"{name} {text!r} is no positive integer" + (" up to 2^40" if value > LARGEST_BATCH else ""))
+    return int(value)
+
+
+def _size(text: str) -> tuple[int, ...]:
+    """Read 224 or 3x224x224; a single number stays one, since text models mean a length by it."""
+    if not text:
+        return ()
+    return tuple(_count(piece, "input_size") for piece in text.lower().split("x"))
+
+
+def _switch(text: str, name: str) -> Switch:
+    if not text:
+        return Switch.UNKNOWN
+    return _SWITCHES.get(text.lower()) or _fail(f"{name} {text!r} is neither 1 nor 0")
+
+
+def _fail(reason: str) -> Any:
+    raise _RowError(reason)

@@ -1,0 +1,1 @@
+"""Strict YAML reading with teaching error messages."""

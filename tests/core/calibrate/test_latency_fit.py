@@ -1,0 +1,101 @@
+"""The fit recovers what made its data: steps simulated from known constants."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from capplan.core.calibrate.fit import fit_rows
+from capplan.core.calibrate.kernel_rows import kernel_step, linear_kernel
+from capplan.core.calibrate.residuals import LatencyFit
+from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.latency.calibration import DeviceFactors, IntervalWidth
+from capplan.core.latency.classes import CLASS_INDEX, LINEAR
+from capplan.core.latency.lookup import half_widths, resolve_constants
+from capplan.core.latency.priors import prior_calibration
+from capplan.core.workload import Precision, Workload
+from tests.core.latency.latency_cases import gpu
+
+
+def test_least_squares_finds_the_posterior_of_a_linear_model():
+    # y = a x with x = 1, 2, 3 and y = 2, 4, 6, unit spread, prior a ~ N(0, 1): a = Σxy / (Σx² + 1) = 28 / 15.
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0])
+    problem = Problem(
+        residuals=lambda p: p[0] * x - y,
+        derivatives=lambda p: (p[0] * x - y, x[:, None]),
+        row_weight=np.ones(3),
+        prior_mean=np.zeros(1),
+        prior_sd=np.ones(1),
+        huber=100.0,
+    )
+    assert minimise(problem, np.zeros(1), tolerance=1e-12)[0] == pytest.approx(28 / 15, rel=1e-6)
+
+
+def test_an_outlier_counts_linearly():
+    # Ten zeros and one 1000: the robust mean stays within a few spreads of 0, the plain one is 91.
+    y = np.array([0.0] * 10 + [1000.0])
+    problem = Problem(
+        residuals=lambda p: p[0] - y,
+        derivatives=lambda p: (p[0] - y, np.ones((11, 1))),
+        row_weight=np.ones(11),
+        prior_mean=np.zeros(1),
+        prior_sd=np.full(1, 1e3),
+    )
+    assert abs(minimise(problem, np.zeros(1), iterations=100)[0]) < 1
+
+
+def simulated_steps(*, slowdown: float):
+    """Matrix products that the prior model times, all slower by one factor."""
+    shapes = [(m, n, k) for m in (1024, 4096, 16384) for n in (2048, 8192) for k in (1024, 4096)]
+    steps = [kernel_step(linear_kernel(gpu="round", m=m, n=n, k=k, latency_s=1.0), gpu()) for m, n, k in shapes]
+    fit = LatencyFit(fit_rows(steps))
+    times = fit.predicted_s(np.array(fit.columns.mean))
+    return [replace(step, latency_s=slowdown * float(t), weight=1.0) for step, t in zip(steps, times, strict=True)]
+
+
+def test_the_fit_recovers_a_slower_class():
+    fit = LatencyFit(fit_rows(simulated_steps(slowdown=1.25)))
+    found = fit.fit(iterations=50)
+    assert np.abs(np.expm1(fit.log_errors(found))).max() < 0.03
+
+
+def test_a_fitted_calibration_is_resolved_for_its_gpu():
+    fit = LatencyFit(fit_rows(simulated_steps(slowdown=1.25)))
+    calibration = fit.calibration(fit.fit(iterations=50), name="simulated")
+    resolved = resolve_constants(calibration, gpu(), Workload(precision=Precision.BF16))
+    prior = resolve_constants(
+        LatencyFit(fit.rows).calibration(np.array(fit.columns.mean), name="prior"),
+        gpu(),
+        Workload(precision=Precision.BF16),
+    )
+    speed = resolved.compute[CLASS_INDEX[LINEAR]] * resolved.gpu_compute
+    before = prior.compute[CLASS_INDEX[LINEAR]] * prior.gpu_compute
+    assert speed / before == pytest.approx(1 / 1.25, rel=0.1)
+
+
+def test_what_reference_architectures_share_belongs_to_the_class(monkeypatch):
+    # Two architectures, both 1.3 times slower than the prior: an unseen third must be taken to be so, too.
+    monkeypatch.setattr("capplan.core.calibrate.residuals.MANY_ROWS", 5)
+    steps = [
+        replace(step, gpu=name, levels={**step.levels, "architecture": architecture})
+        for name, architecture in (("one", "8.6"), ("two", "8.9"))
+        for step in simulated_steps(slowdown=1.3)
+    ]
+    fit = LatencyFit(fit_rows(steps))
+    found = fit.calibration(fit.fit(iterations=50), name="simulated")
+    shared = [np.log(found.deviations[f"architecture {name}"][LINEAR]) for name in ("8.6", "8.9")]
+    assert sum(shared) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_gpu_of_few_rows_has_their_width():
+    widths = {
+        "device nchw": IntervalWidth(known=0.1, between_gpus=0.0, between_others=0.0, rows=5000),
+        "device few rows": IntervalWidth(known=0.3, between_gpus=0.0, between_others=0.0, rows=100),
+    }
+    for rows, expected in ((40, 0.3), (600, 0.1)):
+        calibration = replace(
+            prior_calibration(), widths=widths, deviations={"architecture 8.0": {}, "torch 2.9": {}},
+            gpus={"round": DeviceFactors(architecture="8.0", rows=rows)},
+        )  # fmt: skip
+        workload = Workload(precision=Precision.FP16, torch_version=(2, 9))
+        assert half_widths(calibration, gpu(), workload)[0] == pytest.approx(expected)

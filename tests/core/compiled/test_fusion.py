@@ -1,0 +1,166 @@
+"""Fusion: what becomes one kernel, what it reads and writes, and Inductor's choice of layout."""
+
+from math import prod
+
+import pytest
+
+from capplan.core.compiled.layout import prefers_channels_last
+from capplan.core.compiled.rewrite import executed_recording, fuse_recording
+from capplan.core.ops.flops import traffic
+from capplan.core.trace.types import Role
+from capplan.core.workload import Framework, Workload
+from tests.core.compiled.fusion_cases import Tape, in_channels_last
+
+
+def names(recording):
+    return [recording.kernels[op.kernel].name.partition(".")[2] for op in recording.ops]
+
+
+def fused_kernels(recording):
+    kernels = [recording.kernels[op.kernel] for op in recording.ops]
+    return [kernel for kernel in kernels if kernel.name == "capplan.fused"]
+
+
+def residual_block():
+    """conv - batch norm - relu - conv - batch norm - add the input - relu, 64 channels of 8x8."""
+    tape = Tape()
+    image = tape.tensor(1, 64, 8, 8, role=Role.INPUT)
+    hidden = tape.batch_norm(tape.convolution(image, 64, 64), 64)
+    hidden = tape.call("relu", (hidden,), into=hidden)
+    branch = tape.batch_norm(tape.convolution(hidden, 64, 64), 64)
+    total = tape.call("add", (branch, image), 1, 64, 8, 8)
+    return tape.recording(tape.call("relu", (total,), into=total))
+
+
+def test_a_residual_block_is_two_convolutions_and_two_fused_kernels():
+    assert names(fuse_recording(residual_block())) == ["convolution", "fused", "convolution", "fused"]
+
+
+def test_a_fused_kernel_reads_each_outside_tensor_once_and_writes_what_is_used():
+    # Last kernel: reads the convolution and the block's input, 2 · 64 · 8 · 8 · 2 bytes = 16384 a sample; writes one of
+    # them, 8192; four vectors of 64 floats are weights, 1024 bytes.
+    moved = traffic(fused_kernels(fuse_recording(residual_block()))[-1], 1)
+    assert (moved.read_bytes, moved.written_bytes, moved.weight_bytes) == (16384, 8192, 1024)
+
+
+def test_eager_graphs_are_left_alone():
+    recording = residual_block()
+    assert executed_recording(recording, Workload()) is recording
+    assert len(executed_recording(recording, Workload(framework=Framework.COMPILE)).ops) == 4
+
+
+def test_every_kernel_runs_after_what_it_reads():
+    fused = fuse_recording(residual_block())
+    written: set[int] = set()
+    for op in fused.ops:
+        for storage in op.reads:
+            assert fused.storages[storage].birth < 0 or storage in written
+        written.update(op.writes)
+
+
+def test_a_gate_of_squeeze_and_excitation_reads_the_features_again():
+    # The mean leaves the features' own order on channels-last images, and the gate needs two convolutions of it first:
+    # act is written, read by the mean, and read by the multiplication.
+    tape = Tape()
+    image = tape.tensor(1, 128, 8, 8, role=Role.INPUT)
+    features = tape.call("silu", (tape.convolution(image, 128, 128),), 1, 128, 8, 8)
+    squeezed = tape.call("mean", (features,), 1, 128, 1, 1, dim=(2, 3))
+    gate = tape.call("sigmoid", (tape.convolution(squeezed, 128, 128, window=1, size=1),), 1, 128, 1, 1)
+    fused = fuse_recording(tape.recording(tape.call("mul", (features, gate), 1, 128, 8, 8)))
+    assert names(fused) == ["convolution", "fused", "fused", "convolution", "fused"]
+    assert [sorted(set(kernel.attributes) & {"pointwise", "reduction"}) for kernel in fused_kernels(fused)] == [
+        ["pointwise"], ["reduction"], ["pointwise"],
+    ]  # fmt: skip
+
+
+def test_a_layer_norm_fuses_with_the_addition_before_it():
+    tape = Tape()
+    tokens = tape.tensor(1, 16, 32, role=Role.INPUT)
+    weight = tape.tensor(32, 32, role=Role.PARAMETER)
+    scale, shift = (tape.tensor(32, role=Role.PARAMETER) for _ in range(2))
+    product = tape.call("mm", (tokens, weight), 1, 16, 32)
+    total = tape.call("add", (product, tokens), 1, 16, 32)
+    normal = tape.call("native_layer_norm", (total, scale, shift), 1, 16, 32, normalized_shape=(32,))
+    last = tape.call("mm", (normal, weight), 1, 16, 32)
+    fused = fuse_recording(tape.recording(tape.call("add", (last, total), 1, 16, 32)))
+    assert names(fused) == ["mm", "fused", "mm", "fused"]
+    (norm,) = [kernel for kernel in fused_kernels(fused) if "norm" in kernel.attributes]
+    # The sum is used again after the next product, so the kernel writes it beside the normalised tokens.
+    assert len(norm.outputs) == 2
+
+
+def test_two_reductions_over_different_elements_are_two_kernels():
+    tape = Tape()
+    tokens = tape.tensor(1, 16, 32, role=Role.INPUT)
+    rows = tape.call("_softmax", (tokens,), 1, 16, 32, dim=-1)
+    total = tape.call("sum", (rows,), 1, dim=(1, 2))
+    fused = fuse_recording(tape.recording(total))
+    assert [sorted(set(k.attributes) & {"softmax", "reduction"}) for k in fused_kernels(fused)] == [
+        ["softmax"], ["reduction"],
+    ]  # fmt: skip
+
+
+def test_group_norm_reads_its_input_for_statistics_and_again_to_use_them():
+    tape = Tape()
+    image = tape.tensor(1, 64, 8, 8, role=Role.INPUT)
+    terms = tuple(tape.tensor(64, role=Role.PARAMETER) for _ in range(2))
+    features = tape.convolution(image, 64, 64)
+    fused = fuse_recording(tape.recording(tape.call("native_group_norm", (features, *terms), 1, 64, 8, 8, group=8)))
+    reads = sum(traffic(kernel, 1).read_bytes for kernel in fused_kernels(fused))
+    assert reads == pytest.approx(2 * 64 * 8 * 8 * 2, rel=0.02)
+
+
+def test_what_weights_alone_make_is_apart_and_does_not_grow():
+    tape = Tape()
+    image = tape.tensor(1, 64, 8, 8, role=Role.INPUT)
+    stored = tape.tensor(64, 64, 3, 3, role=Role.PARAMETER, dtype="float32")
+    cast = tape.tensor(64, 64, 3, 3, role=Role.ACTIVATION)
+    tape.operands[cast] = tape.operands[tape.tensor(64, 64, 3, 3, role=Role.PARAMETER)]
+    tape.call("_to_copy", (stored,), into=cast)
+    out = tape.call("convolution", (image, cast), 1, 64, 8, 8, stride=(1, 1), padding=(1, 1), groups=1)
+    fused = fuse_recording(tape.recording(out))
+    (kernel,) = fused_kernels(fused)
+    assert kernel.attributes["weight_only"] == 1
+    assert traffic(kernel, 1) == traffic(kernel, 100)
+
+
+def test_a_dense_network_turns_channels_last_and_a_grouped_one_does_not():
+    # Inductor's weights: dense convolutions count 0.823 (0.783 small), grouped ones 1.358; above 1 it keeps row-major.
+    dense = residual_block()
+    assert prefers_channels_last(dense, 4)
+    convolution = next(kernel for kernel in fuse_recording(dense).kernels if kernel.name == "aten.convolution")
+    assert all(in_channels_last(operand) for operand in (*convolution.inputs, *convolution.outputs))
+    tape = Tape()
+    image = tape.tensor(1, 128, 8, 8, role=Role.INPUT)
+    weight = tape.tensor(128, 32, 3, 3, role=Role.PARAMETER)
+    out = tape.call("convolution", (image, weight), 1, 128, 8, 8, stride=(1, 1), padding=(1, 1), groups=4)
+    assert not prefers_channels_last(tape.recording(out), 4)
+
+
+def test_a_network_of_few_convolutions_keeps_its_layout():
+    # 300 operators or more for each convolution: Inductor leaves the layout.
+    tape = Tape()
+    image = tape.convolution(tape.tensor(1, 64, 8, 8, role=Role.INPUT), 64, 64)
+    for _ in range(300):
+        image = tape.call("relu", (image,), into=image)
+    assert not prefers_channels_last(tape.recording(image), 4)
+
+
+@pytest.mark.parametrize(("pieces", "kernels"), [(8, 1), (9, 2)])
+def test_a_long_concatenation_is_a_kernel_of_its_own(pieces, kernels):
+    # Inductor computes a concatenation of up to eight tensors where it is read (max_pointwise_cat_inputs).
+    tape = Tape()
+    parts = tuple(tape.tensor(1, 16, role=Role.INPUT) for _ in range(pieces))
+    joined = tape.call("cat", parts, 1, 16 * pieces)
+    fused = fuse_recording(tape.recording(tape.call("relu", (joined,), 1, 16 * pieces)))
+    assert len(fused.ops) == kernels
+
+
+def test_storages_of_the_fused_recording_hold_only_what_kernels_exchange():
+    # Alive at the end: the input, the result; the two convolutions' results die with the kernels that read them.
+    fused = fuse_recording(residual_block())
+    activations = [
+        storage for storage in fused.storages if storage.role is Role.ACTIVATION and storage.size_bytes.at(1)
+    ]
+    assert sorted(storage.size_bytes.at(1) for storage in activations) == [prod((64, 8, 8)) * 2] * 4
+    assert max(storage.death for storage in activations) == len(fused.ops)

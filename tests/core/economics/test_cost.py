@@ -1,0 +1,170 @@
+"""Money against a hand-calculated purchase: one 8-GPU node, three years, 8 %."""
+
+import math
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from capplan.core.economics.assumptions import Money
+from capplan.core.economics.cost import break_even, cost_of_owning, cost_of_renting, fleet_energy
+from capplan.core.economics.finance import (
+    annuity_factor,
+    best_reserve,
+    break_even_hours,
+    cost_per_million,
+    equivalent_annual,
+    present_value,
+)
+from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.numbers import ceil_guarded
+
+near = pytest.approx
+DAY = date(2026, 11, 1)
+
+# A node of 300,000 USD (8 GPUs of 37,500 with their share), 12 % network, 10.2 kW nameplate drawn to 60 %.
+NODE = Money(
+    years=3, discount_fraction=0.08, residual_fraction=0.30, server_price_factor=1.0, network_fraction=0.12,
+    support_fraction=0.04, staff_usd_per_server_year=15_000, licence_usd_per_gpu_year=0, gpus_per_server_sxm=8,
+    gpus_per_server_pcie=4, server_power_factor=10_200 / 5_600, power_fraction=0.60, idle_power_fraction=0.25,
+    pue=1.35, usd_per_kwh=0.10, grid_g_per_kwh=381, embodied_kg_per_gpu=375, embodied_kg_per_server=1_500,
+    failures_per_gpu_year=0.173, repair_days=3,
+)  # fmt: skip
+BARE = PurchasePrice(gpu="h100", usd=37_500, date=DAY, source="quote", seller="somebody")
+
+
+def energy(money=NODE, busy_fraction=1.0):
+    return fleet_energy(gpus=8, servers=1, tdp_w=700, busy_fraction=busy_fraction, money=money)
+
+
+def owned(money=NODE):
+    return cost_of_owning(gpus=8, servers=1, price=BARE, energy=energy(money), money=money)
+
+
+def rent(usd_per_hour, term=Term.ON_DEMAND):
+    return Price(
+        gpu="h100", provider="somebody", region="here", term=term, usd_per_hour=usd_per_hour, date=DAY, source="list"
+    )
+
+
+def test_energy_of_a_node():
+    assert energy().kwh_per_year == near(72_375.12, rel=1e-9)  # 6.12 kW × 1.35 × 8760
+    assert energy().use_kg_per_year == near(27_574.920720, rel=1e-9)
+
+
+@pytest.mark.parametrize(("grid", "kg"), [(56, 4_053.006720), (381, 27_574.920720), (582, 42_122.319840)])
+def test_carbon_of_a_node(grid, kg):
+    assert energy(replace(NODE, grid_g_per_kwh=grid)).use_kg_per_year == near(kg, rel=1e-9)
+
+
+def test_share_of_embodied_carbon():
+    # 8 × 375 + 1500 = 4500 kg over three years: 5.159085 % of use and making in Germany.
+    drawn = energy()
+    yearly = drawn.embodied_kg / 3
+    assert yearly / (yearly + drawn.use_kg_per_year) == near(0.05159085, rel=1e-6)
+
+
+def test_net_present_cost_of_buying():
+    cost = owned()
+    assert cost.initial == near(336_000)
+    assert cost.running_per_year == near(34_237.512, rel=1e-9)
+    assert cost.present == near(352_788.487334, rel=1e-11)
+    assert cost.per_year == near(136_893.756455, rel=1e-11)
+    assert cost.per_year / (8 * 8760) == near(1.953393, rel=1e-6)
+    assert cost.per_year / (8 * 8760 * 0.6) == near(3.255654, rel=1e-6)
+    assert cost.total == near(336_000 + 3 * 34_237.512 - 90_000)
+    assert sum(cost.yearly) == near(cost.total)
+
+
+def test_net_present_cost_without_discount_and_over_five_years():
+    # r = 0: (336,000 + 3 × 34,237.512 - 90,000)/3
+    assert owned(replace(NODE, discount_fraction=0.0)).per_year == near(116_237.512, rel=1e-9)
+    five = owned(replace(NODE, years=5))
+    assert (five.present, five.per_year) == (near(411_447.970074, rel=1e-11), near(103_049.799823, rel=1e-11))
+
+
+def test_renting_the_same_node():
+    all_year = [8.0 * 8760] * 3
+    on_demand = cost_of_renting(gpu_hours_by_year=all_year, price=rent(2.99), money=NODE)
+    assert on_demand.yearly[1] == near(209_539.20)
+    assert on_demand.present == near(540_002.841033, rel=1e-11)
+    assert on_demand.per_year == near(209_539.20)
+    used = cost_of_renting(gpu_hours_by_year=[0.6 * hours for hours in all_year], price=rent(2.99), money=NODE)
+    assert used.present == near(324_001.704618, rel=1e-11)
+    reserved = cost_of_renting(gpu_hours_by_year=all_year, price=rent(2.10), money=NODE)
+    assert reserved.present == near(379_266.209419, rel=1e-11)
+    assert reserved.per_year - owned().per_year == near(10_274, abs=1)
+
+
+def test_break_even_of_buying():
+    hours = break_even(owned(), gpus=8, rent=rent(2.99))
+    assert hours == near(5_722.983129, rel=1e-9)
+    assert hours / 8760 == near(0.65330858, rel=1e-7)
+
+
+def test_break_even_with_energy_only_in_use():
+    # Idle draws 25 % of nameplate; a used hour draws (0.60 - 0.25) × 10.2 kW × 1.35 × 0.10 more.
+    idle = 10.2 * 0.25 * 1.35 * 8760 * 0.10
+    fixed = owned().per_year - 7_237.512 + idle
+    per_hour = 10.2 * (0.60 - 0.25) * 1.35 * 0.10
+    assert fixed == near(132_671.874455, rel=1e-9)
+    assert per_hour == near(0.481950)
+    found = break_even_hours(owned_per_year=fixed, rent_per_hour=8 * 2.99, energy_per_used_hour=per_hour)
+    assert found == near(5_660.533810, rel=1e-9)
+
+
+def test_idle_gpus_draw_their_idle_share():
+    assert energy(busy_fraction=0.0).average_w == near(10_200 * 0.25)
+    assert energy(busy_fraction=0.5).average_w == near(10_200 * 0.425)
+
+
+def test_what_costs_more_to_run_than_to_rent_never_breaks_even():
+    assert break_even_hours(owned_per_year=1, rent_per_hour=0.1, energy_per_used_hour=0.2) is None
+
+
+def test_annuities():
+    assert annuity_factor(rate_fraction=0.08, years=3) == near(2.577097, rel=1e-6)
+    assert annuity_factor(rate_fraction=0.0, years=3) == 3
+    assert present_value([100, 100, 100], rate_fraction=0.08) == near(257.7097, rel=1e-6)
+    assert equivalent_annual(257.7097, rate_fraction=0.08, years=3) == near(100, rel=1e-6)
+
+
+def test_monthly_rent_at_the_effective_rate():
+    # (1.08)^(1/12) - 1 a month, 36 payments in arrears.
+    monthly = 209_539.20 / 12
+    assert present_value([monthly] * 36, rate_fraction=1.08 ** (1 / 12) - 1) == near(559_527.835377, rel=1e-9)
+
+
+def test_unit_costs():
+    assert cost_per_million(cost_per_hour=2.99, samples_per_s=120 * 0.5) == near(13.842593, rel=1e-6)
+    assert cost_per_million(cost_per_hour=2.99, samples_per_s=120) == near(6.921296, rel=1e-6)
+    assert cost_per_million(cost_per_hour=23.92, samples_per_s=20_000 * 0.4) == near(0.830556, rel=1e-6)
+    assert cost_per_million(cost_per_hour=0.204, samples_per_s=648 / 60) == near(5.246914, rel=1e-6)
+
+
+def test_reserve_by_the_newsvendor():
+    demand = [16 if hour == 14 else 0 for hour in range(24)]
+    assert best_reserve(demand=demand, on_demand_per_hour=3.0, reserved_per_hour=1.8) == 0
+    daily = [ceil_guarded(10 + 6 * math.sin(2 * math.pi * (hour - 8) / 24)) for hour in range(24)]
+    assert (sum(daily), max(daily)) == (248, 16)
+    assert best_reserve(demand=daily, on_demand_per_hour=3.0, reserved_per_hour=1.8) == 9
+
+
+def test_rounding_up_forgives_dust():
+    assert [ceil_guarded(value) for value in (10, 10.0000000001, 10.001, 9.9999999999)] == [10, 10, 11, 10]
+
+
+@pytest.mark.parametrize("usd", [0, -1, float("nan")])
+def test_a_price_of_nothing_is_refused(usd):
+    with pytest.raises(ValueError, match="above 0"):
+        rent(usd)
+    with pytest.raises(ValueError, match="above 0"):
+        PurchasePrice(gpu="h100", usd=usd, date=DAY, source="x", seller="y")
+
+
+def test_a_quoted_server_takes_no_server_factor():
+    money = replace(NODE, server_price_factor=1.64)
+    quoted = replace(BARE, includes_server=True)
+    cost = cost_of_owning(gpus=8, servers=1, price=quoted, energy=energy(), money=money)
+    bare = cost_of_owning(gpus=8, servers=1, price=BARE, energy=energy(), money=money)
+    assert (cost.hardware, bare.hardware) == (near(300_000), near(492_000))

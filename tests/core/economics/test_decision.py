@@ -1,0 +1,219 @@
+"""Choosing between options: hand-made cases whose answer is plain."""
+
+import math
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from capplan.core.economics.assumptions import Assumption, Demand
+from capplan.core.economics.decide import Answer, decide
+from capplan.core.economics.options import Scenario, evaluate
+from capplan.core.economics.recommend import pareto_front, ranking, recommend
+from capplan.core.economics.uncertainty import Doubt, confidence, sensitivity
+from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.numbers import Interval
+from capplan.core.serving.load import Job, OneGpu, Service
+from capplan.core.serving.response import BatchPoint, Candidate
+from tests.core.economics.test_cost import NODE
+
+near = pytest.approx
+DAY = date(2026, 11, 1)
+
+
+def candidate(gpu: str, time_s: float, *, spread: float = 0.1, form_factor: str = "PCIe") -> Candidate:
+    latency = Interval(low=time_s * (1 - spread), expected=time_s, high=time_s * (1 + spread))
+    point = BatchPoint(batch=8, latency_s=latency, memory_bytes=Interval.exact(1e9))
+    return Candidate(gpu=gpu, name=gpu, tdp_w=100.0, form_factor=form_factor, points=(point,))
+
+
+def rent(gpu: str, usd: float, *, term: Term = Term.ON_DEMAND, gpus: int = 1) -> Price:
+    return Price(
+        gpu=gpu, provider="p", region="r", term=term, usd_per_hour=usd, date=DAY, source="s", instance_gpus=gpus
+    )
+
+
+def assumption(key: str, value: float, low: float, high: float) -> Assumption:
+    return Assumption(key=key, label=key, unit="", value=value, low=low, high=high, basis="judgement", source="a test")
+
+
+# 3600 × 800 samples in an hour is 800/s. 8 samples in 10 ms are 800/s a GPU, in 20 ms 400/s.
+JOB = Job(
+    samples=2_880_000, deadline_s=3600, runs_per_year=100, growth_per_year_fraction=0, spares=0,
+    utilization_ceiling_fraction=1.0,
+)  # fmt: skip
+FAST, SLOW = candidate("fast", 0.010), candidate("slow", 0.020)
+
+
+def answer(*rents: Price, load=JOB, purchases=(), assumptions=(), candidates=(FAST, SLOW)) -> Answer:
+    return decide(
+        candidates,
+        demand=Demand(load=load, money=NODE, assumptions=tuple(assumptions)),
+        rents=rents,
+        purchases=purchases,
+        firm=frozenset(each.gpu for each in candidates),
+    )
+
+
+def test_a_job_pays_for_its_work_only():
+    # One fast GPU works 1 h, 100 times a year; two slow ones as long: 100 and 200 GPU-hours.
+    found = answer(rent("fast", 3.0), rent("slow", 1.0))
+    costs = {option.key: option.cost_per_year for option in found.options}
+    assert costs == {"slow/on-demand": near(200), "fast/on-demand": near(300)}
+    assert found.recommendation.choice.key == "slow/on-demand"
+    assert found.recommendation.runner_up.key == "fast/on-demand"
+    assert found.switching_price_factor == near(1.5)
+
+
+def test_cost_per_million_by_hand():
+    [option, *_] = answer(rent("slow", 1.0)).options
+    assert option.cost_per_million == near(200 / 288)  # 288 million samples a year
+
+
+def test_the_instance_whose_fleet_costs_least_is_kept():
+    # Eight at 0.9 are cheaper by the hour than one at 1, and dearer for a service that needs one.
+    service = Service(
+        peak_per_s=100, mean_per_s=50, latency_limit_s=0.1, percentile=95, growth_per_year_fraction=0, spares=0,
+        utilization_ceiling_fraction=0.7, window_s=0, gap_scv=1,
+    )  # fmt: skip
+    found = answer(rent("slow", 0.9, gpus=8), rent("slow", 1.0), load=service, candidates=(SLOW,))
+    assert [(option.rent.instance_gpus, option.fleet.gpus) for option in found.options] == [(1, 1)]
+    assert found.options[0].cost_per_year == near(8760)
+
+
+def test_a_gpu_without_a_price_is_shown_and_not_chosen():
+    found = answer(rent("slow", 1.0))
+    unpriced = [option for option in found.options if option.cost is None]
+    assert [option.gpu for option in unpriced] == ["fast"]
+    assert found.recommendation.choice.gpu == "slow"
+
+
+def test_without_any_price_there_is_no_recommendation():
+    found = answer()
+    assert found.recommendation.choice is None
+    assert found.confidence is None
+    assert len(found.options) == 2
+
+
+def test_spot_is_shown_but_chosen_only_where_allowed():
+    rents = (rent("fast", 3.0), rent("fast", 0.1, term=Term.SPOT))
+    careful = answer(*rents, load=replace(JOB, allow_spot=False))
+    assert careful.recommendation.choice.term is Term.ON_DEMAND
+    assert any(option.term is Term.SPOT for option in careful.options)
+    assert answer(*rents).recommendation.choice.term is Term.SPOT
+
+
+def test_borderline_memory_is_chosen_only_where_nothing_else_is():
+    found = answer(rent("fast", 3.0), rent("slow", 1.0))
+    options = evaluate(found.case)
+    assert recommend(found.case, options, firm=lambda gpu: gpu == "fast").choice.gpu == "fast"
+    assert recommend(found.case, options, firm=lambda _: False).choice.gpu == "slow"
+
+
+def test_buying_boards_comes_in_full_servers():
+    price = PurchasePrice(gpu="fast", usd=1000, date=DAY, source="s", seller="x")
+    board = candidate("fast", 0.010, form_factor="SXM5")
+    [option] = answer(purchases=(price,), candidates=(board,)).options
+    assert (option.fleet.gpus, option.fleet.servers) == (8, 1)
+
+
+def test_growth_is_rented_year_by_year_and_bought_at_once():
+    # 800/s doubling a year: 2, 4 and 8 fast GPUs at the years' ends.
+    growing = replace(JOB, growth_per_year_fraction=1.0)
+    price = PurchasePrice(gpu="fast", usd=1000, date=DAY, source="s", seller="x")
+    found = answer(rent("fast", 1.0), load=growing, purchases=(price,), candidates=(FAST,))
+    fleets = {option.term: [fleet.gpus for fleet in option.fleets] for option in found.options}
+    assert fleets == {Term.ON_DEMAND: [2, 4, 8], Term.BUY: [8, 8, 8]}
+
+
+def test_the_pareto_front_drops_only_what_is_beaten():
+    found = answer(rent("fast", 3.0), rent("slow", 1.0))
+    assert set(found.recommendation.front) == {"slow/on-demand", "fast/on-demand"}  # dearer, yet faster
+    dear = answer(rent("fast", 1.0), rent("slow", 1.0))
+    assert pareto_front(dear.options) == ("fast/on-demand",)
+
+
+def test_probability_that_the_choice_holds_is_that_of_the_prices():
+    # Only the common rent price is uncertain: it moves both alike, so the choice always holds.
+    found = answer(
+        rent("fast", 2.1), rent("slow", 1.0), assumptions=[assumption("rent_price_factor", 1, 0.5, 2)],
+        candidates=(candidate("fast", 0.010, spread=0), candidate("slow", 0.020, spread=0)),
+    )  # fmt: skip
+    assert found.confidence.holds == 1.0
+    assert found.confidence.regret_usd_per_year == 0
+    # P10 and P90 of 200 × triangular(0.5, 1, 2): 0.5 + √(0.1·0.75), 2 - √(0.1·1.5)
+    assert found.confidence.cost_p10_usd == near(200 * (0.5 + math.sqrt(0.075)), rel=0.03)
+    assert found.confidence.cost_p90_usd == near(200 * (2 - math.sqrt(0.15)), rel=0.03)
+
+
+def test_probability_that_the_choice_holds_is_that_of_the_estimates():
+    # Slow wins while its factor is below 1.05 × fast's. Each log-factor's standard deviation is
+    # ln(1.2)/1.6449 = 0.1108, half of it common in variance: the difference has 0.1108. P = Φ(ln 1.05/0.1108) = 0.670.
+    low = 1 / 1.2
+    points = [
+        replace(
+            each, points=(replace(each.points[0], latency_s=Interval(low=time * low, expected=time, high=time * 1.2)),)
+        )
+        for each, time in ((FAST, 0.010), (SLOW, 0.020))
+    ]
+    found = answer(rent("fast", 2.1), rent("slow", 1.0), candidates=tuple(points))
+    doubt = Doubt(assumptions=(), latency={"fast": (low, 1.2), "slow": (low, 1.2)})
+    ranked = ranking(found.case, evaluate(found.case), firm=lambda _: True)
+    drawn = confidence(found.case, found.recommendation, ranked, doubt=doubt, draws=4000)
+    assert drawn.holds == near(0.670, abs=0.025)  # three standard errors of 4000 draws
+
+
+def test_sensitivity_moves_one_input_at_a_time():
+    inputs = [
+        assumption("rent_price_factor", 1, 0.5, 2),
+        assumption("peak_factor", 1, 0.5, 1),
+        assumption("pue", 1.3, 1, 2),
+    ]
+    found = answer(rent("fast", 3.0), rent("slow", 1.0), assumptions=inputs)
+    choice = found.recommendation.choice
+    doubt = Doubt(assumptions=tuple(inputs), latency={})
+    swings = sensitivity(found.case, choice, doubt=doubt, firm=lambda _: True)
+    assert [swing.key for swing in swings] == ["rent_price_factor", "peak_factor"]  # PUE is in the rent
+    assert (swings[0].cost_low_usd, swings[0].cost_high_usd) == (near(100), near(400))
+    assert (swings[1].cost_low_usd, swings[1].cost_high_usd) == (near(100), near(200))
+
+
+def test_a_tighter_limit_or_slower_gpus_never_cost_less():
+    service = Service(
+        peak_per_s=2000, mean_per_s=1000, latency_limit_s=0.05, percentile=95, growth_per_year_fraction=0, spares=1,
+        utilization_ceiling_fraction=0.7, window_s=0, gap_scv=1,
+    )  # fmt: skip
+    case = answer(rent("fast", 3.0), load=service, candidates=(FAST,)).case
+    for field in ("limit", "latency"):
+        costs = []
+        for factor in (0.6, 0.8, 1.0, 1.3):
+            scenario = Scenario(limit=1 / factor) if field == "limit" else Scenario(latency={"fast": factor})
+            costs.append(evaluate(case, scenario)[0].cost_per_year)
+        assert costs == sorted(costs)
+
+
+def test_following_the_day_reserves_by_the_newsvendor():
+    # need(h) = ceil(10 + 6·sin(2π(h - 8)/24)): 248 GPU-hours a day. At 1.8 for 3.0 on demand, nine are reserved:
+    # 577.80 a day; 744.00 all by the hour.
+    curve = [10 + 6 * math.sin(2 * math.pi * (hour - 8) / 24) for hour in range(24)]
+    needs = [math.ceil(each - 1e-9) for each in curve]
+    service = Service(
+        peak_per_s=100 * max(needs), mean_per_s=100 * sum(needs) / 24, latency_limit_s=1.0, percentile=95,
+        growth_per_year_fraction=0, spares=0, utilization_ceiling_fraction=0.5, window_s=0, gap_scv=1,
+        daily_per_s=tuple(100.0 * need for need in needs),
+    )  # fmt: skip
+    one = candidate("one", 0.040)  # 8 in 40 ms: 200/s, 100/s at half load
+    plain = answer(rent("one", 3.0), load=service, candidates=(one,))
+    assert plain.day_mix.usd_per_year == near(744.0 * 365)
+    mixed = answer(rent("one", 3.0), rent("one", 1.8, term=Term.RESERVED_1Y), load=service, candidates=(one,))
+    assert mixed.day_mix.reserved == 9
+    assert mixed.day_mix.usd_per_year == near(577.80 * 365)
+
+
+def test_without_a_load_gpus_compare_per_sample():
+    # Fast: 800/s for 3.0 an hour, 1.042 USD a million; slow: 400/s for 1.0, 0.694 a million: half again as cheap.
+    found = answer(rent("fast", 3.0), rent("slow", 1.0), load=OneGpu(utilization_ceiling_fraction=1.0))
+    millions = {option.key: option.cost_per_million for option in found.options}
+    assert millions == {"slow/on-demand": near(1 / 1.44), "fast/on-demand": near(3 / 2.88)}
+    assert found.recommendation.choice.key == "slow/on-demand"
+    assert found.switching_price_factor == near(1.5)

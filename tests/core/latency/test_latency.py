@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+
+from capplan.core.gpus.spec import PeakKind
+from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, power_cap_fraction
+from capplan.core.latency.kernel_time import tile_utilisation
+from capplan.core.latency.lookup import architecture_source, calibration_notes
+from capplan.core.latency.predict import estimate_latencies
+from capplan.core.latency.priors import prior_calibration
+from capplan.core.latency.roofline import PeakUse
+from capplan.core.latency.types import Binding, LatencyEstimate
+from capplan.core.workload import Framework, Precision, Workload
+from tests.core.latency.latency_cases import gpu, linear_recording
+
+FP16 = Workload(precision=Precision.FP16)
+
+
+def estimate(spec, batches, *, recording=None, workload=FP16) -> tuple[LatencyEstimate, ...]:
+    (answer,) = estimate_latencies(
+        recording or linear_recording(), workload, gpus=[spec], batches=batches, calibration=None
+    )
+    assert not isinstance(answer, Unsupported)
+    return answer
+
+
+def test_the_bound_is_the_roofline_summed_over_kernels():
+    # mm: 2 · 128·64 · 4096 · 4096 FLOP = 274.9 GFLOP at 100 TFLOP/s = 2748.8 µs, more than its bytes need.
+    # gelu: 2 · (8192 · 4096 · 2 B - 4 MiB that the L2 cache may keep) = 125.8 MB at 1 TB/s = 125.8 µs.
+    (found,) = estimate(gpu(), [64])
+    assert found.bound_s == pytest.approx(2748.8e-6 + 125.8e-6, rel=1e-3)
+
+
+def test_shares_of_what_binds_add_up():
+    for found in estimate(gpu(), [1, 8, 1024]):
+        assert sum(share for _, share in found.share_by_binding) == pytest.approx(1)
+
+
+def test_a_large_product_is_bound_by_compute_and_a_lone_sample_by_launches():
+    small, large = (
+        estimate(gpu(), [1, 1024], recording=linear_recording(rows=1, k=256, n=256, repeats=50))[0],
+        estimate(gpu(), [1024])[0],
+    )
+    assert small.bound_by is Binding.LAUNCHES
+    assert large.bound_by is Binding.COMPUTE
+
+
+@pytest.mark.parametrize("field", ["memory_bandwidth_bytes_per_s", "peaks"])
+def test_a_faster_card_is_never_slower(field):
+    peaks = gpu().peak_flops_per_s
+    better = (
+        gpu(memory_bandwidth_bytes_per_s=2e12)
+        if field != "peaks"
+        else gpu(peak_flops_per_s={kind: 2 * rate for kind, rate in peaks.items()})
+    )
+    batches = [1, 4, 64, 1024]
+    for plain, fast in zip(estimate(gpu(), batches), estimate(better, batches), strict=True):
+        assert fast.latency_s.expected <= plain.latency_s.expected
+
+
+def test_a_step_never_gets_faster_with_the_batch():
+    times = [found.latency_s.expected for found in estimate(gpu(), [2**power for power in range(11)])]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("rows", [128, 25, 64])
+def test_many_batches_give_what_single_ones_give(rows):
+    recording = linear_recording(rows=rows, k=192, n=576)
+    together = estimate(gpu(), [*range(1, 40), 128, 1000], recording=recording)
+    for found in together:
+        alone = estimate(gpu(), [found.batch], recording=recording)[0]
+        assert found.latency_s.expected == pytest.approx(alone.latency_s.expected, rel=1e-9)
+
+
+def test_cuda_graphs_leave_no_host_time():
+    recording = linear_recording(rows=1, repeats=100)
+    eager = estimate(gpu(), [1], recording=recording)[0]
+    graphs = estimate(
+        gpu(), [1], recording=recording, workload=Workload(precision=Precision.FP16, framework=Framework.COMPILE_GRAPHS)
+    )[0]
+    assert graphs.latency_s.expected < eager.latency_s.expected
+
+
+def test_a_card_without_the_precision_says_what_it_has():
+    turing = gpu(compute_capability=(7, 5), peak_flops_per_s={PeakKind.FP32: 8e12, PeakKind.FP16: 65e12})
+    (answer,) = estimate_latencies(
+        linear_recording(), Workload(precision=Precision.BF16), gpus=[turing], batches=[1], calibration=None
+    )
+    assert answer == Unsupported(reason="round has no peak rate for bf16; its spec states fp32, fp16")
+
+
+def test_no_gpus_give_no_answers():
+    assert estimate_latencies(linear_recording(), FP16, gpus=[], batches=[1], calibration=None) == ()
+
+
+def rates(spec, precision, version=(2, 9)) -> DeviceRates:
+    found = device_rates(spec, Workload(precision=precision, torch_version=version))
+    assert isinstance(found, DeviceRates)
+    return found
+
+
+def test_default_fp32_runs_convolutions_alone_in_tf32_since_torch_1_12():
+    # torch.backends: cudnn.allow_tf32 is on by default, cuda.matmul.allow_tf32 off since 1.12.
+    found = rates(gpu(), Precision.FP32).printed_flops_per_s
+    assert (found[PeakUse.CONVOLUTION_32], found[PeakUse.MATMUL_32]) == (50e12, 10e12)
+    assert rates(gpu(), Precision.FP32, (1, 9)).printed_flops_per_s[PeakUse.MATMUL_32] == 50e12
+
+
+def test_ieee_fp32_never_runs_in_tf32():
+    found = rates(gpu(), Precision.FP32_IEEE).printed_flops_per_s
+    assert (found[PeakUse.CONVOLUTION_32], found[PeakUse.MATMUL_32]) == (10e12, 10e12)
+
+
+def test_before_ampere_there_is_no_tf32():
+    volta = gpu(compute_capability=(7, 0), peak_flops_per_s={PeakKind.FP32: 15e12, PeakKind.FP16: 125e12})
+    assert rates(volta, Precision.FP32).printed_flops_per_s[PeakUse.CONVOLUTION_32] == 15e12
+    assert isinstance(device_rates(volta, Workload(precision=Precision.TF32)), Unsupported)
+
+
+def test_a_power_limit_slows_what_the_full_card_would_do():
+    full = gpu(name="NVIDIA RTX Round", compute_capability=(12, 0), tdp_w=600.0)
+    capped = gpu(name="NVIDIA RTX Round", compute_capability=(12, 0), tdp_w=60.0, nominal_tdp_w=600.0)
+    assert power_cap_fraction(capped) == pytest.approx(0.1)
+    assert (
+        rates(capped, Precision.FP16).peaks_flops_per_s[PeakUse.HALF]
+        < rates(full, Precision.FP16).peaks_flops_per_s[PeakUse.HALF]
+    )
+
+
+def utilisation(m, n, units, k=64.0):
+    arrays = {
+        name: np.array([float(value)]) for name, value in {"m": m, "n": n, "k": k, "units": units, "groups": 1}.items()
+    }
+    return float(tile_utilisation(**arrays)[0])
+
+
+def test_one_whole_tile_on_one_multiprocessor_is_full():
+    assert utilisation(256, 128, 1) == pytest.approx(1.0)
+
+
+def test_two_half_tiles_fill_two_multiprocessors():
+    # One 256x128 tile leaves the second idle (1/2); two of 128x128 at their speed of 0.95 do better.
+    assert utilisation(256, 128, 2) == pytest.approx(0.95)
+
+
+def test_a_last_wave_of_one_tile_costs_a_whole_wave():
+    # 5 tiles of 256x128 on 4 multiprocessors: 1.25 waves take 2, so 0.625; 10 of 128x128: 2.5 take 3, so 0.79;
+    # 20 of 128x64 at their speed of 0.82 take 5 whole waves.
+    assert utilisation(5 * 256, 128, 4) == pytest.approx(0.82)
+
+
+def test_an_uncalibrated_estimate_says_so():
+    found = estimate(gpu(), [8])[0]
+    assert found.calibration is None
+    assert "guesses" in found.notes[0]
+
+
+def test_priors_know_no_architecture():
+    assert architecture_source(prior_calibration(), gpu()) is None
+    assert calibration_notes(None, gpu(), FP16)

@@ -1,0 +1,212 @@
+"""The caching allocator's rules, against hand derivations and a public GPU trace."""
+
+import itertools
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capplan.core.memory.allocator import CachingAllocator, OutOfDeviceMemory, replay
+
+MIB = 2**20
+
+
+def test_sizes_round_up_to_512_bytes():
+    allocator = CachingAllocator()
+    allocator.allocate(1)
+    assert allocator.allocated_bytes == 512
+    allocator.allocate(513)
+    assert allocator.allocated_bytes == 512 + 1024
+
+
+def test_no_bytes_take_no_block():
+    allocator = CachingAllocator()
+    assert allocator.allocate(0) is None
+    assert (allocator.allocated_bytes, allocator.reserved_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "segment"),
+    [
+        (1, 2 * MIB),
+        (1 * MIB, 2 * MIB),  # the small pool's last size
+        (1 * MIB + 1, 20 * MIB),
+        (10 * MIB - 512, 20 * MIB),
+        (10 * MIB, 10 * MIB),  # from 10 MiB on a segment of its own, rounded up to 2 MiB
+        (10 * MIB + 1, 12 * MIB),
+        (25 * MIB, 26 * MIB),
+    ],
+)
+def test_segment_of_a_first_allocation(size, segment):
+    allocator = CachingAllocator()
+    allocator.allocate(size)
+    assert allocator.reserved_bytes == segment
+
+
+def test_public_gpu_trace_of_a_resnet_at_batch_32():
+    # pytorch PR #88825's memory notebook, fp32 training at batch 32, per-op growth of memory_allocated.
+    # bn1: [32, 64, 112, 112] fp32 is 98 MiB, mean and inverse deviation of 64 channels 512 bytes each.
+    # maxpool: [32, 64, 56, 56] fp32 is 24.5 MiB, its int64 indices 49 MiB in a 50 MiB segment whose last 1 MiB is
+    # not more than 1 MiB and so is not split off.
+    batch_norm, max_pool = CachingAllocator(), CachingAllocator()
+    for size in (32 * 64 * 112 * 112 * 4, 64 * 4, 64 * 4):
+        batch_norm.allocate(size)
+    for size in (32 * 64 * 56 * 56 * 4, 32 * 64 * 56 * 56 * 8):
+        max_pool.allocate(size)
+    assert batch_norm.allocated_bytes / MIB == 98.0009765625
+    assert max_pool.allocated_bytes / MIB == 74.5
+
+
+def test_the_smallest_free_block_that_is_large_enough_is_taken():
+    allocator = CachingAllocator()
+    large, small = allocator.allocate(40 * MIB), allocator.allocate(30 * MIB)
+    allocator.free(large)
+    allocator.free(small)
+    allocator.allocate(29 * MIB)  # 30 - 29 is not more than 1 MiB: the 30 MiB block whole
+    assert allocator.allocated_bytes == 30 * MIB
+    assert allocator.reserved_bytes == 70 * MIB
+
+
+def test_a_block_is_split_and_its_rest_used():
+    allocator = CachingAllocator()
+    allocator.free(allocator.allocate(40 * MIB))
+    allocator.allocate(12 * MIB)
+    allocator.allocate(28 * MIB)
+    assert allocator.reserved_bytes == allocator.allocated_bytes == 40 * MIB
+
+
+def test_free_neighbours_merge():
+    allocator = CachingAllocator()
+    allocator.free(allocator.allocate(40 * MIB))
+    blocks = [allocator.allocate(10 * MIB) for _ in range(4)]
+    for index in (0, 2, 1, 3):
+        allocator.free(blocks[index])
+    allocator.allocate(40 * MIB)
+    assert allocator.reserved_bytes == 40 * MIB
+
+
+def test_neighbours_in_different_segments_do_not_merge():
+    allocator = CachingAllocator()
+    blocks = [allocator.allocate(10 * MIB) for _ in range(2)]
+    for block in blocks:
+        allocator.free(block)
+    allocator.allocate(20 * MIB)
+    assert allocator.reserved_bytes == 40 * MIB
+
+
+def test_small_and_large_pools_do_not_share():
+    allocator = CachingAllocator()
+    allocator.free(allocator.allocate(20 * MIB))
+    allocator.allocate(1 * MIB)
+    assert allocator.reserved_bytes == 22 * MIB
+
+
+def test_a_full_device_gives_back_whole_free_segments_and_retries():
+    allocator = CachingAllocator(capacity_bytes=100 * MIB)
+    held, freed = allocator.allocate(40 * MIB), allocator.allocate(50 * MIB)
+    allocator.free(freed)
+    allocator.allocate(60 * MIB)  # 90 held; 50 given back, 40 + 60 = 100
+    assert held is not None
+    assert allocator.reserved_bytes == 100 * MIB
+    assert allocator.retries == 1
+
+
+def test_a_segment_in_use_in_part_is_not_given_back():
+    allocator = CachingAllocator(capacity_bytes=100 * MIB)
+    allocator.free(allocator.allocate(60 * MIB))
+    allocator.allocate(20 * MIB)  # 20 of the 60 MiB segment
+    with pytest.raises(OutOfDeviceMemory):
+        allocator.allocate(50 * MIB)  # 40 MiB free in the segment, 40 beside it
+
+
+def test_expandable_segments_grow_instead():
+    # The same stream: 20 MiB used of 60, and the segment's free 40 MiB grow by 10, in pages of 20.
+    allocator = CachingAllocator(capacity_bytes=100 * MIB, expandable_segments=True)
+    allocator.free(allocator.allocate(60 * MIB))
+    allocator.allocate(20 * MIB)
+    allocator.allocate(50 * MIB)
+    assert allocator.reserved_bytes == 80 * MIB
+    assert allocator.allocated_bytes == 70 * MIB
+
+
+def test_expandable_segments_split_exactly():
+    # 49 MiB of three 20 MiB pages; nothing of the rest belongs to the block.
+    allocator = CachingAllocator(expandable_segments=True)
+    allocator.allocate(49 * MIB)
+    assert (allocator.allocated_bytes, allocator.reserved_bytes) == (49 * MIB, 60 * MIB)
+
+
+def test_expandable_segments_give_back_whole_pages():
+    allocator = CachingAllocator(capacity_bytes=100 * MIB, expandable_segments=True)
+    first, second = allocator.allocate(40 * MIB), allocator.allocate(40 * MIB)
+    allocator.free(first)
+    allocator.allocate(60 * MIB)  # 80 mapped; the first two pages go back: 40 + 60
+    assert second is not None
+    assert allocator.reserved_bytes == 100 * MIB
+
+
+def test_replay_tells_where_the_peak_stands_and_what_failed():
+    sizes = [40 * MIB, 30 * MIB, 90 * MIB]
+    events = [0, 1, ~0, 2, ~1, ~2]
+    free = replay(sizes, events)
+    assert (free.peak_allocated_bytes, free.peak_event, free.failed_event) == (120 * MIB, 3, None)
+    limited = replay(sizes, events, capacity_bytes=110 * MIB)
+    assert limited.failed_event == 3
+    assert limited.peak_allocated_bytes == 70 * MIB
+
+
+@st.composite
+def streams(draw):
+    sizes = draw(st.lists(st.integers(0, 64 * MIB), min_size=1, max_size=40))
+    events, live = [], []
+    for index in range(len(sizes)):
+        events.append(index)
+        live.append(index)
+        while live and draw(st.booleans()):
+            events.append(~live.pop(draw(st.integers(0, len(live) - 1))))
+    return sizes, [*events, *(~index for index in live)]
+
+
+@given(streams(), st.booleans())
+def test_blocks_never_overlap_and_all_come_back(stream, expandable):
+    sizes, events = stream
+    allocator = CachingAllocator(expandable_segments=expandable)
+    blocks: dict[int, tuple[int, int, int] | None] = {}
+    for event in events:
+        if event < 0:
+            allocator.free(blocks.pop(~event))
+        else:
+            blocks[event] = allocator.allocate(sizes[event])
+        taken = sorted(block for block in blocks.values() if block)
+        for (pool, start, size), (next_pool, next_start, _) in itertools.pairwise(taken):
+            assert pool != next_pool or start + size <= next_start
+        wanted = sum(-(-sizes[index] // 512) * 512 for index in blocks)
+        assert wanted <= allocator.allocated_bytes <= allocator.reserved_bytes
+    assert allocator.allocated_bytes == 0
+
+
+@given(streams(), st.integers(1, 400))
+def test_a_limit_holds_and_what_fits_without_retry_is_unchanged(stream, capacity_mib):
+    sizes, events = stream
+    free = replay(sizes, events)
+    limited = replay(sizes, events, capacity_bytes=capacity_mib * MIB)
+    assert limited.peak_reserved_bytes <= capacity_mib * MIB
+    if free.peak_reserved_bytes <= capacity_mib * MIB:
+        assert limited == free
+
+
+def test_two_hundred_thousand_events_a_second():
+    generator = random.Random(0)
+    sizes, events, live = [], [], []
+    while len(events) < 50_000:
+        if live and generator.random() < 0.49:
+            events.append(~live.pop(generator.randrange(len(live))))
+        else:
+            sizes.append(int(2 ** generator.uniform(4, 27)))
+            live.append(len(sizes) - 1)
+            events.append(len(sizes) - 1)
+    start = time.process_time()
+    replay(sizes, events)
+    assert len(events) / (time.process_time() - start) > 200_000

@@ -1,0 +1,193 @@
+"""The plan's logic on one hand-made matrix product whose sizes can be worked out on paper."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from capplan.core.batches import Batches, parse_batches
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.memory.types import FitStatus
+from capplan.core.plan.planner import make_plan
+from capplan.core.plan.types import Constraint, Limits, Plan, SortKey
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import (
+    ALWAYS,
+    InputTensor,
+    Kernel,
+    Op,
+    Operand,
+    Parameter,
+    Provenance,
+    Recording,
+    Role,
+    Storage,
+    Trace,
+)
+from capplan.core.workload import Configuration, Precision, Workload
+
+GIB = 2**30
+WIDTH = 16384
+"""A square fp32 weight of this width has 1 GiB, a row of activations 64 KiB."""
+
+
+def matrix_trace() -> Trace:
+    row = (Affine(0, 1), Affine(WIDTH))
+    kernel = Kernel(
+        name="aten.mm",
+        inputs=(
+            Operand(dtype="float32", shape=row),
+            Operand(dtype="float32", shape=(Affine(WIDTH), Affine(WIDTH)), is_weight=True),
+        ),
+        outputs=(Operand(dtype="float32", shape=row),),
+    )
+    recording = Recording(
+        configuration=Configuration(),
+        modules=("",),
+        kernels=(kernel,),
+        ops=(Op(kernel=0, module=0, reads=(0, 1), writes=(2,)),),
+        storages=(
+            Storage(size_bytes=Affine(0, 4 * WIDTH), role=Role.INPUT, birth=ALWAYS, death=1),
+            Storage(size_bytes=Affine(GIB), role=Role.PARAMETER, birth=ALWAYS, death=1, parameter=0),
+            Storage(size_bytes=Affine(0, 4 * WIDTH), role=Role.ACTIVATION, birth=0, death=1),
+        ),
+        batches=(2, 3, 5),
+    )
+    return Trace(
+        name="product",
+        target="product.py:Product",
+        class_name="Product",
+        parameters=(Parameter(names=("weight",), dtype="float32", shape=(WIDTH, WIDTH)),),
+        inputs=(InputTensor(name="x", dtype="float32", shape=row),),
+        recordings=(recording,),
+        provenance=Provenance(capplan_version="0"),
+    )
+
+
+def gpu(name: str, *, memory_gib: int, bandwidth: float = 1e12, flops: float = 1e13) -> GpuSpec:
+    return GpuSpec(
+        id=name,
+        name=name,
+        vendor="NVIDIA",
+        architecture="turing",
+        compute_capability=(7, 5),
+        memory_bytes=memory_gib * GIB,
+        usable_bytes=memory_gib * GIB,
+        memory_bandwidth_bytes_per_s=bandwidth,
+        unit_count=40,
+        boost_clock_hz=1.5e9,
+        l2_bytes=4 * 2**20,
+        peak_flops_per_s={PeakKind.FP32: flops},
+        tdp_w=200.0,
+        pcie_bytes_per_s=16e9,
+    )
+
+
+def planned(
+    gpus: Sequence[GpuSpec], words: str, *, limits: Limits | None = None, sort: SortKey = SortKey.THROUGHPUT
+) -> Plan:
+    batches: Batches = parse_batches(words)
+    return make_plan(
+        matrix_trace(),
+        gpus=gpus,
+        batches=batches,
+        workload=Workload(precision=Precision.FP32),
+        limits=limits or Limits(),
+        calibration=None,
+        sort=sort,
+    )
+
+
+def test_model_facts_by_hand() -> None:
+    model = planned([gpu("a", memory_gib=16)], "1").model
+    assert model.macs_per_sample == WIDTH * WIDTH
+    assert model.flops_per_sample == 2 * WIDTH * WIDTH
+    assert model.weight_bytes == GIB
+    assert model.input_bytes_per_sample == 4 * WIDTH
+    assert model.activation_peak_bytes == 4 * WIDTH
+
+
+def test_every_gpu_and_batch_is_a_fit_or_a_rejection() -> None:
+    gpus = [gpu("small", memory_gib=1), gpu("large", memory_gib=16)]
+    plan = planned(gpus, "1..65536")
+    answered = sorted((each.gpu.id, each.batch) for each in (*plan.fits, *plan.rejections))
+    assert answered == sorted((each.id, 2**power) for each in gpus for power in range(17))
+
+
+def test_a_gpu_smaller_than_the_weights_says_by_how_much_and_how_many() -> None:
+    rejection = planned([gpu("small", memory_gib=1)], "1").rejections[0]
+    assert rejection.constraint is Constraint.MEMORY
+    assert rejection.max_batch == 0
+    assert rejection.available == pytest.approx(0.9 * GIB)
+    assert rejection.needed is not None
+    assert rejection.needed > GIB
+    assert rejection.min_gpus is None or rejection.min_gpus >= 2
+
+
+def test_the_largest_batch_fits_and_the_next_does_not() -> None:
+    card = gpu("card", memory_gib=4)
+    largest = planned([card], "max").fits[0]
+    assert largest.batch == largest.max_batch
+    # weights take 1 of 3.6 GiB; a sample takes 128 KiB of input and output: at most 2.6 GiB / 128 KiB = 21,299
+    assert 0.7 * 21_299 < largest.max_batch <= 21_299
+    after = planned([card], str(largest.max_batch + 1))
+    assert not after.fits or after.fits[0].status is FitStatus.BORDERLINE
+
+
+def test_utilization_moves_the_largest_batch() -> None:
+    card = gpu("card", memory_gib=4)
+    tight, wide = (planned([card], "1", limits=Limits(utilization_fraction=share)).fits[0] for share in (0.5, 1.0))
+    assert tight.max_batch < wide.max_batch
+
+
+def test_a_latency_limit_below_the_bound_rejects() -> None:
+    # the weight alone takes 1 GiB ÷ 1e12 B/s = 1.07 ms to read
+    rejection = planned([gpu("card", memory_gib=4)], "1", limits=Limits(max_latency_s=1e-5)).rejections[0]
+    assert rejection.constraint is Constraint.LATENCY
+    assert rejection.available == pytest.approx(1e-5)
+
+
+def test_a_throughput_beyond_reach_rejects() -> None:
+    # 1e13 FLOP/s ÷ 2·16384² FLOP = 18,626 samples/s at best
+    rejection = planned([gpu("card", memory_gib=4)], "1", limits=Limits(min_throughput_per_s=1e6)).rejections[0]
+    assert rejection.constraint is Constraint.THROUGHPUT
+
+
+def test_latency_is_never_below_its_bound() -> None:
+    fit = planned([gpu("card", memory_gib=4)], "1").fits[0]
+    assert fit.latency.bound_s >= GIB / 1e12 * 0.999
+    assert fit.latency.latency_s.expected >= fit.latency.bound_s
+
+
+def test_more_bandwidth_is_never_slower() -> None:
+    slow, fast = gpu("slow", memory_gib=4), gpu("fast", memory_gib=4, bandwidth=2e12)
+    times = {fit.gpu.id: fit.latency.latency_s.expected for fit in planned([slow, fast], "8").fits}
+    assert times["fast"] <= times["slow"]
+
+
+def test_auto_takes_the_recommended_batch() -> None:
+    fit = planned([gpu("card", memory_gib=4)], "auto").fits[0]
+    assert fit.batch == fit.recommended_batch
+    assert fit.batch <= fit.max_batch
+
+
+def test_a_latency_limit_lowers_the_recommended_batch() -> None:
+    card = gpu("card", memory_gib=4)
+    free = planned([card], "auto").fits[0]
+    limit_s = free.latency.latency_s.expected / 2
+    held = planned([card], "1", limits=Limits(max_latency_s=limit_s))
+    recommended = [each.recommended_batch for each in held.fits]
+    assert all(each is None or each < free.batch for each in recommended)
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"), [(SortKey.THROUGHPUT, "fast"), (SortKey.MEMORY, "roomy"), (SortKey.NAME, "fast")]
+)
+def test_ranking(sort: SortKey, first: str) -> None:
+    gpus = [gpu("roomy", memory_gib=64), gpu("fast", memory_gib=4, bandwidth=4e12, flops=8e13)]
+    assert planned(gpus, "8", sort=sort).fits[0].gpu.id == first
+
+
+def test_host_copies_are_told_apart_from_latency() -> None:
+    # 32 samples × 64 KiB ÷ 16 GB/s
+    fit = planned([gpu("card", memory_gib=4)], "32").fits[0]
+    assert fit.host_copy_s == pytest.approx(32 * 65536 / 16e9)

@@ -1,0 +1,156 @@
+"""Replicas, spares, availability and sizing against hand derivations and exact queues."""
+
+import pytest
+
+from capplan.core.numbers import Interval
+from capplan.core.serving.load import Job, Service, TrainingPurchase
+from capplan.core.serving.queueing import constant_service_wait_quantile_s
+from capplan.core.serving.response import BatchPoint, Candidate
+from capplan.core.serving.servers import (
+    at_least_up,
+    concurrency,
+    fleet_availability,
+    make_fleet,
+    months_until_exhausted,
+    replicas_for_rate,
+    server_availability,
+)
+from capplan.core.serving.sizing import Sizing, Unfit, size_fleets
+
+near = pytest.approx
+
+
+def candidate(times_s: dict[int, float], *, spread: float = 0.0, gpu: str = "g") -> Candidate:
+    points = tuple(
+        BatchPoint(
+            batch=batch,
+            latency_s=Interval(low=time * (1 - spread), expected=time, high=time * (1 + spread)),
+            memory_bytes=Interval.exact(1e9),
+        )
+        for batch, time in times_s.items()
+    )
+    return Candidate(gpu=gpu, name=gpu.upper(), tdp_w=72, form_factor="PCIe", points=points)
+
+
+def service(**changed) -> Service:
+    given = {
+        "peak_per_s": 500.0, "mean_per_s": 250.0, "latency_limit_s": 0.05, "percentile": 95.0,
+        "growth_per_year_fraction": 0.0, "spares": 1, "utilization_ceiling_fraction": 0.7,
+        "window_s": 0.0, "gap_scv": 1.0,
+    }  # fmt: skip
+    return Service(**(given | changed))
+
+
+def test_k_of_n_availability():
+    assert [at_least_up(needed=10, installed=n, availability=0.99) for n in (10, 11, 12)] == near(
+        [0.904382, 0.994820, 0.999794], rel=1e-6
+    )
+    assert [at_least_up(needed=4, installed=n, availability=0.985) for n in (4, 5, 6)] == near(
+        [0.941337, 0.997817, 0.999935], rel=1e-6
+    )
+
+
+def test_availability_counts_servers_not_gpus():
+    # 10 needed GPUs on boards of 8: two servers, N+1 makes three; each is up 1/(1 + 8·0.173·3/365).
+    fleet = make_fleet(need=10, spares=1, server_slots=8, full_servers=True)
+    assert (fleet.servers, fleet.gpus) == (3, 24)
+    up = server_availability(gpus_per_server=8, failures_per_gpu_year=0.173, repair_days=3)
+    assert up == near(1 / (1 + 8 * 0.173 * 3 / 365))
+    assert fleet_availability(fleet, failures_per_gpu_year=0.173, repair_days=3) == near(up**3 + 3 * up**2 * (1 - up))
+
+
+@pytest.mark.parametrize(
+    ("need", "spares", "servers", "per_server"), [(1, 0, 1, 1), (2, 1, 2, 2), (5, 0, 2, 3), (9, 2, 5, 3)]
+)
+def test_cards_are_spread_evenly(need, spares, servers, per_server):
+    fleet = make_fleet(need=need, spares=spares, server_slots=4, full_servers=False)
+    assert (fleet.servers, fleet.gpus_per_server) == (servers, per_server)
+    assert fleet.gpus - spares * per_server >= need
+
+
+def test_concurrency_of_a_language_model():
+    in_flight = concurrency(rate_per_s=12.5, response_s=0.4 + 299 * 0.03)
+    assert in_flight == near(117.125)
+    assert replicas_for_rate(rate_per_s=in_flight, per_replica_per_s=48 * 0.8) == 4
+
+
+def test_exhaustion():
+    # 5 units of 120/s at 0.70 carry 420/s; 180/s growing 6 % a month is there after ln(420/180)/ln 1.06 months.
+    months = months_until_exhausted(
+        capacity_per_s=5 * 120 * 0.70, peak_per_s=180, growth_per_year_fraction=1.06**12 - 1
+    )
+    assert months == near(14.541166, rel=1e-6)
+    assert months_until_exhausted(capacity_per_s=420, peak_per_s=180, growth_per_year_fraction=0) is None
+
+
+def test_batches_between_estimates_are_linear_and_smaller_ones_padded():
+    times = candidate({4: 0.4, 8: 0.6}).batch_times_s(8)
+    assert list(times) == near([0.4, 0.4, 0.4, 0.4, 0.45, 0.5, 0.55, 0.6])
+
+
+def test_a_service_without_batching_is_md1():
+    # One sample takes 10 ms, 95 % within 25 ms. M/D/1's 95 % wait is 15 ms at the load that the closed form says.
+    low, high = 1.0, 99.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        wait = constant_service_wait_quantile_s(rate_per_s=middle, service_s=0.01, probability=0.95)
+        low, high = (middle, high) if wait <= 0.015 else (low, middle)
+    [sizing] = size_fleets([candidate({1: 0.01})], service(latency_limit_s=0.025, utilization_ceiling_fraction=0.9))
+    assert isinstance(sizing, Sizing)
+    assert 500 / low == near(12.8, abs=0.05)
+    assert sizing.need in (13, 14)  # the simulation has its own error
+    assert sizing.response.percentile_s.expected <= 0.025 * 1.03
+
+
+def test_the_utilisation_ceiling_binds_where_latency_does_not():
+    # 32 in 40 ms is 800/s a replica, 560/s at 70 %: one carries 500/s, two carry 1000/s.
+    times = {1: 0.009, 32: 0.040}
+    [one] = size_fleets([candidate(times)], service(latency_limit_s=1.0))
+    [two] = size_fleets([candidate(times)], service(latency_limit_s=1.0, peak_per_s=1000.0))
+    assert (one.need, two.need) == (1, 2)
+
+
+def test_what_cannot_keep_the_limit_says_why():
+    [unfit] = size_fleets([candidate({1: 0.06})], service())
+    assert isinstance(unfit, Unfit)
+    assert "50 ms" in unfit.reason
+    assert "60 ms" in unfit.reason
+
+
+def test_a_slower_gpu_never_needs_fewer_replicas():
+    needs = []
+    for slowdown in (1, 2, 4, 8):
+        times = {batch: slowdown * (0.0005 + 0.0003 * batch) for batch in (1, 2, 4, 8, 16, 32)}
+        [sizing] = size_fleets([candidate(times)], service(peak_per_s=20_000.0))
+        needs.append(sizing.need)
+    assert needs == sorted(needs)
+
+
+def test_latency_error_moves_the_response():
+    [sizing] = size_fleets([candidate({1: 0.004, 8: 0.016}, spread=0.2)], service())
+    here = sizing.response.rate_per_s
+    low, same, high = (sizing.percentile_s(here, latency_factor=factor) for factor in (0.8, 1.0, 1.2))
+    assert same == near(sizing.response.percentile_s.expected)
+    assert low < 0.8 * same  # less waiting too
+    assert high > 1.2 * same
+    assert sizing.percentile_s(10 * here) is None
+
+
+def test_job_by_hand():
+    # 36 million samples in 10 h is 1000/s; 32 in 40 ms at 90 % is 720/s a GPU: two.
+    job = Job(
+        samples=36e6, deadline_s=36_000, runs_per_year=365, growth_per_year_fraction=0, spares=0,
+        utilization_ceiling_fraction=0.9,
+    )  # fmt: skip
+    [sizing] = size_fleets([candidate({1: 0.009, 32: 0.040})], job)
+    assert (sizing.need, sizing.operation.largest_batch, sizing.operation.rate_per_s) == (2, 32, near(720))
+
+
+def test_training_by_hand():
+    # 1.28 M × 90 epochs in 2 days is 666.7/s; 32 in 100 ms, 90 % scaling, no ceiling: 288/s a GPU: three.
+    training = TrainingPurchase(
+        samples=1.28e6, epochs=90, deadline_s=172_800, runs_per_year=1, scaling_fraction=0.9, spares=0,
+        utilization_ceiling_fraction=1.0,
+    )  # fmt: skip
+    [sizing] = size_fleets([candidate({32: 0.1})], training)
+    assert sizing.need == 3

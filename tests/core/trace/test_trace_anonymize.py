@@ -1,0 +1,52 @@
+"""A trace without names says nothing of the model but its shapes."""
+
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.anonymize import anonymize_trace
+from capplan.core.trace.format import dump_trace
+from capplan.core.trace.types import Guess, InputTensor, Kernel, Op, Operand, Parameter, Provenance, Recording, Trace
+from capplan.core.workload import Configuration
+
+TENSOR = Operand(dtype="float32", shape=(Affine(0, 1), Affine(4)))
+SECRETS = ("secret", "Secret", "encoder", "gate", "proprietary", "acme")
+SECRET = Trace(
+    name="secret",
+    target="secret.py:SecretNet",
+    class_name="SecretNet",
+    parameters=(
+        Parameter(names=("encoder.weight", "gate.weight"), dtype="float32", shape=(4, 4)),
+        Parameter(names=("encoder.bias",), dtype="float32", shape=(4,), is_buffer=True),
+    ),
+    inputs=(InputTensor(name="acme_ids", dtype="float32", shape=(Affine(0, 1), Affine(4))),),
+    recordings=(
+        Recording(
+            configuration=Configuration(),
+            modules=("encoder", "encoder.gate", "encoder.proprietary", ""),
+            kernels=(
+                Kernel(name="aten.relu", inputs=(TENSOR,), outputs=(TENSOR,)),
+                Kernel(name="acme.op", inputs=(TENSOR,), outputs=(TENSOR,), attributes={"proprietary": 3}),
+            ),
+            ops=(Op(kernel=0, module=1, reads=(0,), writes=(1,)), Op(kernel=1, module=2, reads=(1,), writes=(0,))),
+            storages=(),
+            batches=(2, 3, 5),
+            guesses=(Guess(what="acme.op", count=2), Guess(what="aten.nonzero", count=1)),
+        ),
+    ),
+    provenance=Provenance(
+        capplan_version="1", versions={"torch": "2.13", "acme": "3"}, source_sha256="ab", notes=("secret.py",)
+    ),
+)
+
+
+def test_no_name_is_left_anywhere_in_the_file():
+    text = dump_trace(anonymize_trace(SECRET), compress=False).decode()
+    assert [word for word in SECRETS if word in text] == []
+
+
+def test_modules_keep_their_place_in_the_tree_and_shapes_stay():
+    made = anonymize_trace(SECRET)
+    assert made.recordings[0].modules == ("0", "0.0", "0.1", "")
+    assert [kernel.name for kernel in made.recordings[0].kernels] == ["aten.relu", "custom.op0"]
+    assert made.recordings[0].guesses[0].what == "custom.op0"
+    assert made.recordings[0].ops == SECRET.recordings[0].ops
+    assert made.parameter_count == SECRET.parameter_count == 16
+    assert len(made.parameters[0].names) == 2  # sharing is a fact, not a name

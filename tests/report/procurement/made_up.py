@@ -1,0 +1,111 @@
+"""A plan of a model that nobody has, on real GPUs with their real prices: input for tests of reports."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from capplan.core.economics.decide import Answer, decide
+from capplan.report.documents.subject import candidates_of, read_subject
+from capplan.report.procurement.build import Circumstances, build_report
+from capplan.report.procurement.types import Report
+from capplan.specs import load_gpus
+from capplan.specs.load import demand_without_load, read_demand
+from capplan.specs.prices import load_prices
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+# Fixed time and time per sample of a batch. [s]
+SPEEDS = {
+    "t4": (0.004, 0.0030),
+    "l4": (0.003, 0.0012),
+    "a10g": (0.003, 0.0011),
+    "rtx-a5000": (0.003, 0.0010),
+    "a100-sxm4-80gb": (0.002, 0.0004),
+    "h100-sxm5-80gb": (0.002, 0.0002),
+    "mi300x": (0.003, 0.0003),
+}
+
+
+def interval(value: float, low: float = 1.0, high: float = 1.0) -> dict[str, float]:
+    return {"low": value * low, "expected": value, "high": value * high}
+
+
+def plan_document(
+    name: str = "toynet", *, batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32), mode: str = "inference"
+) -> dict[str, Any]:
+    gpus = load_gpus()
+    fits = [
+        _fit(gpus[gpu], batch, fixed_s + per_sample_s * batch)
+        for gpu, (fixed_s, per_sample_s) in SPEEDS.items()
+        for batch in batches
+    ]
+    return {
+        "schema_version": 1,
+        "capplan_version": "0",
+        "model": {
+            "name": name, "class": "Net", "params": 25_000_000, "buffers": 0, "macs_per_sample": 4_000_000_000,
+            "flops_per_sample": 8_000_000_000, "weight_bytes": 100_000_000, "activation_peak_bytes": 1,
+            "traffic_fixed_bytes": 50_000_000, "traffic_bytes_per_sample": 60_000_000, "uncounted": [],
+            "input_bytes_per_sample": 602_112,
+        },
+        "workload": {
+            "precision": "fp16", "mode": mode, "framework": "eager", "layout": "nchw", "torch": "2.11",
+            "training": None,
+        },
+        "limits": {"utilization_fraction": 0.9, "max_latency_s": None, "min_throughput_per_s": None},
+        "fits": fits,
+        "rejections": [{
+            "gpu": "jetson-nano-4gb", "gpu_name": "Jetson Nano", "batch": 32, "constraint": "memory",
+            "reason": "memory: needs 5 GiB, 3 GiB may be filled", "needed": 5e9, "available": 3e9, "max_batch": 0,
+            "min_gpus": 2,
+        }],
+        "assumptions": ["inputs already on the GPU"],
+        "notes": [],
+        "provenance": {"target": name, "versions": {"torch": "2.11"}, "calibration": "made up"},
+    }  # fmt: skip
+
+
+def _fit(gpu: Any, batch: int, latency_s: float) -> dict[str, Any]:
+    return {
+        "gpu": gpu.id, "gpu_name": gpu.name, "batch": batch, "status": "fits",
+        "memory": {
+            "peak_allocated_bytes": interval(1e8 + 1e7 * batch), "peak_reserved_bytes": interval(1.1e8 + 1e7 * batch),
+            "total_bytes": interval(5e8 + 1e7 * batch), "usable_bytes": gpu.usable_bytes,
+            "parts": {"weights": interval(1e8), "activations": interval(1e7 * batch)},
+        },
+        "max_batch": 1000, "recommended_batch": 32,
+        "latency_s": {"bound": latency_s / 2, **interval(latency_s, 0.8, 1.25)},
+        "throughput_per_s": {"bound": 2 * batch / latency_s, **interval(batch / latency_s, 0.8, 1.25)},
+        "bound_by": "compute", "share_by_binding": {"compute": 1.0}, "host_copy_s": None, "calibration": "made up",
+        "notes": [],
+    }  # fmt: skip
+
+
+def made_answer(load: str) -> Answer:
+    """The same decision as in the report, with all that it rests on."""
+    gpus = load_gpus()
+    prices = load_prices(gpus)
+    subject = read_subject(plan_document(), where="toynet")
+    return decide(
+        candidates_of(subject, gpus),
+        demand=read_demand(EXAMPLES / f"{load}.load.yaml"),
+        rents=prices.hourly,
+        purchases=prices.purchase,
+        firm=subject.firm,
+    )
+
+
+def made_report(load: str | Path | None = "image-service", *, names: tuple[str, ...] = ("toynet",)) -> Report:
+    """A report on made-up speeds: an example's load by its name, a load file, or none."""
+    gpus = load_gpus()
+    prices = load_prices(gpus)
+    path = EXAMPLES / f"{load}.load.yaml" if isinstance(load, str) else load
+    mode = "training" if load == "training" else "inference"
+    return build_report(
+        [read_subject(plan_document(name, mode=mode), where=name) for name in names],
+        demand=read_demand(path) if path else demand_without_load(),
+        gpus=gpus,
+        rents=prices.hourly,
+        purchases=prices.purchase,
+        circumstances=Circumstances(today=date(2026, 11, 21), command="capplan report toynet", title="GPUs for toynet"),
+    )

@@ -1,0 +1,168 @@
+"""Every rendering says the same, and names with markup in them stay names."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+from dataclasses import replace
+from importlib.resources import files
+from shutil import which
+
+import jsonschema
+import openpyxl
+import pytest
+
+from capplan.report.procurement.csv import render_report_csv
+from capplan.report.procurement.html import render_report_html
+from capplan.report.procurement.json import report_to_json
+from capplan.report.procurement.markdown import render_report_markdown
+from capplan.report.procurement.pdf import render_report_pdf
+from capplan.report.procurement.types import Report
+from capplan.report.procurement.xlsx import render_report_xlsx
+from tests.report.procurement.made_up import made_report
+
+near = pytest.approx
+LOADS = ["image-service", "nightly-job", "training", None]
+NASTY = [
+    "<script>alert(1)</script>",
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "@SUM(1)",
+    "**bold** [x](http://e.x) | `c`",
+    '#panic("run") $x^2$ @ref \\ *b*',
+    "</script><img src=x onerror=alert(1)>",
+    "a\tb\nc",
+    "日本 ünï 🚀",
+]
+
+
+def renamed(report: Report, name: str) -> Report:
+    """The report with a name put wherever a user's words may stand."""
+    models = []
+    for model in report.models:
+        options = tuple(replace(option, gpu_name=name, provider=name, price_source=name) for option in model.options)
+        refusals = tuple(replace(refusal, gpu_name=name, reason=name) for refusal in model.refusals)
+        estimates = tuple(
+            replace(each, gpu_name=name, parts=(replace(each.parts[0], name=name), *each.parts[1:]))
+            for each in model.subject.estimates
+        )
+        subject = replace(model.subject, name=name, class_name=name, estimates=estimates, notes=(name,))
+        verdict = replace(model.verdict, sentence=name, reasons=(name,), changes_if=(name,))
+        models.append(replace(model, options=options, refusals=refusals, subject=subject, verdict=verdict))
+    return replace(report, title=name, command=name, models=tuple(models))
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return made_report("image-service", names=("toynet", "other"))
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_json_keeps_its_schema(load):
+    schema = json.loads((files("capplan") / "schemas" / "report.schema.json").read_text())
+    document = json.loads(json.dumps(report_to_json(made_report(load)), allow_nan=False))
+    jsonschema.validate(document, schema, format_checker=jsonschema.FormatChecker())
+
+
+def test_all_formats_agree_to_the_last_digit(report):
+    document = report_to_json(report)
+    rows = list(csv.DictReader(io.StringIO(render_report_csv(report))))
+    book = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(report)), data_only=True)
+    page, markdown = render_report_html(report), render_report_markdown(report)
+    assert len(rows) == sum(len(model["options"]) for model in document["models"])
+    for index, model in enumerate(document["models"], start=1):
+        sheet = book[f"Options {index}"]
+        heads = [cell.value for cell in sheet[3]]
+        cells = [dict(zip(heads, [cell.value for cell in row], strict=True)) for row in sheet.iter_rows(min_row=4)]
+        mine = [row for row in rows if row["model"] == model["name"]]
+        for option, row, cell in zip(model["options"], mine, cells, strict=True):
+            assert row["key"] == option["key"]
+            if option["cost_usd_per_year"] is not None:
+                assert float(row["cost_usd_per_year"]) == option["cost_usd_per_year"]
+                assert cell["USD per year"] == near(option["cost_usd_per_year"], rel=1e-15)  # XLSX keeps 16 digits
+                assert float(row["total_usd"]) == option["total_usd"]
+                assert cell["USD in all"] == near(option["total_usd"], rel=1e-15)
+                assert f'data-cell="year" data-value="{option["cost_usd_per_year"]}"' in page
+            assert float(row["latency_expected_s"]) == option["latency_s"]["expected"]
+            assert cell["latency, s"] == near(option["latency_s"]["expected"], rel=1e-15)
+        assert model["verdict"]["sentence"] in markdown.replace("\\", "")
+        assert model["verdict"]["sentence"] in page
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_name_stays_a_name_in_the_page(report, name):
+    page = render_report_html(renamed(report, name))
+    assert page.count("<script") == render_report_html(report).count("<script")
+    assert "<img" not in page
+    data = re.findall(r'<script type="application/json" class="data">(.*?)</script>', page, re.DOTALL)
+    assert [json.loads(each)["options"][0]["name"] for each in data] == [name, name]
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_name_stays_a_name_in_the_workbook(report, name):
+    book = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(renamed(report, name))))
+    assert book["Decision"]["A1"].value == name
+    formulas = [
+        cell for sheet in book for row in sheet.iter_rows() for cell in row
+        if cell.data_type == "f" and "Options" not in sheet.title
+    ]  # fmt: skip
+    assert formulas == []
+    assert not any(cell.hyperlink for sheet in book for row in sheet.iter_rows() for cell in row)
+    options = next(sheet for sheet in book if sheet.title.startswith("Options"))
+    assert options["A4"].data_type == "s"
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_name_stays_a_name_in_csv(report, name):
+    rows = list(csv.DictReader(io.StringIO(render_report_csv(renamed(report, name)))))
+    for cell in (value for row in rows for value in row.values()):
+        if cell[:1] in ("=", "+", "-", "@", "\t", "\r", "\n"):
+            float(cell)  # only numbers may begin so
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_name_stays_a_name_in_markdown(report, name):
+    text = render_report_markdown(renamed(report, name))
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "**bold**" not in text
+    assert "[x](" not in text
+    widths = {len(re.split(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("| ")}
+    assert len(widths) <= 3  # options, rejections and assumptions: no name adds a column
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_name_stays_a_name_in_the_pdf(report, name, tmp_path):
+    content = render_report_pdf(renamed(report, name))
+    assert content.startswith(b"%PDF")
+    if which("pdftotext"):
+        (tmp_path / "r.pdf").write_bytes(content)
+        text = subprocess.run(
+            ["pdftotext", "-l", "1", str(tmp_path / "r.pdf"), "-"], capture_output=True, text=True, check=True
+        ).stdout
+        words = re.sub(r"\s+", "", name)
+        if words.isascii():
+            assert words in re.sub(r"\s+", "", text)
+
+
+def test_the_pdf_is_the_same_every_time(report):
+    assert render_report_pdf(report) == render_report_pdf(report)
+
+
+def test_csv_numbers_stay_numbers():
+    rows = list(csv.DictReader(io.StringIO(render_report_csv(made_report("image-service")))))
+    assert all(float(row["headroom_fraction"]) > -1 for row in rows)
+    assert {row["recommended"] for row in rows} == {"True", "False"}
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_the_decision_fits_one_page(load, tmp_path):
+    if not which("pdftotext"):
+        pytest.skip("pdftotext is not installed")
+    (tmp_path / "r.pdf").write_bytes(render_report_pdf(made_report(load)))
+    pages = subprocess.run(
+        ["pdftotext", str(tmp_path / "r.pdf"), "-"], capture_output=True, text=True, check=True
+    ).stdout.split("\f")
+    assert "The leading options" in pages[0]
+    assert pages[1].startswith("All options")

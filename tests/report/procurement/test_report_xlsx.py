@@ -1,0 +1,121 @@
+"""The workbook's formulas, recalculated by LibreOffice, against Python."""
+
+import io
+import shutil
+import subprocess
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from capplan.report.procurement.xlsx import render_report_xlsx
+from tests.report.procurement.made_up import EXAMPLES, made_report
+
+near = pytest.approx
+
+ALWAYS_RECALCULATE = """<?xml version="1.0" encoding="UTF-8"?>
+<oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema">
+<item oor:path="/org.openoffice.Office.Calc/Formula/Load"><prop oor:name="OOXMLRecalcMode" oor:op="fuse">
+<value>0</value></prop></item></oor:items>"""
+
+
+def rows_of(content: bytes, *, formulas: bool = False) -> list[dict]:
+    sheet = openpyxl.load_workbook(io.BytesIO(content), data_only=not formulas)["Options"]
+    heads = [cell.value for cell in sheet[3]]
+    return [dict(zip(heads, [cell.value for cell in row], strict=True)) for row in sheet.iter_rows(min_row=4)]
+
+
+def with_sentinels(content: bytes, changes: dict[str, float]) -> bytes:
+    """Forget every computed value, and change some assumptions."""
+    book = openpyxl.load_workbook(io.BytesIO(content))
+    for row in book["Assumptions"].iter_rows(min_row=2):
+        if row[0].value in changes:
+            row[1].value = changes[row[0].value]
+    stream = io.BytesIO()
+    book.save(stream)  # openpyxl keeps no computed values
+    return stream.getvalue()
+
+
+def recalculate(content: bytes, folder: Path) -> bytes:
+    office = shutil.which("soffice") or shutil.which("libreoffice")
+    if office is None:
+        pytest.skip("LibreOffice is not installed")
+    profile = folder / "profile" / "user"
+    profile.mkdir(parents=True)
+    (profile / "registrymodifications.xcu").write_text(ALWAYS_RECALCULATE)
+    (folder / "in").mkdir()
+    (folder / "in" / "report.xlsx").write_bytes(content)
+    command = [office, f"-env:UserInstallation=file://{folder / 'profile'}", "--headless", "--convert-to", "xlsx"]
+    subprocess.run(
+        [*command, "--outdir", str(folder / "out"), str(folder / "in" / "report.xlsx")],
+        check=True, capture_output=True, timeout=240,
+    )  # fmt: skip
+    return (folder / "out" / "report.xlsx").read_bytes()
+
+
+def assert_agrees(rows: list[dict], options) -> None:
+    assert len(rows) == len(options)
+    checked = 0
+    for row, option in zip(rows, options, strict=True):
+        expected = {
+            "GPUs, year 1": option.gpus_by_year[0],
+            "servers, year 3": option.servers_by_year[2],
+            "GPU-hours, year 3": option.gpu_hours_by_year[2],
+            "kWh per year": option.energy_kwh_per_year,
+            "USD on the first day": option.initial_usd,
+            "USD in all": option.total_usd,
+            "USD net present": option.present_usd,
+            "USD per year": option.cost_usd_per_year,
+            "USD per million samples": option.usd_per_million,
+        }
+        assert row["GPU"] == option.gpu_name
+        for head, value in expected.items():
+            if value is not None:
+                assert row[head] == near(value, rel=1e-9), (option.key, head)
+                checked += 1
+    assert checked > 50
+
+
+@pytest.mark.parametrize("load", ["image-service", "nightly-job", "training", None])
+def test_computed_values_travel_with_the_formulas(load):
+    report = made_report(load)
+    content = render_report_xlsx(report)
+    assert_agrees(rows_of(content), report.models[0].options)
+    spelled = rows_of(content, formulas=True)
+    assert all(str(row["USD per year"]).startswith("=PMT(") for row in spelled if row["term"] != "no price")
+
+
+@pytest.mark.office
+@pytest.mark.parametrize("load", ["image-service", "nightly-job", "training", None])
+def test_libreoffice_recalculates_the_same(load, tmp_path):
+    report = made_report(load)
+    content = recalculate(with_sentinels(render_report_xlsx(report), {}), tmp_path)
+    assert_agrees(rows_of(content), report.models[0].options)
+
+
+CHANGED = {
+    "Electricity": ("usd_per_kwh", 0.31),
+    "Discount rate": ("discount_fraction", 0.0),
+    "Residual value of hardware": ("residual_fraction", 0.05),
+    "Power usage effectiveness": ("pue", 1.6),
+    "Network adder": ("network_fraction", 0.2),
+    "Average power over nameplate": ("power_fraction", 0.35),
+}
+
+
+@pytest.mark.office
+def test_changed_assumptions_move_the_totals_as_in_python(tmp_path):
+    changed = tmp_path / "changed.load.yaml"
+    lines = [f"  {key}: {value}" for key, value in CHANGED.values()]
+    changed.write_text((EXAMPLES / "image-service.load.yaml").read_text() + "assumptions:\n" + "\n".join(lines) + "\n")
+    content = with_sentinels(
+        render_report_xlsx(made_report("image-service")), {label: value for label, (_, value) in CHANGED.items()}
+    )
+    rows = {(row["GPU"], row["term"]): row for row in rows_of(recalculate(content, tmp_path))}
+    options = made_report(changed).models[0].options
+    assert any(option.term == "buy" for option in options)
+    for option in options:
+        if option.cost_usd_per_year is not None:
+            row = rows[option.gpu_name, option.term]
+            assert row["USD per year"] == near(option.cost_usd_per_year, rel=1e-9)
+            assert row["USD in all"] == near(option.total_usd, rel=1e-9)

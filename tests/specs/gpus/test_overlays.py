@@ -1,0 +1,95 @@
+"""Own specs laid over the built-in ones."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from capplan.core.gpus.spec import PeakKind
+from capplan.errors import SpecError
+from capplan.specs import load_gpus
+from capplan.specs.gpus.validate import validate_specs
+from capplan.specs.prices import load_prices
+
+Write = Callable[..., Path]
+
+ONE_FIELD = """\
+tdp: {value: 250, unit: W, source: bios}
+sources:
+  bios: {kind: measured, title: power limit set on our machines, retrieved: 2026-11-01}
+"""
+
+
+def test_one_field_of_a_known_gpu_is_replaced_and_says_where_from(write: Write) -> None:
+    path = write(ONE_FIELD, "rtx-3090.yaml")
+    before, after = load_gpus()["rtx-3090"], load_gpus(overlays=[path])["rtx-3090"]
+    assert (before.tdp_w, after.tdp_w) == (350, 250)
+    assert after.figures["tdp"].origin == str(path)
+    assert after.figures["tdp"].sources[0].title == "power limit set on our machines"
+    assert after.figures["memory"] == before.figures["memory"]
+    assert after.origin == f"built-in + {path}"
+    assert after.peak_flops_per_s == before.peak_flops_per_s
+
+
+def test_a_whole_card_is_added(write: Write) -> None:
+    path = write()
+    gpus = load_gpus(overlays=[path.parent])
+    assert len(gpus) == len(load_gpus()) + 1
+    spec = gpus.find("Example Device 10")
+    assert (spec.id, spec.origin, spec.compute_capability) == ("example-10", str(path), (8, 6))
+    assert spec.peak(PeakKind.FP16) == 15.36e12
+
+
+def test_the_last_overlay_wins(write: Write) -> None:
+    first = write(ONE_FIELD, "one/rtx-3090.yaml")
+    second = write(ONE_FIELD.replace("250", "200"), "two/rtx-3090.yaml")
+    assert load_gpus(overlays=[first.parent, second.parent])["rtx-3090"].tdp_w == 200
+    assert load_gpus(overlays=[second.parent, first.parent])["rtx-3090"].tdp_w == 250
+
+
+def test_config_folder_then_environment_then_option(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    write(ONE_FIELD, "config/capplan/gpu_specs/rtx-3090.yaml")
+    assert load_gpus()["rtx-3090"].tdp_w == 250
+    named = write(ONE_FIELD.replace("250", "200"), "named/rtx-3090.yaml")
+    monkeypatch.setenv("CAPPLAN_SPECS", str(named.parent))
+    assert load_gpus()["rtx-3090"].tdp_w == 200
+    chosen = write(ONE_FIELD.replace("250", "150"), "chosen/rtx-3090.yaml")
+    assert load_gpus(overlays=[chosen])["rtx-3090"].tdp_w == 150
+
+
+def test_the_example_folder_is_in_order() -> None:
+    folder = Path(__file__).parents[3] / "examples" / "specs"
+    assert "2 GPUs, 0 architectures, 1 price file checked, nothing to mend" in validate_specs(folder)
+    gpus = load_gpus(overlays=[folder])
+    assert gpus["rtx-3090"].tdp_w == 250
+    assert [price.usd for price in load_prices(gpus, overlays=[folder]).purchase if price.gpu == "next-card"] == [6500]
+
+
+def test_a_folder_that_holds_nothing_to_read_is_refused(tmp_path: Path, write: Write) -> None:
+    with pytest.raises(SpecError, match=r"holds no spec files"):
+        load_gpus(overlays=[tmp_path])
+    write(ONE_FIELD, "rtx-3090.yml")
+    with pytest.raises(SpecError, match=r"rtx-3090\.yml: is not read; a spec file ends in \.yaml"):
+        load_gpus(overlays=[tmp_path])
+
+
+def test_a_price_file_is_validated_with_its_folder(write: Write) -> None:
+    path = write("provider: me\n", "prices/mine.yaml")
+    with pytest.raises(SpecError, match=r"mine\.yaml: source: must have kind and title"):
+        validate_specs(path)
+
+
+def test_an_architecture_of_ones_own(write: Write) -> None:
+    card = (Path(__file__).parents[1] / "example-10.yaml").read_text()
+    write(
+        "name: Mine\nvendor: Me\nunit: core\noperations_per_clock: {fp16: {value: 1024, source: m}, fp32: null}\n"
+        "sources: {m: {kind: example, title: mine}}\n",
+        "architectures/mine.yaml",
+    )
+    fp32 = "  fp32: {value: 3.84, unit: TFLOP/s, source: made-up}\n"
+    path = write(card.replace("architecture: ampere", "architecture: mine").replace(fp32, ""))
+    spec = load_gpus(overlays=[path.parent])["example-10"]
+    assert (spec.vendor, spec.architecture, spec.peak_flops_per_s[PeakKind.FP32]) == ("Me", "Mine", None)

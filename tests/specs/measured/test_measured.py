@@ -1,0 +1,139 @@
+import gzip
+import io
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from capplan.core.calibrate.measured import Switch
+from capplan.core.workload import Framework, Layout, Precision
+from capplan.errors import UsageError
+from capplan.specs.measured.steps import read_measured
+
+HEAD = "model,gpu,framework,torch,precision,layout,task,batch,input_size,reparam,fast_norm,latency_ms\n"
+
+
+def read(tmp_path, text, name="measured.csv"):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return read_measured(path)
+
+
+@pytest.mark.parametrize("name", ["measured.csv", "measured.csv.gz"])
+def test_a_row_becomes_a_step(tmp_path, name):
+    found = read(tmp_path, HEAD + "timm:resnet50,rtx-4090,eager,2.9,amp-fp16,nhwc,infer,32,3x224x224,1,,12.5\n", name)
+    (step,) = found.steps
+    assert (step.model, step.gpu, step.batch, step.latency_s, step.input_size) == (
+        "timm:resnet50",
+        "rtx-4090",
+        32,
+        0.0125,
+        (3, 224, 224),
+    )
+    assert step.workload.precision is Precision.AMP_FP16
+    assert step.workload.layout is Layout.NHWC
+    assert step.workload.framework is Framework.EAGER
+    assert step.workload.torch_version == (2, 9)
+    assert (step.reparameterized, step.fast_norm) == (Switch.ON, Switch.UNKNOWN)
+
+
+def test_a_rate_is_a_latency_of_its_batch(tmp_path):
+    found = read(tmp_path, "model,gpu,batch,samples_per_s\nresnet50,t4,8,400\n")
+    assert found.steps[0].latency_s == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "layout"),
+    [
+        ("model,gpu,batch,precision,layout,latency_ms\nm,g,1,amp-fp16,,5\n", Layout.NHWC),
+        ("model,gpu,batch,precision,layout,latency_ms\nm,g,1,fp16,,5\n", Layout.NCHW),
+        ("model,gpu,batch,precision,latency_ms\nm,g,1,amp-fp16,5\n", Layout.NCHW),
+    ],
+)
+def test_a_layout_left_empty_is_that_of_autocast_recipes(tmp_path, text, layout):
+    assert read(tmp_path, text).steps[0].workload.layout is layout
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("m,g,eager,2.9,fp32,nchw,infer,8,,,,0", "latency_ms must be positive, is 0"),
+        ("m,g,eager,2.9,fp32,nchw,infer,8,,,,-3", "latency_ms must be positive, is -3"),
+        ("m,g,eager,2.9,fp32,nchw,infer,8,,,,nan", "latency_ms must be positive, is nan"),
+        ("m,g,eager,2.9,fp32,nchw,infer,8,,,,fast", "latency_ms 'fast' is no number"),
+        ("m,g,eager,2.9,fp32,nchw,infer,0,,,,5", "batch '0' is no positive integer"),
+        ("m,g,eager,2.9,fp32,nchw,infer,nan,,,,5", "batch 'nan' is no positive integer"),
+        ("m,g,eager,2.9,fp32,nchw,infer,inf,,,,5", "batch 'inf' is no positive integer up to 2^40"),
+        ("m,g,eager,2.9,fp32,nchw,infer,2.5,,,,5", "batch '2.5' is no positive integer"),
+        ("m,g,eager,2.9,fp32,nchw,infer,8,0x0,,,5", "input_size '0' is no positive integer"),
+        ("m,g", "batch '' is no positive integer"),
+        ("m,g,eager,2.9,fp61,nchw,infer,8,,,,5", "unknown precision 'fp61'; did you mean fp16?"),
+        ("m,g,eager,new,fp32,nchw,infer,8,,,,5", "torch 'new' is no version such as 2.9"),
+        ("m,g,eager,2.9,fp32,nchw,sleep,8,,,,5", "task 'sleep' is neither infer nor train"),
+        ("m,g,eager,2.9,fp32,nchw,infer,8,,,,9999999", "a step of 10000 s: are the units mixed up?"),
+        (",g,eager,2.9,fp32,nchw,infer,8,,,,5", "model is empty"),
+    ],
+)
+def test_a_row_that_is_no_step_is_told_with_its_line(tmp_path, row, reason):
+    found = read(tmp_path, HEAD + row + "\n")
+    assert found.steps == ()
+    assert [(skipped.line, skipped.reason) for skipped in found.skipped] == [(1, reason)]
+
+
+def test_a_file_without_times_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="lacks the column latency_ms or samples_per_s"):
+        read(tmp_path, "model,gpu,batch\nm,g,1\n")
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="cannot read"):
+        read_measured(tmp_path / "none.csv")
+
+
+ROWS = "timm:resnet18,l4,eager,2.9,amp-fp16,nhwc,infer,32,224,1,,12.5\nm,g,eager,2.9,fp32,nchw,infer,0,,,,5\n"
+
+
+def test_parquet_says_what_csv_says(tmp_path):
+    from_csv = read(tmp_path, HEAD + ROWS)
+    path = tmp_path / "measured.parquet"
+    pd.read_csv(io.StringIO(HEAD + ROWS)).to_parquet(path)
+    found = read_measured(path)
+    assert [replace(step, file="measured.csv") for step in found.steps] == list(from_csv.steps)
+    assert [(row.line, row.reason) for row in found.skipped] == [(2, "batch '0' is no positive integer")]
+    assert found.steps[0].batch == 32
+
+
+def test_parquet_without_its_engine_is_one_sentence(tmp_path, monkeypatch):
+    def missing(*_args, **_options):
+        raise ImportError("Unable to find a usable engine")
+
+    monkeypatch.setattr(pd, "read_parquet", missing)
+    with pytest.raises(UsageError, match="needs pyarrow; install it with pip install pyarrow, or write CSV"):
+        read_measured(tmp_path / "measured.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("junk.parquet", b"junk"),
+        ("cut.csv.gz", gzip.compress(HEAD.encode() * 50, mtime=0)[:60]),
+        ("plain.csv.gz", HEAD.encode()),
+        ("bytes.csv", b"\xff\xfe\x00"),
+        ("empty.csv", b""),
+        ("broken.jsonl", b"{\n"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_file_that_is_none_is_one_sentence(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=name):
+        read_measured(path)
+
+
+def test_rows_of_the_same_words_share_them(tmp_path):
+    # What makes a million rows fit into memory.
+    first, second = read(tmp_path, HEAD + "timm:resnet18,l4,eager,2.9,fp32,nchw,infer,8,,,,5\n" * 2).steps
+    assert first.workload is second.workload
+    assert first.model is second.model
+    assert first.gpu is second.gpu
