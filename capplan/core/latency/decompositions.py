@@ -1,4 +1,8 @@
-"""What PyTorch runs instead of one operator: unfused attention, RMS norms before torch 2.9, gradients, optimizer steps."""
+"""Kernels that PyTorch runs for one operator: unfused attention, old RMS norms, gradients, optimizer steps.
+
+A convolution's gradients are two products over other dimensions than the forward's. Norms read their data once for
+statistics or sums, and again to use them. Optimizers run over lists of tensors, fused from torch 2.0 on.
+"""
 
 from enum import IntEnum
 from math import ceil, prod
