@@ -1,4 +1,4 @@
-"""The GPU database travels in the wheel."""
+"""The GPU database and the licence travel in the wheel."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("target")
     for folder in ("capplan", "gpu_specs"):
         shutil.copytree(CHECKOUT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md"):
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / file, source)
     build = [
         sys.executable,
@@ -50,6 +50,12 @@ def test_every_package_and_every_spec_file_is_in_it(installed: Path) -> None:
     files = {path.relative_to(built_in_folder()) for path in built_in_folder().rglob("*.*")}
     folder = installed / "capplan" / "gpu_specs"
     assert {path.relative_to(folder) for path in folder.rglob("*.*")} == files
+
+
+def test_the_licence_is_in_it(installed: Path) -> None:
+    (metadata,) = installed.glob("*.dist-info")
+    assert (metadata / "licenses" / "LICENSE").read_text() == (CHECKOUT / "LICENSE").read_text()
+    assert "License-Expression: Apache-2.0" in (metadata / "METADATA").read_text().splitlines()
 
 
 def test_the_installed_command_plans_from_a_trace(installed: Path, tmp_path: Path) -> None:
