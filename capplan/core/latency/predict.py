@@ -16,6 +16,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration, GlobalConstants
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, host_slowness
+from capplan.core.latency.evidence import gpu_evidence
 from capplan.core.latency.kernel_time import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency.lookup import (
     ResolvedConstants,
@@ -233,6 +234,7 @@ def _estimates(
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     for row, gpu in enumerate(gpus):
         notes = calibration_notes(calibration, gpu, workload) + breaks
+        found = gpu_evidence(calibration, gpu)
         device_width, host_width = half_widths(calibration, gpu, workload)
         widths = np.sqrt((1 - shares[2, row]) * device_width**2 + shares[2, row] * max(host_width, device_width) ** 2)
         answers[gpu.id] = tuple(
@@ -245,6 +247,8 @@ def _estimates(
                 calibration=name,
                 notes=notes,
                 micro_batches=workload.training.accumulate if workload.training else 1,
+                evidence=found.evidence,
+                evidence_reason=found.reason,
             )
             for column, batch in enumerate(times.table.batches)
         )

@@ -14,13 +14,29 @@ class Binding(StrEnum):
     LAUNCHES = "launches"
 
 
+class Evidence(StrEnum):
+    """What an estimate of one GPU rests on, from the strongest evidence to the weakest.
+
+    `MEASURED`: whole steps were timed on this GPU. `MICROBENCHMARKS`: matrix products or copies were, no steps.
+    `ARCHITECTURE`: nothing was timed on this GPU, but on others of its architecture. `SEGMENT`: only on GPUs of related
+    architectures. `SPEC_SHEET`: on none of these.
+    """
+
+    MEASURED = "measured"
+    MICROBENCHMARKS = "microbenchmarks"
+    ARCHITECTURE = "architecture"
+    SEGMENT = "segment"
+    SPEC_SHEET = "spec-sheet"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyEstimate:
     """Time of one batch on one GPU: what cannot be beaten, what is expected, and between what. [s]
 
     `calibration` names what the interval was learnt from; None where nothing was measured for this
     cell, and then the interval is a statement of ignorance, not of coverage. A training step may accumulate
-    gradients over several `micro_batches` of the batch; its time is theirs together.
+    gradients over several `micro_batches` of the batch; its time is theirs together. `evidence` says what the GPU's
+    speed rests on, `evidence_reason` names it.
     """
 
     batch: int
@@ -31,6 +47,8 @@ class LatencyEstimate:
     calibration: str | None
     notes: tuple[str, ...] = ()
     micro_batches: int = 1
+    evidence: Evidence = Evidence.SPEC_SHEET
+    evidence_reason: str = ""
 
     @property
     def samples(self) -> int:
