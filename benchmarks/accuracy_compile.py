@@ -20,6 +20,7 @@ from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.workload import Framework, Precision
 from capplan.errors import CapplanError
 from capplan.specs import load_gpus
@@ -141,7 +142,7 @@ def _estimate_s(step: MeasuredStep) -> float | None:
         return None
     gpu = load_gpus()[step.gpu]
     (found,) = estimate_latencies(
-        recording, step.workload, gpus=[gpu], batches=[step.batch], calibration=load_calibration()
+        ExecutedStep.of(recording, step.workload, calibration=load_calibration()), gpus=[gpu], batches=[step.batch]
     )
     return None if isinstance(found, Unsupported) else found[0].latency_s.expected / step.batch
 

@@ -31,6 +31,7 @@ import capplan
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.measurement.statistics import summarise
 from capplan.core.memory.fit import estimate_memory, usable_memory
 from capplan.core.numbers import Interval
@@ -146,7 +147,7 @@ def predicted(trace: Trace, first: Question, gpu: GpuSpec, batches: list[int]) -
     if recording.exact_batch is not None:
         batches = [batch for batch in batches if batch == recording.exact_batch]
     (curve,) = estimate_latencies(
-        recording, first.workload, gpus=[gpu], batches=batches, calibration=load_calibration()
+        ExecutedStep.of(recording, first.workload, calibration=load_calibration()), gpus=[gpu], batches=batches
     )
     if isinstance(curve, Unsupported):
         raise UsageError(curve.reason)

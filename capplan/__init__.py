@@ -235,6 +235,7 @@ def _beside(point: "Point", recordings: "Recordings", *, job: "Job", gpu: "GpuSp
     from dataclasses import replace
 
     from capplan.core.latency.device import Unsupported
+    from capplan.core.latency.step import ExecutedStep
     from capplan.core.measurement.theory import Theory
     from capplan.core.measurement.types import Measurement
     from capplan.errors import CapplanError
@@ -248,7 +249,7 @@ def _beside(point: "Point", recordings: "Recordings", *, job: "Job", gpu: "GpuSp
         recording = recordings.at(point.workload.batch)
     except CapplanError as error:
         return replace(point, notes=(*point.notes, f"no estimate: {error}"))
-    theory = Theory(recording=recording, workload=workload, gpu=gpu, calibration=load_calibration())
+    theory = Theory(step=ExecutedStep.of(recording, workload, calibration=load_calibration()), gpu=gpu)
     beside = theory.beside(batch=point.workload.batch, median_s=point.latency.median)
     if isinstance(beside, Unsupported):
         return replace(point, notes=(*point.notes, f"no estimate: {beside.reason}"))

@@ -80,11 +80,13 @@ class Adviser:
     def _estimate(self, trace: "Trace", workload: Workload, gpu: "GpuSpec", batch: int) -> "LatencyEstimate | None":
         from capplan.core.latency.device import Unsupported
         from capplan.core.latency.predict import estimate_latencies
+        from capplan.core.latency.step import ExecutedStep
 
         recording = trace.recording(workload.configuration)
         if recording.exact_batch not in (None, batch):
             return None
-        (answer,) = estimate_latencies(recording, workload, gpus=[gpu], batches=[batch], calibration=self.calibration)
+        step = ExecutedStep.of(recording, workload, calibration=self.calibration)
+        (answer,) = estimate_latencies(step, gpus=[gpu], batches=[batch])
         return None if isinstance(answer, Unsupported) else answer[0]
 
     def _stronger(self, gpu: "GpuSpec", now: "LatencyEstimate") -> "tuple[Advice, ...]":
@@ -92,13 +94,13 @@ class Adviser:
         from capplan.core.latency.advice import is_of_same_kind, stronger_gpus
         from capplan.core.latency.device import Unsupported
         from capplan.core.latency.predict import estimate_latencies
+        from capplan.core.latency.step import ExecutedStep
         from capplan.specs.prices import load_prices
 
         recording = self.trace.recording(self.workload.configuration)
         alike = [other for other in self.gpus.values() if is_of_same_kind(gpu, other)]
-        answers = estimate_latencies(
-            recording, self.workload, gpus=alike, batches=[now.batch], calibration=self.calibration
-        )
+        step = ExecutedStep.of(recording, self.workload, calibration=self.calibration)
+        answers = estimate_latencies(step, gpus=alike, batches=[now.batch])
         others = [
             (other, answer[0])
             for other, answer in zip(alike, answers, strict=True)

@@ -42,11 +42,12 @@ class GpuTheory:
 
     def at(self, batch: int) -> "Theory | None":
         """The theory that holds at a batch; None without a spec or a trace."""
+        from capplan.core.latency.step import ExecutedStep
         from capplan.core.measurement.theory import Theory
 
         if self.gpu is None or (recording := self.recording(batch)) is None:
             return None
-        return Theory(recording=recording, workload=self.workload, gpu=self.gpu, calibration=self.calibration)
+        return Theory(step=ExecutedStep.of(recording, self.workload, calibration=self.calibration), gpu=self.gpu)
 
     def recording(self, batch: int) -> "Recording | None":
         """What runs at a batch; a model that does not grow evenly is traced there anew."""

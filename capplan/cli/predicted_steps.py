@@ -118,13 +118,13 @@ def _estimates(
 ) -> "Answers":
     from capplan.core.latency.device import Unsupported
     from capplan.core.latency.predict import estimate_latencies
+    from capplan.core.latency.step import ExecutedStep
 
     found: Answers = {}
+    step = ExecutedStep.of(recording, workload, calibration=calibration)
     for first in range(0, len(batches), _TOGETHER):
         together = batches[first : first + _TOGETHER]
-        answers = estimate_latencies(
-            recording, workload, gpus=list(gpus.values()), batches=together, calibration=calibration
-        )
+        answers = estimate_latencies(step, gpus=list(gpus.values()), batches=together)
         for name, answer in zip(gpus, answers, strict=True):
             for index, batch in enumerate(together):
                 found[name, batch] = answer.reason if isinstance(answer, Unsupported) else answer[index]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from capplan.core.latency.lookup import calibration_notes, half_widths, serving
+from capplan.core.latency.lookup import calibration_notes, half_widths, part_for
 from capplan.core.workload import Framework, Precision, Training, Workload
 from capplan.specs.calibration import dump_calibration, load_calibration
 from tests.core.latency.latency_cases import gpu
@@ -14,33 +14,33 @@ TRAINED = replace(EAGER, training=Training())
 
 def test_each_workload_has_its_own_constants():
     shipped = load_calibration()
-    assert [serving(shipped, workload).serves for workload in (EAGER, COMPILED, TRAINED)] == [
+    assert [part_for(shipped, workload).serves for workload in (EAGER, COMPILED, TRAINED)] == [
         "eager", "compile", "training",
     ]  # fmt: skip
 
 
 def test_ones_own_calibration_takes_over_what_it_serves_and_nothing_else(tmp_path):
     shipped = load_calibration()
-    own = replace(serving(shipped, COMPILED), name="my lab")
+    own = replace(part_for(shipped, COMPILED), name="my lab")
     path = tmp_path / "mine.yaml"
     path.write_text(dump_calibration(own))
     found = load_calibration(path)
-    assert serving(found, COMPILED).name == "my lab"
-    assert serving(found, EAGER).name == shipped.name
-    assert serving(found, TRAINED).name == serving(shipped, TRAINED).name
+    assert part_for(found, COMPILED).name == "my lab"
+    assert part_for(found, EAGER).name == shipped.name
+    assert part_for(found, TRAINED).name == part_for(shipped, TRAINED).name
 
 
 def test_constants_of_other_steps_are_told():
     eager_alone = replace(load_calibration(), parts={})
-    notes = calibration_notes(serving(eager_alone, COMPILED), gpu(), COMPILED)
+    notes = calibration_notes(part_for(eager_alone, COMPILED), gpu(), COMPILED)
     assert any("not on compile" in note for note in notes)
-    own = calibration_notes(serving(load_calibration(), COMPILED), gpu(), COMPILED)
+    own = calibration_notes(part_for(load_calibration(), COMPILED), gpu(), COMPILED)
     assert not any("not on compile" in note for note in own)
 
 
 def test_steps_that_the_host_decides_are_less_sure_when_compiled():
     # One compiled row in 3,892 was short enough for the host to matter: its error tells nothing of others.
-    part = serving(load_calibration(), COMPILED)
+    part = part_for(load_calibration(), COMPILED)
     device, host = half_widths(part, gpu(id="rtx-4090", compute_capability=(8, 9)), COMPILED)
     assert host > 0.4 > device
 
@@ -48,7 +48,7 @@ def test_steps_that_the_host_decides_are_less_sure_when_compiled():
 def test_compiled_training_is_put_together_and_less_sure():
     shipped = load_calibration()
     workload = replace(TRAINED, framework=Framework.COMPILE)
-    found = serving(shipped, workload)
+    found = part_for(shipped, workload)
     assert found.classes["fused norm"] == shipped.parts["compile"].classes["fused norm"]
     assert found.classes["optimizer"] == shipped.parts["training"].classes["optimizer"]
     assert half_widths(found, gpu(), workload)[0] > half_widths(found, gpu(), TRAINED)[0]

@@ -103,9 +103,9 @@ def described_steps(
     """Trace the steps of one kind among some and describe each as the fit sees it."""
     from capplan.cli.measured_models import group_runs, recording_for, trace_folder
     from capplan.core.calibrate.dataset import held_out_together, timed_step
-    from capplan.core.compiled.rewrite import executed_recording
     from capplan.core.latency.lookup import MANY_ROWS, workload_kind
     from capplan.core.latency.op_table import kernel_table
+    from capplan.core.latency.step import ExecutedStep
 
     wanted = [step for step in steps if workload_kind(step.workload) == serves]
     rows_by_gpu = Counter(step.gpu for step in wanted)
@@ -121,10 +121,10 @@ def described_steps(
             if gpu is None:
                 warn(f"left out: unknown GPU {step.gpu!r} in row {step.line}")
                 continue
-            recording = executed_recording(recording_for(trace, run, step), step.workload)
-            table = kernel_table(recording, step.workload, batches=[step.batch])
+            executed = ExecutedStep.of(recording_for(trace, run, step), step.workload)
             found = timed_step(
-                table, recording, step.workload, gpu=gpu, column=0, latency_s=step.latency_s,
+                kernel_table(executed, batches=[step.batch]), executed.recording, step.workload, gpu=gpu, column=0,
+                latency_s=step.latency_s,
                 family=held_out_together(step, is_rich=rows_by_gpu[step.gpu] >= MANY_ROWS),
             )  # fmt: skip
             if found is not None:

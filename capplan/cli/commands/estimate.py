@@ -73,6 +73,7 @@ def estimate(
     from capplan.core.latency.breakdown import break_down
     from capplan.core.latency.device import Unsupported
     from capplan.core.latency.predict import estimate_latencies
+    from capplan.core.latency.step import ExecutedStep
     from capplan.core.latency.step_bound import classic_bound
     from capplan.report.estimates import EstimateReport
     from capplan.report.text.estimate import estimate_csv, estimate_document, estimate_text
@@ -115,7 +116,8 @@ def estimate(
             raise UsageError(f"{model} does not grow evenly with the batch; ask for one batch, such as --batch 8.")
         trace = obtain_trace(words, [workload.configuration], exact_batch=sizes[0])
         recording = trace.recording(workload.configuration)
-    answers = estimate_latencies(recording, workload, gpus=chosen, batches=sizes, calibration=known)
+    step = ExecutedStep.of(recording, workload, calibration=known)
+    answers = estimate_latencies(step, gpus=chosen, batches=sizes)
     adviser = Adviser(
         trace=trace,
         words=words,
@@ -129,7 +131,7 @@ def estimate(
     for spec, answer in zip(chosen, answers, strict=True):
         if isinstance(answer, Unsupported):
             raise UsageError(f"{answer.reason}.")
-        detail = break_down(recording, workload, gpu=spec, batch=answer[-1].batch, calibration=known)
+        detail = break_down(step, gpu=spec, batch=answer[-1].batch)
         assert not isinstance(detail, Unsupported)
         reports.append(
             EstimateReport(
@@ -137,7 +139,7 @@ def estimate(
                 workload=workload,
                 curve=answer,
                 breakdown=detail,
-                classic=classic_bound(recording, workload, rates=detail.rates, batch=detail.batch),
+                classic=classic_bound(step, rates=detail.rates, batch=detail.batch),
                 advice=adviser.advise(spec, answer),
                 gain_fraction=gain,
             )

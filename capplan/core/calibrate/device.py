@@ -12,6 +12,7 @@ from capplan.core.latency.device import Unsupported, device_rates
 from capplan.core.latency.lookup import architecture_key
 from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.predict import time_kernels
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Kernel, MemoryFormat, Op, Operand, Recording, Role, Storage
 from capplan.core.workload import Precision, Workload
@@ -156,6 +157,6 @@ def _device_s(kernel: Kernel, workload: Workload, gpu: GpuSpec, calibration: Cal
         ),
         batches=(1,),
     )
-    table = kernel_table(recording, workload, batches=[1])
-    timed = time_kernels(table, recording, workload, devices=[(gpu, rates)], calibration=calibration)
+    step = ExecutedStep.of(recording, workload, calibration=calibration)
+    timed = time_kernels(step, kernel_table(step, batches=[1]), devices=[(gpu, rates)])
     return float(timed.device_s[0, 0])

@@ -10,6 +10,7 @@ from capplan.core.latency.device import DeviceRates, device_rates
 from capplan.core.latency.lookup import KERNELS
 from capplan.core.latency.op_table import KernelTable, kernel_table
 from capplan.core.latency.roofline import bound_s, compulsory_bytes
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Attribute, Kernel, Op, Operand, Recording
 from capplan.core.workload import Workload
@@ -69,7 +70,7 @@ def _alone(measured: MeasuredOperator) -> tuple[Recording, KernelTable]:
         batches=(1,),
         exact_batch=1,
     )
-    return recording, kernel_table(recording, measured.workload, batches=(1,))
+    return recording, kernel_table(ExecutedStep.of(recording, measured.workload), batches=(1,))
 
 
 def _least_s(table: KernelTable, kernel: Kernel, rates: DeviceRates) -> float:

@@ -5,19 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.compiled.rewrite import executed_recording
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
-from capplan.core.latency.lookup import serving
 from capplan.core.latency.op_table import counted_flops, kernel_table
 from capplan.core.latency.predict import DeviceTimes, time_kernels
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Binding
 from capplan.core.numbers import FloatArray
 from capplan.core.trace.types import Recording
-from capplan.core.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +64,13 @@ class Breakdown:
     launches: float
 
 
-def break_down(
-    recording: Recording, workload: Workload, *, gpu: GpuSpec, batch: int, calibration: Calibration | None
-) -> Breakdown | Unsupported:
-    """Split a step's time over kernels and modules."""
-    rates = device_rates(gpu, workload)
+def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int) -> Breakdown | Unsupported:
+    """Split a step's time over kernels and over modules; the shares of each split sum to 1."""
+    rates = device_rates(gpu, step.workload)
     if isinstance(rates, Unsupported):
         return rates
-    recording = executed_recording(recording, workload)
-    calibration = serving(calibration, workload) if calibration else None
-    table = kernel_table(recording, workload, batches=[batch])
-    times = time_kernels(table, recording, workload, devices=[(gpu, rates)], calibration=calibration)
+    recording, table = step.recording, kernel_table(step, batches=[batch])
+    times = time_kernels(step, table, devices=[(gpu, rates)])
     device_s = float(times.device_s[0, 0])
     runs_s = np.where(times.count[0] > 0, times.times.total_s[0, :, 0], 0.0)
     per_run = np.bincount(table.kernel, runs_s, minlength=len(recording.kernels)).astype(np.float64)
@@ -150,7 +143,7 @@ def _modules(
     time_s: dict[int, float] = defaultdict(float)
     calls: dict[int, int] = defaultdict(int)
     by_binding: dict[int, dict[Binding, float]] = defaultdict(lambda: defaultdict(float))
-    for op in recording.ops:
+    for op in recording.steady_ops():
         cost = float(per_run_s[op.kernel])
         time_s[op.module] += cost
         calls[op.module] += 1

@@ -7,6 +7,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Framework, Layout, Precision, Workload
@@ -76,5 +77,6 @@ def _estimate(
         return str(error)
     if recording.exact_batch not in (None, batch):
         return f"{trace.name} was traced at batch {recording.exact_batch} alone"
-    (answer,) = estimate_latencies(recording, workload, gpus=[gpu], batches=[batch], calibration=calibration)
+    step = ExecutedStep.of(recording, workload, calibration=calibration)
+    (answer,) = estimate_latencies(step, gpus=[gpu], batches=[batch])
     return answer.reason if isinstance(answer, Unsupported) else answer[0]

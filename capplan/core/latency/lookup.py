@@ -97,7 +97,7 @@ def workload_kind(workload: Workload) -> str:
     return "compile" if compiled else "eager"
 
 
-def serving(calibration: Calibration, workload: Workload) -> Calibration:
+def part_for(calibration: Calibration, workload: Workload) -> Calibration:
     """The part of a calibration that was made for a workload, else what comes nearest.
 
     Compiled training steps take gradients and optimizers from the training part, fused kernels from the compiled one.

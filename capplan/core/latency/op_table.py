@@ -16,9 +16,10 @@ from capplan.core.latency.decompositions import (
 )
 from capplan.core.latency.priors import COUNTED_IN_INSTRUCTIONS
 from capplan.core.latency.roofline import PeakUse
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.ops.flops import kernel_flops, matmul_shape, traffic
-from capplan.core.trace.types import HALF, Kernel, MemoryFormat, Operand, Recording
+from capplan.core.trace.types import HALF, Kernel, MemoryFormat, Operand
 from capplan.core.workload import Workload
 
 IntArray = NDArray[np.int64]
@@ -99,8 +100,9 @@ _OVER_BATCHES = (
 )  # fmt: skip
 
 
-def kernel_table(recording: Recording, workload: Workload, *, batches: Sequence[int]) -> KernelTable:
-    """Tabulate a recording's kernels; attention appears once per path that a GPU may take."""
+def kernel_table(step: ExecutedStep, *, batches: Sequence[int]) -> KernelTable:
+    """Tabulate a step's kernels at some batches; attention appears once per path that a GPU may take."""
+    recording, workload = step.recording, step.workload
     wanted = (recording.exact_batch,) if recording.exact_batch else tuple(batches)
     calls = recording.calls_per_kernel()
     columns: list[list[Row]] = []

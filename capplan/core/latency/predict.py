@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.compiled.graph_breaks import told_breaks
-from capplan.core.compiled.rewrite import executed_recording
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.calibration import Calibration, GlobalConstants
+from capplan.core.latency.calibration import GlobalConstants
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, host_slowness
 from capplan.core.latency.evidence import gpu_evidence
@@ -23,11 +21,11 @@ from capplan.core.latency.lookup import (
     calibration_notes,
     half_widths,
     resolve_constants,
-    serving,
 )
 from capplan.core.latency.op_table import KernelTable, counted_flops, kernel_table
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.roofline import PeakUse, bound_s, compulsory_bytes
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import BoolArray, FloatArray, Interval
 from capplan.core.ops.attention import AttentionBackend, choose_attention
@@ -66,42 +64,29 @@ class DeviceTimes:
 
 
 def estimate_latencies(
-    recording: Recording,
-    workload: Workload,
-    *,
-    gpus: Sequence[GpuSpec],
-    batches: Sequence[int],
-    calibration: Calibration | None,
+    step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int]
 ) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
     """Estimate the time of a step on each GPU at each batch; `Unsupported` where a GPU lacks the precision.
 
     Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
     """
-    breaks = () if workload.framework is Framework.EAGER else told_breaks(recording)
-    recording = executed_recording(recording, workload)
-    calibration = serving(calibration, workload) if calibration else None
-    rates = [device_rates(gpu, workload) for gpu in gpus]
+    rates = [device_rates(gpu, step.workload) for gpu in gpus]
     runnable = [(gpu, rate) for gpu, rate in zip(gpus, rates, strict=True) if isinstance(rate, DeviceRates)]
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     if runnable:
-        table = kernel_table(recording, workload, batches=batches)
-        times = time_kernels(table, recording, workload, devices=runnable, calibration=calibration)
-        answers = _estimates(times, [gpu for gpu, _ in runnable], workload, calibration, breaks)
+        times = time_kernels(step, kernel_table(step, batches=batches), devices=runnable)
+        answers = _estimates(step, times, [gpu for gpu, _ in runnable])
     return tuple(
         rate if isinstance(rate, Unsupported) else answers[gpu.id] for gpu, rate in zip(gpus, rates, strict=True)
     )
 
 
 def time_kernels(
-    table: KernelTable,
-    recording: Recording,
-    workload: Workload,
-    *,
-    devices: Sequence[tuple[GpuSpec, DeviceRates]],
-    calibration: Calibration | None,
+    step: ExecutedStep, table: KernelTable, *, devices: Sequence[tuple[GpuSpec, DeviceRates]]
 ) -> DeviceTimes:
-    """Time every kernel of a table on every device at once."""
-    known = calibration or prior_calibration()
+    """Time every kernel of a step's table on every device at once."""
+    recording, workload = step.recording, step.workload
+    known = step.calibration or prior_calibration()
     resolved = [resolve_constants(known, gpu, workload) for gpu, _ in devices]
     known_rates = [rate for _, rate in devices]
     rates = _kernel_rates(table, known_rates, resolved)
@@ -220,20 +205,15 @@ def _is_fused(recording: Recording, workload: Workload, index: int, batch: int, 
     return backend is not AttentionBackend.MATH
 
 
-def _estimates(
-    times: DeviceTimes,
-    gpus: list[GpuSpec],
-    workload: Workload,
-    calibration: Calibration | None,
-    breaks: tuple[str, ...],
-) -> dict[str, tuple[LatencyEstimate, ...]]:
+def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> dict[str, tuple[LatencyEstimate, ...]]:
+    workload, calibration = step.workload, step.calibration
     step_s, device_s = times.step_s, times.device_s
     bound = np.einsum("gkb,gk->gb", times.bound_s, times.count)
     shares = _shares(times, step_s, device_s)
     name = calibration.name if calibration is not None and calibration.origin is not None else None
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     for row, gpu in enumerate(gpus):
-        notes = calibration_notes(calibration, gpu, workload) + breaks
+        notes = calibration_notes(calibration, gpu, workload) + step.graph_breaks
         found = gpu_evidence(calibration, gpu)
         device_width, host_width = half_widths(calibration, gpu, workload)
         widths = np.sqrt((1 - shares[2, row]) * device_width**2 + shares[2, row] * max(host_width, device_width) ** 2)

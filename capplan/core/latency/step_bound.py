@@ -4,13 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.compiled.rewrite import executed_recording
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates
 from capplan.core.latency.op_table import counted_flops, kernel_table
 from capplan.core.latency.roofline import PeakUse
-from capplan.core.trace.types import Recording
-from capplan.core.workload import Workload
+from capplan.core.latency.step import ExecutedStep
 
 _UNITS = {
     PeakUse.HALF: "16 bits",
@@ -60,9 +58,9 @@ class ClassicBound:
         return self.traffic_bytes / self.bandwidth_bytes_per_s
 
 
-def classic_bound(recording: Recording, workload: Workload, *, rates: DeviceRates, batch: int) -> ClassicBound:
+def classic_bound(step: ExecutedStep, *, rates: DeviceRates, batch: int) -> ClassicBound:
     """Sum a step's FLOPs by the unit that does them, and its bytes."""
-    table = kernel_table(executed_recording(recording, workload), workload, batches=[batch])
+    table = kernel_table(step, batches=[batch])
     runs = np.where(table.path != AttentionPath.UNFUSED, table.count, 0.0)
     flops = counted_flops(table)[:, 0] * runs
     moved = (table.read_bytes[:, 0] + table.written_bytes[:, 0] + table.weight_bytes[:, 0]) * runs

@@ -6,32 +6,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
 from capplan.core.latency.op_table import KernelTable, kernel_table
 from capplan.core.latency.predict import estimate_latencies, time_kernels
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.measurement.types import TheoryBeside
 from capplan.core.trace.types import Recording
-from capplan.core.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theory:
     """What arithmetic says of one model on one GPU."""
 
-    recording: Recording
-    workload: Workload
+    step: ExecutedStep
     gpu: GpuSpec
-    calibration: Calibration | None
 
     def beside(self, *, batch: int, median_s: float) -> TheoryBeside | Unsupported:
         """Say what was to be expected at a batch, or why nothing was."""
-        (answer,) = estimate_latencies(
-            self.recording, self.workload, gpus=[self.gpu], batches=[batch], calibration=self.calibration
-        )
-        rates = device_rates(self.gpu, self.workload)
+        (answer,) = estimate_latencies(self.step, gpus=[self.gpu], batches=[batch])
+        rates = device_rates(self.gpu, self.step.workload)
         if isinstance(answer, Unsupported):
             return answer
         if isinstance(rates, Unsupported):
@@ -49,13 +44,11 @@ class Theory:
 
     def device_s_by_class(self, batch: int) -> Mapping[str, float] | Unsupported:
         """The estimated time on the device of each class of kernel at a batch. [s]"""
-        rates = device_rates(self.gpu, self.workload)
+        rates = device_rates(self.gpu, self.step.workload)
         if isinstance(rates, Unsupported):
             return rates
         table = self._table(batch)
-        timed = time_kernels(
-            table, self.recording, self.workload, devices=[(self.gpu, rates)], calibration=self.calibration
-        )
+        timed = time_kernels(self.step, table, devices=[(self.gpu, rates)])
         spent_s = timed.times.total_s[0, :, 0] * timed.count[0]
         sums: dict[str, float] = {}
         for label, time_s in zip(table.label, spent_s, strict=True):
@@ -65,7 +58,7 @@ class Theory:
         return sums
 
     def _table(self, batch: int) -> KernelTable:
-        return kernel_table(self.recording, self.workload, batches=[batch])
+        return kernel_table(self.step, batches=[batch])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.knee import knee_batch
 from capplan.core.latency.predict import estimate_latencies
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.calibration import UNCALIBRATED, MemoryCalibration
 from capplan.core.memory.fit import available_memory, gpus_to_shard, judge_fit, largest_fitting_batch
@@ -153,7 +154,8 @@ def _judge_all(
     curve = {exact} if exact else {2**power for power in range(LARGEST_CURVE_BATCH.bit_length())}
     maxima = set(largest) - {0} if batches.choice is BatchChoice.MAX else set()
     sizes = sorted(curve | set(batches.sizes) | maxima)
-    grid = estimate_latencies(question.recording, question.workload, gpus=gpus, batches=sizes, calibration=calibration)
+    step = ExecutedStep.of(question.recording, question.workload, calibration=calibration)
+    grid = estimate_latencies(step, gpus=gpus, batches=sizes)
     judged = []
     for gpu, max_batch, row in zip(gpus, largest, grid, strict=True):
         latency = row if isinstance(row, Unsupported) else dict(zip(sizes, row, strict=True))

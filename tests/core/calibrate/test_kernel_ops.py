@@ -139,7 +139,8 @@ def test_it_is_the_kernel_that_tracing_finds(name):
 def _tables(module, shapes):
     import capplan
     from capplan.core.latency.op_table import kernel_table
+    from capplan.core.latency.step import ExecutedStep
 
     recording = capplan.trace(module, inputs=[shape.removeprefix("Nx") for shape in shapes]).recordings[0]
-    table = kernel_table(recording, WORKLOAD, batches=[8])
+    table = kernel_table(ExecutedStep.of(recording, WORKLOAD), batches=[8])
     return recording.kernels[0].name, table

@@ -8,6 +8,7 @@ from capplan.core.latency.lookup import architecture_source, calibration_notes
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.roofline import PeakUse
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.workload import Framework, Precision, Workload
 from tests.core.latency.latency_cases import gpu, linear_recording
@@ -17,7 +18,7 @@ FP16 = Workload(precision=Precision.FP16)
 
 def estimate(spec, batches, *, recording=None, workload=FP16) -> tuple[LatencyEstimate, ...]:
     (answer,) = estimate_latencies(
-        recording or linear_recording(), workload, gpus=[spec], batches=batches, calibration=None
+        ExecutedStep.of(recording or linear_recording(), workload), gpus=[spec], batches=batches
     )
     assert not isinstance(answer, Unsupported)
     return answer
@@ -83,13 +84,13 @@ def test_cuda_graphs_leave_no_host_time():
 def test_a_card_without_the_precision_says_what_it_has():
     turing = gpu(compute_capability=(7, 5), peak_flops_per_s={PeakKind.FP32: 8e12, PeakKind.FP16: 65e12})
     (answer,) = estimate_latencies(
-        linear_recording(), Workload(precision=Precision.BF16), gpus=[turing], batches=[1], calibration=None
+        ExecutedStep.of(linear_recording(), Workload(precision=Precision.BF16)), gpus=[turing], batches=[1]
     )
     assert answer == Unsupported(reason="round has no peak rate for bf16; its spec states fp32, fp16")
 
 
 def test_no_gpus_give_no_answers():
-    assert estimate_latencies(linear_recording(), FP16, gpus=[], batches=[1], calibration=None) == ()
+    assert estimate_latencies(ExecutedStep.of(linear_recording(), FP16), gpus=[], batches=[1]) == ()
 
 
 def rates(spec, precision, version=(2, 9)) -> DeviceRates:

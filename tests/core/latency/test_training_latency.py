@@ -4,6 +4,7 @@ import pytest
 
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.op_table import kernel_table
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Kernel, Op, Operand, Phase, Recording
 from capplan.core.workload import Configuration, Training, Variant, Workload
@@ -41,7 +42,7 @@ WORKLOAD = Workload(training=Training(), torch_version=(2, 4))
 
 
 def rows(kernel, workload=WORKLOAD, batch=4):
-    table = kernel_table(step_of(kernel), workload, batches=[batch])
+    table = kernel_table(ExecutedStep.of(step_of(kernel), workload), batches=[batch])
     return table, [ALL_CLASSES[label] for label in table.label]
 
 
@@ -88,5 +89,5 @@ def test_inference_has_no_such_rows():
     tape = Tape()
     image = tape.tensor(1, 64, 8, 8)
     recording = tape.recording(tape.batch_norm(image, 64))
-    table = kernel_table(recording, Workload(torch_version=(2, 4)), batches=[1])
+    table = kernel_table(ExecutedStep.of(recording, Workload(torch_version=(2, 4))), batches=[1])
     assert [ALL_CLASSES[label] for label in table.label] == ["batch norm"]

@@ -1,0 +1,47 @@
+"""A recorded step as a framework runs it: the only input of the functions that time a step."""
+
+from dataclasses import dataclass
+
+from capplan.core.compiled.graph_breaks import told_breaks
+from capplan.core.compiled.rewrite import executed_recording
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.lookup import part_for
+from capplan.core.trace.types import Recording
+from capplan.core.workload import Framework, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutedStep:
+    """The kernels that a framework launches for a step, with the calibration that serves the workload.
+
+    A recording must be fused where the framework compiles it, and a calibration must be selected for the workload,
+    before any kernel is timed. `of` does both, so that no caller can forget one of them.
+
+    Attributes:
+        recording: What runs: as traced in eager mode, fused under torch.compile.
+        workload: Precision, framework, layout, mode and torch version.
+        calibration: The part of the calibration that serves the workload; None for engineering guesses.
+        graph_breaks: Sentences about places where a compiled graph is interrupted.
+    """
+
+    recording: Recording
+    workload: Workload
+    calibration: Calibration | None
+    graph_breaks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, recording: Recording, workload: Workload, *, calibration: Calibration | None = None) -> "ExecutedStep":
+        """Fuse a traced recording for the workload's framework and select the calibration's part for it.
+
+        Args:
+            recording: A recording as traced, of the workload's configuration.
+            workload: How the step runs.
+            calibration: A whole calibration with its parts; None for engineering guesses.
+        """
+        is_eager = workload.framework is Framework.EAGER
+        return cls(
+            recording=executed_recording(recording, workload),
+            workload=workload,
+            calibration=part_for(calibration, workload) if calibration else None,
+            graph_breaks=() if is_eager else told_breaks(recording),
+        )
