@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -21,6 +20,7 @@ from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import SCHEMA_VERSION, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceFileError
+from capplan.files import replace_whole
 
 LIBRARIES = ("torch", "torchvision", "timm", "transformers")
 """Distributions whose versions a trace depends on."""
@@ -87,7 +87,7 @@ class TraceCache:
         content = json.dumps(head).encode() + b"\n" + dump_trace(trace, compress=True)
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            _write_whole(self._path(question), content)
+            replace_whole(self._path(question), content)
 
     def entries(self) -> Iterator[Entry]:
         """List what is kept, oldest first."""
@@ -205,13 +205,3 @@ def _hash(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)

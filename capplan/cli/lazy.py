@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import typer
 from typer.main import get_command, get_group
 
+from capplan.cli.overwriting import guard_outputs
 from capplan.cli.sparing import SparingGroup
 
 
@@ -36,4 +37,5 @@ def _build(name: str, place: str) -> Any:
         single.command(name)(found)
         command = get_command(single)
     command.name = name
+    guard_outputs(command)
     return command

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from capplan.cli.measure_theory import GpuTheory
 from capplan.cli.output import warn
 from capplan.errors import UsageError
+from capplan.files import replace_whole
 
 if TYPE_CHECKING:
     from capplan.core.measurement.op_times import ClassTime
@@ -27,8 +28,8 @@ def profile_batch(session: "Session", batch: int, *, folder: Path, theory: GpuTh
     try:
         trace_file = folder / f"{stem}.chrome.json"
         profile = session.with_run(batch, lambda run: profile_steps(run, bench=session.bench, chrome_trace=trace_file))
-        (folder / f"{stem}.by-device-time.txt").write_text(profile.by_device_time)
-        (folder / f"{stem}.by-cpu-time.txt").write_text(profile.by_cpu_time)
+        replace_whole(folder / f"{stem}.by-device-time.txt", profile.by_device_time.encode())
+        replace_whole(folder / f"{stem}.by-cpu-time.txt", profile.by_cpu_time.encode())
     except OSError as error:
         raise UsageError(f"cannot write the profile into {folder}: {error.strerror or error}.") from error
     warn(f"profile of batch {batch}: {folder / stem}.*")

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from capplan.cli.overwriting import allowance
 from capplan.errors import UsageError
+from capplan.files import refuse_input, write_file
 
 
 class Format(StrEnum):
@@ -43,10 +44,12 @@ def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | Non
     """Decide the spelling: an explicit one, else the output file's extension, else a table.
 
     Raises:
-        UsageError: contradictory or unknown formats, or an output folder that does not exist.
+        UsageError: contradictory or unknown formats, or an output whose folder does not exist or that is an input.
     """
-    if output is not None and not output.parent.is_dir():
-        raise UsageError(f"cannot write {output}: there is no folder {output.parent}.")
+    if output is not None:
+        refuse_input(output, allowance().inputs)
+        if not output.parent.is_dir():
+            raise UsageError(f"cannot write {output}: there is no folder {output.parent}.")
     if json_flag:
         if chosen not in (None, Format.JSON):
             raise UsageError(f"--json contradicts --format {chosen}; give one of them.")
@@ -86,26 +89,13 @@ def emit(content: str, *, output: Path | None) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file through a temporary neighbour, so that it is never seen half-written.
+    """Write a file whole or not at all, under the rules of `capplan.files` and what the command line allows.
 
     Raises:
-        UsageError: the folder is missing or cannot be written.
+        UsageError: the file is an input, holds something else and `--force` is not given, or cannot be written.
     """
-    try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}.") from error
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}.") from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    allowed = allowance()
+    write_file(path, content, inputs=allowed.inputs, force=allowed.force)
 
 
 def warn(message: str) -> None:

@@ -7,6 +7,7 @@ from typer.testing import CliRunner, Result
 from capplan.cli.main import app
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+NET = f"{EXAMPLES / 'net.py'}:Net"
 
 Run = Callable[..., Result]
 

@@ -16,6 +16,7 @@ from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Variant
 from capplan.errors import CapplanError, TraceFileError
+from capplan.files import replace_whole
 from capplan.probe.cuda.autocast import contexts_of_models
 from capplan.probe.cuda.rules import autocast_of_cuda
 from capplan.probe.inputs.grammar import InputRequest
@@ -72,9 +73,7 @@ class TraceFolder:
         except (FileNotFoundError, TraceFileError):
             trace = trace_run(run)
         self._folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(dump_trace(trace, compress=True))
-        partial.replace(path)
+        replace_whole(path, dump_trace(trace, compress=True))
         return trace
 
     def _path(self, run: ModelRun) -> Path:

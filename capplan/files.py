@@ -1,0 +1,147 @@
+"""Write answers to files: whole or not at all, through links, into devices in place, and never over something else.
+
+Every command writes through `write_file`. Files that grow line by line, as a measurement file does, and the
+cache's entries are written elsewhere, because they are read and locked by their own rules.
+"""
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from capplan.errors import UsageError
+from capplan.signatures import is_same_kind, read_signature
+
+_COMPARED_BYTES = 64 * 2**20
+"""An existing file larger than this is not compared; replacing it takes `--force`. [bytes]"""
+
+_DESCRIPTOR_FOLDERS = ("/dev/fd",)
+_MAX_LINKS = 40
+
+
+def write_file(path: Path, content: bytes, *, inputs: Iterable[Path] = (), force: bool = False) -> None:
+    """Write an answer to a file, so that it is seen whole or not at all.
+
+    A link is followed and its target replaced. A device, a pipe or an open descriptor such as `/dev/stdout` is
+    written in place. An existing file keeps its permissions.
+
+    Args:
+        path: where the answer goes.
+        content: the whole answer.
+        inputs: files that the answer was made from; none of them is ever overwritten.
+        force: replace an existing file whatever it holds.
+
+    Raises:
+        UsageError: the file is an input, holds something else than an older answer of the same kind, or cannot be
+            written.
+    """
+    refuse_input(path, inputs)
+    try:
+        target = _follow(path)
+        if _is_in_place(target):
+            _write_in_place(target, content)
+            return
+        if not force:
+            _refuse_other(path, target, content)
+        replace_whole(target, content)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}.") from error
+
+
+def refuse_input(path: Path, inputs: Iterable[Path]) -> None:
+    """Refuse an output that is one of the files read; call it before anything is computed, too.
+
+    Raises:
+        UsageError: it is.
+    """
+    for each in inputs:
+        if _is_same_file(path, each):
+            raise UsageError(f"{path} is an input of this command and is kept; write to another file.")
+
+
+def replace_whole(path: Path, content: bytes) -> None:
+    """Put a regular file in place in one step, through a temporary neighbour that is flushed to disk.
+
+    Raises:
+        OSError: the folder is missing, full or read-only; what the file held before is kept.
+    """
+    mode = _mode_of(path)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".capplan-", suffix=".partial")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _mode_of(path: Path) -> int:
+    """Return the permissions that a file keeps, or those of a new file. [bits]"""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        umask = os.umask(0)
+        os.umask(umask)
+        return 0o666 & ~umask
+
+
+def _follow(path: Path) -> Path:
+    """Follow links to the file that they mean, but stop at a link that stands for an open descriptor."""
+    for _ in range(_MAX_LINKS):
+        if not path.is_symlink() or _is_descriptor(path):
+            return path
+        path = path.parent / path.readlink()
+    raise OSError(f"more than {_MAX_LINKS} links")
+
+
+def _is_descriptor(path: Path) -> bool:
+    folder = os.path.realpath(path.parent)
+    return folder in _DESCRIPTOR_FOLDERS or (folder.startswith("/proc/") and folder.endswith("/fd"))
+
+
+def _is_in_place(path: Path) -> bool:
+    if _is_descriptor(path):
+        return True
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _write_in_place(path: Path, content: bytes) -> None:
+    """Write to a device, a pipe or a descriptor; appending, so that what a redirected stdout holds is kept."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+
+
+def _refuse_other(shown: Path, path: Path, content: bytes) -> None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return
+    if path.is_dir():
+        raise UsageError(f"cannot write {shown}: it is a folder.")
+    if size == 0:
+        return
+    older = path.read_bytes() if size <= _COMPARED_BYTES else None
+    if older is not None and (older == content or is_same_kind(read_signature(older), read_signature(content))):
+        return
+    raise UsageError(
+        f"{shown} exists and holds something else than an older answer of this kind; add --force to replace it, or "
+        "write to another file."
+    )
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    """Compare regular files; a device may well be both read and written."""
+    try:
+        first, second = one.stat(), other.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(first.st_mode) and (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
