@@ -69,7 +69,7 @@ def estimate(
       capplan estimate resnet50.trace.json --gpu l4 --batch 1..256 --explain
     """
     from capplan.cli.estimate_advice import Adviser
-    from capplan.cli.plots import check_plots
+    from capplan.cli.output import check_plots
     from capplan.core.latency.breakdown import break_down
     from capplan.core.latency.device import Unsupported
     from capplan.core.latency.predict import estimate_latencies
@@ -177,7 +177,7 @@ def _compare(
 
 
 def _draw(reports: "Sequence[EstimateReport]", *, plot: Path | None, roofline: Path | None) -> None:
-    from capplan.cli.plots import write_plot
+    from capplan.cli.output import write_plot
     from capplan.report.charts.estimate import curve_svg, roofline_svg
 
     title = f"capplan estimate {reports[0].model}"

@@ -52,7 +52,7 @@ def validate(
 
       capplan validate measured.csv.gz --by gpu,layout --format json -o errors.json
     """
-    from capplan.cli.plots import check_plots, write_plot
+    from capplan.cli.output import check_plots, write_plot
     from capplan.cli.predicted_steps import predict_steps
     from capplan.core.calibrate.validation import CELL_KEYS
     from capplan.core.calibrate.validation import validate as judge
