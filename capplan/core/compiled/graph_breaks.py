@@ -8,22 +8,18 @@ trace (code that Dynamo does not understand, functions taken out by hand) breaks
 from collections import Counter
 from collections.abc import Sequence
 
+from capplan.core.ops.catalogue import operator_rows
 from capplan.core.trace.types import Kernel, Op, Recording
 
-_READS_A_VALUE = frozenset({"_local_scalar_dense", "is_nonzero", "equal"})
-_SIZED_BY_VALUES = frozenset(
-    {"nonzero", "masked_select", "_unique2", "unique_consecutive", "unique_dim", "nms", "repeat_interleave"}
-)
-_INDEXING = frozenset({"index", "index_put", "_unsafe_index"})
 _MASKS = frozenset({"bool", "uint8"})
 
 
 def breaks_graph(kernel: Kernel) -> bool:
-    """Does an operator end a compiled graph?"""
-    name = kernel.name.rpartition(".")[2]
-    if name in _READS_A_VALUE or name in _SIZED_BY_VALUES:
-        return True
-    return name in _INDEXING and any(operand.dtype in _MASKS for operand in kernel.inputs[1:])
+    """Return True if an operator ends a compiled graph."""
+    row = operator_rows().get(kernel.name.rpartition(".")[2])
+    if row is None:
+        return False
+    return row.ends_graph or (row.ends_graph_if_masked and any(each.dtype in _MASKS for each in kernel.inputs[1:]))
 
 
 def piece_of_each(kernels: Sequence[Kernel], ops: Sequence[Op]) -> tuple[int, ...]:

@@ -13,7 +13,6 @@ from math import prod
 
 from capplan.core.compiled.graph_breaks import piece_of_each
 from capplan.core.compiled.roles import (
-    Part,
     Reduced,
     elements,
     ends_kernel,
@@ -22,6 +21,7 @@ from capplan.core.compiled.roles import (
     reduced,
     reduces_across_memory,
 )
+from capplan.core.ops.catalogue import FusedRole
 from capplan.core.trace.types import Op, Recording, Role
 
 
@@ -129,7 +129,7 @@ def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups") -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    part: Part | None
+    part: FusedRole | None
     needs_stored: bool
     reduced: Reduced | None
     carried: Reduced | None
@@ -140,7 +140,7 @@ class _Facts:
     @property
     def can_be_inlined(self) -> bool:
         """Can whatever reads the operator's result compute it itself?"""
-        return self.part in (Part.POINTWISE, Part.COPY) and not self.needs_stored and not self.ends
+        return self.part in (FusedRole.POINTWISE, FusedRole.COPY) and not self.needs_stored and not self.ends
 
     @property
     def span(self) -> int:

@@ -13,7 +13,8 @@ from heapq import heapify, heappop, heappush
 from capplan.core.compiled.grouping import Flow, group_operators, trace_flow
 from capplan.core.compiled.layout import in_channels_last, prefers_channels_last
 from capplan.core.compiled.norms import split_norms
-from capplan.core.compiled.roles import FUSED, Part, arithmetic, part, reduces_across_memory
+from capplan.core.compiled.roles import FUSED, arithmetic, part, reduces_across_memory
+from capplan.core.ops.catalogue import FusedRole
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Kernel, Op, Operand, Phase, Recording, Storage
 from capplan.core.workload import Framework, Workload
@@ -138,7 +139,7 @@ class _Rewriting:
             instructions += arithmetic(kernel, self.batch)
             if reduces_across_memory(kernel):
                 holds[ACROSS] += 1
-            holds[held.value if held else Part.POINTWISE.value] += 1
+            holds[held.value if held else FusedRole.POINTWISE.value] += 1
             for operand, storage in zip(kernel.inputs, op.reads, strict=True):
                 if storage not in made:
                     read[storage].append(operand)
@@ -148,7 +149,7 @@ class _Rewriting:
                     written[storage] = operand
         reading = [operand for operands in read.values() for operand in operands]
         operands = [(operand, storage) for storage in read for operand in self._distinct(storage, read[storage])]
-        attributes = {name: holds[name] for name in (*(part.value for part in Part), ACROSS) if name in holds}
+        attributes = {name: holds[name] for name in (*(part.value for part in FusedRole), ACROSS) if name in holds}
         if not any(self.flow.depends[index] for index in group):
             attributes[WEIGHT_ONLY] = 1
         largest = max((operand.distinct_elements(self.batch) for operand in (*written.values(), *reading)), default=1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from capplan.core.ops.catalogue import BY_FILTER, BY_SHAPE, operator_rows
 from capplan.core.trace.types import Kernel, MemoryFormat
 
 CONV, CONV_1X1, CONV_STEM, CONV_GROUPED = "conv", "conv 1x1", "conv stem", "conv grouped"
@@ -43,50 +44,6 @@ CONVOLUTIONS = (
 )  # fmt: skip
 SPATIAL = (*CONVOLUTIONS, BATCH_NORM, POOL, UPSAMPLE)
 """Classes that run other kernels on channels-last tensors."""
-
-_NAMES: Mapping[str, tuple[str, ...]] = {
-    LINEAR: ("mm", "addmm", "addmv", "mv", "linear"),
-    BATCHED_MATMUL: ("bmm", "baddbmm", "addbmm", "matmul"),
-    LAYER_NORM: ("native_layer_norm", "native_layer_norm_backward", "rms_norm", "_fused_rms_norm"),
-    GROUP_NORM: ("native_group_norm", "native_group_norm_backward"),
-    BATCH_NORM: (
-        "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
-        "native_batch_norm_backward", "cudnn_batch_norm_backward", "batch_norm",
-    ),
-    SOFTMAX: ("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "_safe_softmax"),
-    ACTIVATION: (
-        "relu", "gelu", "silu", "hardswish", "hardsigmoid", "sigmoid", "tanh", "leaky_relu", "elu", "mish", "hardtanh",
-        "clamp", "clamp_min", "clamp_max", "softplus", "threshold", "prelu", "_prelu_kernel", "log_sigmoid_forward",
-        "threshold_backward", "gelu_backward", "silu_backward", "hardswish_backward", "hardsigmoid_backward",
-        "sigmoid_backward", "tanh_backward", "leaky_relu_backward", "elu_backward", "mish_backward",
-        "hardtanh_backward", "glu", "relu6", "celu", "selu",
-    ),
-    ADD: ("add",),
-    COPY: (
-        "clone", "copy", "cat", "constant_pad_nd", "roll", "stack", "flip", "repeat", "im2col", "unfold", "contiguous",
-        "reflection_pad2d", "replication_pad2d", "_pad_circular", "slice_backward", "select_backward", "pixel_shuffle",
-        "pixel_unshuffle", "split_with_sizes_copy", "as_strided_copy", "slice_scatter", "select_scatter", "tril",
-        "triu", "channel_shuffle", "fill", "zero", "zeros_like", "rot90", "expand_copy", "permute_copy",
-    ),
-    GATHER: (
-        "index", "index_select", "gather", "embedding", "embedding_dense_backward", "scatter", "scatter_add",
-        "index_put", "_unsafe_index", "take_along_dim", "index_add", "masked_fill", "grid_sampler_2d", "_embedding_bag",
-    ),
-    POOL: (
-        "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool1d",
-        "max_pool2d_with_indices_backward", "avg_pool2d_backward", "_adaptive_avg_pool2d_backward", "avg_pool3d",
-        "max_pool3d_with_indices", "_adaptive_avg_pool3d", "adaptive_avg_pool2d",
-    ),
-    REDUCTION: (
-        "mean", "sum", "amax", "amin", "max", "min", "var", "var_mean", "std", "linalg_vector_norm", "argmax",
-        "argmin", "cumsum", "prod", "logsumexp", "any", "all", "topk", "sort", "std_mean",
-    ),
-    UPSAMPLE: (
-        "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_nearest1d", "upsample_linear1d",
-        "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_trilinear3d", "upsample_nearest3d",
-    ),
-}  # fmt: skip
-_CLASS_BY_NAME = {name: label for label, names in _NAMES.items() for name in names}
 
 ALL_CLASSES: tuple[str, ...] = tuple(
     dict.fromkeys((
@@ -130,11 +87,15 @@ def _class_by_operator(kernel: Kernel) -> str:
         if name == "fused":
             return _fused_class(kernel)
         return RECURRENT if name.startswith("rnn") else ATTENTION
-    if name.startswith("convolution"):
+    row = operator_rows().get(name)
+    efficiency = BY_SHAPE if row is None else row.efficiency
+    if efficiency == BY_FILTER:
         return _convolution_class(kernel)
-    if name == "_to_copy":
-        return WEIGHT_CAST if kernel.inputs and kernel.inputs[0].is_weight else CAST
-    return _CLASS_BY_NAME.get(name) or (POINTWISE if _is_elementwise(kernel) else OTHER)
+    if efficiency == BY_SHAPE:
+        return POINTWISE if _is_elementwise(kernel) else OTHER
+    if efficiency == CAST and kernel.inputs and kernel.inputs[0].is_weight:
+        return WEIGHT_CAST
+    return efficiency
 
 
 def _fused_class(kernel: Kernel) -> str:

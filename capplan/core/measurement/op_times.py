@@ -4,29 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from capplan.core.latency.classes import kernel_class
+from capplan.core.ops.catalogue import recorded_name
 from capplan.core.trace.types import Kernel, Recording
 
 UNMATCHED = "(not in the trace)"
-
-_SAME = {
-    "scaled_dot_product_attention": "capplan.attention",
-    "lstm": "capplan.rnn",
-    "gru": "capplan.rnn",
-    "rnn_tanh": "capplan.rnn",
-    "rnn_relu": "capplan.rnn",
-    "conv1d": "aten.convolution",
-    "conv2d": "aten.convolution",
-    "conv3d": "aten.convolution",
-    "conv_transpose2d": "aten.convolution",
-    "max_pool2d": "aten.max_pool2d_with_indices",
-    "batch_norm": "aten.native_batch_norm",
-    "layer_norm": "aten.native_layer_norm",
-    "group_norm": "aten.native_group_norm",
-    "softmax": "aten._softmax",
-    "log_softmax": "aten._log_softmax",
-    "adaptive_avg_pool2d": "aten._adaptive_avg_pool2d",
-}
-"""Operators above those that a trace records, for devices that run them in other pieces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +101,8 @@ class _Matcher:
         return [*inner, (UNMATCHED, own_s)] if own_s > 0 else inner
 
     def _kernel(self, operator: ProfiledOperator) -> Kernel | None:
-        for name in (f"aten.{operator.name}", _SAME.get(operator.name, "")):
+        also = recorded_name(operator.name)
+        for name in (f"aten.{operator.name}", f"aten.{also}", f"capplan.{also}"):
             if (candidates := self._by_name.get(name)) is not None:
                 return self._nearest(operator, candidates)
         return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
-from capplan.core.ops.catalogue import OperatorClass, is_known, operator_class
+from capplan.core.ops.catalogue import OperatorClass, find_row, is_counted, operator_class
 from capplan.core.trace.types import Attribute, Kernel, Operand, Recording
 
 __all__ = [
@@ -57,8 +57,11 @@ class Traffic:
 
 def kernel_macs(kernel: Kernel, batch: int) -> int:
     """Count multiply-accumulates of convolutions, linear layers, matrix products, attention and recurrent layers."""
-    count = _MACS.get(kernel.name)
-    return count(kernel, batch) if count is not None else 0
+    row = find_row(kernel)
+    products = (row.products if row is not None else None) or ""
+    if products in MAC_FORMULAS:
+        return MAC_FORMULAS[products](kernel, batch)
+    return SHAPE_FORMULAS[products](kernel, batch).macs if products in SHAPE_FORMULAS else 0
 
 
 def kernel_flops(kernel: Kernel, batch: int) -> int:
@@ -72,8 +75,9 @@ def matmul_shape(kernel: Kernel, batch: int) -> MatmulShape | None:
     A convolution is [batch · output positions, input channels per group · kernel] by [.., output channels per group]
     per group. Backward kernels and recurrent layers, which hold several products, give None.
     """
-    shape = _SHAPES.get(kernel.name)
-    return shape(kernel, batch) if shape is not None else None
+    row = find_row(kernel)
+    products = (row.products if row is not None else None) or ""
+    return SHAPE_FORMULAS[products](kernel, batch) if products in SHAPE_FORMULAS else None
 
 
 def traffic(kernel: Kernel, batch: int) -> Traffic:
@@ -100,7 +104,7 @@ def uncounted(recording: Recording) -> tuple[str, ...]:
     """Name the operators that may hold arithmetic which no formula counts, with how often each is called."""
     calls: dict[str, int] = {}
     for kernel, count in zip(recording.kernels, recording.calls_per_kernel(), strict=True):
-        if kernel.flops is None and not is_known(kernel):
+        if not is_counted(kernel):
             calls[kernel.name] = calls.get(kernel.name, 0) + count
     return tuple(f"{count} × {name.replace('.', '::', 1)}" for name, count in sorted(calls.items()))
 
@@ -111,7 +115,7 @@ def counted_bytes_fraction(recording: Recording, batch: int) -> float:
     for kernel, count in zip(recording.kernels, recording.calls_per_kernel(), strict=True):
         size = count * traffic(kernel, batch).total_bytes
         total += size
-        if kernel.flops is not None or is_known(kernel):
+        if is_counted(kernel):
             counted += size
     return counted / total if total else 1.0
 
@@ -236,43 +240,28 @@ def _trilinear_macs(kernel: Kernel, batch: int) -> int:
     return samples * max(prod(operand.shape_at(batch)) for operand in kernel.inputs if operand.is_weight)
 
 
-_SHAPES: Mapping[str, Callable[[Kernel, int], MatmulShape]] = {
-    "aten.convolution": _convolution,
-    "aten.mm": _product,
-    "aten.addmm": _product,
-    "aten.bmm": _product,
-    "aten.baddbmm": _product,
-    "aten.addbmm": _product,
-    "aten._addmm_activation": _product,
-    "aten._scaled_mm": _product,
-    "aten._int_mm": _product,
-    "aten._grouped_mm": _grouped_product,
-    "aten._scaled_grouped_mm": _grouped_product,
-    "aten.mv": _matrix_vector,
-    "aten.addmv": _matrix_vector,
-    "aten.dot": _dot,
-    "aten.vdot": _dot,
-    "aten.addr": _outer,
-    "aten.ger": _outer,
-    "aten.linear": _linear,
-    "capplan.attention": _attention,
+SHAPE_FORMULAS: Mapping[str, Callable[[Kernel, int], MatmulShape]] = {
+    "convolution": _convolution,
+    "product": _product,
+    "grouped_product": _grouped_product,
+    "matrix_vector": _matrix_vector,
+    "dot": _dot,
+    "outer": _outer,
+    "linear": _linear,
+    "attention": _attention,
 }
+"""Formulas of operators that are one product of matrices, by the catalogue's column `products`."""
 
-
-def _product_macs(kernel: Kernel, batch: int) -> int:
-    return _SHAPES[kernel.name](kernel, batch).macs
-
-
-_MACS: Mapping[str, Callable[[Kernel, int], int]] = {
-    **dict.fromkeys(_SHAPES, _product_macs),
-    "aten.convolution_backward": _convolution_backward_macs,
-    "torchvision.deform_conv2d": _deformable_macs,
-    "capplan.attention": _attention_macs,
-    "capplan.attention_backward": _attention_backward_macs,
-    "capplan.rnn": _rnn_macs,
-    "capplan.rnn_backward": _rnn_backward_macs,
-    "aten._trilinear": _trilinear_macs,
+MAC_FORMULAS: Mapping[str, Callable[[Kernel, int], int]] = {
+    "convolution_backward": _convolution_backward_macs,
+    "deformable": _deformable_macs,
+    "attention": _attention_macs,
+    "attention_backward": _attention_backward_macs,
+    "rnn": _rnn_macs,
+    "rnn_backward": _rnn_backward_macs,
+    "trilinear": _trilinear_macs,
 }
+"""Formulas of operators that hold several products, by the catalogue's column `products`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,70 @@
+"""Every row of the operator catalogue is complete, and what it refers to exists."""
+
+import pytest
+
+from capplan.core.latency.classes import ALL_CLASSES
+from capplan.core.ops.catalogue import (
+    BY_FILTER,
+    BY_SHAPE,
+    UNCOUNTED,
+    FusedRole,
+    OperatorClass,
+    OperatorRow,
+    is_counted,
+    operator_rows,
+    recorded_name,
+)
+from capplan.core.ops.flops import MAC_FORMULAS, SHAPE_FORMULAS
+from capplan.core.ops.rows import ROWS
+from tests.core.small_recordings import kernel, operand
+
+NOTES = {"stored input", "reads a value", "sized by values", "sized by masks"}
+PRODUCTS = {OperatorClass.CONVOLUTION, OperatorClass.MATMUL, OperatorClass.ATTENTION, OperatorClass.RNN}
+
+
+@pytest.fixture(params=operator_rows().values(), ids=lambda row: row.name)
+def row(request: pytest.FixtureRequest) -> OperatorRow:
+    return request.param
+
+
+def test_no_operator_stands_twice() -> None:
+    assert len(operator_rows()) == len(ROWS.strip().splitlines()) - 1
+
+
+def test_every_row_refers_to_what_exists(row: OperatorRow) -> None:
+    assert row.efficiency in {*ALL_CLASSES, BY_FILTER, BY_SHAPE}
+    assert row.products in {None, UNCOUNTED, *SHAPE_FORMULAS, *MAC_FORMULAS}
+    assert row.notes <= NOTES
+    assert row.instructions >= 1
+
+
+def test_an_operator_of_products_has_a_formula_or_is_reported_as_uncounted(row: OperatorRow) -> None:
+    assert (row.products is not None) == (row.operator_class in PRODUCTS)
+
+
+def test_operators_of_products_are_never_fused(row: OperatorRow) -> None:
+    assert row.operator_class not in PRODUCTS or row.fused_role is None
+
+
+def test_every_formula_serves_an_operator() -> None:
+    used = {row.products for row in operator_rows().values()}
+    assert {*SHAPE_FORMULAS, *MAC_FORMULAS} <= used
+
+
+def test_a_product_without_a_formula_is_reported_as_uncounted() -> None:
+    x = operand(4, 8)
+    assert not is_counted(kernel("aten._weight_int4pack_mm", [x, x], [x]))
+    assert not is_counted(kernel("mine.attention", [x], [x]))
+    assert is_counted(kernel("aten.relu", [x], [x]))
+
+
+def test_profilers_report_attention_and_recurrent_layers_under_torchs_names() -> None:
+    assert recorded_name("scaled_dot_product_attention") == "attention"
+    assert recorded_name("lstm") == "rnn"
+    assert recorded_name("relu") is None
+
+
+def test_roles_of_fused_operators_follow_their_class(row: OperatorRow) -> None:
+    by_class = {OperatorClass.NORM: FusedRole.NORM, OperatorClass.SOFTMAX: FusedRole.SOFTMAX}
+    if row.fused_role is not None and row.operator_class in by_class:
+        assert row.fused_role is by_class[row.operator_class]
