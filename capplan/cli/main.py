@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from capplan.cli.lazy import LazyGroup
+from capplan.cli.output import prepare_streams, warn
 from capplan.errors import CapplanError
 from capplan.version import __version__
 
@@ -43,7 +44,7 @@ class CapplanGroup(LazyGroup):
         try:
             return super().invoke(ctx)
         except CapplanError as error:
-            typer.echo(f"capplan: {error}", err=True)
+            warn(f"capplan: {error}")
             raise typer.Exit(error.exit_code) from error
         except BrokenPipeError:
             raise typer.Exit(0) from None
@@ -81,4 +82,5 @@ def capplan(
 
 def main() -> None:
     """Run the command line."""
+    prepare_streams()
     app()

@@ -1,5 +1,7 @@
 """Where an answer goes: data to stdout or atomically to a file, everything else to stderr."""
 
+import codecs
+import io
 import json
 import os
 import sys
@@ -8,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
 from capplan.cli.overwriting import allowance
 from capplan.errors import UsageError
 from capplan.files import refuse_input, write_file
+from capplan.printable import printable
 
 
 class Format(StrEnum):
@@ -36,6 +39,20 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format jso
 OutputOption = Annotated[
     Path | None, typer.Option("-o", "--output", help="Write here, whole or not at all, instead of to stdout.")
 ]
+
+_NEAREST = {
+    "µ": "u",
+    "μ": "u",
+    "×": "x",
+    "−": "-",
+    "–": "-",
+    "…": "...",
+    "·": "*",
+    "≤": "<=",
+    "≥": ">=",
+    "±": "+-",
+    "²": "2",
+}
 
 _FORMAT_BY_EXTENSION = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.MD, ".txt": Format.TABLE}
 
@@ -77,15 +94,39 @@ def emit(content: str, *, output: Path | None) -> None:
     """
     if output is None:
         try:
-            sys.stdout.write(content)
-            sys.stdout.flush()
+            _standard_output().write(printable(content))
+            _standard_output().flush()
         except BrokenPipeError:
             raise
         except OSError as error:
             sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - or the interpreter fails again at its end
             raise UsageError(f"cannot write the answer: {error.strerror or error}.") from error
     else:
-        write_atomically(output, content.encode())
+        write_atomically(output, printable(content).encode())
+
+
+def _standard_output() -> TextIO:
+    """Return stdout; Python has none where the descriptor was closed before it started."""
+    if sys.stdout is None:
+        raise UsageError("cannot write the answer: standard output is closed; add -o FILE.")
+    return sys.stdout
+
+
+def prepare_streams() -> None:
+    """Let standard output take every character: what its encoding lacks is written in the nearest ASCII, or as a code.
+
+    Without this a terminal or pipe in ASCII ends the command at the first "µs".
+    """
+    codecs.register_error("capplan", _nearest_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="capplan")
+
+
+def _nearest_ascii(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    lost = error.object[error.start : error.end]
+    return "".join(_NEAREST.get(each) or f"\\u{ord(each):04x}" for each in lost), error.end
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -132,12 +173,12 @@ def write_plot(svg: str, path: Path, *, title: str) -> None:
     """
     from capplan.report.charts.picture import picture
 
-    write_atomically(path, picture(svg, suffix=path.suffix, title=title))
+    write_atomically(path, picture(printable(svg), suffix=path.suffix, title=title))
 
 
 def warn(message: str) -> None:
     """Say something beside the answer, on stderr."""
-    typer.echo(message, err=True)
+    typer.echo(printable(message), err=True)
 
 
 @contextmanager

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from capplan.printable import printable_line
+
 
 class Align(StrEnum):
     """Where a column's cells stand; numbers stand right."""
@@ -36,7 +38,7 @@ def table(titles: str, rows: Sequence[Sequence[str]]) -> Table:
         Column(title=title.strip().removesuffix(">"), align=Align.RIGHT if title.strip().endswith(">") else Align.LEFT)
         for title in titles.split("|")
     )
-    return Table(columns=columns, rows=tuple(tuple(row) for row in rows))
+    return Table(columns=columns, rows=tuple(tuple(map(printable_line, row)) for row in rows))
 
 
 def render_text(content: Table) -> str:

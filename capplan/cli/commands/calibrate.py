@@ -9,7 +9,7 @@ import typer
 
 from capplan.cli import options
 from capplan.cli.commands.calibrate_device import device
-from capplan.cli.commands.validate import Measured, TracesOption
+from capplan.cli.commands.validate import AllowCode, Measured, TracesOption
 from capplan.cli.output import emit, progress, warn
 from capplan.errors import CapplanError, UnknownNameError, UsageError
 from capplan.units import format_fraction
@@ -32,6 +32,7 @@ def fit(
     made: Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="Its date; today by default.")] = None,
     specs: options.SpecFolders = None,
     traces: TracesOption = None,
+    allow_code: AllowCode = False,
     folds: Annotated[int, typer.Option(min=2, help="Folds of families held out in turn.")] = 5,
     serves: Annotated[str, typer.Option(help="What it is for: eager, compile or training.")] = "eager",
 ) -> None:
@@ -58,7 +59,7 @@ def fit(
     if serves not in KINDS:
         raise UnknownNameError("kind of steps", serves, KINDS)
     gpus = load_gpus(overlays=specs or ())
-    steps = [step for path in measured for step in _steps(path, gpus, traces, serves)]
+    steps = [step for path in measured for step in _steps(path, gpus, traces, serves, allow_code)]
     if len(steps) < 20:
         raise UsageError(f"{len(steps)} usable rows are too few to fit from; 20 are the least.")
     with progress(f"fitting {len(steps)} rows"):
@@ -80,7 +81,7 @@ def _command(measured: list[Path], output: Path, serves: str) -> str:
     return f"capplan calibrate fit {' '.join(path.name for path in measured)}{chosen} -o {output.name}"
 
 
-def _steps(path: Path, gpus: "Gpus", traces: Path | None, serves: str) -> "Iterator[TimedStep]":
+def _steps(path: Path, gpus: "Gpus", traces: Path | None, serves: str, allow_code: bool) -> "Iterator[TimedStep]":
     from capplan.core.calibrate.kernel_rows import kernel_step
     from capplan.specs.measured.kernels import holds_kernels, read_kernels
     from capplan.specs.measured.steps import read_measured
@@ -91,7 +92,7 @@ def _steps(path: Path, gpus: "Gpus", traces: Path | None, serves: str) -> "Itera
             if step is not None:
                 yield step
         return
-    found = read_measured(path)
+    found = read_measured(path, allow_code=allow_code)
     if found.skipped:
         warn(f"{path.name}: {len(found.skipped)} rows skipped, the first because {found.skipped[0].reason}")
     yield from (step for _, step in described_steps(found.steps, gpus, traces, serves=serves))

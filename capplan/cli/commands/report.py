@@ -17,6 +17,7 @@ from capplan.cli.report_subjects import Conditions, Offers, obtain_subjects, rea
 from capplan.core.batches import BatchChoice, parse_batches
 from capplan.core.workload import Framework, Layout, Optimizer, Precision
 from capplan.errors import UsageError
+from capplan.printable import printable
 
 if TYPE_CHECKING:
     from capplan.core.economics.assumptions import Demand
@@ -133,7 +134,7 @@ def report(
         emit(str(render(made, ".md")), output=None)
     contents = [render(made, path.suffix.lower()) for path in outputs]
     for path, content in zip(outputs, contents, strict=True):
-        write_atomically(path, content if isinstance(content, bytes) else content.encode())
+        write_atomically(path, content if isinstance(content, bytes) else printable(content).encode())
     if any(model.verdict.choice is None for model in made.models):
         warn("warning: no option with a price carries the load of every model.")
     if not all(model.options for model in made.models):

@@ -22,6 +22,10 @@ TracesOption = Annotated[
         "--traces", metavar="DIR", help="Keep traces here; by default in the user's cache.", show_default=False
     ),
 ]
+AllowCode = Annotated[
+    bool,
+    typer.Option("--allow-code", help="Import the Python files and packages that rows name; else these are skipped."),
+]
 
 
 def validate(
@@ -32,6 +36,7 @@ def validate(
     ] = None,
     specs: options.SpecFolders = None,
     traces: TracesOption = None,
+    allow_code: AllowCode = False,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst rows to show.")] = 15,
     plot: Annotated[
         Path | None,
@@ -67,7 +72,7 @@ def validate(
     for key in keys:
         if key not in (*CELL_KEYS, "model", "batch"):
             raise UnknownNameError("column", key, (*CELL_KEYS, "model", "batch"))
-    files = [read_measured(path) for path in measured]
+    files = [read_measured(path, allow_code=allow_code) for path in measured]
     steps = [step for file in files for step in file.steps]
     skipped = [row for file in files for row in file.skipped]
     judged, refused = predict_steps(

@@ -14,6 +14,24 @@ class Switch(StrEnum):
     UNKNOWN = "unknown"
 
 
+_ZOO = ("torchvision", "timm", "hf")
+TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
+
+
+def runs_code(model: str) -> bool:
+    """Return True if looking a model up by these words would import code that the words choose.
+
+    A name in a model library and a trace file choose none. Everything else does or may: a Python file, a module of any
+    installed package, an exported program.
+    """
+    if model.endswith(TRACE_SUFFIXES):
+        return False
+    kind, colon, _ = model.partition(":")
+    if colon:
+        return kind not in _ZOO
+    return model.endswith((".py", ".pt2")) or "/" in model or "\\" in model
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredStep:
     """One row of measurements: a model, where and how it ran, and how long a step took. [s]

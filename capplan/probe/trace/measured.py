@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from capplan.core.calibrate.measured import MeasuredStep, Switch
+from capplan.core.calibrate.measured import TRACE_SUFFIXES, MeasuredStep, Switch
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Variant
-from capplan.errors import CapplanError, TraceFileError
+from capplan.errors import CapplanError, TraceFileError, UsageError
 from capplan.files import replace_whole
 from capplan.probe.cuda.autocast import contexts_of_models
 from capplan.probe.cuda.rules import autocast_of_cuda
@@ -65,8 +65,10 @@ class TraceFolder:
         """Give the trace of a run, from the folder or by tracing.
 
         Raises:
-            CapplanError: the model is unknown or cannot be traced.
+            CapplanError: the model is unknown or cannot be traced, or its trace file cannot be read.
         """
+        if run.model.endswith(TRACE_SUFFIXES):
+            return _read_trace(run.model)
         path = self._path(run)
         try:
             return load_trace(path.read_bytes(), where=str(path))
@@ -91,6 +93,8 @@ def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
     Raises:
         CapplanError: none of the ways to give the model its size works; the first failure is told.
     """
+    if run.model.endswith(TRACE_SUFFIXES):
+        raise UsageError(f"{run.model} holds one batch alone, and {exact_batch} was measured.")
     failures: list[CapplanError] = []
     for request in _requests(run):
         try:
@@ -100,6 +104,13 @@ def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
         except CapplanError as error:
             failures.append(error)
     raise failures[0]
+
+
+def _read_trace(words: str) -> Trace:
+    try:
+        return load_trace(Path(words).read_bytes(), where=words)
+    except OSError as error:
+        raise UsageError(f"cannot read {words}: {error.strerror or error}.") from error
 
 
 def _requests(run: ModelRun) -> Iterator[InputRequest]:

@@ -14,6 +14,7 @@ from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
 from capplan.core.serving.servers import concurrency, fleet_availability, months_until_exhausted
 from capplan.errors import UsageError
+from capplan.printable import printable_fields
 from capplan.report.documents.subject import Refusal, Subject, candidates_of
 from capplan.report.procurement.types import (
     CURRENCY,
@@ -69,7 +70,7 @@ def build_report(
         models.append(_model_report(subject, answer, circumstances, gpus))
         dropped += sum(price.gpu in subject.gpus for price in rents) - len(answer.case.rents)
     shown = {option.gpu for model in models for option in model.options}
-    return Report(
+    made = Report(
         title=circumstances.title,
         created=circumstances.today,
         version=__version__,
@@ -81,6 +82,8 @@ def build_report(
         offers_dropped=dropped,
         load_file=circumstances.load_file,
     )
+    cleaned: Report = printable_fields(made)
+    return cleaned
 
 
 def _check_mode(subject: Subject, load: Load) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from capplan.core.batches import LARGEST_BATCH
-from capplan.core.calibrate.measured import MeasuredFile, MeasuredStep, SkippedRow, Switch
+from capplan.core.calibrate.measured import MeasuredFile, MeasuredStep, SkippedRow, Switch, runs_code
 from capplan.core.measurement.format import measured_row, parse_points
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError, nearest_names
@@ -34,13 +34,18 @@ class _RowError(Exception):
     """Why one row is skipped."""
 
 
-def read_measured(path: Path) -> MeasuredFile:
+def read_measured(path: Path, *, allow_code: bool = False) -> MeasuredFile:
     """Read a file of measurements; rows that are no step are kept with their reason.
+
+    Args:
+        path: the file.
+        allow_code: keep the rows whose model is code to import; else these are skipped, because a file of
+            measurements is data, and reading it must not run what somebody wrote into it.
 
     Raises:
         UsageError: the file is missing, unreadable, or lacks a column.
     """
-    reader = _Reader(file=path.name)
+    reader = _Reader(file=path.name, allow_code=allow_code)
     steps: list[MeasuredStep] = []
     skipped: list[SkippedRow] = []
     for line, row in enumerate(_rows(path), start=1):
@@ -105,8 +110,9 @@ def _check_columns(path: Path, columns: "list[str] | Any") -> None:
 class _Reader:
     """Reads the rows of one file; what many of them share is kept once, so that a million fit into memory."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, allow_code: bool) -> None:
         self._file = file
+        self._allow_code = allow_code
         self._words: dict[str, str] = {}
         self._workloads: dict[tuple[str, ...], Workload] = {}
 
@@ -121,7 +127,7 @@ class _Reader:
         return MeasuredStep(
             line=line,
             file=self._file,
-            model=self.known_words(words["model"] or _fail("model is empty")),
+            model=self.known_words(self._model(words["model"])),
             gpu=self.known_words(words["gpu"] or _fail("gpu is empty")),
             workload=self._workload(words, layout=words["layout"] or _unsaid_layout(row, words["precision"])),
             batch=batch,
@@ -133,6 +139,13 @@ class _Reader:
             if words["peak_allocated_bytes"]
             else None,
         )
+
+    def _model(self, words: str) -> str:
+        if not words:
+            _fail("model is empty")
+        if not self._allow_code and runs_code(words):
+            _fail(f"model {words!r} names code, which is not run for a row of data; add --allow-code if you trust it")
+        return words
 
     def known_words(self, words: str) -> str:
         """The same words, held once."""

@@ -1,0 +1,56 @@
+"""Escape what a text may do to a terminal: control characters, escape sequences and hidden changes of direction.
+
+Names come from traces, specs, measurements and other people's models. No answer, in any format, and no message
+carries such a character as it is: it stands there as its code, in the form that JSON knows.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+_UNSAFE = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed, the 8-bit ones included
+    "\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff"  # line separators and changes of direction
+    "\ud800-\udfff"  # half characters, which no file can hold: Python's stand-ins for bytes that are not UTF-8
+    "]"
+)
+_UNSAFE_IN_ONE_LINE = re.compile(f"{_UNSAFE.pattern}|[\t\n]")
+
+
+def printable(text: str) -> str:
+    r"""Return a text with every unsafe character as its code, such as \u001b; tabs and line feeds stay."""
+    return _UNSAFE.sub(_code, text)
+
+
+def printable_line(text: str) -> str:
+    r"""Return a text that stays on one line: tabs and line feeds are escaped as well."""
+    return _UNSAFE_IN_ONE_LINE.sub(_code, text) if _UNSAFE_IN_ONE_LINE.search(text) else text
+
+
+def printable_fields(value: Any) -> Any:
+    """Return a value in which every text, however deep in dataclasses, tuples and mappings, stays on one line.
+
+    A part that holds no unsafe text is returned as it is, not copied.
+    """
+    if isinstance(value, str):
+        return printable_line(value) if type(value) is str else value
+    if isinstance(value, tuple):
+        made = tuple(map(printable_fields, value))
+        return value if all(map(_is, made, value)) else made
+    if isinstance(value, Mapping):
+        return {printable_fields(key): printable_fields(each) for key, each in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        held = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+        changed = {name: made for name, old in held.items() if (made := printable_fields(old)) is not old}
+        return replace(value, **changed) if changed else value
+    return value
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _code(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
