@@ -5,6 +5,8 @@ from typing import Any
 
 from capplan.core.trace.affine import Affine
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
+from capplan.probe.transformers.architecture import SpectrogramOrder
+from capplan.probe.transformers.registry import architecture
 
 _SECONDS = 10
 """Length of a clip where the model takes any. [s]"""
@@ -48,14 +50,10 @@ def _waveform(config: Any, request: InputRequest) -> list[InputSpec]:
     hop = getattr(config, "hop_length", None)
     if isinstance(hop, int) and request.size is None:
         samples -= samples % hop
-    channels = getattr(config, "audio_channels", None) or (1 if config.model_type in _CHANNELLED else None)
+    channels = getattr(config, "audio_channels", None) or (
+        1 if architecture(config.model_type).has_audio_channel else None
+    )
     return [InputSpec(name="input_values", shape=(BATCH, *((Affine(channels),) if channels else ()), Affine(samples)))]
-
-
-_CHANNELLED = (
-    "dac", "xcodec", "xcodec2", "neucodec", "vibevoice_acoustic_tokenizer", "pe_audio", "pe_audio_encoder",
-    "pe_audio_video",
-)  # fmt: skip
 
 
 def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
@@ -72,32 +70,26 @@ def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
 def _bins(config: Any) -> int:
     audio = _audio_part(config)
     bins = next((value for key in _BINS if isinstance(value := getattr(audio, key, None), int)), 80)
-    return bins * _STACKED.get(config.model_type, 1)
+    return bins * architecture(config.model_type).stacked_frames
 
 
 def _frames(config: Any, request: InputRequest) -> int:
     if request.size:
         return request.size[-1]
     positions = getattr(_audio_part(config), "max_source_positions", None)
-    if isinstance(positions, int) and config.model_type not in _TIME_FIRST:
+    declared = architecture(config.model_type)
+    if isinstance(positions, int) and declared.spectrogram is not SpectrogramOrder.TIME_FIRST:
         return 2 * positions
     if config.model_type == "voxtral_realtime":  # a token of text for each of sound
         return 8 * (request.seq_len or 128)
-    return _FRAME_COUNTS.get(config.model_type, _FRAMES)
+    return declared.frames or _FRAMES
 
 
 def _has_bins_first(config: Any) -> bool:
     whisper_like = isinstance(getattr(_audio_part(config), "max_source_positions", None), int)
-    return config.model_type in _BINS_FIRST or (whisper_like and config.model_type not in _TIME_FIRST)
+    order = architecture(config.model_type).spectrogram
+    return order is SpectrogramOrder.BINS_FIRST or (whisper_like and order is not SpectrogramOrder.TIME_FIRST)
 
-
-_TIME_FIRST = ("speech_to_text", "wav2vec2-bert", "seamless_m4t", "seamless_m4t_v2", "neucodec", "xcodec2")
-_BINS_FIRST = ("clvp", "glmasr", "qwen3_asr", "voxtral_realtime")
-_FRAME_COUNTS = {"glmasr": 3000, "fun_asr_nano": 166, "neucodec": 500, "xcodec2": 500}
-"""Frames by architecture that stacks them: of ten seconds, or of the half minute that Whisper's encoders take."""
-
-_STACKED = {"fun_asr_nano": 7, "granite_speech5_ctc": 4}
-"""Frames that an architecture's processor lays side by side into one."""
 
 _BINS = (
     "num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "feature_size", "mel_bins",
@@ -119,15 +111,9 @@ def _sample_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
 
 def sound_tokens(config: Any, request: InputRequest) -> int:
     """How many tokens of a text stand for a sound; 0 where the architecture's count is not known."""
-    per_token = _FRAMES_PER_TOKEN.get(config.model_type)
+    per_token = architecture(config.model_type).frames_per_token
     return 0 if per_token is None else round(_frames(config, request) / per_token)
 
-
-_FRAMES_PER_TOKEN = {
-    "audioflamingo3": 4, "musicflamingo": 4, "voxtral": 8, "glmasr": 8, "fun_asr_nano": 1,
-    "moss_transcribe_diarize": 8, "nemo_speechlm": 8, "qwen3_asr": 100 / 13,
-}  # fmt: skip
-"""Frames that become a token, by architecture: those of its strided convolutions, pools and stacks."""
 
 AUDIO: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
     "input_values": _waveform,

@@ -11,6 +11,7 @@ from capplan.probe.inputs.tensors import InputMaker, SpecInputs
 from capplan.probe.transformers.audio import AUDIO
 from capplan.probe.transformers.images import VISION
 from capplan.probe.transformers.placeholders import multimodal, placeholders, sees
+from capplan.probe.transformers.registry import architecture
 from capplan.probe.transformers.single import SINGLE
 from capplan.probe.transformers.tokens import plain_token, sequence, token_spec
 
@@ -25,7 +26,7 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
     whole = config
     if not hasattr(config, "dit_config"):
         config = getattr(config, "vlm_config", None) or config
-    needed = list(_NEEDED.get(whole.model_type, ())) or _needed(config, model_class, parameters)
+    needed = list(architecture(whole.model_type).inputs) or _needed(config, model_class, parameters)
     specs: list[InputSpec] = []
     for name in needed:
         try:
@@ -40,9 +41,8 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
 
 def _needed(config: Any, model_class: Any, parameters: Any) -> list[str]:
     """Names of the inputs that a forward pass needs."""
-    kind = config.model_type
-    if kind in _NEEDED:
-        return list(_NEEDED[kind])
+    if declared := architecture(config.model_type).inputs:
+        return list(declared)
     required = [
         name
         for name, parameter in parameters.items()
@@ -83,40 +83,6 @@ _MULTIMODAL = (
     "image_sizes",
     "pixel_attention_mask",
 )
-
-_NEEDED = {
-    "decision_transformer": ("states", "actions", "rewards", "returns_to_go", "timesteps"),
-    "perceiver": ("inputs",),
-    "fuyu": ("input_ids",),
-    "reformer": ("input_ids",),
-    "canine": ("input_ids",),
-    "blip-2": ("pixel_values", "blip_input_ids"),
-    "instructblip": ("pixel_values", "qformer_input_ids", "blip_input_ids"),
-    "visual_bert": ("input_ids", "visual_embeds"),
-    "lxmert": ("input_ids", "visual_feats", "visual_pos"),
-    "layoutlmv2": ("input_ids", "bbox", "image"),
-    "csm": ("input_ids",),
-    "siglip2": ("input_ids", "pixel_values", "pixel_attention_mask", "spatial_shapes"),
-    "siglip2_vision_model": ("pixel_values", "pixel_attention_mask", "spatial_shapes"),
-    "clvp": ("input_ids", "input_features"),
-    "pix2struct": ("flattened_patches", "decoder_input_ids"),
-    "vision-encoder-decoder": ("pixel_values", "decoder_input_ids"),
-    "kosmos-2": ("pixel_values", "input_ids", "image_embeds_position_mask"),
-    "xmod": ("input_ids", "lang_ids"),
-    "roc_bert": ("input_ids", "input_shape_ids", "input_pronunciation_ids"),
-    "mllama": ("input_ids",),
-    "blt": ("input_ids",),
-    "fastspeech2_conformer": ("input_ids",),
-    "sam3": ("pixel_values", "input_ids"),
-    "molmo2": ("input_ids", "crops"),
-    "glm_image": ("input_ids", "pixel_values", "source_grids"),
-    "pi0": ("action_embeds", "input_ids", "pixel_values", "pixel_attention_mask"),
-    "speech-encoder-decoder": ("input_values", "decoder_input_ids"),
-    "pe_audio_video": ("pixel_values_videos", "input_values"),
-    "colqwen2": ("input_ids", "padded_patches", "image_grid_thw"),
-    "idefics": ("input_ids", "pixel_values", "image_attention_mask"),
-}
-"""Inputs by architecture, where parameters without a default do not tell them."""
 
 
 def _tokens(config: Any, request: InputRequest) -> list[InputSpec]:

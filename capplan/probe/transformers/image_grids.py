@@ -6,22 +6,12 @@ from typing import Any
 from capplan.core.trace.affine import Affine
 from capplan.probe.inputs.common import resized
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
+from capplan.probe.transformers.registry import architecture
 
 _GRID_SIDE = 448
 """Height and width of an image where a model takes any. [pixels]"""
 
 _CHANNELS = ("num_channels", "in_channels", "in_chans", "num_image_channels")
-
-_GRID_KINDS = frozenset(
-    {
-        "cosmos3_edge", "dots3_note", "ernie4_5_vl_moe", "glm_image", "inkling2", "kimi_k25", "muse_glimmer",
-        "muse_spark", "nemotron_h_omni", "neomme", "paddleocr_vl", "video_llama_3",
-    }
-)  # fmt: skip
-"""Architectures that take patches, though their vision part does not say how many frames make one."""
-
-_UNFOLDED_KINDS = ("kimi_k25", "paddleocr_vl")
-"""Architectures that take each patch as a small image."""
 
 
 def channels_of(vision: Any) -> int:
@@ -31,7 +21,7 @@ def channels_of(vision: Any) -> int:
 
 def takes_grid(config: Any) -> bool:
     """Tell whether a model takes images as a list of patches with a grid of their places."""
-    if config.model_type in _GRID_KINDS:
+    if architecture(config.model_type).takes_patch_grid:
         return True
     vision = getattr(config, "vision_config", None)
     return vision is not None and hasattr(vision, "spatial_merge_size") and hasattr(vision, "temporal_patch_size")
@@ -82,7 +72,7 @@ def patches(config: Any, request: InputRequest, *, name: str) -> InputSpec:
     if config.model_type == "inkling2":  # merged ones, channels last
         sides = Affine(side * merge)
         shape = (Affine(0, rows * columns // merge**2), sides, sides, Affine(channels))
-    elif config.model_type in _UNFOLDED_KINDS:
+    elif architecture(config.model_type).has_unfolded_patches:
         shape = (Affine(0, rows * columns), Affine(channels), Affine(side), Affine(side))
     else:
         return InputSpec(

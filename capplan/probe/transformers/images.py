@@ -8,8 +8,7 @@ from capplan.core.trace.affine import Affine
 from capplan.probe.inputs.common import image_spec, resized
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 from capplan.probe.transformers.image_grids import GRIDS, channels_of, patches, takes_grid
-
-_VIDEO_KINDS = ("videomae", "vivit", "timesformer", "vjepa2", "videoprism_vision_model", "videoprism", "xclip")
+from capplan.probe.transformers.registry import architecture
 
 
 def vision_part(config: Any) -> Any:
@@ -34,7 +33,7 @@ def vision_part(config: Any) -> Any:
 def image_size(config: Any, request: InputRequest) -> tuple[int, ...]:
     """Channels, height and width of an image; frames first for clips."""
     vision = vision_part(config)
-    size = _stated_size(config) or _DEFAULT_SIDES.get(config.model_type) or _stated_size(vision) or 224
+    size = _stated_size(config) or architecture(config.model_type).image_side or _stated_size(vision) or 224
     side = (size, size) if isinstance(size, int) else tuple(size)[-2:]
     if config.model_type == "seggpt":  # the prompt's image lies above it
         side = (side[0] // 2, side[1])
@@ -48,46 +47,24 @@ def _stated_size(part: Any) -> Any:
 
 
 _SIZES = ("image_size", "img_size", "crop_size", "input_size", "max_img_size", "resolution")
-_DEFAULT_SIDES = {
-    "detr": 800, "conditional_detr": 800, "deformable_detr": 800, "table-transformer": 800, "dab-detr": 800,
-    "grounding-dino": 800, "mm-grounding-dino": 800, "rt_detr": 640, "rt_detr_v2": 640, "d_fine": 640,
-    "depth_pro": 1536, "mask2former": 384, "maskformer": 384, "oneformer": 512, "segformer": 512, "glpn": 480,
-    "omdet-turbo": 640, "deimv2": 640, "rf_detr": 560, "lw_detr": 640, "superpoint": 480, "uvdoc": 512,
-    "efficientloftr": 480, "lightglue": 480, "superglue": 480, "edgetam": 1024, "edgetam_vision_model": 1024,
-    "sam2": 1024, "sam2_vision_model": 1024, "sam3": 1008, "sam3_tracker": 1008, "upernet": 512, "vitmatte": 512,
-    "deepseek_ocr2": 1024, "unlimited_ocr": 1024, "fast_vlm": 1024, "florence2": 768, "gemma3n": 768, "emu3": 256,
-    "perception_lm": 448, "pe_video": 336, "pe_audio_video": 336, "pe_video_encoder": 336,
-}  # fmt: skip
-"""Sides of square images by architecture whose config names none: their image processors' usual sizes. [pixels]"""
 
 
 def _pixel_values(config: Any, request: InputRequest) -> list[InputSpec]:
-    kind = config.model_type
+    declared = architecture(config.model_type)
     if takes_grid(config):
         return [patches(config, request, name="pixel_values")]
     if _is_packed(config):
         vision = vision_part(config)
         columns = Affine(channels_of(vision) * vision.patch_size**2)
         return [InputSpec(name="pixel_values", shape=(BATCH, Affine(vision.num_patches), columns))]
-    if kind == "inkling_mm_model":
+    if config.model_type == "inkling_mm_model":
         return [_folded_patches(config, request)]
     image = image_size(config, request)
-    if kind in _VIDEO_KINDS:
+    if declared.takes_clips:
         image = (*_frames(config), *image)
-    elif kind in _MANY_IMAGES:
-        image = (getattr(config, "num_frames", None) or _MANY_IMAGES[kind], *image)
+    elif declared.images is not None:
+        image = (getattr(config, "num_frames", None) or declared.images, *image)
     return [image_spec(image, name="pixel_values")]
-
-
-_TILED = ("llava_next", "llava_next_video", "llava_onevision")
-"""Architectures that take an image as tiles, two by two here, and the whole image small."""
-
-_MANY_IMAGES = {
-    "idefics": 1, "idefics2": 1, "idefics3": 1, "smolvlm": 1, "modernvbert": 1, "colmodernvbert": 1, "ultravbert": 1,
-    "granite_docling": 1, "pi0": 1, "perception_lm": 1, "instructblipvideo": 4, "efficientloftr": 2, "lightglue": 2,
-    "superglue": 2, "tvp": 16, **dict.fromkeys(_TILED, 5),
-}  # fmt: skip
-"""Architectures that take several images per sample, and how many here."""
 
 
 def _folded_patches(config: Any, request: InputRequest) -> InputSpec:
@@ -111,10 +88,11 @@ def _frames(config: Any) -> tuple[int, ...]:
 
 def _image_sizes(config: Any, request: InputRequest) -> list[InputSpec]:
     """Height and width of the whole image, where it comes in tiles or padded."""
-    if config.model_type not in (*_TILED, "mistral3", "lighton_ocr", "mistral_large4", "emu3"):
+    declared = architecture(config.model_type)
+    if not declared.takes_image_sizes:
         return []
     _, height, width = image_size(config, request)
-    tiles = 2 if config.model_type in _TILED else 1
+    tiles = 2 if declared.is_tiled else 1
     row = (tiles * height, tiles * width)
     return [InputSpec(name="image_sizes", dtype="int64", shape=(BATCH, Affine(2)), row=row)]
 

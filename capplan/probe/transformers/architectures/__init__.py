@@ -1,0 +1,1 @@
+"""Declarations of transformers architectures, a module per family."""
