@@ -28,6 +28,10 @@ _ADDRESS_MASK = (1 << _ADDRESS_BITS) - 1
 _SMALL, _LARGE = 0, 1
 
 
+Block = tuple[int, int, int]
+"""A block in use: its pool, start and size, in units of 512 bytes."""
+
+
 class OutOfDeviceMemory(Exception):  # noqa: N818 - the field's name for it
     """An allocation that failed after the cached segments were given back; a signal between replays, never shown."""
 
@@ -37,7 +41,8 @@ class Replay:
     """What a stream of events came to.
 
     `peak_event` is the index of the event at which the allocated peak was first reached, `failed_event` the
-    allocation that found no memory (None where all did); peaks are over what ran. [bytes]
+    allocation that found no memory (None where all did); peaks are over what ran. `least_denied_bytes` is the
+    smallest total that the device was asked to reserve and refused; None where it refused nothing. [bytes]
     """
 
     peak_allocated_bytes: int
@@ -45,6 +50,18 @@ class Replay:
     peak_event: int
     failed_event: int | None = None
     retries: int = 0
+    least_denied_bytes: int | None = None
+
+    def holds_at(self, capacity_bytes: float | None) -> bool:
+        """Return True if a replay within this capacity would run event for event like this one.
+
+        A capacity enters a replay only where a total to be reserved is compared with it, so that two capacities
+        that accept and refuse the same totals give the same replay. [bytes]
+        """
+        if capacity_bytes is None:
+            return self.least_denied_bytes is None
+        denied = self.least_denied_bytes
+        return self.peak_reserved_bytes <= capacity_bytes and (denied is None or capacity_bytes < denied)
 
 
 @dataclass(slots=True)
@@ -66,6 +83,23 @@ class CachingAllocator:
     peak_allocated: int = 0
     peak_reserved: int = 0
     retries: int = 0
+    least_denied: int | None = None
+
+    def copy(self, *, capacity_bytes: int | None) -> "CachingAllocator":
+        """Return an independent allocator in the same state, within a capacity that what it holds fits. [bytes]"""
+        return CachingAllocator(
+            capacity_bytes=capacity_bytes,
+            expandable_segments=self.expandable_segments,
+            _free=(self._free[0].copy(), self._free[1].copy()),
+            _size_by_start=(self._size_by_start[0].copy(), self._size_by_start[1].copy()),
+            _start_by_end=(self._start_by_end[0].copy(), self._start_by_end[1].copy()),
+            _segments=self._segments.copy(),
+            _frontier=self._frontier.copy(),
+            allocated=self.allocated,
+            reserved=self.reserved,
+            peak_allocated=self.peak_allocated,
+            peak_reserved=self.peak_reserved,
+        )
 
     @property
     def allocated_bytes(self) -> int:
@@ -77,7 +111,7 @@ class CachingAllocator:
         """Bytes of the segments held. [bytes]"""
         return self.reserved * UNIT_BYTES
 
-    def allocate(self, size_bytes: int) -> tuple[int, int, int] | None:
+    def allocate(self, size_bytes: int) -> Block | None:
         """Take a block: its (pool, start, size) in units of 512 bytes, to be given to `free`; None for no bytes.
 
         Raises:
@@ -104,7 +138,7 @@ class CachingAllocator:
         self.peak_allocated = max(self.peak_allocated, self.allocated)
         return pool, start, found
 
-    def free(self, block: tuple[int, int, int] | None) -> None:
+    def free(self, block: Block | None) -> None:
         """Give a block back to its pool, merged with its free neighbours."""
         if block is None:
             return
@@ -169,11 +203,16 @@ class CachingAllocator:
     def _reserve(self, size: int) -> None:
         if self.capacity_bytes is not None and (self.reserved + size) * UNIT_BYTES > self.capacity_bytes:
             self.retries += 1
+            self._deny(self.reserved + size)
             self._give_back()
             if (self.reserved + size) * UNIT_BYTES > self.capacity_bytes:
+                self._deny(self.reserved + size)
                 raise OutOfDeviceMemory
         self.reserved += size
         self.peak_reserved = max(self.peak_reserved, self.reserved)
+
+    def _deny(self, total: int) -> None:
+        self.least_denied = total if self.least_denied is None else min(self.least_denied, total)
 
     def _give_back(self) -> None:
         for pool in (_SMALL, _LARGE):
@@ -203,6 +242,29 @@ class CachingAllocator:
         self.reserved -= last - first
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The state after the first `events` events of a stream, from which replays of the rest may start.
+
+    `blocks` are those taken so far, by storage; `peak_event` is the event of the allocated peak so far.
+    """
+
+    allocator: CachingAllocator
+    blocks: tuple[Block | None, ...]
+    events: int
+    peak_event: int
+
+
+def checkpoint(
+    sizes_bytes: Sequence[int], events: Sequence[int], *, until: int, expandable_segments: bool = False
+) -> Checkpoint:
+    """Run the first `until` events of a stream without a limit and return the state reached. [bytes]"""
+    allocator = CachingAllocator(expandable_segments=expandable_segments)
+    blocks: list[Block | None] = [None] * len(sizes_bytes)
+    peak_event = _run(allocator, blocks, sizes_bytes, events[:until], first=0)[0]
+    return Checkpoint(allocator=allocator, blocks=tuple(blocks), events=until, peak_event=peak_event)
+
+
 def replay(
     sizes_bytes: Sequence[int],
     events: Sequence[int],
@@ -210,33 +272,117 @@ def replay(
     capacity_bytes: int | None = None,
     expandable_segments: bool = False,
     optional: Set[int] = frozenset(),
+    start: Checkpoint | None = None,
 ) -> Replay:
     """Run a stream of events: `e` >= 0 allocates storage e, `~e` < 0 frees it.
 
-    `sizes_bytes` holds each storage's requested size. A stream that fails stops there, unless the storage is
-    `optional`: then it goes on without, as cuDNN does with an algorithm that needs no workspace. [bytes]
+    A stream that fails stops there, unless the storage is `optional`: then it goes on without, as cuDNN does with
+    an algorithm that needs no workspace.
+
+    Args:
+        sizes_bytes: each storage's requested size. [bytes]
+        events: the allocations and frees, in order.
+        capacity_bytes: what the device leaves to the allocator; None is no limit. [bytes]
+        expandable_segments: replay the allocator's mode of that name.
+        optional: storages that the stream can do without.
+        start: a checkpoint of this stream with the same sizes so far; it is used where it fits the capacity.
     """
-    allocator = CachingAllocator(capacity_bytes=capacity_bytes, expandable_segments=expandable_segments)
-    blocks: list[tuple[int, int, int] | None] = [None] * len(sizes_bytes)
-    allocate, free = allocator.allocate, allocator.free
-    peak, peak_event, failed_event = 0, 0, None
-    for index, event in enumerate(events):
-        if event < 0:
-            free(blocks[~event])
-            continue
-        try:
-            blocks[event] = allocate(sizes_bytes[event])
-        except OutOfDeviceMemory:
-            if event in optional:
-                continue
-            failed_event = index
-            break
-        if allocator.peak_allocated > peak:
-            peak, peak_event = allocator.peak_allocated, index
+    if start is None or (capacity_bytes is not None and start.allocator.peak_reserved * UNIT_BYTES > capacity_bytes):
+        allocator = CachingAllocator(capacity_bytes=capacity_bytes, expandable_segments=expandable_segments)
+        blocks: list[Block | None] = [None] * len(sizes_bytes)
+        first = peak_event = 0
+    else:
+        allocator = start.allocator.copy(capacity_bytes=capacity_bytes)
+        blocks = list(start.blocks)
+        first, peak_event = start.events, start.peak_event
+    before = allocator.peak_allocated
+    peaked, failed_event = _run(allocator, blocks, sizes_bytes, events, first=first, optional=optional)
+    denied = allocator.least_denied
     return Replay(
         peak_allocated_bytes=allocator.peak_allocated * UNIT_BYTES,
         peak_reserved_bytes=allocator.peak_reserved * UNIT_BYTES,
-        peak_event=peak_event,
+        peak_event=peaked if allocator.peak_allocated > before else peak_event,
         failed_event=failed_event,
         retries=allocator.retries,
+        least_denied_bytes=None if denied is None else denied * UNIT_BYTES,
     )
+
+
+def _run(
+    allocator: CachingAllocator,
+    blocks: list[Block | None],
+    sizes_bytes: Sequence[int],
+    events: Sequence[int],
+    *,
+    first: int,
+    optional: Set[int] = frozenset(),
+) -> tuple[int, int | None]:
+    """Run the events from `first` on; return the event of the last new allocated peak, and the one that failed.
+
+    The loop does what `CachingAllocator.allocate` and `free` do, written out: a plan runs it for some hundred thousand
+    events, and the calls would take as long again. A test compares the two.
+    """
+    peak, peak_event = allocator.peak_allocated, 0
+    allocated = allocator.allocated
+    free_lists, sizes_by_start, starts_by_end = allocator._free, allocator._size_by_start, allocator._start_by_end
+    splits_exactly = allocator.expandable_segments
+    for index in range(first, len(events)):
+        event = events[index]
+        if event < 0:
+            block = blocks[~event]
+            if block is None:
+                continue
+            pool, start, size = block
+            free, sizes, starts = free_lists[pool], sizes_by_start[pool], starts_by_end[pool]
+            allocated -= size
+            end = start + size
+            following = sizes.get(end)
+            if following is not None:
+                del free[bisect_left(free, (following << _ADDRESS_BITS) | end)]
+                del sizes[end]
+                end += following
+            before = starts.pop(start, None)
+            if before is not None:
+                del free[bisect_left(free, ((start - before) << _ADDRESS_BITS) | before)]
+                start = before
+            size = end - start
+            insort(free, (size << _ADDRESS_BITS) | start)
+            sizes[start] = size
+            starts[end] = start
+            continue
+        size = -(-sizes_bytes[event] // UNIT_BYTES)
+        if size <= 0:
+            blocks[event] = None
+            continue
+        pool = _SMALL if size <= _SMALL_LIMIT else _LARGE
+        free = free_lists[pool]
+        place = bisect_left(free, size << _ADDRESS_BITS)
+        if place == len(free):
+            try:
+                allocator._grow(pool, size)
+            except OutOfDeviceMemory:
+                if event in optional:
+                    continue
+                allocator.allocated, allocator.peak_allocated = allocated, peak
+                return peak_event, index
+            place = bisect_left(free, size << _ADDRESS_BITS)
+        key = free.pop(place)
+        start, found = key & _ADDRESS_MASK, key >> _ADDRESS_BITS
+        sizes, starts = sizes_by_start[pool], starts_by_end[pool]
+        rest = found - size
+        if rest and (pool == _SMALL or rest > _SMALL_LIMIT or splits_exactly):
+            del sizes[start]
+            start_of_rest = start + size
+            insort(free, (rest << _ADDRESS_BITS) | start_of_rest)
+            sizes[start_of_rest] = rest
+            starts[start + found] = start_of_rest
+            found = size
+        else:
+            del sizes[start]
+            del starts[start + found]
+        blocks[event] = (pool, start, found)
+        allocated += found
+        if allocated > peak:
+            peak, peak_event = allocated, index
+    allocator.allocated, allocator.peak_allocated = allocated, peak
+    return peak_event, None

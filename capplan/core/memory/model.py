@@ -11,14 +11,23 @@ in eager mode.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from capplan.core.compiled.rewrite import fuse_recording
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.memory.allocator import Replay, replay
+from capplan.core.memory.allocator import Replay
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.liveness import LiveCurve, live_curve
-from capplan.core.memory.schedule import End, ExtraSizes, Program, Purpose, build_program
+from capplan.core.memory.replays import StreamReplays
+from capplan.core.memory.schedule import (
+    End,
+    ExtraSizes,
+    Program,
+    Purpose,
+    ScheduleKey,
+    build_program,
+    schedule_key,
+)
 from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
 from capplan.core.ops.attention import Version
@@ -45,17 +54,20 @@ of a non-maximum suppression as kept. Detectors' training kept 0.21 and more (do
 class MemoryModel:
     """A trace's memory under one workload: built once, asked for many batches and GPUs.
 
-    Keeps its event streams and replays by compute capability, batch and capacity; they go with it.
+    Keeps its event streams and replays by what the compute capability decides of them; they go with it.
     """
 
     trace: Trace
     workload: Workload
     calibration: MemoryCalibration
     expandable_segments: bool = False
-    _programs: dict[Version | None, Program] = field(default_factory=dict)
-    _replays: dict[tuple[Version | None, int, End, int | None], Replay] = field(default_factory=dict)
+    _programs: dict[ScheduleKey, Program] = field(default_factory=dict)
+    _replays: dict[tuple[End, ScheduleKey], StreamReplays] = field(default_factory=dict)
+    _keys: dict[Version | None, Mapping[End, ScheduleKey]] = field(default_factory=dict)
+    _peaks: dict[tuple[object, ...], MemoryEstimate] = field(default_factory=dict)
     _recording: Recording | None = None
     _curve: LiveCurve | None = None
+    _own_notes: tuple[str, ...] | None = None
 
     @property
     def traced(self) -> Recording:
@@ -81,12 +93,31 @@ class MemoryModel:
         return self._curve
 
     def program(self, gpu: GpuSpec | None) -> Program:
-        """The event stream on a GPU's compute capability."""
-        capability = gpu.compute_capability if gpu else None
-        if capability not in self._programs:
-            sizes = ExtraSizes(workload=self.workload, compute_capability=capability, calibration=self.calibration)
-            self._programs[capability] = build_program(self.recording, sizes)
-        return self._programs[capability]
+        """Return the event stream on a GPU's compute capability."""
+        key = tuple(self._schedule_keys(gpu).values())
+        if key not in self._programs:
+            sizes = ExtraSizes(
+                workload=self.workload, compute_capability=_capability(gpu), calibration=self.calibration
+            )
+            self._programs[key] = build_program(self.recording, sizes)
+        return self._programs[key]
+
+    def replays(self, gpu: GpuSpec | None, end: End) -> StreamReplays:
+        """Return the replays of a GPU's event stream, shared by all GPUs whose streams are the same."""
+        key = (end, self._schedule_keys(gpu)[end])
+        if key not in self._replays:
+            self._replays[key] = StreamReplays(
+                program=self.program(gpu), end=end, expandable_segments=self.expandable_segments
+            )
+        return self._replays[key]
+
+    def _schedule_keys(self, gpu: GpuSpec | None) -> Mapping[End, ScheduleKey]:
+        capability = _capability(gpu)
+        if capability not in self._keys:
+            self._keys[capability] = schedule_key(
+                self.recording, torch_version=self.workload.torch_version, compute_capability=capability
+            )
+        return self._keys[capability]
 
     def check(self, batch: int) -> None:
         """Refuse a batch that the recording says nothing of.
@@ -100,20 +131,6 @@ class MemoryModel:
                 f"{self.trace.name} does not grow evenly with the batch, and was traced at batch {exact} alone; "
                 f"trace it at batch {batch}: `capplan trace {self.trace.target} --batch {batch} -o FILE`."
             )
-
-    def replayed(self, *, batch: int, gpu: GpuSpec | None, end: End, capacity_bytes: int | None = None) -> Replay:
-        """Replay the allocator at a batch, within a capacity where one is given."""
-        key = (gpu.compute_capability if gpu else None, batch, end, capacity_bytes)
-        if key not in self._replays:
-            program = self.program(gpu)
-            self._replays[key] = replay(
-                program.sizes(batch, end),
-                program.events,
-                capacity_bytes=capacity_bytes,
-                expandable_segments=self.expandable_segments,
-                optional=program.optional,
-            )
-        return self._replays[key]
 
     def context(self, gpu: GpuSpec | None) -> MemoryPart:
         """What CUDA takes beside the allocator."""
@@ -135,33 +152,43 @@ class MemoryModel:
         if available_bytes is None and gpu is not None:
             available_bytes = gpu.expected_usable_bytes
         ends = {end: self._within(batch, gpu, end, available_bytes) for end in End}
+        key = (*self._schedule_keys(gpu).values(), batch, *ends.values())
+        if key not in self._peaks:
+            self._peaks[key] = self._peaks_of(batch, gpu, ends)
+        return replace(
+            self._peaks[key],
+            context=self.context(gpu),
+            usable_bytes=gpu.usable_bytes if gpu else None,
+            notes=self._notes(gpu),
+        )
+
+    def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[End, Replay]) -> MemoryEstimate:
+        """Lay out the peaks by part, for any GPU with this event stream; context and notes are of this one."""
         expected = ends[End.EXPECTED]
         program = self.program(gpu)
         live = _live_at(program, expected.peak_event)
-        parts = _parts(program, live, batch, ends, self._activation_shares(batch))
-        slack = _slack(ends)
         op = program.event_ops[expected.peak_event]
         return MemoryEstimate(
             batch=batch,
-            parts=parts,
-            slack=slack,
+            parts=_parts(program, live, batch, ends, self._activation_shares(batch)),
+            slack=_slack(ends),
             context=self.context(gpu),
-            usable_bytes=gpu.usable_bytes if gpu else None,
+            usable_bytes=None,
             peak_op=self._op_name(op),
             peak_module=self._module_name(op),
             largest=self._largest(live, batch),
-            notes=self._notes(gpu),
         )
 
     def _within(self, batch: int, gpu: GpuSpec | None, end: End, available_bytes: float | None) -> Replay:
         """Replay without a limit, and, where that overfills it, within it: cached segments are then given back."""
-        free = self.replayed(batch=batch, gpu=gpu, end=end)
+        replays = self.replays(gpu, end)
+        free = replays.at(batch)
         if available_bytes is None:
             return free
         capacity = capacity_for_allocator(available_bytes, self.context(gpu).size_bytes, end)
         if free.peak_allocated_bytes > capacity or free.peak_reserved_bytes <= capacity:
             return free
-        limited = self.replayed(batch=batch, gpu=gpu, end=end, capacity_bytes=capacity)
+        limited = replays.at(batch, capacity)
         return free if limited.failed_event is not None else limited
 
     def _op_name(self, op: int) -> str:
@@ -232,7 +259,9 @@ class MemoryModel:
         return tuple(doubts)
 
     def _notes(self, gpu: GpuSpec | None) -> tuple[str, ...]:
-        notes = list(self._doubts())
+        if self._own_notes is None:
+            self._own_notes = self._doubts()
+        notes = list(self._own_notes)
         if self.workload.framework is not Framework.EAGER:
             notes.append(
                 "activations as fused kernels leave them; the high end is eager mode's"
@@ -246,6 +275,10 @@ class MemoryModel:
         if gpu is not None and gpu.usable_bytes is None:
             notes.append(f"nobody published what {gpu.name} leaves usable; the share of cards of its kind is taken")
         return tuple(notes)
+
+
+def _capability(gpu: GpuSpec | None) -> Version | None:
+    return gpu.compute_capability if gpu else None
 
 
 def capacity_for_allocator(available_bytes: float, context_bytes: Interval, end: End) -> int:

@@ -5,17 +5,21 @@ first, then what its kernel takes in passing; storages whose last use it was are
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from capplan.core.memory.allocator import UNIT_BYTES
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.workspace import (
     CUBLAS_KEPT,
     CUBLASLT_PASSING,
+    ConvolutionBytes,
     Release,
+    convolution_bytes,
     library_workspace,
     passing_bytes,
     saved_bytes,
@@ -24,7 +28,8 @@ from capplan.core.memory.workspace import (
     takes_cudnn,
 )
 from capplan.core.numbers import Interval
-from capplan.core.ops.attention import AttentionBackend, Version, choose_attention
+from capplan.core.ops.attention import AttentionBackend, Version, capability_class, choose_attention
+from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import ALWAYS, Kernel, Recording
 from capplan.core.workload import Variant, Workload
 from capplan.errors import UsageError
@@ -69,13 +74,17 @@ class Program:
     """An event stream whose sizes wait for a batch.
 
     `events`: `e` >= 0 allocates block e, `~e` frees it; `event_ops` is the op of each, ALWAYS before the first.
-    Blocks are the recording's storages, then `extras`.
+    Blocks are the recording's storages, then `extras`. `kinds` are the extras that differ in size, `kind_of_extra`
+    says which of them each extra is, and `convolutions` sizes those that are cuDNN's.
     """
 
     recording: Recording
     constants: NDArray[np.int64]
     per_sample: NDArray[np.int64]
     extras: tuple[Extra, ...]
+    kinds: tuple[Extra, ...]
+    kind_of_extra: NDArray[np.int64]
+    convolutions: "ConvolutionExtras"
     extra_sizes: "ExtraSizes"
     events: tuple[int, ...]
     event_ops: tuple[int, ...]
@@ -86,17 +95,55 @@ class Program:
         first = len(self.recording.storages)
         return frozenset(first + index for index, extra in enumerate(self.extras) if extra.purpose is Purpose.SPARED)
 
+    @property
+    def constant_events(self) -> int:
+        """How many events at the start allocate storages of one size at every batch: weights and buffers."""
+        fixed = (self.per_sample == 0).tolist()
+        for index, event in enumerate(self.events):
+            if not (0 <= event < len(fixed) and fixed[event]):
+                return index
+        return len(self.events)
+
     def sizes(self, batch: int, end: End) -> list[int]:
-        """Sizes of all blocks at a batch. [bytes]"""
+        """Return the sizes of all blocks at a batch. [bytes]"""
         check_batch(self.constants, self.per_sample, batch)
-        storages: list[int] = (self.constants + self.per_sample * batch).tolist()
-        by_kernel: dict[tuple[Purpose, int], int] = {}
-        for extra in self.extras:
-            key = (extra.purpose, extra.kernel)
-            if key not in by_kernel:
-                by_kernel[key] = int(getattr(self.extra_sizes.of(extra, self.recording, batch), end.value))
-            storages.append(by_kernel[key])
-        return storages
+        by_kind = self.convolutions.sizes(batch, end)
+        for index in np.flatnonzero(~self.convolutions.sized).tolist():
+            by_kind[index] = int(getattr(self.extra_sizes.of(self.kinds[index], self.recording, batch), end.value))
+        storages = self.constants + self.per_sample * batch
+        found: list[int] = np.concatenate([storages, by_kind[self.kind_of_extra]]).tolist()
+        return found
+
+    def live_bytes(self, sizes: Sequence[int]) -> int:
+        """Return the most that blocks of these sizes take at once, each rounded up to the allocator's unit. [bytes]"""
+        rounded = -(-np.array(sizes, dtype=np.int64) // UNIT_BYTES) * UNIT_BYTES
+        events = np.array(self.events, dtype=np.int64)
+        changes = np.where(events >= 0, rounded[np.maximum(events, 0)], -rounded[np.maximum(~events, 0)])
+        return int(np.cumsum(changes).max(initial=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolutionExtras:
+    """What cuDNN takes for all kinds of extras at once: affine bytes that are relaid, and shares of those touched.
+
+    `sized` says which kinds these arrays size; the others are sized one by one. The columns of `shares` are the low,
+    expected and high end.
+    """
+
+    sized: NDArray[np.bool_]
+    spared: NDArray[np.bool_]
+    relaid: NDArray[np.int64]
+    touched: NDArray[np.int64]
+    shares: NDArray[np.float64]
+
+    def sizes(self, batch: int, end: End) -> NDArray[np.int64]:
+        """Return each kind's size at a batch, 0 for what is not cuDNN's. [bytes]"""
+        grown = np.array([1, batch], dtype=np.int64)
+        at_ends = (self.relaid @ grown)[:, None] + self.shares * (self.touched @ grown)[:, None]
+        low, expected, high = at_ends.T
+        passing = {End.LOW: low, End.EXPECTED: expected, End.HIGH: expected}[end]
+        spared = high - expected if end is End.HIGH else np.zeros_like(high)
+        return np.asarray(np.where(self.spared, spared, passing), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +194,28 @@ class ExtraSizes:
         )
 
 
+ScheduleKey = tuple[object, ...]
+
+
+def schedule_key(
+    recording: Recording, *, torch_version: Version, compute_capability: Version | None
+) -> dict[End, ScheduleKey]:
+    """Return what a compute capability decides of a recording's event stream, at each end of the uncertain sizes.
+
+    Devices with equal keys have the same events and the same sizes at every batch.
+    """
+    rows = [
+        library_workspace(table, torch_version=torch_version, compute_capability=compute_capability)
+        if any(takes(kernel) for kernel in recording.kernels)
+        else None
+        for table, takes in ((CUBLAS_KEPT, takes_cublas), (CUBLASLT_PASSING, takes_cublaslt))
+    ]
+    sizes = [row.size_bytes if row else Interval.exact(0) for row in rows]
+    attends = any(kernel.name.startswith("capplan.attention") for kernel in recording.kernels)
+    backends = capability_class(compute_capability) if attends else ()
+    return {end: (*(getattr(size, end.value) for size in sizes), sizes[1].high > 0, backends) for end in End}
+
+
 def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], batch: int) -> None:
     """Refuse a batch whose sizes no 64-bit integer holds.
 
@@ -182,14 +251,49 @@ def build_program(recording: Recording, sizes: ExtraSizes) -> Program:
         here = [*born[op], *passing[op], *(~index for index in passing[op]), *(~index for index in dying[op])]
         events += here
         event_ops += [op] * len(here)
+    kinds, kind_of_extra = _kinds(extras)
     return Program(
         recording=recording,
         constants=np.array([s.size_bytes.constant for s in storages], dtype=np.int64),
         per_sample=np.array([s.size_bytes.per_sample for s in storages], dtype=np.int64),
         extras=extras,
+        kinds=kinds,
+        kind_of_extra=kind_of_extra,
+        convolutions=_convolution_extras(kinds, sizes, recording),
         extra_sizes=sizes,
         events=tuple(events),
         event_ops=tuple(event_ops),
+    )
+
+
+def _kinds(extras: Sequence[Extra]) -> tuple[tuple[Extra, ...], NDArray[np.int64]]:
+    """Return one extra of each purpose and kernel, and which of these each extra is."""
+    places: dict[tuple[Purpose, int], int] = {}
+    kinds: list[Extra] = []
+    for extra in extras:
+        if (extra.purpose, extra.kernel) not in places:
+            places[extra.purpose, extra.kernel] = len(kinds)
+            kinds.append(extra)
+    return tuple(kinds), np.array([places[extra.purpose, extra.kernel] for extra in extras], dtype=np.int64)
+
+
+def _convolution_extras(kinds: Sequence[Extra], sizes: ExtraSizes, recording: Recording) -> ConvolutionExtras:
+    rows: list[ConvolutionBytes | None] = [
+        convolution_bytes(recording.kernels[kind.kernel], calibration=sizes.calibration)
+        if kind.purpose in (Purpose.PASSING, Purpose.SPARED)
+        else None
+        for kind in kinds
+    ]
+    nothing = ConvolutionBytes(relaid=Affine(0), touched=Affine(0), share=Interval.exact(0))
+    filled = [row or nothing for row in rows]
+    return ConvolutionExtras(
+        sized=np.array([row is not None for row in rows], dtype=bool),
+        spared=np.array([kind.purpose is Purpose.SPARED for kind in kinds], dtype=bool),
+        relaid=np.array([row.relaid for row in filled], dtype=np.int64).reshape(-1, 2),
+        touched=np.array([row.touched for row in filled], dtype=np.int64).reshape(-1, 2),
+        shares=np.array(
+            [(row.share.low, row.share.expected, row.share.high) for row in filled], dtype=np.float64
+        ).reshape(-1, 3),
     )
 
 

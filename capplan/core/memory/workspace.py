@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.numbers import Interval
 from capplan.core.ops.attention import AttentionBackend, Version
+from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import ITEM_BYTES, Kernel, MemoryFormat, Operand
 
 _MIB = 2**20
@@ -145,12 +146,59 @@ def passing_bytes(
 _SORTING = frozenset({"aten.sort", "aten.argsort", "aten.topk", "aten.unique", "aten._unique2", "aten.nonzero"})
 
 
-def _cudnn_bytes(kernel: Kernel, *, batch: int, calibration: MemoryCalibration) -> Interval:
-    touched = sum(operand.size_bytes(batch) for operand in (*kernel.inputs, *kernel.outputs))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolutionBytes:
+    """What cuDNN takes for a convolution at any batch: bytes that it copies, and a share of those that it touches."""
+
+    relaid: Affine
+    touched: Affine
+    share: Interval
+
+
+def convolution_bytes(kernel: Kernel, *, calibration: MemoryCalibration) -> ConvolutionBytes | None:
+    """Return what cuDNN takes for a kernel; None for other kernels, and where a size is not affine in the batch."""
+    if not takes_cudnn(kernel):
+        return None
+    sizes = {id(operand): affine_bytes(operand) for operand in (*kernel.inputs, *kernel.outputs)}
+    if None in sizes.values():
+        return None
+    relaid = [sizes[id(operand)] for operand in kernel.inputs[:2] if _is_relaid(kernel, operand)]
+    touched = [sizes[id(operand)] for operand in (*kernel.inputs, *kernel.outputs)]
+    return ConvolutionBytes(relaid=_sum(relaid), touched=_sum(touched), share=_convolution_share(kernel, calibration))
+
+
+def affine_bytes(operand: Operand) -> Affine | None:
+    """Return an operand's size as an affine function of the batch; None where two dimensions grow with it. [bytes]"""
+    constant, growing = ITEM_BYTES[operand.dtype], []
+    for index, dim in enumerate(operand.shape):
+        if dim.per_sample:
+            growing.append((index, dim))
+        elif dim.constant == 0:
+            return Affine(0)
+        elif index not in operand.expanded:
+            constant *= dim.constant
+    if len(growing) > 1 or constant != int(constant) or any(min(dim) < 0 for _, dim in growing):
+        return None
+    if not growing or growing[0][0] in operand.expanded:
+        return Affine(int(constant))
+    return Affine(int(constant) * growing[0][1].constant, int(constant) * growing[0][1].per_sample)
+
+
+def _sum(sizes: Sequence[Affine | None]) -> Affine:
+    known = [size for size in sizes if size is not None]
+    return Affine(sum(size.constant for size in known), sum(size.per_sample for size in known))
+
+
+def _convolution_share(kernel: Kernel, calibration: MemoryCalibration) -> Interval:
     first = kernel.inputs[0]
     copied = ITEM_BYTES[first.dtype] == 2 and first.memory_format is not MemoryFormat.CHANNELS_LAST
-    share = calibration.convolution_workspaces.nchw_half if copied else calibration.convolution_workspaces.other
-    relaid = sum(_relaid_bytes(kernel, operand, batch) for operand in kernel.inputs[:2])
+    return calibration.convolution_workspaces.nchw_half if copied else calibration.convolution_workspaces.other
+
+
+def _cudnn_bytes(kernel: Kernel, *, batch: int, calibration: MemoryCalibration) -> Interval:
+    touched = sum(operand.size_bytes(batch) for operand in (*kernel.inputs, *kernel.outputs))
+    share = _convolution_share(kernel, calibration)
+    relaid = sum(operand.size_bytes(batch) for operand in kernel.inputs[:2] if _is_relaid(kernel, operand))
     return Interval(
         low=relaid + share.low * touched,
         expected=relaid + share.expected * touched,
@@ -158,12 +206,10 @@ def _cudnn_bytes(kernel: Kernel, *, batch: int, calibration: MemoryCalibration) 
     )
 
 
-def _relaid_bytes(kernel: Kernel, operand: Operand, batch: int) -> int:
-    """A convolution copies a strided input, and a weight that is not laid out as its input."""
-    if operand.memory_format is MemoryFormat.STRIDED:
-        return operand.size_bytes(batch)
+def _is_relaid(kernel: Kernel, operand: Operand) -> bool:
+    """Return True for a strided input, and for a weight not laid out as its input: a convolution copies these."""
     differs = operand.is_weight and operand.memory_format is not kernel.inputs[0].memory_format
-    return operand.size_bytes(batch) if differs else 0
+    return operand.memory_format is MemoryFormat.STRIDED or differs
 
 
 def _attention_bytes(kernel: Kernel, *, batch: int, backend: AttentionBackend | None, release: Release) -> Interval:

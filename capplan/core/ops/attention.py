@@ -161,6 +161,13 @@ def choose_attention(
     return AttentionBackend.MATH
 
 
+def capability_class(compute_capability: Version | None) -> tuple[bool, ...]:
+    """Return what the rules distinguish of a compute capability: equal classes choose equal attention kernels."""
+    capability = compute_capability or (8, 0)
+    admitted = (rule.capabilities[0] <= capability <= rule.capabilities[1] for rule in RULES)
+    return (*admitted, capability in _GRADIENTS_UP_TO_192)
+
+
 def _flash_declines(call: AttentionCall, capability: Version) -> bool:
     """Flash attention's causal mask wants as many queries as keys; its backward large shared memory for large heads."""
     skewed = call.is_causal and call.query_len != call.key_len

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capplan.core.memory.allocator import CachingAllocator, OutOfDeviceMemory, replay
+from capplan.core.memory.allocator import CachingAllocator, OutOfDeviceMemory, checkpoint, replay
 
 MIB = 2**20
 
@@ -195,6 +195,49 @@ def test_a_limit_holds_and_what_fits_without_retry_is_unchanged(stream, capacity
     assert limited.peak_reserved_bytes <= capacity_mib * MIB
     if free.peak_reserved_bytes <= capacity_mib * MIB:
         assert limited == free
+
+
+def replayed_by_calls(sizes, events, *, capacity_bytes, expandable):
+    """The allocated and reserved peak of a stream, one call of the allocator after the other, and what failed."""
+    allocator = CachingAllocator(capacity_bytes=capacity_bytes, expandable_segments=expandable)
+    blocks = {}
+    for index, event in enumerate(events):
+        if event < 0:
+            allocator.free(blocks.pop(~event))
+            continue
+        try:
+            blocks[event] = allocator.allocate(sizes[event])
+        except OutOfDeviceMemory:
+            return allocator.peak_allocated * 512, allocator.peak_reserved * 512, index
+    return allocator.peak_allocated * 512, allocator.peak_reserved * 512, None
+
+
+@given(streams(), st.booleans(), st.one_of(st.none(), st.integers(1, 600)))
+def test_a_replay_does_what_single_calls_do(stream, expandable, capacity_mib):
+    sizes, events = stream
+    capacity = None if capacity_mib is None else capacity_mib * MIB
+    found = replay(sizes, events, capacity_bytes=capacity, expandable_segments=expandable)
+    expected = replayed_by_calls(sizes, events, capacity_bytes=capacity, expandable=expandable)
+    assert (found.peak_allocated_bytes, found.peak_reserved_bytes, found.failed_event) == expected
+
+
+@given(streams(), st.booleans(), st.integers(1, 600), st.integers(1, 600))
+def test_a_replay_says_for_which_capacities_it_holds(stream, expandable, capacity_mib, other_mib):
+    sizes, events = stream
+    first, other = (
+        replay(sizes, events, capacity_bytes=mib * MIB, expandable_segments=expandable)
+        for mib in (capacity_mib, other_mib)
+    )
+    assert first.holds_at(capacity_mib * MIB)
+    assert not first.holds_at(other_mib * MIB) or other == first
+
+
+@given(streams(), st.integers(0, 20), st.one_of(st.none(), st.integers(1, 600)))
+def test_a_replay_from_a_checkpoint_is_the_whole_replay(stream, until, capacity_mib):
+    sizes, events = stream
+    capacity = None if capacity_mib is None else capacity_mib * MIB
+    start = checkpoint(sizes, events, until=min(until, len(events)))
+    assert replay(sizes, events, capacity_bytes=capacity, start=start) == replay(sizes, events, capacity_bytes=capacity)
 
 
 def test_two_hundred_thousand_events_a_second():

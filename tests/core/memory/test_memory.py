@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.memory.allocator import replay
 from capplan.core.memory.calibration import UNCALIBRATED, ContextSize
-from capplan.core.memory.fit import estimate_memory, largest_batch, min_gpus, usable_memory
+from capplan.core.memory.fit import estimate_memory, largest_batch, largest_fitting_batch, min_gpus, usable_memory
 from capplan.core.memory.liveness import index_limit_batch, live_curve
 from capplan.core.memory.model import MemoryModel
+from capplan.core.memory.schedule import End
 from capplan.core.memory.summary import answer_memory
 from capplan.core.memory.types import FitStatus, fit_status
 from capplan.core.numbers import Interval
@@ -109,10 +111,22 @@ def test_the_largest_batch_fits_and_the_next_does_not(sizes, available_mib):
     for batch, fits in ((found, True), (found + 1, False)):
         if batch:
             capacity = int(available_mib * MIB - context)
-            from capplan.core.memory.schedule import End
-
-            replayed = model.replayed(batch=batch, gpu=device, end=End.EXPECTED, capacity_bytes=capacity)
+            program = model.program(device)
+            replayed = replay(program.sizes(batch, End.EXPECTED), program.events, capacity_bytes=capacity)
             assert (replayed.failed_event is None) is fits
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 40 * MIB), min_size=2, max_size=8),
+    st.lists(st.integers(600, 4000), min_size=2, max_size=6),
+)
+def test_the_largest_batch_of_a_gpu_is_the_same_in_any_company(sizes, available_mib):
+    together = MemoryModel(trace=chain(*sizes), workload=Workload(), calibration=UNCALIBRATED)
+    for mib in available_mib:
+        alone = MemoryModel(trace=chain(*sizes), workload=Workload(), calibration=UNCALIBRATED)
+        found = [largest_fitting_batch(model, gpu=gpu(), available_bytes=mib * MIB) for model in (together, alone)]
+        assert found[0] == found[1]
 
 
 @settings(deadline=None)
