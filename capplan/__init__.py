@@ -193,9 +193,10 @@ def measure(
     """
     from capplan.core.measurement.theory import Recordings
     from capplan.core.workload import Framework, Layout, Precision
+    from capplan.probe.inputs.request import ModelRequest
     from capplan.probe.measure.open import devices_at_hand, open_device
     from capplan.probe.measure.point import Rules
-    from capplan.probe.measure.request import Job, ModelRequest
+    from capplan.probe.measure.request import Job
     from capplan.probe.measure.session import Session
     from capplan.probe.measure.timing import StopRule, WarmUpRule
     from capplan.probe.trace.tracer import trace_target

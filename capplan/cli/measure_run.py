@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from capplan.cli.live import live_line, live_words
+from capplan.app.measurement_store import MeasurementStore
 from capplan.cli.measure_theory import GpuTheory, find_theory
-from capplan.cli.measurement_store import MeasurementStore
 from capplan.cli.output import Format, emit, to_json, warn
+from capplan.cli.progress import live_line, live_words
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.measurement.batch_search import Search, largest_running_batch, still_pays
 from capplan.core.measurement.compare import find_answer

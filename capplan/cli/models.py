@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from capplan.cli.output import progress
+from capplan.cli.progress import progress
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError
 

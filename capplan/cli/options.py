@@ -1,12 +1,18 @@
 """The options that several commands share, and their words turned into types."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from capplan.app.gpus import GpuRequest
+    from capplan.probe.inputs.request import ModelRequest
 
 _MODEL_HELP = (
     "resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, "
@@ -89,6 +95,8 @@ SpecFolders = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse a model with operators that could not be counted.")]
 
+Utilization = Annotated[float, typer.Option(min=0.01, max=1.0, help="Share of usable memory that may be filled.")]
+
 DEFAULT_TORCH = "2.11"
 
 
@@ -104,17 +112,140 @@ def parse_torch_version(text: str) -> tuple[int, int]:
     return int(pieces[0]), int(pieces[1])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """What a command is told of a model's arguments and inputs."""
+
+    arg: ModelArguments = None
+    input_: Inputs = None
+    input_size: InputSize = None
+    seq_len: SequenceLength = None
+    inputs_from: InputsFrom = None
+    prepare: Prepare = None
+
+    def request(self, words: str) -> "ModelRequest":
+        """Return the request for the model that words name."""
+        from capplan.probe.inputs.request import ModelRequest
+
+        return ModelRequest(
+            words=words,
+            arg=tuple(self.arg or ()),
+            inputs=tuple(self.input_ or ()),
+            input_size=self.input_size,
+            seq_len=self.seq_len,
+            inputs_from=self.inputs_from,
+            prepare=tuple(self.prepare or ()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOptions:
+    """Whether a command answers for training steps, and how a step is made up."""
+
+    train: Train = False
+    optimizer: OptimizerOption = Optimizer.ADAMW
+    checkpointing: Checkpointing = False
+    accumulate: Accumulate = 1
+
+    def training(self) -> Training | None:
+        """Return the training step, or None for inference.
+
+        Raises:
+            UsageError: options of a training step without `--train`.
+        """
+        if self.train:
+            return Training(optimizer=self.optimizer, checkpointing=self.checkpointing, accumulate=self.accumulate)
+        if self.checkpointing or self.accumulate > 1:
+            raise UsageError("--checkpointing and --accumulate describe a training step; add --train.")
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadOptions:
+    """The conditions under which a command answers."""
+
+    precision: PrecisionOption = None
+    framework: FrameworkOption = Framework.EAGER
+    layout: LayoutOption = Layout.NCHW
+    torch_version: TorchVersion = DEFAULT_TORCH
+    train: Train = False
+    optimizer: OptimizerOption = Optimizer.ADAMW
+    checkpointing: Checkpointing = False
+    accumulate: Accumulate = 1
+
+    @property
+    def is_default(self) -> bool:
+        """Return True if neither a precision nor training was asked for."""
+        return self.precision is None and not self.train
+
+    def workload(self) -> Workload:
+        """Return the workload.
+
+        Raises:
+            UsageError: a value breaks its grammar, or options contradict each other.
+        """
+        return Workload(
+            precision=self.precision or Precision.FP32,
+            framework=self.framework,
+            layout=self.layout,
+            training=TrainingOptions(
+                train=self.train,
+                optimizer=self.optimizer,
+                checkpointing=self.checkpointing,
+                accumulate=self.accumulate,
+            ).training(),
+            torch_version=parse_torch_version(self.torch_version),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuOptions:
+    """Which GPUs a command answers for."""
+
+    gpu: GpuNames = None
+    specs: SpecFolders = None
+
+    def request(self) -> "GpuRequest":
+        """Return the request for these GPUs."""
+        from capplan.app.gpus import GpuRequest
+
+        return GpuRequest(ids=tuple(self.gpu or ()), overlays=tuple(self.specs or ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerOptions:
+    """How an answer is written, and where to."""
+
+    format_: FormatOption = None
+    json_: JsonOption = False
+    output: OutputOption = None
+
+    def format(self) -> Format:
+        """Return the format to write: an explicit one, else the output file's extension, else a table.
+
+        Raises:
+            UsageError: contradictory or unknown formats, or an output folder that does not exist.
+        """
+        return resolve_format(self.format_, json_flag=self.json_, output=self.output)
+
+    def emit(self, content: str) -> None:
+        """Write the answer to stdout, or whole or not at all into the output file.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        emit(content, output=self.output)
+
+
 def make_training(*, train: bool, optimizer: Optimizer, checkpointing: bool, accumulate: int) -> Training | None:
     """Describe a training step, or None for inference.
 
     Raises:
         UsageError: options of a training step without `--train`.
     """
-    if train:
-        return Training(optimizer=optimizer, checkpointing=checkpointing, accumulate=accumulate)
-    if checkpointing or accumulate > 1:
-        raise UsageError("--checkpointing and --accumulate describe a training step; add --train.")
-    return None
+    return TrainingOptions(
+        train=train, optimizer=optimizer, checkpointing=checkpointing, accumulate=accumulate
+    ).training()
 
 
 def make_workload(

@@ -5,9 +5,7 @@ import io
 import json
 import os
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -179,21 +177,3 @@ def write_plot(svg: str, path: Path, *, title: str) -> None:
 def warn(message: str) -> None:
     """Say something beside the answer, on stderr."""
     typer.echo(printable(message), err=True)
-
-
-@contextmanager
-def progress(label: str) -> Iterator[None]:
-    """Show on a terminal's stderr what is being done; silent elsewhere, gone when finished."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    started = time.monotonic()
-    sys.stderr.write(f"\r{label} …")
-    sys.stderr.flush()
-    try:
-        yield
-    finally:
-        sys.stderr.write("\r\x1b[2K")
-        if (elapsed_s := time.monotonic() - started) > 1:
-            sys.stderr.write(f"{label}: {elapsed_s:.1f} s\n")
-        sys.stderr.flush()

@@ -10,7 +10,8 @@ import typer
 from capplan.cli import options
 from capplan.cli.commands.calibrate_device import device
 from capplan.cli.commands.validate import AllowCode, Measured, TracesOption
-from capplan.cli.output import emit, progress, warn
+from capplan.cli.output import emit, warn
+from capplan.cli.progress import progress
 from capplan.errors import CapplanError, UnknownNameError, UsageError
 from capplan.units import format_fraction
 

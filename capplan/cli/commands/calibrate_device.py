@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from capplan.cli import options
-from capplan.cli.output import Format, FormatOption, JsonOption, emit, progress, resolve_format, to_json, warn
+from capplan.cli.output import Format, FormatOption, JsonOption, emit, resolve_format, to_json, warn
+from capplan.cli.progress import progress
 from capplan.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:

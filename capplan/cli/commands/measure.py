@@ -139,9 +139,10 @@ def measure(
         return
     from capplan.cli.measure_request import Conditions
     from capplan.cli.measure_run import command_line
+    from capplan.probe.inputs.request import ModelRequest
     from capplan.probe.measure.open import open_device
     from capplan.probe.measure.point import Rules
-    from capplan.probe.measure.request import Job, ModelRequest
+    from capplan.probe.measure.request import Job
     from capplan.probe.measure.timing import StopRule, WarmUpRule
 
     if timeout and not isolate:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from capplan.cli.live import live_line
 from capplan.cli.measure_request import Conditions
 from capplan.cli.measure_run import Curve, spell_table, tell_company
 from capplan.cli.output import Format, emit, to_json, warn
+from capplan.cli.progress import live_line
 from capplan.core.batches import BatchChoice
 from capplan.core.measurement.format import points_to_json
 from capplan.core.measurement.types import Failure, Measurement, Point, TimingMethod

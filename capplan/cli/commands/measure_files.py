@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from capplan.cli.measurement_store import read_measurements
+from capplan.app.measurement_store import read_measurements
 from capplan.cli.output import Format, emit, to_json, warn
 from capplan.core.measurement.compare import Pairing, compare_runs
 from capplan.core.measurement.format import MeasurementFile

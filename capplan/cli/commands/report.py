@@ -12,7 +12,8 @@ import typer
 
 from capplan.cli import options
 from capplan.cli.models import ModelWords
-from capplan.cli.output import emit, progress, to_json, warn, write_atomically
+from capplan.cli.output import emit, to_json, warn, write_atomically
+from capplan.cli.progress import progress
 from capplan.cli.report_subjects import Conditions, Offers, obtain_subjects, read_measured
 from capplan.core.batches import BatchChoice, parse_batches
 from capplan.core.workload import Framework, Layout, Optimizer, Precision

@@ -7,40 +7,9 @@ from typing import Any
 
 from capplan.core.measurement.types import TimingMethod
 from capplan.core.workload import Framework, Layout, Precision, Workload
-from capplan.probe.inputs.grammar import parse_request
+from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.point import Rules
 from capplan.probe.measure.timing import StopRule, WarmUpRule
-from capplan.probe.target.resolve import load_target
-from capplan.probe.target.types import Target
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
-    """What the user said of a model: its name, arguments and inputs, as typed."""
-
-    words: str
-    arg: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
-    input_size: str | None = None
-    seq_len: int | None = None
-    inputs_from: str | None = None
-    prepare: tuple[str, ...] = ()
-
-    def load(self) -> Target:
-        """Find the model.
-
-        Raises:
-            UsageError: no such model, or arguments and inputs that it does not take.
-        """
-        request = parse_request(
-            arg=self.arg,
-            inputs=self.inputs,
-            input_size=self.input_size,
-            seq_len=self.seq_len,
-            inputs_from=self.inputs_from,
-            prepare=self.prepare,
-        )
-        return load_target(self.words, request=request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from capplan.probe.measure.open import open_device
 from capplan.probe.measure.point import Bench, OnProgress, measure_point, try_point, use_alone
 from capplan.probe.measure.request import Job
 from capplan.probe.measure.timing import Run
+from capplan.probe.target.resolve import load_target
 from capplan.probe.target.types import Target
 
 _Result = TypeVar("_Result")
@@ -47,7 +48,7 @@ class Session:
     def __init__(self, job: Job, *, target: Target | None = None) -> None:
         """Find the job's model, unless a target is given in its place."""
         self.job = job
-        self.target = target or job.model.load()
+        self.target = target or load_target(job.model.words, request=job.model.parse())
         self.bench = Bench(device=(device := open_device(job.device)), nvml=open_nvml(device.torch_device), gpu=job.gpu)
         self.facts = self.bench.facts()
         self.identity = model_identity(self.target)

@@ -63,18 +63,24 @@ def trace_target(
     configurations: Sequence[Configuration] = (Configuration(),),
     exact_batch: int | None = None,
     formulas: Formulas = NO_FORMULAS,
+    module: nn.Module | None = None,
 ) -> Trace:
-    """Trace what words name: build the module on the meta device, then as `trace_module`.
+    """Trace a target: build its module on the meta device, then as `trace_module`.
+
+    Args:
+        target: the model and its inputs.
+        configurations: what to record.
+        exact_batch: the only batch to trace at; by default three batches.
+        formulas: FLOP counts of operators that capplan does not know.
+        module: what `build_module` built of this target, where the caller keeps it from one trace to the next.
 
     Raises:
         TraceError: as `trace_module`, or the constructor raised.
     """
     from capplan.version import __version__
 
-    with building():
-        module = target.build()
     return trace_module(
-        module,
+        build_module(target) if module is None else module,
         target.make_inputs,
         name=target.name,
         target=target.words,
@@ -89,6 +95,17 @@ def trace_target(
         rebuild=target.build,
         formulas=formulas,
     )
+
+
+def build_module(target: Any) -> nn.Module:
+    """Build a target's module on the meta device.
+
+    Raises:
+        TraceError: the constructor raised.
+    """
+    with building():
+        module: nn.Module = target.build()
+    return module
 
 
 _VALUED, _BALANCED = 1, 2

@@ -25,11 +25,20 @@ _PCIE_BYTES_PER_S_PER_LANE = {
 
 
 class Gpus(Mapping[str, GpuSpec]):
-    """All GPUs by id, sorted; `find` also knows aliases, and never guesses."""
+    """All GPUs by id, sorted; `find` also knows aliases, and never guesses.
+
+    `overlays` are the folders and files of own specs that the caller named, whose prices count too.
+    """
 
     def __init__(
-        self, specs: Mapping[str, GpuSpec], *, architectures: Mapping[str, Architecture], sheets: Mapping[str, Sheet]
+        self,
+        specs: Mapping[str, GpuSpec],
+        *,
+        architectures: Mapping[str, Architecture],
+        sheets: Mapping[str, Sheet],
+        overlays: Sequence[Path] = (),
     ) -> None:
+        self.overlays = tuple(overlays)
         self._specs = dict(sorted(specs.items()))
         self.architectures = architectures
         self.sheets = sheets
@@ -80,7 +89,7 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> Gpus:
     loader.read_built_in(built_in_folder())
     for overlay in (*own_overlays(), *overlays):
         loader.read_overlay(overlay)
-    return loader.build()
+    return loader.build(overlays)
 
 
 class _Loader:
@@ -123,7 +132,7 @@ class _Loader:
         else:
             self._sheets[sheet.id] = _merge(self._sheets.get(sheet.id), sheet)
 
-    def build(self) -> Gpus:
+    def build(self, overlays: Sequence[Path] = ()) -> Gpus:
         """Complete every sheet, unless anything was wrong."""
         if self._problems:
             raise SpecFileError(self._problems)
@@ -139,7 +148,7 @@ class _Loader:
             self._problems += contradictions(spec, self._architectures[spec.architecture_id], self._sheets[gpu_id])
         if self._problems:
             raise SpecFileError(self._problems)
-        return Gpus(specs, architectures=self._architectures, sheets=self._sheets)
+        return Gpus(specs, architectures=self._architectures, sheets=self._sheets, overlays=overlays)
 
 
 def _build_architecture(sheet: Sheet) -> Architecture:

@@ -13,12 +13,13 @@ import torch
 from capplan.core.measurement.batch_search import Search, largest_running_batch
 from capplan.core.measurement.types import Measurement, TimingMethod
 from capplan.core.workload import Precision
+from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.device import TorchDevice
 from capplan.probe.measure.energy import open_nvml
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.open import open_device
 from capplan.probe.measure.point import Rules
-from capplan.probe.measure.request import Job, ModelRequest
+from capplan.probe.measure.request import Job
 from capplan.probe.measure.session import Session
 from capplan.probe.measure.timing import StopRule, WarmUpRule, repeat, warm_up
 from tests.cli.conftest import Run, run  # noqa: F401 - the fixture

@@ -14,12 +14,13 @@ from capplan.core.measurement.batch_search import Search, largest_running_batch
 from capplan.core.measurement.types import Failure, FailureKind, Measurement, TimingMethod
 from capplan.core.workload import Workload
 from capplan.errors import MeasurementError
+from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.devices import CudaDevice, MpsDevice, XpuDevice
 from capplan.probe.measure.energy import Nvml, open_nvml
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.open import devices_at_hand, open_device
 from capplan.probe.measure.point import Rules, best_method
-from capplan.probe.measure.request import Job, ModelRequest
+from capplan.probe.measure.request import Job
 from capplan.probe.measure.session import Session
 from capplan.probe.measure.timing import Rounds, StopRule, WarmUpRule
 from capplan.probe.target.resolve import load_target

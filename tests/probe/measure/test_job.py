@@ -4,8 +4,9 @@ import pytest
 
 from capplan.core.measurement.types import TimingMethod
 from capplan.core.workload import Framework, Layout, Precision
+from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.point import Rules
-from capplan.probe.measure.request import Job, ModelRequest, job_from_json, job_to_json
+from capplan.probe.measure.request import Job, job_from_json, job_to_json
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 
 FULL = Job(

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from capplan.cli.live import live_line, live_words
+from capplan.cli.progress import live_line, live_words
 from capplan.probe.measure.timing import Progress
 
 

@@ -1,0 +1,242 @@
+"""Open a model once for a use case, and trace each of its recordings at most once.
+
+A model is given as words (`ModelRequest`), as a trace that was read, or as a `Target` made from a module. Whether a
+model scales with the batch is decided here and nowhere else.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from capplan.app.cache import Question, TraceCache, default_cache, files_behind
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.ops.flops import Formulas, uncounted
+from capplan.core.trace.format import is_trace_content, load_trace
+from capplan.core.trace.types import Recording, Trace
+from capplan.core.workload import Configuration
+from capplan.errors import TraceError, UsageError
+from capplan.probe.inputs.request import ModelRequest
+
+if TYPE_CHECKING:
+    from capplan.probe.target.types import Target
+
+ModelSource: TypeAlias = "ModelRequest | Trace | Target"
+"""How a caller names a model: by words, by its trace, or by a target made from a module."""
+
+_TRACE_SUFFIXES = (".trace.json", ".trace.json.gz", ".json.gz")
+
+
+class Model(ABC):
+    """A model opened for one use case."""
+
+    words: str
+    can_be_traced: bool
+
+    @abstractmethod
+    def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
+        """Return the trace with the recordings asked for.
+
+        Args:
+            configurations: the recordings wanted; a trace that was read is returned as it is.
+            exact_batch: the only batch to trace at.
+
+        Raises:
+            UsageError: there is no such model, or it does not take these arguments and inputs.
+            TraceError: the model could not be traced.
+        """
+
+    @abstractmethod
+    def target(self) -> "Target":
+        """Return what the model is built from.
+
+        Raises:
+            UsageError: the model is a trace, or there is no such model.
+        """
+
+    def recording(self, configuration: Configuration) -> Recording:
+        """Return the recording of a configuration.
+
+        Raises:
+            MissingRecordingError: the model is a trace file that lacks it.
+            TraceError: the model could not be traced.
+        """
+        return self.trace([configuration]).recording(configuration)
+
+    def scales(self, configuration: Configuration) -> bool:
+        """Return True if the sizes of the model's tensors are known functions of the batch."""
+        return self.recording(configuration).exact_batch is None
+
+    def trace_at(self, configuration: Configuration, batch: int) -> Trace:
+        """Return the trace that holds at a batch: traced there anew if the model does not scale with the batch."""
+        exact_batch = self.recording(configuration).exact_batch
+        if exact_batch in (None, batch) or not self.can_be_traced:
+            return self.trace([configuration])
+        return self.trace([configuration], exact_batch=batch)
+
+    def traces_for(self, configuration: Configuration, batches: Batches) -> list[tuple[Trace, Batches]]:
+        """Return the traces that answer for batches, each with those that it holds at.
+
+        Raises:
+            UsageError: the model must be traced batch by batch, and the batches are not listed.
+        """
+        if self.scales(configuration) or not self.can_be_traced:
+            return [(self.trace([configuration]), batches)]
+        if batches.choice is not BatchChoice.LISTED:
+            raise not_scaling(self.words, "list the batches to plan, such as --batch 1,8,32")
+        return [
+            (self.trace_at(configuration, size), Batches(choice=BatchChoice.LISTED, sizes=(size,)))
+            for size in batches.sizes
+        ]
+
+
+def not_scaling(words: str, instead: str) -> UsageError:
+    """Return the error for a model that does not scale with the batch, with what can be asked instead."""
+    return UsageError(f"{words} does not grow evenly with the batch; {instead}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadModel(Model):
+    """A trace that was read from a file or handed over by the caller."""
+
+    held: Trace
+    words: str
+    can_be_traced: bool = False
+
+    def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
+        """Return the trace as it was read."""
+        del configurations, exact_batch
+        return self.held
+
+    def target(self) -> "Target":
+        """Refuse: a trace holds no module that could be built."""
+        raise UsageError(f"{self.words} is a trace: the other counters need the model itself.")
+
+
+@dataclass(slots=True, kw_only=True)
+class TracedModel(Model):
+    """A model that is built at most once and traced once for each recording.
+
+    `request` is None where the caller handed over a target; only what words name is kept in the cache.
+    """
+
+    words: str
+    request: ModelRequest | None
+    feedback: Feedback
+    cache: TraceCache | None
+    formulas: Formulas = field(default_factory=dict)
+    can_be_traced: bool = True
+    _target: "Target | None" = None
+    _module: Any = None  # an nn.Module, whose type would be an import of torch
+    _traces: dict[tuple[Configuration, int | None], Trace] = field(default_factory=dict)
+
+    def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
+        """Return one trace with the recordings asked for, each from the cache or traced."""
+        made = [self._obtain(configuration, exact_batch) for configuration in dict.fromkeys(configurations)]
+        return replace(made[0], recordings=tuple(recording for each in made for recording in each.recordings))
+
+    def target(self) -> "Target":
+        """Return what the model is built from; found once."""
+        if self._target is None:
+            from capplan.probe.target.resolve import load_target
+
+            assert self.request is not None
+            self._target = load_target(self.request.words, request=self.request.parse())
+        return self._target
+
+    def _obtain(self, configuration: Configuration, exact_batch: int | None) -> Trace:
+        key = configuration, exact_batch
+        if key not in self._traces:
+            self._traces[key] = self._find(configuration, exact_batch)
+        return self._traces[key]
+
+    def _find(self, configuration: Configuration, exact_batch: int | None) -> Trace:
+        if self.cache is None or self.request is None:
+            return self._record(configuration, exact_batch)
+        question = Question(
+            words=self.request.words,
+            options=self.request.options,
+            configurations=(configuration,),
+            exact_batch=exact_batch,
+        )
+        if (kept := self.cache.find(question)) is not None:
+            return kept
+        trace = self._record(configuration, exact_batch)
+        self.cache.keep(question, trace, files=files_behind(question))
+        return trace
+
+    def _record(self, configuration: Configuration, exact_batch: int | None) -> Trace:
+        """Trace one recording; a module whose tracing failed is built anew for the next."""
+        with self.feedback.progress(f"tracing {self.words}"):
+            from capplan.probe.trace.tracer import build_module, trace_target
+
+            target = self.target()
+            module, self._module = self._module or build_module(target), None
+            trace = trace_target(
+                target,
+                configurations=[configuration],
+                exact_batch=exact_batch,
+                formulas=self.formulas,
+                module=module,
+            )
+            self._module = module
+            return trace
+
+
+def open_model(source: ModelSource, *, feedback: Feedback = SILENCE, formulas: Formulas | None = None) -> Model:
+    """Open a model; a trace file is read now, anything else is found and built when its trace is first asked for.
+
+    Args:
+        source: the model's words, its trace, or a target made from a module.
+        feedback: where progress is shown.
+        formulas: FLOP counts of operators that capplan does not know; traces made with them are not cached.
+
+    Raises:
+        TraceFileError: the words name a trace file that is damaged or from a newer version.
+        UsageError: arguments or inputs are given beside a trace file.
+    """
+    if isinstance(source, Trace):
+        return ReadModel(held=source, words=source.target)
+    if not isinstance(source, ModelRequest):
+        made = TracedModel(words=source.words, request=None, feedback=feedback, cache=None, formulas=formulas or {})
+        made._target = source
+        return made
+    if (trace := read_trace_file(source.words)) is not None:
+        if source.options:
+            raise UsageError(f"{source.words} is a trace: its arguments and inputs are fixed; trace the model again.")
+        return ReadModel(held=trace, words=source.words)
+    cache = None if formulas else default_cache()
+    return TracedModel(words=source.words, request=source, feedback=feedback, cache=cache, formulas=formulas or {})
+
+
+def read_trace_file(words: str) -> Trace | None:
+    """Read a trace, if the words name a file that holds one; None for any other model.
+
+    Raises:
+        TraceFileError: it is a trace file, but damaged or from a newer version.
+        UsageError: a file whose name ends like a trace's is missing or cannot be read.
+    """
+    path = Path(words)
+    looks_like_one = words.endswith(_TRACE_SUFFIXES)
+    if not looks_like_one and (":" in words or path.suffix != ".json"):
+        return None
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {words}: {error.strerror or error}.") from error
+    if looks_like_one or is_trace_content(content):
+        return load_trace(content, where=words)
+    raise UsageError(f"{words} is JSON but not a trace file; for a transformers config write hf:{words}.")
+
+
+def refuse_uncertain(words: str, recording: Recording) -> None:
+    """Refuse a recording with operators that could not be counted or values that were assumed.
+
+    Raises:
+        TraceError: it has some; they are named.
+    """
+    unknown = [*uncounted(recording), *(guess.what for guess in recording.guesses)]
+    if unknown:
+        raise TraceError(f"{words}: --strict, and not known for certain are {', '.join(unknown)}.")

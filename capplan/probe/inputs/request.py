@@ -1,0 +1,45 @@
+"""What a user said of a model, as typed: plain data, so that any process can be asked without loading torch."""
+
+from dataclasses import dataclass
+
+from capplan.probe.inputs.grammar import InputRequest, parse_request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """Name a model as on the command line, with its arguments and inputs as typed.
+
+    `words` name the model or a trace file; `arg`, `inputs`, `input_size`, `seq_len`, `inputs_from` and `prepare` are
+    the values of the options of the same names.
+    """
+
+    words: str
+    arg: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    input_size: str | None = None
+    seq_len: int | None = None
+    inputs_from: str | None = None
+    prepare: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return everything said of arguments and inputs as the words of a command line."""
+        repeated = (("--arg", self.arg), ("--input", self.inputs), ("--prepare", self.prepare))
+        words = [word for option, values in repeated for value in values for word in (option, value)]
+        single = (("--input-size", self.input_size), ("--seq-len", self.seq_len), ("--inputs-from", self.inputs_from))
+        return (*words, *(word for option, value in single if value is not None for word in (option, str(value))))
+
+    def parse(self) -> InputRequest:
+        """Read the options' values.
+
+        Raises:
+            UsageError: a value breaks its grammar, or two options contradict each other.
+        """
+        return parse_request(
+            arg=self.arg,
+            inputs=self.inputs,
+            input_size=self.input_size,
+            seq_len=self.seq_len,
+            inputs_from=self.inputs_from,
+            prepare=self.prepare,
+        )

@@ -1,0 +1,51 @@
+"""`app.plan`: one plan for each model, under the conditions of one request."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from capplan.app.gpus import GpuRequest
+from capplan.app.plan import PlanRequest, plan
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.plan.types import Job
+from capplan.errors import TraceError, UnknownNameError
+from capplan.probe.inputs.request import ModelRequest
+from tests.app.conftest import builds
+
+
+def ask(nets: Path, name: str, *sizes: int) -> PlanRequest:
+    return PlanRequest(
+        models=(ModelRequest(words=f"{nets}:{name}", inputs=("x=8",)),),
+        gpus=GpuRequest(ids=("l4", "t4")),
+        batches=Batches(choice=BatchChoice.LISTED, sizes=sizes),
+    )
+
+
+def test_a_model_that_does_not_scale_is_planned_batch_by_batch(nets: Path) -> None:
+    (made,) = plan(ask(nets, "Square", 2, 64))
+    assert {(fit.gpu.id, fit.batch) for fit in made.fits} == {(gpu, size) for gpu in ("l4", "t4") for size in (2, 64)}
+
+
+def test_the_note_on_half_precision_costs_no_second_build(nets: Path) -> None:
+    (made,) = plan(replace(ask(nets, "Even", 8), suggests_half=True))
+    assert any(note.startswith("half precision") for note in made.notes)
+    assert builds(nets) == 1
+
+
+def test_a_job_stands_in_every_plan(nets: Path) -> None:
+    request = ask(nets, "Even", 8)
+    job = Job(samples=1000)
+    plans = plan(replace(request, models=request.models * 2, job=job))
+    assert [each.job for each in plans] == [job, job]
+
+
+def test_strict_refuses_operators_that_cannot_be_counted(nets: Path) -> None:
+    with pytest.raises(TraceError, match=r"--strict, and not known for certain are .*bessel"):
+        plan(replace(ask(nets, "Odd", 8), is_strict=True))
+
+
+def test_an_unknown_gpu_is_refused_before_the_model_is_built(nets: Path) -> None:
+    with pytest.raises(UnknownNameError, match="l4"):
+        plan(replace(ask(nets, "Even", 8), gpus=GpuRequest(ids=("l44",))))
+    assert builds(nets) == 0
