@@ -30,7 +30,7 @@ from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.target.sources.timm import timm_names
 from capplan.probe.target.sources.torchvision import torchvision_names
-from capplan.probe.trace.ladder import building
+from capplan.probe.trace.backends import building
 from capplan.probe.trace.tracer import trace_module
 
 OUTPUT = Path(__file__).resolve().parent.parent / "docs" / "memory-closed-form.csv"

@@ -30,7 +30,7 @@ from capplan.probe.foreign.torchvision_ops import import_torchvision
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.target.sources.timm import import_timm
-from capplan.probe.trace.ladder import building
+from capplan.probe.trace.backends import building
 from capplan.probe.trace.tracer import trace_module, trace_target
 from capplan.specs import load_gpus
 from capplan.specs.memory_calibration import load_memory_calibration

@@ -141,7 +141,7 @@ def _numbers(data: Any) -> Any:
 
 
 def _tolist(tensor: Tensor) -> Any:
-    return torch.Tensor.tolist(getattr(tensor, "_shadow", tensor))
+    return torch.Tensor.tolist(getattr(tensor, "_known_value", tensor))
 
 
 def _get_item(tensor: Tensor, index: Any) -> Tensor:

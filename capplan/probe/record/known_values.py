@@ -2,7 +2,7 @@
 
 A meta tensor has a shape and no values. Models nevertheless ask for `.item()`, truth or a boolean selection of
 tensors that do not depend on data: those carry their value along, as a small tensor on the CPU. What a model asks of
-unknown values is guessed and counted.
+unknown values is assumed and counted.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capplan.probe.record.guesses import assumed_values, guess_output, is_choice, is_guessed, selected_output
+from capplan.probe.record.assumed_values import assume_output, assumed_values, is_choice, needs_values, selected_output
 from capplan.probe.record.schema import describe_operator
 from capplan.probe.record.shape_rules import broadcasts
 from capplan.probe.record.types import Operator
 from capplan.probe.record.value_store import (
     LARGEST_COMPUTED,
-    LARGEST_SHADOW,
+    LARGEST_KNOWN,
     attach,
     flatten_tensors,
     is_repeated,
@@ -38,14 +38,14 @@ _SCALARS_MOVED = frozenset({"aten.masked_fill"})
 """Operators that take a scalar on the host on CUDA, and not on the meta device."""
 
 
-class Shadows:
+class KnownValues:
     """Runs operators on the meta device and, where every input's value is known, on the values too."""
 
     def __init__(self, device: torch.device, *, assumes_choices: bool = False) -> None:
         self.device = device
         self.chose = False
         self._assumes_choices = assumes_choices
-        self.guesses: dict[str, int] = {}
+        self.assumed: dict[str, int] = {}
         self._is_meta = device.type == "meta"
         self._spoiled: dict[int, Tensor] = {}
 
@@ -68,9 +68,9 @@ class Shadows:
         """Copy a value to the host; where it is not known, zeros are assumed and counted."""
         dtype = kwargs.get("dtype") or tensor.dtype
         if self.knows(tensor):
-            value: Tensor = tensor._shadow  # type: ignore[attr-defined]  # our own mark
+            value: Tensor = tensor._known_value  # type: ignore[attr-defined]  # our own mark
             return value.to(dtype, copy=True)
-        self._count_guess("values copied to the host")
+        self._count_assumed("values copied to the host")
         return torch.zeros(tensor.shape, dtype=dtype)
 
     def to_device(
@@ -114,9 +114,9 @@ class Shadows:
                 self._spoil(args[index])
         if operator.returns_first and operator.shape_rule is None and _fits(args):
             return args[0]
-        if operator.is_data_dependent and is_guessed(operator.overload, args):
+        if operator.is_data_dependent and needs_values(operator.overload, args):
             selected = selected_output(operator.overload, args, self.knows)
-            return self._guess(operator, args, kwargs) if selected is NotImplemented else selected
+            return self._assume_output(operator, args, kwargs) if selected is NotImplemented else selected
         if operator.tells_equal and getattr(args[0], "_drawn", False) and not isinstance(args[1], Tensor):
             return self._compare_drawn(operator, args)
         if operator.shape_rule is not None:
@@ -136,7 +136,7 @@ class Shadows:
         assumed = assumed_values(name, args, out)
         if assumed is not None:
             attach(*assumed)
-            self._count_guess(name)
+            self._count_assumed(name)
 
     def _run_known(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]
@@ -185,7 +185,7 @@ class Shadows:
             return
         source = args[0]
         if self.knows(source):
-            value = source._shadow
+            value = source._known_value
             if value.stride() == source.stride():
                 attach(out, operator.overload(value, *(real_of(each) for each in args[1:]), **kwargs))
             elif operator.name not in _BY_STRIDES:
@@ -202,26 +202,26 @@ class Shadows:
 
     def knows(self, tensor: Tensor) -> bool:
         """Tell whether a tensor's value is known."""
-        value = getattr(tensor, "_shadow", None)
+        value = getattr(tensor, "_known_value", None)
         if value is None:
             return False
         return not self._spoiled or value.untyped_storage()._cdata not in self._spoiled
 
     def _spoil(self, tensor: Tensor) -> None:
         """Forget the value of a tensor that something unknown is written to, and of all its views."""
-        value = getattr(tensor, "_shadow", None)
+        value = getattr(tensor, "_known_value", None)
         if value is not None:
             self._spoiled[value.untyped_storage()._cdata] = value
 
-    def _guess(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        out = guess_output(operator.overload, args, kwargs)
+    def _assume_output(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = assume_output(operator.overload, args, kwargs)
         if out is NotImplemented:
             return operator.overload(*args, **kwargs)
-        self._count_guess(operator.name)
+        self._count_assumed(operator.name)
         return out
 
-    def _count_guess(self, name: str) -> None:
-        self.guesses[name] = self.guesses.get(name, 0) + 1
+    def _count_assumed(self, name: str) -> None:
+        self.assumed[name] = self.assumed.get(name, 0) + 1
 
 
 def _fits(args: tuple[Any, ...]) -> bool:
@@ -234,12 +234,12 @@ def _fits(args: tuple[Any, ...]) -> bool:
     return not any(isinstance(value, (list, tuple, Tensor)) for value in args[1:])
 
 
-class ShadowMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+class KnownValueMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Keeps the values of small meta tensors while modules are built."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self._shadows = Shadows(torch.device("meta"))
+        self._known = KnownValues(torch.device("meta"))
         self._operators: dict[Any, Operator] = {}
 
     def __torch_dispatch__(
@@ -250,14 +250,14 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch l
             operator = self._operators[func] = describe_operator(func, preludes={})
         kwargs = kwargs or {}
         inputs = flatten_tensors((*args, *kwargs.values()))
-        if not self._shadows.on_device(inputs, kwargs):
+        if not self._known.on_device(inputs, kwargs):
             return func(*args, **kwargs)
         if operator.is_view or operator.reshapes_in_place:
             out = func(*args, **kwargs)
-            self._shadows.follow(operator, args, kwargs, out)
+            self._known.follow(operator, args, kwargs, out)
             return out
-        args, kwargs, inputs = self._shadows.to_device(operator, args, kwargs, inputs)
-        return self._shadows.run(operator, args, kwargs, inputs)
+        args, kwargs, inputs = self._known.to_device(operator, args, kwargs, inputs)
+        return self._known.run(operator, args, kwargs, inputs)
 
 
 def _is_small_factory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -266,5 +266,5 @@ def _is_small_factory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         count = 1
         for dim in size:
             count *= int(dim)
-        return count <= LARGEST_SHADOW
+        return count <= LARGEST_KNOWN
     return True

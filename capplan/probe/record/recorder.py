@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from capplan.core.trace.types import ALWAYS, Attribute, Role
-from capplan.probe.record.known_values import Shadows
+from capplan.probe.record.known_values import KnownValues
 from capplan.probe.record.schema import READING_VALUES, describe_operator
 from capplan.probe.record.storages import Operands, Storages, Tag, accumulate_in_place
 from capplan.probe.record.types import Operator, Pass, Prelude, RawKernel, flatten, plain_attribute
@@ -24,7 +24,7 @@ _sequence_number = torch._C._autograd._get_sequence_nr
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """The dispatch mode that records a pass."""
 
-    def __init__(self, operators: dict[Any, Operator], shadows: Shadows, preludes: Mapping[str, Prelude]) -> None:
+    def __init__(self, operators: dict[Any, Operator], known: KnownValues, preludes: Mapping[str, Prelude]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.record = Pass()
         self.module = 0
@@ -33,7 +33,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self._modules_by_node: dict[int, int] = {}
         self._operators = operators
         self._preludes = preludes
-        self._shadows = shadows
+        self._known = known
         self._token = object()
         self._calls = 0
         self._kernel_ids: dict[RawKernel, int] = {}
@@ -80,18 +80,18 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             if tensor is not source:
                 tag = tensor.__dict__["_capplan"] = Tag(self._token, storage)
                 tag.is_view = True
-        self._shadows.follow(operator, args, kwargs, out)
+        self._known.follow(operator, args, kwargs, out)
         return out
 
     def _op(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         inputs = flatten(args)
         if kwargs:
             inputs += flatten(kwargs.values())
-        if not self._shadows.on_device(inputs, kwargs):
+        if not self._known.on_device(inputs, kwargs):
             return operator.overload(*args, **kwargs)
-        if self._shadows.leaves_device(kwargs):
-            return self._shadows.to_host(inputs[0], kwargs)
-        args, kwargs, inputs = self._shadows.to_device(operator, args, kwargs, inputs)
+        if self._known.leaves_device(kwargs):
+            return self._known.to_host(inputs[0], kwargs)
+        args, kwargs, inputs = self._known.to_device(operator, args, kwargs, inputs)
         if operator.prelude is not None:
             return operator.prelude(self, operator, args, kwargs)
         return self._run(operator, args, kwargs, inputs)
@@ -104,10 +104,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if operator.reshapes_in_place:
             out = operator.overload(*args, **kwargs)
             out.__dict__["_capplan"] = Tag(self._token, self._storage_of(out))
-            self._shadows.follow(operator, args, kwargs, out)
+            self._known.follow(operator, args, kwargs, out)
             return out
         reads, read_operands, weight = self._reading(operator, inputs)
-        out = self._shadows.run(operator, args, kwargs, inputs)
+        out = self._known.run(operator, args, kwargs, inputs)
         outputs: Sequence[Tensor] = (out,) if isinstance(out, Tensor) else flatten((out,))
         if not outputs:
             outputs = self._written(operator, args, kwargs)
@@ -245,7 +245,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
     def assign_role(self, tensors: Iterable[Tensor], role: Role) -> None:
         """Say what tensors that already have a storage in the record are for."""
         for tensor in tensors:
-            if tensor.device.type == self._shadows.device.type:
+            if tensor.device.type == self._known.device.type:
                 self.record.roles[self._tag(tensor).storage] = role
 
     @contextlib.contextmanager

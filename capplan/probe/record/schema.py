@@ -28,7 +28,7 @@ RESHAPING_IN_PLACE = frozenset(
 
 ALLOCATING_ONLY = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"})
 ASSUMED = frozenset({"aten._is_all_true", "aten.topk"})
-"""Operators whose values `shadow_guess.assumed_values` may tell without data."""
+"""Operators whose values `assumed_values.assumed_values` may tell without data."""
 
 READING_VALUES = frozenset({"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal"})
 """Operators by which Python reads a value: nothing is written on the device, but the host waits for it."""

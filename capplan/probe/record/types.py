@@ -53,7 +53,7 @@ class Pass:
     births: list[int] = field(default_factory=list)
     deaths: list[int | None] = field(default_factory=list)
     phases: list[tuple[str, int, int]] = field(default_factory=list)
-    guesses: dict[str, int] = field(default_factory=dict)
+    assumed: dict[str, int] = field(default_factory=dict)
     flops: dict[int, int] = field(default_factory=dict)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LARGEST_SHADOW = 131_072
+LARGEST_KNOWN = 131_072
 """Elements held in memory up to which values are kept."""
 
 LARGEST_COMPUTED = 2**24
@@ -14,12 +14,12 @@ LARGEST_COMPUTED = 2**24
 
 def is_small(value: Tensor) -> bool:
     """Tell whether a value is kept: it has few elements, or many that share the memory of few."""
-    return value.numel() <= LARGEST_SHADOW or value.untyped_storage().nbytes() <= LARGEST_SHADOW * value.itemsize
+    return value.numel() <= LARGEST_KNOWN or value.untyped_storage().nbytes() <= LARGEST_KNOWN * value.itemsize
 
 
 def is_repeated(value: Tensor) -> bool:
     """Tell whether a large value repeats itself along a dimension of stride 0."""
-    return value.numel() > LARGEST_SHADOW and 0 in value.stride()
+    return value.numel() > LARGEST_KNOWN and 0 in value.stride()
 
 
 def without_repeats(value: Any) -> Any:
@@ -61,7 +61,7 @@ def flatten_tensors(values: Any) -> list[Tensor]:
 def real_of(value: Any) -> Any:
     """Put known values in the place of meta tensors."""
     if isinstance(value, Tensor):
-        return value._shadow if value.is_meta else value  # type: ignore[attr-defined]  # our own mark
+        return value._known_value if value.is_meta else value  # type: ignore[attr-defined]  # our own mark
     if isinstance(value, (list, tuple)):
         return type(value)(real_of(item) for item in value)
     return value
@@ -82,7 +82,7 @@ def attach(out: Any, real: Any) -> None:
     """Let meta tensors carry values, where these are small."""
     if isinstance(out, Tensor):
         if is_small(real):
-            out.__dict__["_shadow"] = real
+            out.__dict__["_known_value"] = real
     elif isinstance(out, (list, tuple)):
         for item, value in zip(out, real, strict=True):
             if isinstance(item, Tensor):

@@ -38,7 +38,7 @@ def fit_recording(
     modules: Sequence[str],
     half: torch.dtype | None,
     parameters: dict[int, int],
-    rung: str,
+    backend: str,
     formulas: Formulas,
 ) -> Recording:
     """Fit the first two passes and check the rest; one pass alone is exact for its batch.
@@ -95,8 +95,8 @@ def fit_recording(
         phases=tuple(Phase(name=name, step=step, first_op=op) for name, step, op in first.phases),
         batches=tuple(batches),
         exact_batch=batches[0] if len(batches) == 1 else None,
-        rung=rung,
-        guesses=tuple(Guess(what=what, count=count) for what, count in sorted(first.guesses.items())),
+        rung=backend,
+        guesses=tuple(Guess(what=what, count=count) for what, count in sorted(first.assumed.items())),
     )
 
 

@@ -1,4 +1,4 @@
-"""One configuration of a model on one rung, set up to be run at several batch sizes."""
+"""One configuration of a model on one backend, set up to be run at several batch sizes."""
 
 import contextlib
 import gc
@@ -19,11 +19,11 @@ from capplan.probe.cuda.preludes import PRELUDES
 from capplan.probe.cuda.rules import CudaRules, as_on_cuda
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.preserve import preserved, swapped
-from capplan.probe.record.known_values import Shadows
+from capplan.probe.record.known_values import KnownValues
 from capplan.probe.record.recorder import Recorder
 from capplan.probe.record.types import Pass
+from capplan.probe.trace.backends import Backend, TensorFactory
 from capplan.probe.trace.batch_fit import SeenInput, fit_inputs, fit_recording
-from capplan.probe.trace.ladder import Ground, Rung
 from capplan.probe.trace.module_paths import ModulePaths
 
 HALF = torch.bfloat16
@@ -35,18 +35,18 @@ Made = tuple[Recording, tuple[InputTensor, ...]]
 
 
 class Stage:
-    """One configuration of one model on one rung, set up to be run at several batch sizes."""
+    """One configuration of one model on one backend, set up to be run at several batch sizes."""
 
     def __init__(
-        self, module: nn.Module, make_inputs: MakeInputs, configuration: Configuration, *, name: str, rung: Rung
+        self, module: nn.Module, make_inputs: MakeInputs, configuration: Configuration, *, name: str, backend: Backend
     ) -> None:
         self.module = module
         self.make_inputs = make_inputs
         self.configuration = configuration
         self.name = name
         self.paths = ModulePaths(module)
-        self.ground = Ground(
-            rung,
+        self.factory = TensorFactory(
+            backend,
             half=HALF if configuration.variant is Variant.HALF else None,
             channels_last=configuration.layout is Layout.NHWC,
         )
@@ -54,7 +54,7 @@ class Stage:
         self._operators: dict[Any, Any] = {}
         self._seen: dict[int, list[SeenInput]] = {}
         self.assumes_choices = False
-        self.guessed = self.chose = False
+        self.assumed_any = self.chose = False
         self._keeps = False
         self._autocast = Autocast(keeps_weights=configuration.training is not None)
         self._weights: list[tuple[Tensor, Role]] = []
@@ -65,7 +65,7 @@ class Stage:
         """Put other tensors in the model's place, and everything back afterwards."""
         with preserved(self.module):
             self.module.train(self.configuration.training is not None)
-            swapped(self.module, self.ground.weight)
+            swapped(self.module, self.factory.weight)
             self._weights = list(_weights(self.module))
             yield
 
@@ -84,8 +84,8 @@ class Stage:
         Raises:
             TraceError: the model's code raised, or its output is of no use.
         """
-        shadows = Shadows(self.ground.device, assumes_choices=self.assumes_choices)
-        recorder = Recorder(self._operators, shadows, PRELUDES)
+        known = KnownValues(self.factory.device, assumes_choices=self.assumes_choices)
+        recorder = Recorder(self._operators, known, PRELUDES)
         tensors = self._adopt_weights(recorder)
         args, kwargs = self._inputs(batch, recorder)
         training = self.configuration.training
@@ -95,7 +95,7 @@ class Stage:
                 with (
                     self._told_where(),
                     torch.set_grad_enabled(training is not None),
-                    self.ground.entered(),
+                    self.factory.entered(),
                     self.paths.watched(recorder),
                     as_on_cuda(),
                     self._checkpointing(),
@@ -106,10 +106,10 @@ class Stage:
                 record = recorder.close()
         finally:
             recorder.forget(tensors)
-            self.guessed, self.chose = bool(shadows.guesses), shadows.chose
+            self.assumed_any, self.chose = bool(known.assumed), known.chose
         if output is None:
             raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
-        record.guesses = shadows.guesses
+        record.assumed = known.assumed
         del output
         self._keeps = recorder.outlived()
         return record
@@ -161,7 +161,7 @@ class Stage:
         return [tensor for tensor, _ in self._weights]
 
     def _inputs(self, batch: int, recorder: Recorder) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        made = self.make_inputs(batch, device=self.ground.device)
+        made = self.make_inputs(batch, device=self.factory.device)
         leaves = pytree.tree_leaves((made.args, made.kwargs))
         if any(isinstance(leaf, Tensor) and leaf.is_meta and not leaf.is_floating_point() for leaf in leaves):
             made = self.make_inputs(batch, device=torch.device("cpu"))
@@ -172,7 +172,7 @@ class Stage:
                 return value
             name = made.names[len(seen)] if len(seen) < len(made.names) else f"input{len(seen)}"
             seen.append((name, value.dtype, tuple(value.shape)))
-            placed = self.ground.input(value)
+            placed = self.factory.input(value)
             recorder.adopt(placed, Role.INPUT)
             return placed
 
@@ -193,7 +193,7 @@ class Stage:
             modules=self.paths.names,
             half=None if self.configuration.variant is Variant.FULL else HALF,
             parameters=self._parameters,
-            rung=self.ground.rung.value,
+            backend=self.factory.backend.value,
             formulas=self.formulas,
         )
         return recording, fit_inputs([self._seen[batch] for batch in batches], batches)

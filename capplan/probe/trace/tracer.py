@@ -11,8 +11,8 @@ from capplan.core.trace.types import Parameter, Provenance, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceError
 from capplan.probe.foreign.preserve import globals_preserved
+from capplan.probe.trace.backends import LARGEST_REAL_BYTES, Backend, Builder, building, building_with_values
 from capplan.probe.trace.batch_fit import DoesNotFitError
-from capplan.probe.trace.ladder import LARGEST_REAL_BYTES, Builder, Rung, building, building_with_values
 from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, Stage
 
 BATCHES = (2, 3, 5)
@@ -34,11 +34,11 @@ def trace_module(
     """Trace a module; `make_inputs(batch, device=...)` gives `args`, `kwargs` and `names`.
 
     The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `rebuild`
-    makes the module anew where the first rung fails: on meta with small values kept, or with real weights. `formulas`
-    count the FLOPs of operators that capplan does not know.
+    makes the module anew where the first backend fails: on meta with small values kept, or with real weights.
+    `formulas` count the FLOPs of operators that capplan does not know.
 
     Raises:
-        TraceError: the model could not be run on any rung; the message says where it stopped.
+        TraceError: the model could not be run on any backend; the message says where it stopped.
     """
     from capplan.version import __version__
 
@@ -119,12 +119,12 @@ def _asked_for_values(error: TraceError) -> bool:
     return isinstance(cause, NotImplementedError) or "meta" in words
 
 
-def _guess_count(made: Made) -> int:
+def _assumed_count(made: Made) -> int:
     return sum(guess.count for guess in made[0].guesses)
 
 
 class _Tracer:
-    """One model on its way up the ladder."""
+    """Trace one model, trying the tracing backends in order."""
 
     def __init__(
         self,
@@ -147,18 +147,18 @@ class _Tracer:
         self._stage: Stage | None = None
 
     def record(self, configuration: Configuration) -> Made:
-        """Record one configuration on the first rung that serves it."""
+        """Record one configuration on the first tracing backend that can."""
         attempts: list[Callable[[], Made]] = [
-            lambda: self._attempt(self._module, Rung.META, configuration),
-            lambda: self._attempt(self._valued_module(), Rung.META, configuration),
-            lambda: self._attempt(self._valued_module(), Rung.META, configuration, assumes_choices=True),
-            lambda: self._attempt(self._module, Rung.FAKE, configuration),
-            lambda: self._attempt(self._real_module(), Rung.REAL, configuration),
+            lambda: self._attempt(self._module, Backend.META, configuration),
+            lambda: self._attempt(self._valued_module(), Backend.META, configuration),
+            lambda: self._attempt(self._valued_module(), Backend.META, configuration, assumes_choices=True),
+            lambda: self._attempt(self._module, Backend.FAKE, configuration),
+            lambda: self._attempt(self._real_module(), Backend.REAL, configuration),
         ]
         failures: list[TraceError] = []
-        guessing: tuple[int, Made] | None = None
+        assuming: tuple[int, Made] | None = None
         for index, attempt in enumerate(attempts):
-            if index < self._from or self._is_idle(index, guesses=guessing is not None):
+            if index < self._from or self._is_idle(index, assumes=assuming is not None):
                 continue
             try:
                 made = attempt()
@@ -170,32 +170,32 @@ class _Tracer:
             if not made[0].guesses or index > _BALANCED:
                 self._from = index
                 return made
-            if guessing is None or index == _VALUED or _guess_count(made) < _guess_count(guessing[1]):
-                guessing = (index, made)
-        if guessing is not None:
-            self._from, made = guessing
+            if assuming is None or index == _VALUED or _assumed_count(made) < _assumed_count(assuming[1]):
+                assuming = (index, made)
+        if assuming is not None:
+            self._from, made = assuming
             return made
         raise failures[-1] if _asked_for_values(failures[0]) else failures[0]
 
-    def _is_idle(self, index: int, *, guesses: bool) -> bool:
-        """Tell whether an attempt could not better what there is: a recording with guesses is all that is to be had."""
+    def _is_idle(self, index: int, *, assumes: bool) -> bool:
+        """Return True if this attempt can be skipped because it could not improve on the recording at hand."""
         if index == _VALUED:
             return self._rebuild is None
         if index == _BALANCED:
             return self._stage is None or not self._stage.chose
-        return index > _BALANCED and guesses
+        return index > _BALANCED and assumes
 
     def _lacks_values(self, cause: BaseException) -> bool:
-        """Tell whether another rung could cure what the first one raised: it guessed, or has no data to give."""
-        if isinstance(cause, NotImplementedError) or (self._stage is not None and self._stage.guessed):
+        """Return True if another backend might succeed: the first assumed a value, or failed for lack of data."""
+        if isinstance(cause, NotImplementedError) or (self._stage is not None and self._stage.assumed_any):
             return True
         words = str(cause).lower()
         return any(word in words for word in ("meta", "device", "cuda", "fake", "data"))
 
     def _attempt(
-        self, module: nn.Module, rung: Rung, configuration: Configuration, *, assumes_choices: bool = False
+        self, module: nn.Module, backend: Backend, configuration: Configuration, *, assumes_choices: bool = False
     ) -> Made:
-        stage = Stage(module, self._make_inputs, configuration, name=self._name, rung=rung)
+        stage = Stage(module, self._make_inputs, configuration, name=self._name, backend=backend)
         stage.assumes_choices = assumes_choices
         stage.formulas = self._formulas
         self._stage = stage

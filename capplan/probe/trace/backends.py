@@ -1,4 +1,4 @@
-"""The ladder of ways to run a model without a GPU: meta tensors, fake tensors, a small real forward on the CPU."""
+"""Tracing backends, which run a model without a GPU: meta tensors, fake tensors, a small real forward on the CPU."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -9,31 +9,31 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from capplan.probe.record.known_values import ShadowMode
-from capplan.probe.record.value_store import LARGEST_SHADOW
+from capplan.probe.record.known_values import KnownValueMode
+from capplan.probe.record.value_store import LARGEST_KNOWN
 
 LARGEST_REAL_BYTES = 4 * 10**9
 """Weights up to which a model is run for real. [bytes]"""
 
 
-class Rung(StrEnum):
-    """How a recording was made, best first; what could not be answered on one rung is tried on the next."""
+class Backend(StrEnum):
+    """List the tracing backends, best first; what one cannot answer is tried on the next."""
 
     META = "meta"
     FAKE = "fake"
     REAL = "real"
 
 
-class Ground:
-    """Where a pass's tensors live on one rung."""
+class TensorFactory:
+    """Make the tensors of a pass on one tracing backend."""
 
-    def __init__(self, rung: Rung, *, half: torch.dtype | None, channels_last: bool) -> None:
-        self.rung = rung
-        self.device = torch.device("meta" if rung is Rung.META else "cpu")
+    def __init__(self, backend: Backend, *, half: torch.dtype | None, channels_last: bool) -> None:
+        self.backend = backend
+        self.device = torch.device("meta" if backend is Backend.META else "cpu")
         self._half = half
         self._channels_last = channels_last
         self._fake_mode: Any = None
-        if rung is Rung.FAKE:
+        if backend is Backend.FAKE:
             from torch._subclasses.fake_tensor import FakeTensorMode
 
             self._fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -58,7 +58,7 @@ class Ground:
 
     def _place(self, tensor: Tensor) -> Tensor:
         dtype = self._half if self._half is not None and tensor.is_floating_point() else tensor.dtype
-        if self.rung is Rung.REAL:
+        if self.backend is Backend.REAL:
             layout = torch.channels_last if self._channels_last and tensor.dim() == 4 else torch.preserve_format
             return tensor.detach().clone(memory_format=layout).to(dtype)
         if self._channels_last and tensor.dim() == 4:
@@ -69,10 +69,10 @@ class Ground:
             from torch._subclasses.fake_tensor import FakeTensor
 
             return FakeTensor(self._fake_mode, made, torch.device("cpu"))
-        value = getattr(tensor, "_shadow", None) if tensor.is_meta else tensor
-        keeps = value is not None and value.numel() <= LARGEST_SHADOW and not isinstance(tensor, nn.Parameter)
+        value = getattr(tensor, "_known_value", None) if tensor.is_meta else tensor
+        keeps = value is not None and value.numel() <= LARGEST_KNOWN and not isinstance(tensor, nn.Parameter)
         if value is not None and keeps:
-            made.__dict__["_shadow"] = value.detach().to(dtype).clone()
+            made.__dict__["_known_value"] = value.detach().to(dtype).clone()
         return made
 
 
@@ -86,7 +86,7 @@ def building() -> Iterator[None]:
 @contextlib.contextmanager
 def building_with_values() -> Iterator[None]:
     """Build modules without weights, but keep the values of small tensors that their constructors compute."""
-    with torch.device("meta"), _DataKept(), ShadowMode():
+    with torch.device("meta"), _DataKept(), KnownValueMode():
         yield
 
 
@@ -98,7 +98,7 @@ class _DataKept(TorchFunctionMode):
         if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") is None:
             return func(*args, **{**kwargs, "device": "cpu"}).to("meta")
         if func is torch.Tensor.tolist:
-            return func(getattr(args[0], "_shadow", args[0]))
+            return func(getattr(args[0], "_known_value", args[0]))
         return func(*args, **kwargs)
 
 

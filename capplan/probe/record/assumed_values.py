@@ -1,9 +1,9 @@
-"""What to assume where a model asks for values that depend on data: all selected, False for truth, 1 for a number.
+"""Assume values where a model asks for what depends on data: all selected, False for truth, 1 for a number.
 
 What a model asserts is taken to hold. Where nothing else helps, the choices of a router are taken to be balanced: each
 of the n alternatives as often as the others, in turn.
 
-Each guess is counted under its operator's name, so that no answer rests on one silently.
+Each assumed value is counted under its operator's name, so that no answer rests on one silently.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from torch import Tensor
 from capplan.probe.record.value_store import count_true
 
 
-def guess_output(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def assume_output(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make an output of a data-dependent operator without its data; NotImplemented where no rule serves."""
     rule = _RULES.get(overload._schema.name)
     return rule(*args, **kwargs) if rule is not None else NotImplemented
@@ -36,7 +36,7 @@ _MASKS = (torch.bool, torch.uint8)
 
 
 def _count_known(mask: Tensor) -> int:
-    return count_true(mask._shadow)  # type: ignore[attr-defined]  # our own mark
+    return count_true(mask._known_value)  # type: ignore[attr-defined]  # our own mark
 
 
 def is_choice(name: str, args: tuple[Any, ...]) -> bool:
@@ -66,7 +66,7 @@ def _in_turn(like: Tensor, dim: int, alternatives: int) -> Tensor:
     return (torch.arange(moved.numel()) % alternatives).reshape(moved.shape).movedim(-1, dim).contiguous()
 
 
-def is_guessed(overload: Any, args: tuple[Any, ...]) -> bool:
+def needs_values(overload: Any, args: tuple[Any, ...]) -> bool:
     """Tell whether the operator needs values for these arguments: indexing does only by boolean masks."""
     if overload._schema.name != "aten::index":
         return True

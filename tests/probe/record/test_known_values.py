@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from capplan.core.trace.types import Recording
-from capplan.probe.record.value_store import LARGEST_SHADOW, count_true, is_small, run_elementwise
+from capplan.probe.record.value_store import LARGEST_KNOWN, count_true, is_small, run_elementwise
 from capplan.probe.trace.tracer import trace_module
 
 BATCH = 3
 TOKENS, WIDTH = 40, 5000
-assert BATCH * TOKENS * WIDTH > LARGEST_SHADOW
+assert BATCH * TOKENS * WIDTH > LARGEST_KNOWN
 
 
 class Runs(nn.Module):
@@ -165,6 +165,6 @@ def test_repeated_elements_are_counted_and_computed_as_if_written_out(shape: tup
 
 
 def test_small_is_what_lies_in_little_memory():
-    assert is_small(torch.zeros(1).expand(LARGEST_SHADOW + 1))
-    assert is_small(torch.zeros(LARGEST_SHADOW))
-    assert not is_small(torch.zeros(LARGEST_SHADOW + 1))
+    assert is_small(torch.zeros(1).expand(LARGEST_KNOWN + 1))
+    assert is_small(torch.zeros(LARGEST_KNOWN))
+    assert not is_small(torch.zeros(LARGEST_KNOWN + 1))
