@@ -1,11 +1,11 @@
 """The border to code that is not ours: a model's constructor and forward, an input function.
 
-Inside `model_code` what is printed goes to stderr, nothing is fetched from the network, global state is put back, and
-whatever the code raises becomes one sentence. Inside `no_weights` initialisation is skipped.
+Inside `model_code` what is printed goes to stderr, there is no network, compilation and scripting are off, global state
+is put back, and whatever the code raises becomes one sentence. Inside `no_weights` initialisation is skipped.
 """
 
 import contextlib
-import socket
+import os
 import sys
 from collections.abc import Iterator
 from types import TracebackType
@@ -14,22 +14,38 @@ from typing import Any
 import torch
 
 from capplan.errors import CapplanError, TraceError
+from capplan.probe.foreign.compilation import compilation_off
+from capplan.probe.foreign.network import Attempts, no_network
 from capplan.probe.foreign.preserve import globals_preserved
+from capplan.probe.foreign.where import user_line
 
 
 @contextlib.contextmanager
 def model_code(doing: str, *, error: type[CapplanError] = TraceError) -> Iterator[None]:
-    """Run foreign code: "building timm:resnet50"; its exceptions are raised again as `error`, with their message."""
-    with _Translated(doing, error), globals_preserved(), _no_network(), contextlib.redirect_stdout(sys.stderr):
+    """Run foreign code, such as "building timm:resnet50".
+
+    Raises:
+        CapplanError: the code raised; `error` carries its message, and the line of the user's code.
+    """
+    attempts = Attempts()
+    with (
+        _child_processes_ended(),
+        _Translated(doing, error, attempts),
+        globals_preserved(),
+        no_network(attempts),
+        compilation_off(),
+        _output_to_stderr(),
+    ):
         yield
 
 
 class _Translated:
     """Turn any exception of foreign code, `SystemExit` included, into one of ours."""
 
-    def __init__(self, doing: str, error: type[CapplanError]) -> None:
+    def __init__(self, doing: str, error: type[CapplanError], attempts: Attempts) -> None:
         self.doing = doing
         self.error = error
+        self.attempts = attempts
 
     def __enter__(self) -> None:
         pass
@@ -38,32 +54,51 @@ class _Translated:
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(raised, Exception | SystemExit) and not isinstance(raised, CapplanError):
-            raise self.error(f"{self.doing} failed: {first_line(raised)}") from raised
+            where = user_line(raised)
+            line = f" (at {where})" if where else ""
+            raise self.error(f"{self.doing} failed: {first_line(raised)}{line}{self.attempts.advice()}") from raised
 
 
 def first_line(raised: BaseException) -> str:
-    """An exception's kind and message on one line of at most 300 characters."""
+    """Return an exception's kind and message on one line of at most 300 characters."""
     words = " ".join(str(raised).split())
     text = f"{type(raised).__name__}: {words}" if words else type(raised).__name__
     return text if len(text) <= 300 else text[:297] + "..."
 
 
 @contextlib.contextmanager
-def _no_network() -> Iterator[None]:
-    """Refuse to look up hosts: nothing is downloaded on a model's behalf."""
-
-    def refuse(host: Any, *_args: Any, **_kwargs: Any) -> Any:
-        raise TraceError(
-            f"the model's code tries to reach {host}, and nothing is downloaded: build it without pretrained weights "
-            "or remote files."
-        )
-
-    looked_up = socket.getaddrinfo
-    socket.getaddrinfo = refuse
+def _child_processes_ended() -> Iterator[None]:
+    """End a process that the code forked off when it comes back: it would write a second answer."""
+    own = os.getpid()
     try:
         yield
     finally:
-        socket.getaddrinfo = looked_up
+        if os.getpid() != own:
+            os._exit(0)
+
+
+@contextlib.contextmanager
+def _output_to_stderr() -> Iterator[None]:
+    """Send what the code, its libraries and its child processes print to stderr: stdout is for answers."""
+    with contextlib.redirect_stdout(sys.stderr):
+        _flush()
+        try:
+            kept = os.dup(1)
+            os.dup2(2, 1)
+        except OSError:  # a process without these descriptors
+            yield
+            return
+        try:
+            yield
+        finally:
+            _flush()
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _flush() -> None:
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sys.__stdout__.flush()  # type: ignore[union-attr]  # None is suppressed
 
 
 @contextlib.contextmanager

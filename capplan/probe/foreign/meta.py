@@ -33,8 +33,8 @@ class SmallValues(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func is torch.Tensor.cuda:
             return args[0].to("meta")
-        args = tuple(map(_off_accelerator, args))
-        kwargs = {key: _off_accelerator(value) for key, value in kwargs.items()}
+        args = tuple(redirected(value, "meta") for value in args)
+        kwargs = {key: redirected(value, "meta") for key, value in kwargs.items()}
         made = func(*args, **kwargs)
         if func not in _value_factories() or kwargs.get("device") is not None:
             return made
@@ -44,7 +44,7 @@ class SmallValues(TorchFunctionMode):
 
 
 def defeated_meta(raised: BaseException | None) -> bool:
-    """Tell whether a constructor failed for want of values or of a GPU."""
+    """Return True if a constructor failed because it wanted values or a GPU."""
     if not isinstance(raised, RuntimeError | NotImplementedError | AssertionError | ValueError):
         return False
     return any(word in str(raised) for word in _DEFEATED)
@@ -56,10 +56,10 @@ def _value_factories() -> frozenset[Callable[..., Any]]:
     return frozenset(f for f in _device_constructors() if "empty" not in getattr(f, "__name__", ""))
 
 
-def _off_accelerator(value: Any) -> Any:
-    """Put meta in the place of an accelerator's device."""
+def redirected(value: Any, device: str) -> Any:
+    """Return `device` in the place of an accelerator's, and any other value as it is."""
     if isinstance(value, torch.device):
-        return torch.device("meta") if value.type in _ACCELERATORS else value
+        return torch.device(device) if value.type in _ACCELERATORS else value
     if isinstance(value, str) and value.partition(":")[0] in _ACCELERATORS:
-        return "meta"
+        return device
     return value

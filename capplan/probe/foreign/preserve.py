@@ -1,8 +1,12 @@
 """Leave everything as found: a model's tensors, attributes and modes, random states, and torch's global switches."""
 
 import contextlib
+import logging
 import random
-from collections.abc import Callable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import ModuleType, NoneType
 from typing import Any
 
 import numpy as np
@@ -10,34 +14,117 @@ import torch
 from torch import Tensor, nn
 
 _INNER = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+_DEEPEST = 4
+"""Levels of containers inside containers that are restored: a cache is a list of pairs, or a dictionary of lists."""
 
 
 @contextlib.contextmanager
 def preserved(module: nn.Module) -> Iterator[None]:
     """Restore, at the end, what a forward could have changed."""
-    states = [(m, m.__dict__.copy(), _containers(m)) for m in module.modules()]
+    states = [_ModuleState.of(each) for each in module.modules()]
     try:
         with globals_preserved():
             yield
     finally:
-        for each, attributes, containers in states:
-            each.__dict__.clear()
-            each.__dict__.update(attributes)
-            for key, content in containers.items():
-                _refill(attributes[key], content)
+        for state in states:
+            state.restore()
 
 
-def _containers(module: nn.Module) -> dict[str, Any]:
-    """Copy what a module's dictionaries, lists and sets hold: models keep tensors of their first call there."""
-    return {key: value.copy() for key, value in module.__dict__.items() if isinstance(value, (dict, list, set))}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ModuleState:
+    """What a module held: its class, its attributes, its tensors, and the content of its containers."""
+
+    module: nn.Module
+    kind: type[nn.Module]
+    attributes: dict[str, Any]
+    tensors: list[tuple[Any, dict[str, Any]]]
+    contents: "list[tuple[Any, Any]]"
+
+    @classmethod
+    def of(cls, module: nn.Module) -> "_ModuleState":
+        attributes = dict(module.__dict__)
+        held = [holder for holder in (module._parameters, module._buffers) if not isinstance(holder, dict)]
+        return cls(
+            module=module,
+            kind=type(module),
+            attributes=attributes,
+            tensors=[(holder, dict(holder.items())) for holder in held],
+            contents=list(_contents(attributes.values())),
+        )
+
+    def restore(self) -> None:
+        if type(self.module) is not self.kind:  # lazy modules change their class
+            object.__setattr__(self.module, "__class__", self.kind)
+        self.module.__dict__.clear()
+        self.module.__dict__.update(self.attributes)
+        for holder, tensors in self.tensors:  # TorchScript keeps its tensors in holders of its own
+            for name, tensor in tensors.items():
+                if holder[name] is not tensor:
+                    holder[name] = tensor
+        for container, content in self.contents:
+            _refill(container, content)
 
 
-def _refill(held: Any, content: Any) -> None:
-    held.clear()
-    if isinstance(held, list):
-        held.extend(content)
-    else:
-        held.update(content)
+def _contents(values: Iterable[Any], depth: int = _DEEPEST, seen: set[int] | None = None) -> Iterator[tuple[Any, Any]]:
+    """List the containers among values, and the attributes of objects, with what they hold.
+
+    Models keep tensors of their first call there.
+    """
+    seen = set() if seen is None else seen
+    for value in values:
+        container = value if isinstance(value, (dict, list, set, deque)) else _attributes_of(value)
+        if container is None or id(container) in seen:
+            continue
+        seen.add(id(container))
+        content = list(dict.items(container)) if isinstance(container, dict) else list(container)
+        yield container, content
+        if depth > 1:
+            inner = [item for _, item in content] if isinstance(container, dict) else content
+            yield from _contents(inner, depth - 1, seen)
+
+
+_LEFT_ALONE = (
+    str, int, float, tuple, NoneType, nn.Module, Tensor, ModuleType, type, torch.Generator, logging.Logger,
+)  # fmt: skip
+
+
+def _attributes_of(value: Any) -> dict[str, Any] | None:
+    """Return the attribute dictionary of a plain object, such as a cache that a model holds; None for others.
+
+    Nothing of the object's own code runs: lazy objects would load what they stand for.
+    """
+    if isinstance(value, _LEFT_ALONE) or callable(value):
+        return None
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return held if isinstance(held, dict) else None
+
+
+def _refill(container: Any, content: list[Any]) -> None:
+    """Put a container's content back where it changed, by the built-in type's own methods.
+
+    Subclasses may forbid to be changed (a frozen dictionary), or do more than store: neither matters to what a model
+    itself has just changed.
+    """
+    if isinstance(container, dict):
+        if _same_items(list(dict.items(container)), content):
+            return
+        base: Any = OrderedDict if isinstance(container, OrderedDict) else dict
+        base.clear(container)
+        for key, value in content:
+            base.__setitem__(container, key, value)
+        return
+    if len(container) == len(content) and all(a is b for a, b in zip(container, content, strict=True)):
+        return
+    base = next(kind for kind in (list, set, deque) if isinstance(container, kind))
+    base.clear(container)
+    (base.update if base is set else base.extend)(container, content)
+
+
+def _same_items(now: list[tuple[Any, Any]], before: list[tuple[Any, Any]]) -> bool:
+    return len(now) == len(before) and all(a[0] is b[0] and a[1] is b[1] for a, b in zip(now, before, strict=True))
 
 
 @contextlib.contextmanager
@@ -99,7 +186,7 @@ def swapped(module: nn.Module, stand_in: Callable[[Tensor], Tensor]) -> None:
 
     for each in module.modules():
         for content in (each._parameters, each._buffers):
-            for name, tensor in content.items():
+            for name, tensor in list(content.items()):
                 if tensor is not None:
                     content[name] = replaced(tensor)  # type: ignore[assignment]  # a Parameter for a Parameter
     for each in module.modules():

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import torch
 
 from capplan.errors import TraceError, UsageError
-from capplan.probe.foreign.code import model_code, no_weights
+from capplan.probe.foreign.code import first_line, model_code, no_weights
+from capplan.probe.foreign.cpu_build import LARGEST_BUILD_BYTES, build_on_cpu
 from capplan.probe.foreign.meta import SmallValues, defeated_meta
 from capplan.probe.foreign.torchvision_ops import import_torchvision, lacks_operators
 from capplan.probe.inputs.grammar import ModelInputs
@@ -16,6 +17,15 @@ Step = Callable[[torch.nn.Module], torch.nn.Module | None]
 
 
 ModuleBuilder = Callable[[], torch.nn.Module]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A fresh module, and notes on how it was built; one from the CPU has the values of its small buffers."""
+
+    module: torch.nn.Module
+    is_from_cpu: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +56,35 @@ class Target:
             TraceError: the constructor raised; its own message is given.
             UsageError: arguments that the constructor does not take.
         """
+        return self.build_noted().module
+
+    def build_noted(self) -> "Built":
+        """Build as `build` does, and note how, where it took more than running the constructor.
+
+        On the meta device a constructor runs without values; where that fails, with the values of small tensors;
+        where that fails too, on the CPU within `LARGEST_BUILD_BYTES`, and the module is moved to meta.
+        """
         if torch.get_default_device().type != "meta":
+            return Built(module=self._construct())
+        try:
+            with no_weights():
+                return Built(module=self._construct_without_weights())
+        except TraceError as error:
+            failed = error
+        try:
+            module = build_on_cpu(self._construct)
+        except TraceError as error:
+            raise error from error.__cause__ or failed
+        return Built(module=module, is_from_cpu=True, notes=(_cpu_note(failed),))
+
+    def _construct_without_weights(self) -> torch.nn.Module:
+        try:
             return self._construct()
-        with no_weights():
-            try:
-                return self._construct()
-            except TraceError as error:
-                if not defeated_meta(error.__cause__):
-                    raise
-            with SmallValues():
-                return self._construct().to("meta")
+        except TraceError as error:
+            if not defeated_meta(error.__cause__):
+                raise
+        with SmallValues():
+            return self._construct().to("meta")
 
     def _construct(self) -> torch.nn.Module:
         try:
@@ -73,6 +102,13 @@ class Target:
     def make_inputs(self, batch: int, *, device: Device) -> ModelInputs:
         """Make the arguments of one forward call for a batch."""
         return self.inputs(batch, device)
+
+
+def _cpu_note(failed: TraceError) -> str:
+    """Return the note of a module that was built on the CPU, with what failed without values."""
+    cause = failed.__cause__
+    because = "" if cause is None else f"; on tensors without data its constructor stops with {first_line(cause)}"
+    return f"built on the CPU, within {LARGEST_BUILD_BYTES / 1e9:g} GB, then moved to the meta device{because}"
 
 
 def apply_steps(module: torch.nn.Module, steps: Sequence[Step]) -> torch.nn.Module:

@@ -11,6 +11,7 @@ from capplan.core.trace.types import Parameter, Provenance, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceError
 from capplan.probe.foreign.preserve import globals_preserved
+from capplan.probe.target.types import Built
 from capplan.probe.trace.backends import LARGEST_REAL_BYTES, Backend, Builder, building, building_with_values
 from capplan.probe.trace.batch_fit import DoesNotFitError
 from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, Stage
@@ -29,12 +30,14 @@ def trace_module(
     exact_batch: int | None = None,
     provenance: Provenance | None = None,
     rebuild: Builder | None = None,
+    has_values: bool = False,
     formulas: Formulas = NO_FORMULAS,
 ) -> Trace:
     """Trace a module; `make_inputs(batch, device=...)` gives `args`, `kwargs` and `names`.
 
     The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `rebuild`
-    makes the module anew where the first backend fails: on meta with small values kept, or with real weights.
+    makes the module anew where the first backend fails: on meta with small values kept, or with real weights;
+    `has_values` says that the module's small buffers carry theirs already.
     `formulas` count the FLOPs of operators that capplan does not know.
 
     Raises:
@@ -43,7 +46,9 @@ def trace_module(
     from capplan.version import __version__
 
     batches = (exact_batch,) if exact_batch is not None else BATCHES
-    tracer = _Tracer(module, make_inputs, name=name, batches=batches, rebuild=rebuild, formulas=formulas)
+    tracer = _Tracer(
+        module, make_inputs, name=name, batches=batches, rebuild=rebuild, has_values=has_values, formulas=formulas
+    )
     parameters = tuple(_parameters(module))
     made = [tracer.record(configuration) for configuration in configurations]
     return Trace(
@@ -63,7 +68,7 @@ def trace_target(
     configurations: Sequence[Configuration] = (Configuration(),),
     exact_batch: int | None = None,
     formulas: Formulas = NO_FORMULAS,
-    module: nn.Module | None = None,
+    module: Built | None = None,
 ) -> Trace:
     """Trace a target: build its module on the meta device, then as `trace_module`.
 
@@ -79,8 +84,9 @@ def trace_target(
     """
     from capplan.version import __version__
 
+    built = build_module(target) if module is None else module
     return trace_module(
-        build_module(target) if module is None else module,
+        built.module,
         target.make_inputs,
         name=target.name,
         target=target.words,
@@ -90,22 +96,23 @@ def trace_target(
             capplan_version=__version__,
             versions=target.versions,
             source_sha256=target.source_sha256,
-            notes=target.notes,
+            notes=(*target.notes, *built.notes),
         ),
         rebuild=target.build,
+        has_values=built.is_from_cpu,
         formulas=formulas,
     )
 
 
-def build_module(target: Any) -> nn.Module:
+def build_module(target: Any) -> Built:
     """Build a target's module on the meta device.
 
     Raises:
         TraceError: the constructor raised.
     """
     with building():
-        module: nn.Module = target.build()
-    return module
+        built: Built = target.build_noted()
+    return built
 
 
 _VALUED, _BALANCED = 1, 2
@@ -134,6 +141,7 @@ class _Tracer:
         name: str,
         batches: Sequence[int],
         rebuild: Builder | None,
+        has_values: bool,
         formulas: Formulas,
     ) -> None:
         self._formulas = formulas
@@ -142,6 +150,7 @@ class _Tracer:
         self._name = name
         self._batches = batches
         self._rebuild = rebuild
+        self._has_values = has_values
         self._on_meta = any(tensor.is_meta for tensor in module.parameters())
         self._from = 0
         self._stage: Stage | None = None
@@ -180,7 +189,7 @@ class _Tracer:
     def _is_idle(self, index: int, *, assumes: bool) -> bool:
         """Return True if this attempt can be skipped because it could not improve on the recording at hand."""
         if index == _VALUED:
-            return self._rebuild is None
+            return self._rebuild is None or self._has_values
         if index == _BALANCED:
             return self._stage is None or not self._stage.chose
         return index > _BALANCED and assumes
@@ -219,7 +228,7 @@ class _Tracer:
             return stage.fit(passes[:1], self._batches[:1])
 
     def _valued_module(self) -> nn.Module:
-        if self._rebuild is None:
+        if self._rebuild is None or self._has_values:
             return self._module
         with building_with_values():
             return self._rebuild()

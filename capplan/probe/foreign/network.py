@@ -1,0 +1,99 @@
+"""Behave as a machine without a network: nothing is downloaded on a model's behalf.
+
+Look-ups and connections raise what the socket library raises where there is no network, so that code which copes with
+that (asking at import whether it is online, falling back to a cache) goes on. Child processes get no way out either.
+"""
+
+import contextlib
+import errno
+import ipaddress
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+
+class Attempts:
+    """The hosts that foreign code tried to reach, for the message if it then fails."""
+
+    def __init__(self) -> None:
+        self._hosts: list[str] = []
+
+    def add(self, host: Any) -> None:
+        """Note that a host was asked for."""
+        name = host.decode(errors="replace") if isinstance(host, bytes) else str(host)
+        if name not in self._hosts:
+            self._hosts.append(name)
+
+    def advice(self) -> str:
+        """Return what to add to the message of a failure; empty where no host was asked for."""
+        if not self._hosts:
+            return ""
+        hosts = ", ".join(self._hosts[:3]) + (", ..." if len(self._hosts) > 3 else "")
+        return (
+            f"; the model's code had tried to reach {hosts}, and nothing is downloaded: build it without pretrained "
+            "weights or remote files."
+        )
+
+
+@contextlib.contextmanager
+def no_network(attempts: Attempts) -> Iterator[None]:
+    """Let look-ups and connections beyond this machine fail as without a network, and note them in `attempts`."""
+    with contextlib.ExitStack() as stack:
+        for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
+            stack.enter_context(mock.patch.object(socket, name, _looking_up(getattr(socket, name), attempts)))
+        for name in ("connect", "connect_ex"):
+            stack.enter_context(mock.patch.object(socket.socket, name, _connecting(name, attempts), create=True))
+        stack.enter_context(mock.patch.object(subprocess.Popen, "__init__", _starting(subprocess.Popen.__init__)))
+        yield
+
+
+def _looking_up(plain: Callable[..., Any], attempts: Attempts) -> Callable[..., Any]:
+    def look_up(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if host is None or host in ("", "localhost", b"localhost") or _is_address(host):
+            return plain(host, *args, **kwargs)
+        attempts.add(host)
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    return look_up
+
+
+def _connecting(name: str, attempts: Attempts) -> Callable[..., Any]:
+    plain = getattr(socket.socket, name)
+
+    def connect(self: socket.socket, address: Any) -> Any:
+        if not isinstance(address, tuple) or self.family not in (socket.AF_INET, socket.AF_INET6):
+            return plain(self, address)
+        host = address[0]
+        if host in ("", "localhost") or (_is_address(host) and ipaddress.ip_address(host).is_loopback):
+            return plain(self, address)
+        attempts.add(host)
+        if name == "connect_ex":
+            return errno.ENETUNREACH
+        raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
+
+    return connect
+
+
+_NO_WAY_OUT = {
+    "PIP_NO_INDEX": "1",
+    **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9"),
+}
+"""Environment of child processes: installers find no index, downloaders a proxy where nothing listens (port 9)."""
+
+
+def _starting(plain: Callable[..., None]) -> Callable[..., None]:
+    def start(self: Any, *args: Any, env: Any = None, **kwargs: Any) -> None:
+        plain(self, *args, env={**(os.environ if env is None else env), **_NO_WAY_OUT}, **kwargs)
+
+    return start
+
+
+def _is_address(host: Any) -> bool:
+    try:
+        ipaddress.ip_address(host.decode() if isinstance(host, bytes) else host)
+    except ValueError:
+        return False
+    return True

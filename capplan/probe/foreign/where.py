@@ -1,0 +1,54 @@
+"""Find the line of the user's code that an error comes from."""
+
+import sysconfig
+import traceback
+from functools import cache
+from pathlib import Path
+
+import torch
+
+_OWN = Path(__file__).resolve().parents[2]
+
+
+def user_line(raised: BaseException) -> str | None:
+    """Return `net.py:12`, the innermost line of the user's own code on the way to an error.
+
+    Where none of the frames is the user's, the innermost line of a model library is returned, as
+    `diffusers/models/attention.py:120`; None where only torch's and the standard library's code ran.
+    """
+    frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if frame.filename.endswith(".py")]
+    library: str | None = None
+    for frame in reversed(frames):
+        path = Path(frame.filename).resolve()
+        installed = _installed_below(path)
+        if installed is None:
+            return f"{path.name}:{frame.lineno}"
+        if library is None and installed:
+            library = f"{installed}:{frame.lineno}"
+    return library
+
+
+def _installed_below(path: Path) -> str | None:
+    """Return a file's path below site-packages; empty for code of torch, capplan and Python, None for the user's."""
+    if path.is_relative_to(_OWN) or path.is_relative_to(_torch()) or path.is_relative_to(_kind("stdlib")):
+        parts = path.parts
+        if not path.is_relative_to(_torch()) and not path.is_relative_to(_OWN) and "site-packages" in parts:
+            return _below_packages(path)
+        return ""
+    return _below_packages(path) if "site-packages" in path.parts or "dist-packages" in path.parts else None
+
+
+def _below_packages(path: Path) -> str:
+    parts = list(path.parts)
+    last = max(index for index, part in enumerate(parts) if part in ("site-packages", "dist-packages"))
+    return "/".join(parts[last + 1 :])
+
+
+@cache
+def _torch() -> Path:
+    return Path(torch.__file__).resolve().parent
+
+
+@cache
+def _kind(name: str) -> Path:
+    return Path(sysconfig.get_path(name)).resolve()

@@ -1,0 +1,82 @@
+"""Foreign code runs as on a machine without a network, prints to stderr, and fails with the line of the user's code."""
+
+import contextlib
+import errno
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from capplan.errors import TraceError
+from capplan.probe.foreign.code import model_code
+from capplan.probe.foreign.importing import load_code
+
+
+def test_code_that_asks_whether_it_is_online_is_told_no() -> None:
+    with model_code("asking"):
+        with pytest.raises(socket.gaierror) as looked_up:
+            socket.getaddrinfo("example.invalid", 443)
+        with pytest.raises(OSError, match="unreachable") as connected:
+            socket.create_connection(("192.0.2.1", 80), timeout=1)  # an address of RFC 5737, which nobody has
+    assert looked_up.value.errno == socket.EAI_AGAIN
+    assert connected.value.errno == errno.ENETUNREACH
+
+
+def test_this_machine_itself_is_reached() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        with model_code("asking"), socket.create_connection(server.getsockname()) as client:
+            assert client.getpeername() == server.getsockname()
+
+
+def test_what_was_asked_for_is_named_only_if_the_code_then_fails() -> None:
+    def download() -> None:
+        with contextlib.suppress(OSError):
+            socket.getaddrinfo("example.invalid", 443)
+        raise KeyError("weights")
+
+    said = r"KeyError: 'weights' .*tried to reach example\.invalid, and nothing is"
+    with pytest.raises(TraceError, match=said), model_code("building net"):
+        download()
+
+
+def test_child_processes_find_no_package_index() -> None:
+    with model_code("building net"):
+        told = subprocess.run(
+            [sys.executable, "-c", "import os; print(os.environ['PIP_NO_INDEX'], os.environ['https_proxy'])"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    assert told.stdout.split() == ["1", "http://127.0.0.1:9"]
+
+
+def test_everything_printed_goes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    with model_code("building net"):
+        print("by print")
+        sys.__stdout__.write("past sys.stdout\n")
+        os.write(1, b"by the descriptor\n")
+        subprocess.run([sys.executable, "-c", "print('by a child')"], check=True)
+    print("the answer")
+    out, err = capfd.readouterr()
+    assert out == "the answer\n"
+    assert set(err.splitlines()) >= {"by print", "past sys.stdout", "by the descriptor", "by a child"}
+
+
+def test_a_forked_child_gives_no_second_answer() -> None:
+    code = (
+        "import os\nfrom capplan.probe.foreign.code import model_code\n"
+        "with model_code('building net'):\n    os.fork()\nprint('answer')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "answer\n"
+
+
+def test_the_line_of_the_users_code_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mended.py").write_text("import torch\n\ndef fails():\n    torch.zeros(2) @ torch.zeros(3)\n")
+    module = load_code(str(tmp_path / "mended.py"))
+    said = r"running it failed: RuntimeError: .* \(at mended\.py:4\)"
+    with pytest.raises(TraceError, match=said), model_code("running it"):
+        module.fails()
