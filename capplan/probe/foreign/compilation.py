@@ -23,7 +23,7 @@ def compilation_off() -> Iterator[None]:
         for name in ("freeze", "optimize_for_inference"):
             stack.enter_context(mock.patch.object(torch.jit, name, _unless_plain(getattr(torch.jit, name))))
         if "torch._dynamo" in sys.modules:  # functions that were compiled before
-            stack.enter_context(torch.compiler.set_stance("force_eager"))  # type: ignore[no-untyped-call]  # torch's
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
         jit_state._enabled.enabled = False
         try:
             yield
