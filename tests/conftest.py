@@ -1,4 +1,40 @@
+"""What every test has: a cache and a configuration of its own, and the fixture calibration and price list."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.skips import SkipReport, skip_what_is_missing
+
+# How long an example takes depends on the machine and on what else runs there: neither its time nor the time to make
+# it may fail a law. Speed is measured in benchmarks/speed.py.
+settings.register_profile("capplan", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("capplan")
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(SkipReport(config), "capplan-skips")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    skip_what_is_missing(item)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fixture_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Calculate with the calibration and prices of tests/fixtures, so that a refit or a new price breaks no test.
+
+    Set for the session, because fixtures of a session or a module read the data too. tests/data_acceptance unsets it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAPPLAN_CALIBRATIONS", str(FIXTURES / "calibrations"))
+        patch.setenv("CAPPLAN_PRICES", str(FIXTURES / "prices"))
+        patch.setenv("CAPPLAN_CACHE", str(tmp_path_factory.mktemp("session-cache")))
+        yield
 
 
 @pytest.fixture(autouse=True)

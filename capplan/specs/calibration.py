@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from datetime import date
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from capplan.core.latency.calibration import (
     Origin,
 )
 from capplan.errors import SpecError
+from capplan.specs.folders import calibration_file
 
 SCHEMA_VERSION = 1
 _SHIPPED = {"eager": "default.yaml", "compile": "compile.yaml", "training": "training.yaml"}
@@ -43,7 +43,7 @@ def load_calibration(path: Path | None = None) -> Calibration:
 def _read(path: Path | None, name: str) -> Calibration:
     where = str(path) if path else f"calibrations/{name}"
     try:
-        text = path.read_text() if path else (files("capplan") / "calibrations" / name).read_text()
+        text = path.read_text() if path else calibration_file(name).read_text()
         document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except OSError as error:
         raise SpecError(f"{where}: {error.strerror or error}.") from error

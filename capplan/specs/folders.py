@@ -1,4 +1,4 @@
-"""Where specs lie: those that come with capplan, and the user's own."""
+"""Where specs, prices and calibrations lie: those that come with capplan, and the user's own."""
 
 import os
 from pathlib import Path
@@ -9,6 +9,8 @@ BUILT_IN = "built-in"
 ARCHITECTURES = "architectures"
 PRICES = "prices"
 ENVIRONMENT_VARIABLE = "CAPPLAN_SPECS"
+PRICES_VARIABLE = "CAPPLAN_PRICES"
+CALIBRATIONS_VARIABLE = "CAPPLAN_CALIBRATIONS"
 
 
 def built_in_folder() -> Path:
@@ -16,6 +18,38 @@ def built_in_folder() -> Path:
     package = Path(__file__).resolve().parents[1]
     installed = package / "gpu_specs"
     return installed if installed.is_dir() else package.parent / "gpu_specs"
+
+
+def price_folder() -> Path:
+    """Return the folder of the price list in force: the one that CAPPLAN_PRICES names, else the built-in one.
+
+    Raises:
+        SpecError: CAPPLAN_PRICES names no folder.
+    """
+    return _folder_named_by(PRICES_VARIABLE) or built_in_folder() / PRICES
+
+
+def calibration_file(name: str) -> Path:
+    """Return the calibration file of a name: from the folder that CAPPLAN_CALIBRATIONS names, else the built-in one.
+
+    A folder need not hold every file; the built-in ones remain in force for those that it lacks.
+
+    Raises:
+        SpecError: CAPPLAN_CALIBRATIONS names no folder.
+    """
+    own = _folder_named_by(CALIBRATIONS_VARIABLE)
+    if own is not None and (own / name).is_file():
+        return own / name
+    return Path(__file__).resolve().parents[1] / "calibrations" / name
+
+
+def _folder_named_by(variable: str) -> Path | None:
+    named = os.environ.get(variable)
+    if not named:
+        return None
+    if not Path(named).is_dir():
+        raise SpecError(f"{variable} names {named}, which is not a folder.")
+    return Path(named)
 
 
 def config_folder() -> Path:

@@ -1,6 +1,5 @@
 """Read what was measured or fitted about memory: the shipped YAML, or a user's own."""
 
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from capplan.core.memory.calibration import (
 )
 from capplan.core.numbers import Interval
 from capplan.errors import SpecError
+from capplan.specs.folders import calibration_file
 from capplan.specs.yaml.strict import read_yaml
 from capplan.units import BYTES, parse_quantity
 
@@ -29,8 +29,8 @@ def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
     """
     if path is not None:
         return _calibration(read_yaml(path), str(path))
-    with as_file(files("capplan") / "calibrations" / _DEFAULT) as shipped:
-        return _calibration(read_yaml(shipped, shown=f"calibrations/{_DEFAULT}"), f"calibrations/{_DEFAULT}")
+    shown = f"calibrations/{_DEFAULT}"
+    return _calibration(read_yaml(calibration_file(_DEFAULT), shown=shown), shown)
 
 
 def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:

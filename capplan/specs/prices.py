@@ -9,7 +9,7 @@ from pathlib import Path
 from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
 from capplan.core.gpus.spec import GpuSpec, Source
 from capplan.errors import SpecError
-from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays
+from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays, price_folder
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 
@@ -50,15 +50,16 @@ class Prices:
 def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -> Prices:
     """Load the built-in prices, then those in the `prices` folder of every overlay (as for `load_gpus`).
 
-    An own price replaces the built-in ones of the same GPU, provider, region and term.
+    An own price replaces the built-in ones of the same GPU, provider, region and term. A folder that the environment
+    variable CAPPLAN_PRICES names stands in for the built-in prices.
 
     Raises:
         SpecError: a file is refused, with all that is wrong with it.
     """
-    folder = built_in_folder()
+    folder = price_folder()
     prices = Prices()
-    for path in sorted((folder / PRICES).glob("*.yaml")):
-        shown = f"{folder.name}/{PRICES}/{path.name}"
+    for path in sorted(folder.glob("*.yaml")):
+        shown = str(path.relative_to(folder.parents[1])) if folder == built_in_folder() / PRICES else str(path)
         prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN))
     own = Prices()
     for overlay in (*own_overlays(), *overlays):

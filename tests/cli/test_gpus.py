@@ -12,14 +12,9 @@ import yaml
 
 from capplan.specs import load_gpus
 from tests.cli.conftest import Run
+from tests.snapshot import assert_is_snapshot
 
-SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
 CARD = (Path(__file__).parents[1] / "specs" / "example-10.yaml").read_text()
-
-
-def snapshot(name: str, text: str) -> None:
-    """Compare with the file last reviewed."""
-    assert text == (SNAPSHOTS / name).read_text()
 
 
 def test_the_list_holds_every_gpu_once(run: Run) -> None:
@@ -33,7 +28,7 @@ def test_the_list_holds_every_gpu_once(run: Run) -> None:
 def test_filters_sorting_and_columns_whole(run: Run) -> None:
     words = ["--vendor", "nvidia", "--min-memory", "80GiB", "--where", "bf16 >= 300 TFLOP/s and tdp <= 400 W"]
     result = run("gpus", *words, "--sort", "-bf16", "--columns", "id,memory,bf16,tdp,ridge")
-    snapshot("gpus-filtered.txt", result.stdout)
+    assert_is_snapshot("gpus-filtered.txt", result.stdout)
 
 
 def test_ids_alone_for_scripts(run: Run) -> None:
@@ -75,7 +70,7 @@ def test_an_output_file_tells_the_format(run: Run, tmp_path: Path) -> None:
 
 
 def test_show_tells_every_value_with_its_source(run: Run) -> None:
-    snapshot("gpus-show-a10g.txt", run("gpus", "show", "NVIDIA A10G").stdout)
+    assert_is_snapshot("gpus-show-a10g.txt", run("gpus", "show", "NVIDIA A10G").stdout)
 
 
 def test_show_as_json_names_sources_and_prices(run: Run) -> None:
@@ -87,7 +82,7 @@ def test_show_as_json_names_sources_and_prices(run: Run) -> None:
 
 
 def test_compare_puts_gpus_side_by_side(run: Run) -> None:
-    snapshot("gpus-compare.txt", run("gpus", "compare", "a100-sxm4-80gb", "h100-sxm5-80gb", "t4").stdout)
+    assert_is_snapshot("gpus-compare.txt", run("gpus", "compare", "a100-sxm4-80gb", "h100-sxm5-80gb", "t4").stdout)
 
 
 @pytest.mark.parametrize(

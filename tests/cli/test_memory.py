@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree
@@ -109,16 +108,12 @@ def test_every_format(run: Run, net_trace: Path) -> None:
     assert "| weights |" in run("memory", net_trace, "--gpu", "l4", "--format", "md").stdout
 
 
-def test_a_trace_file_needs_neither_torch_nor_pandas_and_little_time(net_trace: Path) -> None:
+def test_a_trace_file_needs_neither_torch_nor_pandas(net_trace: Path) -> None:
     code = (
-        "import sys, time; start = time.process_time(); from capplan.cli.main import app\n"
+        "import sys; from capplan.cli.main import app\n"
         "try: app(['memory', sys.argv[1], '--batch', '32', '--gpu', 'l4'])\n"
         "except SystemExit: pass\n"
-        "print(time.process_time() - start, sorted({'torch', 'pandas'} & set(sys.modules)))"
+        "print(sorted({'torch', 'pandas'} & set(sys.modules)))"
     )
-    start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code, net_trace], capture_output=True, text=True, check=True)
-    assert time.monotonic() - start < 60
-    last = done.stdout.splitlines()[-1]
-    assert last.endswith("[]")
-    assert float(last.split()[0]) < 0.5
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import EXAMPLES, Run
 from tests.report.procurement.made_up import plan_document
+from tests.snapshot import assert_is_snapshot
 
 SERVICE = EXAMPLES / "image-service.load.yaml"
 
@@ -35,6 +36,21 @@ def test_all_formats_at_once_from_a_saved_plan(run: Run, plan: Path, tmp_path: P
     assert all(path.stat().st_size > 1000 for path in outputs)
     jsonschema.validate(json.loads(outputs[-1].read_text()), schema("report"))
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+@pytest.mark.parametrize("load", ["image-service", "nightly-job", "training"])
+def test_the_whole_report_with_the_fixture_prices(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")  # 2026-01-01
+    mode = "training" if load == "training" else "inference"
+    Path("toy.plan.json").write_text(json.dumps(plan_document(mode=mode)))
+    words = ("report", "toy.plan.json", "--batch", "1..32", "--load", EXAMPLES / f"{load}.load.yaml")
+    monkeypatch.setattr("sys.argv", ["capplan", "report", "toy.plan.json"])
+    result = run(*words)
+    assert result.exit_code == 0, result.stderr
+    assert_is_snapshot(f"report-{load}.md", result.stdout)
 
 
 def test_markdown_goes_to_stdout(run: Run, plan: Path) -> None:

@@ -62,8 +62,6 @@ def test_what_kept_both_ways_from_answering_is_told(monkeypatch: pytest.MonkeyPa
 def test_the_gpus_of_this_machine_are_found() -> None:
     import torch
 
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
     devices, _ = find_installed_gpus()
     assert len(devices) == torch.cuda.device_count()
     assert all(device.name for device in devices)

@@ -7,18 +7,21 @@ from capplan.errors import SpecError
 from capplan.specs.calibration import dump_calibration, load_calibration
 
 
-def test_the_shipped_calibration_names_its_data_date_and_errors():
+def test_a_folder_that_the_environment_names_stands_in_for_what_ships(tmp_path, monkeypatch):
+    (tmp_path / "default.yaml").write_text(
+        "schema_version: 1\nname: ours\nconstants: {kernel_s: 1.0e-05}\nclasses: {}\n"
+    )
+    monkeypatch.setenv("CAPPLAN_CALIBRATIONS", str(tmp_path))
     found = load_calibration()
-    assert found.origin is not None
-    assert found.origin.rows > 1000
-    assert found.origin.sources
-    assert any(cell.startswith("gpu") for cell in found.origin.held_out_errors)
+    assert (found.name, found.constants.kernel_s) == ("ours", 1e-5)
+    # the folder has no compile.yaml: the one that ships remains
+    assert found.parts["compile"].serves == "compile"
 
 
-def test_no_fitted_bandwidth_beats_the_printed_one_by_more_than_an_error_of_the_fit():
-    # More than the printed bandwidth would be a graph that never ran, not an efficiency.
-    for label, constants in load_calibration().classes.items():
-        assert constants.bandwidth < 1.15, label
+def test_an_environment_that_names_no_folder_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAPPLAN_CALIBRATIONS", str(tmp_path / "none"))
+    with pytest.raises(SpecError, match=r"CAPPLAN_CALIBRATIONS names .*none, which is not a folder"):
+        load_calibration()
 
 
 def test_a_written_calibration_reads_back(tmp_path):

@@ -1,6 +1,9 @@
-"""The shipped calibrations: which file serves which workload, and how a user's own takes over."""
+"""The parts of a calibration: which file serves which workload, and how a user's own takes over."""
 
+import math
 from dataclasses import replace
+
+import pytest
 
 from capplan.core.latency.lookup import calibration_notes, half_widths, part_for
 from capplan.core.workload import Framework, Precision, Training, Workload
@@ -38,11 +41,14 @@ def test_constants_of_other_steps_are_told():
     assert not any("not on compile" in note for note in own)
 
 
-def test_steps_that_the_host_decides_are_less_sure_when_compiled():
-    # One compiled row in 3,892 was short enough for the host to matter: its error tells nothing of others.
+def test_a_cell_of_few_rows_is_widened_as_if_it_were_uncalibrated():
+    # The fixture's compiled cells: 500 rows of steps that the device decides, 0.2 wide; 5 rows of steps that the host
+    # decides, 0.1 wide. Under 20 rows 0.4 is added in square: sqrt(0.1² + 0.4²). The GPU and torch 2.9 are measured.
     part = part_for(load_calibration(), COMPILED)
-    device, host = half_widths(part, gpu(id="rtx-4090", compute_capability=(8, 9)), COMPILED)
-    assert host > 0.4 > device
+    workload = replace(COMPILED, torch_version=(2, 9))
+    device, host = half_widths(part, gpu(id="rtx-4090", compute_capability=(8, 9)), workload)
+    assert device == pytest.approx(0.2)
+    assert host == pytest.approx(math.sqrt(0.17))
 
 
 def test_compiled_training_is_put_together_and_less_sure():

@@ -1,4 +1,4 @@
-"""Dated prices, built-in and own."""
+"""Dated prices, of the list in force and own."""
 
 from collections.abc import Callable
 from datetime import date
@@ -25,17 +25,20 @@ purchase:
 """
 
 
-def test_built_in_prices_name_known_gpus_and_carry_their_day(gpus: Gpus) -> None:
+def test_a_folder_that_the_environment_names_stands_in_for_the_built_in_list(
+    gpus: Gpus, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPPLAN_PRICES", str(write(OWN, "list/own.yaml").parent))
     prices = load_prices(gpus)
-    assert {price.gpu for price in prices.hourly} | {price.gpu for price in prices.purchase} <= set(gpus)
-    assert all(date(2016, 1, 1) <= price.date <= date.today() for price in (*prices.hourly, *prices.purchase))
-    assert {Term.ON_DEMAND, Term.SPOT} == {price.term for price in prices.hourly}
+    assert [(price.gpu, price.usd_per_hour, price.date) for price in prices.hourly] == [("t4", 0.5, date(2026, 11, 1))]
+    assert {price.term for price in prices.hourly} == {Term.ON_DEMAND}
+    assert len(prices.purchase) == 1
 
 
 def test_an_instances_price_is_shared_by_its_gpus(gpus: Gpus) -> None:
-    # AWS asked 55.04 USD/h for a p5.48xlarge with eight H100 in us-east-1 in July 2026
+    # The fixture's p5.48xlarge has eight H100 and costs 64 USD an hour.
     found = [price for price in load_prices(gpus).hourly if price.instance == "p5.48xlarge"]
-    assert [(price.gpu, price.usd_per_hour, price.instance_gpus) for price in found] == [("h100-sxm5-80gb", 6.88, 8)]
+    assert [(price.gpu, price.usd_per_hour, price.instance_gpus) for price in found] == [("h100-sxm5-80gb", 8.0, 8)]
 
 
 def test_own_prices_replace_those_of_the_same_provider_region_and_term(gpus: Gpus, write: Write) -> None:

@@ -1,8 +1,6 @@
 """The caching allocator's rules, against hand derivations and a public GPU trace."""
 
 import itertools
-import random
-import time
 
 import pytest
 from hypothesis import given
@@ -238,18 +236,3 @@ def test_a_replay_from_a_checkpoint_is_the_whole_replay(stream, until, capacity_
     capacity = None if capacity_mib is None else capacity_mib * MIB
     start = checkpoint(sizes, events, until=min(until, len(events)))
     assert replay(sizes, events, capacity_bytes=capacity, start=start) == replay(sizes, events, capacity_bytes=capacity)
-
-
-def test_two_hundred_thousand_events_a_second():
-    generator = random.Random(0)
-    sizes, events, live = [], [], []
-    while len(events) < 50_000:
-        if live and generator.random() < 0.49:
-            events.append(~live.pop(generator.randrange(len(live))))
-        else:
-            sizes.append(int(2 ** generator.uniform(4, 27)))
-            live.append(len(sizes) - 1)
-            events.append(len(sizes) - 1)
-    start = time.process_time()
-    replay(sizes, events)
-    assert len(events) / (time.process_time() - start) > 200_000

@@ -24,10 +24,7 @@ from capplan.probe.measure.session import Session
 from capplan.probe.measure.timing import StopRule, WarmUpRule, repeat, warm_up
 from tests.cli.conftest import Run, run  # noqa: F401 - the fixture
 
-pytestmark = [
-    pytest.mark.device,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = pytest.mark.device
 
 
 @pytest.fixture(params=range(max(1, torch.cuda.device_count())), ids=lambda index: f"cuda:{index}")

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-HAS_ZOO = all(importlib.util.find_spec(name) for name in ("torchvision", "timm"))
-pytestmark = [pytest.mark.zoo, pytest.mark.skipif(not HAS_ZOO, reason="needs torchvision and timm")]
+pytestmark = pytest.mark.zoo
 
 
 @pytest.fixture(scope="module")

@@ -156,10 +156,9 @@ def test_csv_numbers_stay_numbers():
     assert {row["recommended"] for row in rows} == {"True", "False"}
 
 
+@pytest.mark.poppler
 @pytest.mark.parametrize("load", LOADS)
 def test_the_decision_fits_one_page(load, tmp_path):
-    if not which("pdftotext"):
-        pytest.skip("pdftotext is not installed")
     (tmp_path / "r.pdf").write_bytes(render_report_pdf(made_report(load)))
     pages = subprocess.run(
         ["pdftotext", str(tmp_path / "r.pdf"), "-"], capture_output=True, text=True, check=True

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -14,6 +13,7 @@ import pytest
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.report.procurement.html import render_report_html
 from tests.report.procurement.made_up import made_answer, made_report
+from tests.skips import find_chromium
 
 LOADS = ["image-service", "nightly-job", "training", None]
 
@@ -56,9 +56,8 @@ WATCHER = (
 
 def drive(page: str, steps: list[dict], folder: Path) -> dict:
     """Open a page in headless Chromium, change its settings and read what it then says."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("Chromium is not installed")
+    browser = find_chromium()
+    assert browser, "a test that opens a page is marked `browser`"
     page = page.replace("<style>", WATCHER + "<style>", 1)
     page = page.replace("</body>", DRIVER.replace("STEPS", json.dumps(steps)) + "</body>")
     (folder / "page.html").write_text(page)

@@ -1,7 +1,6 @@
 """The workbook's formulas, recalculated by LibreOffice, against Python."""
 
 import io
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from capplan.report.procurement.xlsx import render_report_xlsx
 from tests.report.procurement.made_up import EXAMPLES, made_report
+from tests.skips import find_office
 
 near = pytest.approx
 
@@ -37,9 +37,8 @@ def with_sentinels(content: bytes, changes: dict[str, float]) -> bytes:
 
 
 def recalculate(content: bytes, folder: Path) -> bytes:
-    office = shutil.which("soffice") or shutil.which("libreoffice")
-    if office is None:
-        pytest.skip("LibreOffice is not installed")
+    office = find_office()
+    assert office, "a test that recalculates is marked `office`"
     profile = folder / "profile" / "user"
     profile.mkdir(parents=True)
     (profile / "registrymodifications.xcu").write_text(ALWAYS_RECALCULATE)

@@ -86,10 +86,9 @@ def test_serving_tables_are_read_as_before(tmp_path):
     assert (found.gpu, found.m, found.latency_s) == ("a100-sxm4-80gb", 4096, 1e-3)
 
 
+@pytest.mark.shared
 def test_the_shared_table_gives_some_dozen_rows_per_gpu_and_operator():
     path = Path(__file__).resolve().parents[4] / "shared" / "data" / "measured" / "kernels-fp32.csv.gz"
-    if not path.exists():
-        pytest.skip("the measured data is not beside the project")
     found = read_kernels(path)
     assert {kernel.gpu for kernel in found} == {
         "p4", "p100-pcie-16gb", "v100-pcie-32gb", "t4", "a100-pcie-40gb", "mi100",

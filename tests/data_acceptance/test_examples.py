@@ -1,0 +1,71 @@
+"""The README's worked example and the reports in examples/: today's program and data give the same shape.
+
+The figures move with every refit and price; `python examples/renew.py` writes them anew. What is asked here is that the
+texts still are what the program prints, but for figures, and that the saved plans are not stale.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from examples.renew import DAY, EXAMPLE, FOLDER, PLANS, README, REPORTS
+
+RENEW = "run `python examples/renew.py` and read the diff"
+FIGURE = re.compile(r"\d[\d.,]*|∞")
+
+
+def printed(command: str) -> str:
+    words = [sys.executable, "-m", "capplan", *shlex.split(command)]
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "SOURCE_DATE_EPOCH": DAY}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=FOLDER, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def shape(text: str) -> set[str]:
+    """The headings and notes of an answer, figures masked; rows of tables are compared by what they name."""
+    lines = (line for line in text.splitlines() if line.startswith(("#", "  · ")) or line.endswith(" inference"))
+    return {FIGURE.sub("0", line) for line in lines}
+
+
+def columns(text: str) -> list[str]:
+    """The titles of the first table, whose rule of dashes stands below them."""
+    lines = text.splitlines()
+    rule = next(index for index, line in enumerate(lines) if set(line) == {"-", " "} or line.startswith("| ---"))
+    return re.split(r"\s{2,}| \| ", lines[rule - 1].strip("| "))
+
+
+@pytest.mark.zoo
+def test_the_worked_example_has_the_shape_of_what_the_program_prints() -> None:
+    found = EXAMPLE.search(README.read_text())
+    assert found
+    now, gpus = printed(found["command"].removeprefix("capplan ")), re.findall(r"--gpu (\S+)", found["command"])
+    assert columns(now) == columns(found["output"]), RENEW
+    assert shape(now) == shape(found["output"]), RENEW
+    for gpu in gpus:
+        assert re.search(rf"^{gpu} ", now, re.MULTILINE)
+        assert re.search(rf"^{gpu} ", found["output"], re.MULTILINE), RENEW
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_an_example_report_has_the_shape_of_what_the_program_prints(name: str) -> None:
+    kept, now = (FOLDER / f"{name}.report.md").read_text(), printed(REPORTS[name])
+    assert columns(now) == columns(kept), RENEW
+    assert shape(now) == shape(kept), RENEW
+
+
+@pytest.mark.zoo
+@pytest.mark.parametrize("file", PLANS)
+def test_a_saved_plan_is_not_stale(file: str) -> None:
+    """Its latencies lie within what the shipped calibration gives today."""
+    kept = {(fit["gpu"], fit["batch"]): fit for fit in json.loads((FOLDER / file).read_text())["fits"]}
+    now = {(fit["gpu"], fit["batch"]): fit for fit in json.loads(printed(f"{PLANS[file]} --format json"))["fits"]}
+    assert set(kept) == set(now), RENEW
+    for key, fit in kept.items():
+        interval = now[key]["latency_s"]
+        assert interval["low"] <= fit["latency_s"]["expected"] <= interval["high"], (key, RENEW)
