@@ -5,11 +5,13 @@ weights, no pickle. A dimension is an integer, or `[constant, per_sample]` where
 """
 
 import gzip
+import hashlib
 import json
-import zlib
+from collections.abc import Mapping
 from typing import Any
 
 from capplan.core.trace.affine import Affine
+from capplan.core.trace.checks import check_trace
 from capplan.core.trace.types import (
     SCHEMA_VERSION,
     Attribute,
@@ -29,14 +31,17 @@ from capplan.core.trace.types import (
 )
 from capplan.core.workload import Configuration, Layout, Optimizer, Training, Variant
 from capplan.errors import TraceFileError
+from capplan.strict_json import GZIP_MAGIC, JsonError, decompress, read_json
 
 FORMAT = "capplan-trace"
+CHECKSUM = "sha256"
 
 
 def dump_trace(trace: Trace, *, compress: bool) -> bytes:
     """Write a trace as JSON, gzip-compressed if asked; the same trace gives the same bytes."""
-    text = json.dumps(_trace_to_json(trace), separators=(",", ":"), ensure_ascii=False) + "\n"
-    content = text.encode()
+    document = _trace_to_json(trace)
+    text = _to_text({**document, CHECKSUM: _checksum(document)}) + "\n"
+    content = text.encode(errors="backslashreplace")  # half characters, which JSON spells the same way
     return gzip.compress(content, compresslevel=9, mtime=0) if compress else content
 
 
@@ -44,20 +49,43 @@ def load_trace(content: bytes, *, where: str) -> Trace:
     """Read a trace from the bytes of its file, compressed or not.
 
     Raises:
-        TraceFileError: truncated, damaged, no trace, or written by a newer capplan.
+        TraceFileError: truncated, damaged, changed since it was written, no trace, or written by a newer capplan.
     """
     document = _parse(content, where=where)
     version = document.get("schema_version")
-    if not isinstance(version, int) or version < 1:
+    if type(version) is not int or version < 1:
         raise TraceFileError(f"{where} is no trace file: its schema_version is {version!r}.")
     if version > SCHEMA_VERSION:
         raise TraceFileError(
             f"{where} has trace schema {version}; this capplan reads up to {SCHEMA_VERSION}: upgrade capplan."
         )
+    _verify(document, where=where)
     try:
-        return _trace_from_json(document)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise TraceFileError(f"{where} is a damaged trace file ({type(error).__name__}: {error}).") from error
+        check_trace(document)
+    except ValueError as error:
+        raise TraceFileError(f"{where} is a damaged trace file: {error}.") from error
+    return _trace_from_json(document)
+
+
+def _to_text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Hash what a document says, however it is indented. [SHA-256, hexadecimal]"""
+    return hashlib.sha256(_to_text(document).encode(errors="backslashreplace")).hexdigest()
+
+
+def _verify(document: dict[str, Any], *, where: str) -> None:
+    """Compare a trace with its checksum, and drop it; traces of capplan 0.1 have none."""
+    if CHECKSUM not in document:
+        return
+    written = document.pop(CHECKSUM)
+    if written != _checksum(document):
+        raise TraceFileError(
+            f"{where} was changed after it was written: its {CHECKSUM} does not match its content; trace the model "
+            f"again, or delete {CHECKSUM} from the file if the change was meant."
+        )
 
 
 def is_trace_content(content: bytes) -> bool:
@@ -69,15 +97,11 @@ def is_trace_content(content: bytes) -> bool:
 
 
 def _parse(content: bytes, *, where: str) -> dict[str, Any]:
-    if content[:2] == b"\x1f\x8b":
-        try:
-            content = gzip.decompress(content)
-        except (EOFError, OSError, zlib.error) as error:
-            raise TraceFileError(f"{where} is a truncated or damaged compressed trace ({error}).") from error
     try:
-        document = json.loads(content)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise TraceFileError(f"{where} is truncated or no JSON ({error}).") from error
+        plain = decompress(content) if content[:2] == GZIP_MAGIC else content
+        document = read_json(plain, allow_infinite=True)  # masks of -Infinity are attributes of operators
+    except JsonError as error:
+        raise TraceFileError(f"{where} {error}.") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise TraceFileError(f"{where} is JSON but no trace file; `capplan trace MODEL -o FILE` makes one.")
     return document
