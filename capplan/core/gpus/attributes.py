@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.gpus.spec import GpuSpec, PeakKind, Status
 from capplan.errors import UnknownNameError
 from capplan.units import (
     BITS_PER_S,
@@ -125,6 +125,8 @@ ATTRIBUTES: Mapping[str, Attribute] = {
         _words("arch", "architecture", _field("architecture")),
         _words("capability", "compute_capability", _capability),
         _words("form", "form_factor", _field("form_factor")),
+        _words("segment", "segment", lambda spec: _known(spec.segment and spec.segment.value)),
+        _words("status", "status", lambda spec: _known(None if spec.status is Status.UNKNOWN else spec.status.value)),
         _words("released", "release_date", _field("release_date")),
         _quantity("memory", "memory_bytes", BYTES, _capacity),
         _quantity("usable", "usable_bytes", BYTES, _capacity),

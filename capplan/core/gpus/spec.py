@@ -45,6 +45,25 @@ class PeakKind(StrEnum):
     INT8 = "int8"
 
 
+class Segment(StrEnum):
+    """The market that a vendor sells a device for."""
+
+    DATA_CENTRE = "data-centre"
+    WORKSTATION = "workstation"
+    CONSUMER = "consumer"
+    LAPTOP = "laptop"
+    EMBEDDED = "embedded"
+    APPLE = "apple"
+
+
+class Status(StrEnum):
+    """Whether a vendor still sells a device: in its present line, no longer, or not known."""
+
+    CURRENT = "current"
+    END_OF_SALE = "end-of-sale"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where a value was read."""
@@ -112,6 +131,8 @@ class GpuSpec:
     compute_capability: tuple[int, int] | None = None
     gfx_target: str | None = None
     form_factor: str | None = None
+    segment: Segment | None = None
+    status: Status = Status.UNKNOWN
     release_date: date | None = None
     devices_per_board: int = 1
     memory_bytes: int

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from capplan.core.gpus.prices import Price
-from capplan.core.gpus.spec import GpuSpec
+from capplan.core.gpus.spec import GpuSpec, Segment
 from capplan.core.latency.types import Binding, LatencyEstimate
 
 _NEXT_SPEEDUP = 1.15
@@ -98,15 +98,18 @@ def stronger_gpus(
     return tuple(dict.fromkeys([*faster[:1], *cheapest]))
 
 
+_CONSUMER_SEGMENTS = (Segment.CONSUMER, Segment.LAPTOP)
+
+
 def is_of_same_kind(first: GpuSpec, second: GpuSpec) -> bool:
-    """Are two GPUs bought for the same place: vendor, housing, kind of memory, and for players or for servers?"""
+    """Return True if two GPUs suit the same place: same vendor, housing, kind of memory, and both consumer or not."""
     return _kind(first) == _kind(second)
 
 
 def _kind(gpu: GpuSpec) -> tuple[object, ...]:
     housing = (gpu.form_factor or "").partition(" (")[0].rstrip("0123456789")
     has_hbm = (gpu.memory_type or "").startswith("HBM")
-    return gpu.vendor, housing, has_hbm, any(brand in gpu.name for brand in ("GeForce", "TITAN", "Radeon RX"))
+    return gpu.vendor, housing, has_hbm, gpu.segment in _CONSUMER_SEGMENTS
 
 
 def _usd_per_million(estimate: LatencyEstimate, rent: Price | None) -> float | None:

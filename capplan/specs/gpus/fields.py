@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from capplan.core.gpus.spec import PeakKind
+from capplan.core.gpus.spec import PeakKind, Segment, Status
 from capplan.units import BITS_PER_S, BYTES, BYTES_PER_S, FLOPS_PER_S, HERTZ, WATTS
 
 BITS: Mapping[str, float] = {"bit": 1}
@@ -66,6 +66,13 @@ MEMORY_DATA_RATES: Mapping[str, tuple[float, float]] = {
 """Bits a second on each pin that a memory type is sold with. [bit/s]"""
 
 FIELDS: Mapping[str, Field] = {
+    "segment": Field(
+        form=Form.WORD, help="the market that it is sold for", words=tuple(segment.value for segment in Segment)
+    ),
+    "status": Field(
+        form=Form.WORD, help="whether the vendor still sells it; leave it out where nobody has said",
+        words=tuple(status.value for status in Status),
+    ),
     "pci_ids": Field(
         form=Form.WORDS, help="PCI vendor and device, such as 10de:2330", pattern="[0-9a-f]{4}:[0-9a-f]{4}"
     ),

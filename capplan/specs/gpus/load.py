@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from capplan.core.gpus.spec import Architecture, GpuSpec, PeakKind
+from capplan.core.gpus.spec import Architecture, GpuSpec, PeakKind, Segment, Status
 from capplan.errors import UnknownNameError
 from capplan.specs.folders import ARCHITECTURES, BUILT_IN, built_in_folder, own_overlays, spec_files
 from capplan.specs.gpus.entries import Entries
@@ -222,6 +222,8 @@ def _spec(sheet: Sheet, architecture: Architecture, *, nominal_tdp_w: float | No
         compute_capability=architecture.compute_capability,
         gfx_target=architecture.gfx_target,
         form_factor=sheet.words.get("form_factor"),
+        segment=Segment(segment) if (segment := entries.text("segment")) else None,
+        status=Status(entries.text("status") or Status.UNKNOWN),
         release_date=entries.day("released"),
         devices_per_board=entries.integer("devices_per_board") or 1,
         memory_bytes=entries.integer("memory") or 0,

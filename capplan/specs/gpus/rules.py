@@ -41,7 +41,7 @@ def contradictions(spec: GpuSpec, architecture: Architecture, sheet: Sheet) -> l
 
 
 def shortcomings(spec: GpuSpec, architecture: Architecture, sheet: Sheet, *, today: date) -> list[Problem]:
-    """Find all that a published file must not leave open: contradictions, unchecked peaks, idle exemptions."""
+    """Find all that a published file must not leave open: contradictions, unchecked peaks, idle exemptions, no segment."""
     findings = list(_findings(spec, architecture))
     problems = _problems(findings, sheet)
     broken = {(finding.rule, finding.key) for finding in findings}
@@ -50,6 +50,8 @@ def shortcomings(spec: GpuSpec, architecture: Architecture, sheet: Sheet, *, tod
             if (exemption.rule, key) not in broken:
                 message = f"{key} keeps the rule {exemption.rule}; drop the exemption"
                 problems.append(Problem(file=sheet.file, key="exemptions", message=message))
+    if spec.segment is None:
+        problems.append(Problem(file=sheet.file, key="segment", message="is missing"))
     if spec.release_date and spec.release_date > today:
         problems.append(Problem(file=sheet.file, key="released", message=f"{spec.release_date} is yet to come"))
     return problems
