@@ -41,7 +41,7 @@ def contradictions(spec: GpuSpec, architecture: Architecture, sheet: Sheet) -> l
 
 
 def shortcomings(spec: GpuSpec, architecture: Architecture, sheet: Sheet, *, today: date) -> list[Problem]:
-    """Find all that a published file must not leave open: contradictions, unchecked peaks, idle exemptions, no segment."""
+    """Find all that a published file must not leave open: contradictions, unchecked peaks, a missing segment."""
     findings = list(_findings(spec, architecture))
     problems = _problems(findings, sheet)
     broken = {(finding.rule, finding.key) for finding in findings}
