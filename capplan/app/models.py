@@ -56,6 +56,21 @@ class Model(ABC):
             UsageError: the model is a trace, or there is no such model.
         """
 
+    @property
+    def own_request(self) -> ModelRequest | None:
+        """The words that name the model; None for a trace, or for a target made from a module."""
+        return None
+
+    def with_input(self, *, input_size: str | None = None, seq_len: int | None = None) -> "Model | None":
+        """Return the same model on an input of another size; None where words do not name the model.
+
+        Args:
+            input_size: the shape of one image without the batch, such as 3x224x224.
+            seq_len: tokens per sample.
+        """
+        del input_size, seq_len
+        return None
+
     def recording(self, configuration: Configuration) -> Recording:
         """Return the recording of a configuration.
 
@@ -76,6 +91,30 @@ class Model(ABC):
             return self.trace([configuration])
         return self.trace([configuration], exact_batch=batch)
 
+    def trace_for_all(self, configuration: Configuration, batches: Sequence[int], *, instead: str) -> Trace:
+        """Return the one trace that holds at all batches.
+
+        Args:
+            configuration: the recording wanted.
+            batches: the batches asked for.
+            instead: what can be asked of a model that does not scale with the batch.
+
+        Raises:
+            UsageError: the model does not scale with the batch, and no one trace holds at all of these.
+        """
+        exact_batch = self.recording(configuration).exact_batch
+        is_held = exact_batch is None or list(batches) == [exact_batch]
+        if not is_held and (len(batches) > 1 or not self.can_be_traced):
+            raise not_scaling(self.words, instead)
+        return self.trace_at(configuration, batches[0])
+
+    def traces_at(self, configurations: Sequence[Configuration], batch: int) -> Trace:
+        """Return one trace with several recordings, each of which holds at a batch where it can be traced there."""
+        if not self.can_be_traced:
+            return self.trace(configurations)
+        made = [self.trace_at(configuration, batch) for configuration in configurations]
+        return _joined(made)
+
     def traces_for(self, configuration: Configuration, batches: Batches) -> list[tuple[Trace, Batches]]:
         """Return the traces that answer for batches, each with those that it holds at.
 
@@ -90,6 +129,11 @@ class Model(ABC):
             (self.trace_at(configuration, size), Batches(choice=BatchChoice.LISTED, sizes=(size,)))
             for size in batches.sizes
         ]
+
+
+def _joined(traces: Sequence[Trace]) -> Trace:
+    """Return the first of several traces of one model, with the recordings of all."""
+    return replace(traces[0], recordings=tuple(recording for each in traces for recording in each.recordings))
 
 
 def not_scaling(words: str, instead: str) -> UsageError:
@@ -135,7 +179,23 @@ class TracedModel(Model):
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
         """Return one trace with the recordings asked for, each from the cache or traced."""
         made = [self._obtain(configuration, exact_batch) for configuration in dict.fromkeys(configurations)]
-        return replace(made[0], recordings=tuple(recording for each in made for recording in each.recordings))
+        return _joined(made)
+
+    @property
+    def own_request(self) -> ModelRequest | None:
+        """The words that name the model; None for a target made from a module."""
+        return self.request
+
+    def with_input(self, *, input_size: str | None = None, seq_len: int | None = None) -> Model | None:
+        """Return the same model on an input of another size; None where words do not name the model."""
+        if self.request is None:
+            return None
+        changed = replace(
+            self.request,
+            input_size=input_size or self.request.input_size,
+            seq_len=seq_len or self.request.seq_len,
+        )
+        return replace(self, request=changed, _target=None, _module=None, _traces={})
 
     def target(self) -> "Target":
         """Return what the model is built from; found once."""

@@ -48,7 +48,7 @@ def test_the_table_shows_causes(run: Run, net: str) -> None:
 
 def test_what_cannot_be_compared_is_told(run: Run, net: str, net_trace: Path) -> None:
     for words, said in (
-        ((net, "--input", "3x8x8", "--compare", "--format", "csv"), "no CSV"),
+        ((net, "--input", "3x8x8", "--compare", "--format", "csv"), "cannot be written as CSV"),
         ((net, "--input", "3x8x8", "--compare", "--train"), "drop --train"),
         ((net_trace, "--compare"), "is a trace"),
     ):

@@ -1,31 +1,29 @@
 """`capplan analyze`: parameters, MACs, FLOPs and bytes of a model, by operator and by module."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from capplan.cli import options
-from capplan.cli.models import ModelWords, compare_with_others, obtain_trace
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
-from capplan.core.workload import Configuration, Layout, Optimizer, Precision
-from capplan.errors import TraceError, UsageError
+from capplan.cli.groups import with_groups
+from capplan.cli.output import Format, to_json
+from capplan.cli.progress import TERMINAL
+from capplan.core.workload import Configuration, Layout, Precision
+from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from capplan.app.analyze import AnalyzeAnswer
 
 
+@with_groups
 def analyze(
+    *,
     model: options.Model,
-    arg: options.ModelArguments = None,
-    input_: options.Inputs = None,
-    input_size: options.InputSize = None,
-    seq_len: options.SequenceLength = None,
-    inputs_from: options.InputsFrom = None,
-    prepare: options.Prepare = None,
+    inputs: options.ModelOptions,
     batch: Annotated[int, typer.Option("--batch", "-b", min=1, help="Batch size of all counts.")] = 1,
     precision: options.PrecisionOption = None,
     layout: options.LayoutOption = Layout.NCHW,
-    train: options.Train = False,
-    optimizer: options.OptimizerOption = Optimizer.ADAMW,
-    checkpointing: options.Checkpointing = False,
-    accumulate: options.Accumulate = 1,
+    steps: options.TrainingOptions,
     depth: Annotated[
         int | None,
         typer.Option(
@@ -36,9 +34,7 @@ def analyze(
         bool, typer.Option("--compare", help="Set thop, fvcore and torch's counter beside, differences explained.")
     ] = False,
     strict: options.Strict = False,
-    format_: FormatOption = None,
-    json_: JsonOption = False,
-    output: OutputOption = None,
+    answer: options.AnswerOptions,
 ) -> None:
     """Count a model's parameters, MACs, FLOPs and bytes.
 
@@ -48,57 +44,38 @@ def analyze(
 
       capplan analyze hf:bert --seq-len 128 --format json
     """
-    from capplan.core.ops.analysis import analyze_trace
-    from capplan.report.text import analysis as analysis_table
-    from capplan.report.text import counters as comparison_table
+    from capplan.app.analyze import AnalyzeRequest
+    from capplan.app.analyze import analyze as count
 
-    spelling = resolve_format(format_, json_flag=json_, output=output)
-    if compare and spelling is Format.CSV:
-        raise UsageError("--compare has no CSV spelling: use table, md or json.")
-    if compare and train:
-        raise UsageError("--compare sets inference beside inference: drop --train.")
-    words = ModelWords(
-        words=model,
-        arguments=arg or (),
-        inputs=input_ or (),
-        input_size=input_size,
-        sequence_length=seq_len,
-        inputs_from=inputs_from,
-        prepare=prepare or (),
-    )
-    configuration = Configuration(
-        variant=(precision or Precision.FP32).variant,
-        layout=layout,
-        training=options.make_training(
-            train=train, optimizer=optimizer, checkpointing=checkpointing, accumulate=accumulate
+    chosen = answer.format()
+    if compare and chosen is Format.CSV:
+        raise UsageError("--compare cannot be written as CSV: use table, md or json.")
+    request = AnalyzeRequest(
+        model=inputs.request(model),
+        batch=batch,
+        configuration=Configuration(
+            variant=(precision or Precision.FP32).variant, layout=layout, training=steps.training()
         ),
+        depth=2 if depth is None and chosen in (Format.TABLE, Format.MD) else depth,
+        compares_counters=compare,
+        is_strict=strict,
     )
-    trace = obtain_trace(words, [configuration])
-    exact = trace.recording(configuration).exact_batch
-    if exact is not None and exact != batch:
-        trace = obtain_trace(words, [configuration], exact_batch=batch)
-    shown_depth = 2 if depth is None and spelling in (Format.TABLE, Format.MD) else depth
-    analysis = analyze_trace(trace, configuration=configuration, batch=batch, depth=shown_depth)
-    if strict and (analysis.uncounted or trace.recording(configuration).guesses):
-        raise TraceError(f"{model}: {analysis_table.coverage_line(analysis)}.")
-    comparisons = compare_with_others(words, trace, configuration, batch) if compare else ()
-    if spelling is Format.JSON:
-        document = analysis_table.analysis_to_json(analysis)
+    answer.emit(_render(count(request, feedback=TERMINAL), chosen, compare=compare))
+
+
+def _render(made: "AnalyzeAnswer", chosen: Format, *, compare: bool) -> str:
+    from capplan.report.text import analysis, counters
+
+    if chosen is Format.JSON:
+        document = analysis.analysis_to_json(made.analysis)
         if compare:
-            document["comparison"] = [comparison_table.comparison_to_json(one) for one in comparisons]
-        content = to_json(document)
-    else:
-        render = {
-            Format.TABLE: analysis_table.render_analysis_text,
-            Format.MD: analysis_table.render_analysis_markdown,
-            Format.CSV: analysis_table.render_analysis_csv,
-        }[spelling]
-        content = render(analysis)
-        if compare:
-            beside = {
-                Format.TABLE: comparison_table.render_comparison_text,
-                Format.MD: comparison_table.render_comparison_markdown,
-            }[spelling]
-            figures = beside(comparisons, macs=analysis.macs, params=trace.parameter_count)
-            content = f"{content}\n{figures}"
-    emit(content, output=output)
+            document["comparison"] = [counters.comparison_to_json(each) for each in made.comparisons]
+        return to_json(document)
+    if chosen is Format.CSV:
+        return analysis.render_analysis_csv(made.analysis)
+    is_markdown = chosen is Format.MD
+    content = (analysis.render_analysis_markdown if is_markdown else analysis.render_analysis_text)(made.analysis)
+    if not compare:
+        return content
+    beside = counters.render_comparison_markdown if is_markdown else counters.render_comparison_text
+    return f"{content}\n{beside(made.comparisons, macs=made.analysis.macs, params=made.parameter_count)}"

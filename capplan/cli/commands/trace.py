@@ -6,21 +6,19 @@ from typing import Annotated
 import typer
 
 from capplan.cli import options
-from capplan.cli.models import ModelWords, obtain_trace
+from capplan.cli.groups import with_groups
 from capplan.cli.output import warn, write_atomically
-from capplan.core.workload import Configuration, Layout, Optimizer, Precision
+from capplan.cli.progress import TERMINAL
+from capplan.core.workload import Configuration, Layout, Precision
 from capplan.errors import UsageError
 
 
+@with_groups
 def trace(
+    *,
     model: options.Model,
     output: Annotated[Path, typer.Option("-o", "--output", help="FILE.trace.json, or .json.gz for a compressed one.")],
-    arg: options.ModelArguments = None,
-    input_: options.Inputs = None,
-    input_size: options.InputSize = None,
-    seq_len: options.SequenceLength = None,
-    inputs_from: options.InputsFrom = None,
-    prepare: options.Prepare = None,
+    inputs: options.ModelOptions,
     precision: Annotated[
         list[Precision] | None,
         typer.Option(help="Numeric variants to record; repeatable; fp16 stands for bf16 too.", show_default=False),
@@ -32,10 +30,7 @@ def trace(
             "--batch", min=1, help="Trace at this batch alone, for models that do not grow evenly.", show_default=False
         ),
     ] = None,
-    train: options.Train = False,
-    optimizer: options.OptimizerOption = Optimizer.ADAMW,
-    checkpointing: options.Checkpointing = False,
-    accumulate: options.Accumulate = 1,
+    steps: options.TrainingOptions,
     anonymize: Annotated[bool, typer.Option("--anonymize", help="Drop the names of modules and parameters.")] = False,
 ) -> None:
     """Trace a model into a file, from which everything else is arithmetic.
@@ -46,29 +41,21 @@ def trace(
 
       capplan trace timm:vit_base_patch16_224 --precision fp32 --precision fp16 -o vit.trace.json.gz
     """
+    from capplan.app.trace import TraceRequest
+    from capplan.app.trace import trace as make_trace
     from capplan.core.trace.format import dump_trace
 
     if output.suffix not in (".json", ".gz"):
         raise UsageError(f"{output}: a trace is written as .json or .json.gz.")
-    training = options.make_training(
-        train=train, optimizer=optimizer, checkpointing=checkpointing, accumulate=accumulate
-    )
+    training = steps.training()
     variants = dict.fromkeys(each.variant for each in precision or [Precision.FP32])
-    configurations = [Configuration(variant=variant, layout=layout, training=training) for variant in variants]
-    words = ModelWords(
-        words=model,
-        arguments=arg or (),
-        inputs=input_ or (),
-        input_size=input_size,
-        sequence_length=seq_len,
-        inputs_from=inputs_from,
-        prepare=prepare or (),
+    request = TraceRequest(
+        model=inputs.request(model),
+        configurations=tuple(Configuration(variant=each, layout=layout, training=training) for each in variants),
+        exact_batch=batch,
+        is_anonymous=anonymize,
     )
-    made = obtain_trace(words, configurations, exact_batch=batch)
-    if anonymize:
-        from capplan.core.trace.anonymize import anonymize_trace
-
-        made = anonymize_trace(made)
+    made = make_trace(request, feedback=TERMINAL)
     write_atomically(output, dump_trace(made, compress=output.suffix == ".gz"))
     for note in made.provenance.notes:
         warn(f"note: {note}")

@@ -1,0 +1,68 @@
+"""Count a model's parameters, MACs, FLOPs and bytes, by operator and by module."""
+
+from dataclasses import dataclass, field
+
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.models import Model, ModelSource, open_model, refuse_uncertain
+from capplan.core.ops.analysis import Analysis, analyze_trace
+from capplan.core.ops.counters import Comparison
+from capplan.core.trace.types import Trace
+from capplan.core.workload import Configuration
+from capplan.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzeRequest:
+    """Ask for the counts of one model at one batch.
+
+    `depth` is that of the module view, None for all levels. `compares_counters` counts the model by thop, fvcore and
+    torch's counter too. `is_strict` refuses a model with operators that could not be counted.
+    """
+
+    model: ModelSource
+    batch: int = 1
+    configuration: Configuration = field(default_factory=Configuration)
+    depth: int | None = None
+    compares_counters: bool = False
+    is_strict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzeAnswer:
+    """The counts of a model, and those of other counters where they were asked for."""
+
+    analysis: Analysis
+    parameter_count: int
+    comparisons: tuple[Comparison, ...]
+
+
+def analyze(request: AnalyzeRequest, *, feedback: Feedback = SILENCE) -> AnalyzeAnswer:
+    """Return what a model counts at a batch.
+
+    Args:
+        request: the model, batch and recording.
+        feedback: where progress is shown.
+
+    Raises:
+        UsageError: there is no such model; or other counters are asked for of a trace or of training steps.
+        TraceError: the model could not be traced, or is refused by `is_strict`.
+    """
+    if request.compares_counters and request.configuration.training is not None:
+        raise UsageError("--compare sets inference beside inference: drop --train.")
+    model = open_model(request.model, feedback=feedback)
+    trace = model.trace_at(request.configuration, request.batch)
+    if request.is_strict:
+        refuse_uncertain(model.words, trace.recording(request.configuration))
+    return AnalyzeAnswer(
+        analysis=analyze_trace(trace, configuration=request.configuration, batch=request.batch, depth=request.depth),
+        parameter_count=trace.parameter_count,
+        comparisons=_compare(model, trace, request, feedback) if request.compares_counters else (),
+    )
+
+
+def _compare(model: Model, trace: Trace, request: AnalyzeRequest, feedback: Feedback) -> tuple[Comparison, ...]:
+    target = model.target()
+    with feedback.progress(f"counting {model.words} by other counters"):
+        from capplan.probe.counters import compare_counters
+
+        return compare_counters(target, trace, trace.recording(request.configuration), batch=request.batch)

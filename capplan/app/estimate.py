@@ -1,0 +1,125 @@
+"""Estimate how fast a model runs on GPUs over batch sizes, what binds it, and what would help."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capplan.app.estimate_advice import Adviser, possible_changes
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.gpus import GpuRequest, find_gpus
+from capplan.app.models import Model, ModelSource, open_model
+from capplan.core.gpus.prices import cheapest_on_demand
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.breakdown import break_down
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.device import Unsupported
+from capplan.core.latency.frameworks import (
+    ComparedRun,
+    compare_frameworks,
+    compared_configurations,
+    compared_workloads,
+)
+from capplan.core.latency.predict import estimate_latencies
+from capplan.core.latency.step import ExecutedStep
+from capplan.core.latency.step_bound import classic_bound
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.workload import Workload
+from capplan.errors import UsageError
+from capplan.report.estimates import EstimateReport
+from capplan.specs.calibration import load_calibration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateRequest:
+    """Ask for the latency of one model over batch sizes on GPUs.
+
+    `calibration` is a file of the caller's own, None for the shipped one. `gain_fraction` defines the knee of the
+    curve: the batch beyond which doubling gains less throughput. `compares_frameworks` adds the largest batch run
+    eagerly and compiled, in other layouts and precisions.
+    """
+
+    model: ModelSource
+    gpus: GpuRequest
+    batches: tuple[int, ...]
+    workload: Workload = field(default_factory=Workload)
+    calibration: Path | None = None
+    gain_fraction: float = 0.10
+    compares_frameworks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateAnswer:
+    """A report for each GPU, and the ways to run that were compared, by the GPU's id."""
+
+    reports: tuple[EstimateReport, ...]
+    compared: Mapping[str, tuple[ComparedRun, ...]]
+    calibration: Calibration
+
+
+def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> EstimateAnswer:
+    """Return curves, breakdowns, bounds and advice for a model on each GPU.
+
+    Args:
+        request: the model, GPUs, batches and conditions.
+        feedback: where progress is shown.
+
+    Raises:
+        UsageError: there is no such model or GPU; a GPU cannot run the workload; or several batches are asked of a
+            model that does not scale with the batch.
+        TraceError: the model could not be traced.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+    """
+    batches = sorted(set(request.batches))
+    gpus = find_gpus(request.gpus)
+    calibration = load_calibration(request.calibration)
+    model = open_model(request.model, feedback=feedback)
+    trace = model.trace_for_all(request.workload.configuration, batches, instead="ask for one batch, such as --batch 8")
+    step = ExecutedStep.of(trace.recording(request.workload.configuration), request.workload, calibration=calibration)
+    curves = [_curve(answer) for answer in estimate_latencies(step, gpus=gpus.chosen, batches=batches)]
+    adviser = Adviser(
+        trace=trace,
+        workload=request.workload,
+        calibration=calibration,
+        changes=possible_changes(model, trace, request.workload, batch=batches[-1]),
+        gpus=gpus.known,
+        rents=cheapest_on_demand(gpus.prices().hourly),
+    )
+    reports = tuple(
+        _report(step, gpu, curve, adviser, request.gain_fraction)
+        for gpu, curve in zip(gpus.chosen, curves, strict=True)
+    )
+    compared = (
+        _compare(model, request.workload, gpus.chosen, batches[-1], calibration) if request.compares_frameworks else {}
+    )
+    return EstimateAnswer(reports=reports, compared=compared, calibration=calibration)
+
+
+def _curve(answer: tuple[LatencyEstimate, ...] | Unsupported) -> tuple[LatencyEstimate, ...]:
+    if isinstance(answer, Unsupported):
+        raise UsageError(f"{answer.reason}.")
+    return answer
+
+
+def _report(
+    step: ExecutedStep, gpu: GpuSpec, curve: tuple[LatencyEstimate, ...], adviser: Adviser, gain_fraction: float
+) -> EstimateReport:
+    detail = break_down(step, gpu=gpu, batch=curve[-1].batch)
+    assert not isinstance(detail, Unsupported)
+    return EstimateReport(
+        model=adviser.trace.name,
+        workload=adviser.workload,
+        curve=curve,
+        breakdown=detail,
+        classic=classic_bound(step, rates=detail.rates, batch=detail.batch),
+        advice=adviser.advise(gpu, curve),
+        gain_fraction=gain_fraction,
+    )
+
+
+def _compare(
+    model: Model, workload: Workload, gpus: tuple[GpuSpec, ...], batch: int, calibration: Calibration
+) -> dict[str, tuple[ComparedRun, ...]]:
+    """Estimate one batch every way; a trace file answers with the recordings that it has."""
+    workloads = compared_workloads(workload)
+    trace = model.traces_at(compared_configurations(workloads), batch)
+    return {gpu.id: compare_frameworks(trace, workloads, gpu=gpu, batch=batch, calibration=calibration) for gpu in gpus}

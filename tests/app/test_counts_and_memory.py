@@ -1,0 +1,114 @@
+"""`app.trace`, `app.analyze`, `app.memory` and `app.estimate`: typed questions, typed answers, one build."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capplan.app.analyze import AnalyzeRequest, analyze
+from capplan.app.estimate import EstimateRequest, estimate
+from capplan.app.gpus import GpuRequest
+from capplan.app.memory import MemoryRequest, memory
+from capplan.app.trace import TraceRequest, trace
+from capplan.core.memory.sharding import Sharding
+from capplan.core.workload import Configuration, Training, Variant, Workload
+from capplan.errors import TraceError, UsageError
+from capplan.probe.inputs.request import ModelRequest
+from tests.app.conftest import builds
+
+
+def ask(nets: Path, name: str) -> ModelRequest:
+    return ModelRequest(words=f"{nets}:{name}", inputs=("x=8",))
+
+
+def test_a_trace_holds_the_recordings_asked_for(nets: Path) -> None:
+    wanted = (Configuration(), Configuration(variant=Variant.AMP), Configuration(training=Training()))
+    made = trace(TraceRequest(model=ask(nets, "Even"), configurations=wanted))
+    assert tuple(each.configuration for each in made.recordings) == wanted
+    assert builds(nets) == 1
+
+
+def test_an_anonymous_trace_names_no_module(nets: Path) -> None:
+    request = TraceRequest(model=ask(nets, "Even"))
+    assert "layer" in trace(request).recordings[0].modules
+    assert "layer" not in trace(replace(request, is_anonymous=True)).recordings[0].modules
+
+
+def test_a_trace_answers_like_the_model_it_was_made_of(nets: Path) -> None:
+    request = AnalyzeRequest(model=ask(nets, "Even"), batch=4)
+    assert analyze(replace(request, model=trace(TraceRequest(model=request.model)))) == analyze(request)
+
+
+def test_a_linear_layer_is_counted_by_hand(nets: Path) -> None:
+    # 8 outputs of 8 products each, for 4 samples; 64 weights and 8 biases
+    made = analyze(AnalyzeRequest(model=ask(nets, "Even"), batch=4))
+    assert made.analysis.macs == 8 * 8 * 4
+    assert made.parameter_count == 72
+
+
+def test_a_model_that_does_not_scale_is_counted_at_the_batch_itself(nets: Path) -> None:
+    # the layer's 8 · 8 products for 7 samples, and 7 · 7 dot products of 8
+    assert analyze(AnalyzeRequest(model=ask(nets, "Square"), batch=7)).analysis.macs == 7 * 64 + 49 * 8
+
+
+@pytest.mark.parametrize(("use_case", "request_type"), [(analyze, AnalyzeRequest), (memory, MemoryRequest)])
+def test_strict_refuses_what_could_not_be_counted(nets: Path, use_case: Any, request_type: Any) -> None:
+    with pytest.raises(TraceError, match="bessel") as raised:
+        use_case(request_type(model=ask(nets, "Odd"), is_strict=True))
+    assert raised.value.exit_code == 3
+
+
+def test_other_counters_are_not_set_beside_training(nets: Path) -> None:
+    request = AnalyzeRequest(
+        model=ask(nets, "Even"), configuration=Configuration(training=Training()), compares_counters=True
+    )
+    with pytest.raises(UsageError, match="drop --train"):
+        analyze(request)
+
+
+def test_memory_without_a_gpu_names_none(nets: Path) -> None:
+    made = memory(MemoryRequest(model=ask(nets, "Even"), batch=4))
+    assert made.answer.gpus == ()
+    # 4 samples of 8 floats
+    assert made.model.trace.inputs[0].size_bytes(4) == 4 * 8 * 4
+
+
+def test_memory_of_a_model_that_does_not_scale_is_that_of_the_batch_itself(nets: Path) -> None:
+    made = memory(MemoryRequest(model=ask(nets, "Square"), batch=300, gpus=GpuRequest(ids=("l4",))))
+    assert made.model.recording.exact_batch == 300
+    # the result alone holds 300 · 300 floats
+    assert made.model.curve.at(300).max() > 300 * 300 * 4
+
+
+def test_all_shardings_of_a_training_step_are_answered(nets: Path) -> None:
+    request = MemoryRequest(model=ask(nets, "Even"), workload=Workload(training=Training()), rank_count=4)
+    assert {each.sharding for each in memory(request).answer.ranks} == set(Sharding) - {Sharding.REPLICAS}
+    chosen = memory(replace(request, shardings=(Sharding.ZERO1,)))
+    assert [each.sharding for each in chosen.answer.ranks] == [Sharding.ZERO1]
+
+
+def test_advice_on_memory_builds_the_model_once(nets: Path) -> None:
+    memory(MemoryRequest(model=ask(nets, "Even"), batch=4, advises=True))
+    assert builds(nets) == 1
+
+
+def test_estimates_of_several_gpus_and_ways_build_the_model_once(nets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPPLAN_CACHE", "off")
+    request = EstimateRequest(
+        model=ask(nets, "Even"), gpus=GpuRequest(ids=("l4", "t4")), batches=(8, 1), compares_frameworks=True
+    )
+    made = estimate(request)
+    assert [(each.breakdown.batch, [point.batch for point in each.curve]) for each in made.reports] == [
+        (8, [1, 8]),
+        (8, [1, 8]),
+    ]
+    assert set(made.compared) == {"l4", "t4"}
+    assert builds(nets) == 1
+
+
+def test_a_model_that_does_not_scale_is_estimated_at_one_batch(nets: Path) -> None:
+    request = EstimateRequest(model=ask(nets, "Square"), gpus=GpuRequest(ids=("l4",)), batches=(8,))
+    assert [point.batch for point in estimate(request).reports[0].curve] == [8]
+    with pytest.raises(UsageError, match="does not grow evenly with the batch; ask for one batch"):
+        estimate(replace(request, batches=(1, 8)))
