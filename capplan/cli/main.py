@@ -29,6 +29,7 @@ COMMANDS = {
     "measure": "capplan.cli.commands.measure:measure",
     "schema": "capplan.cli.commands.schema:schema",
     "gpus": "capplan.cli.commands.gpus:app",
+    "prices": "capplan.cli.commands.prices:app",
     "cache": "capplan.cli.commands.cache:app",
 }
 """Every command and where it lies; only the module of the one that is called is imported."""

@@ -6,24 +6,26 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
-from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
-from capplan.core.gpus.spec import GpuSpec, Source
+from capplan.core.gpus.prices import CURRENCY, DateKind, Price, PriceTier, PurchasePrice, Term
+from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
 from capplan.errors import SpecError
 from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays, price_folder
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 
-_TOP_KEYS = ["provider", "currency", "date", "date_is", "source", "hourly", "purchase", "notes"]
-_HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "region", "per_hour"]
-_PURCHASE_KEYS = ["gpu", "date", "offer", "price"]
+_TOP_KEYS = ["provider", "currency", "date", "date_is", "tier", "source", "sources", "hourly", "purchase", "notes"]
+_ROW_KEYS = ("source", "tier", "note")
+_HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "region", "per_hour", *_ROW_KEYS]
+_PURCHASE_KEYS = ["gpu", "date", "date_is", "offer", "seller", "price", "gpus", "includes_server", *_ROW_KEYS]
+_PURCHASE_OPTIONAL = ("date_is", "seller", "gpus", "includes_server", *_ROW_KEYS)
 _MAX_AMOUNT = 1e7
 
 
-class DateKind(StrEnum):
-    """Whether a source states its prices' day, or only the day is known on which it was read."""
-
-    STATED = "stated"
-    READ = "read"
+_DAY_MEANS = {
+    DateKind.READ: "the day is that of reading",
+    DateKind.NOT_BEFORE: "held on this day or later",
+    DateKind.NOT_AFTER: "held on this day or earlier",
+}
 
 
 class Offer(StrEnum):
@@ -102,11 +104,13 @@ def read_prices(path: Path, gpus: Mapping[str, GpuSpec], *, shown: str, origin: 
     reader = _PriceReader(shown, origin, gpus)
     tree = read_yaml(path, shown=shown)
     reader.read_head(tree)
-    hourly = [reader.hourly(key, row) for key, row in reader.rows(tree, "hourly", _HOURLY_KEYS, optional=("region",))]
-    purchase = [reader.purchase(key, row) for key, row in reader.rows(tree, "purchase", _PURCHASE_KEYS)]
+    rents = reader.rows(tree, "hourly", _HOURLY_KEYS, optional=("region", *_ROW_KEYS))
+    hourly = [reader.hourly(key, row) for key, row in rents]
+    bought = reader.rows(tree, "purchase", _PURCHASE_KEYS, optional=_PURCHASE_OPTIONAL)
+    purchase = [reader.purchase(key, row) for key, row in bought]
     if not hourly and not purchase:
         reader.refuse("", "holds neither hourly nor purchase prices")
-    reader.finish({})
+    reader.finish(reader.named_sources)
     return Prices(
         hourly=tuple(price for price in hourly if price),
         purchase=tuple(price for price in purchase if price),
@@ -120,6 +124,8 @@ class _PriceReader(Checker):
         super().__init__(file, origin)
         self._gpus = gpus
         self._source: Source | None = None
+        self._tier: PriceTier | None = None
+        self.named_sources: dict[str, Source] = {}
         self._date: date | None = None
         self._date_kind = DateKind.STATED
         self._provider: str | None = None
@@ -128,7 +134,11 @@ class _PriceReader(Checker):
         """Read what all prices of the file share."""
         self.unknown_keys(tree, _TOP_KEYS, "")
         self.texts(tree, "notes")
-        self._source = self.source("source", tree.get("source"))
+        if "sources" in tree:
+            self.named_sources = self.sources(tree)
+        else:
+            self._source = self.source("source", tree.get("source"))
+        self._tier = self.member("tier", tree["tier"], PriceTier) if "tier" in tree else None
         if tree.get("currency") != CURRENCY:
             self.refuse(
                 "currency", f"must be {CURRENCY}, not {tree.get('currency')!r}; convert the prices and say so in notes"
@@ -171,10 +181,9 @@ class _PriceReader(Checker):
         if row["pricing"] not in terms:
             self.refuse(f"{key}.pricing", f"{row['pricing']!r} is not known; use {', '.join(terms)}")
         amount = self._amount(f"{key}.per_hour", row["per_hour"])
-        count = row["gpus"]
-        if type(count) is not int or not 1 <= count <= 1024:
-            self.refuse(f"{key}.gpus", f"must be a whole number of GPUs, not {count!r}")
-        if self.problems or not (gpu and amount and self._source and self._date and self._provider):
+        count = self._count(f"{key}.gpus", row["gpus"])
+        source, tier = self._row_source(key, row), self._row_tier(key, row)
+        if self.problems or not (gpu and amount and count and source and tier and self._date and self._provider):
             return None
         return Price(
             gpu=gpu.id,
@@ -183,26 +192,61 @@ class _PriceReader(Checker):
             term=Term(row["pricing"]),
             usd_per_hour=amount / count,
             date=self._date,
-            source=self._source_text(self._source),
+            source=self._source_text(source, self._date_kind),
+            tier=tier,
+            date_is=self._date_kind,
             instance=words["instance"],
             instance_gpus=count,
         )
 
     def purchase(self, key: str, row: Tree) -> PurchasePrice | None:
-        """Read what one board costs; its devices share the price."""
+        """Read what one board costs, or a server of several GPUs; its devices share the price."""
         gpu = self._gpu(f"{key}.gpu", row["gpu"])
         offer = self.member(f"{key}.offer", row["offer"], Offer)
         amount = self._amount(f"{key}.price", row["price"])
         day = self.day(f"{key}.date", row["date"])
-        if self.problems or not (gpu and offer and amount and day and self._source):
+        date_is = self.member(f"{key}.date_is", row.get("date_is", "stated"), DateKind)
+        count = self._count(f"{key}.gpus", row.get("gpus", 1))
+        whole = row.get("includes_server", False)
+        if not isinstance(whole, bool):
+            self.refuse(f"{key}.includes_server", f"must be true or false, not {whole!r}")
+        source, tier = self._row_source(key, row), self._row_tier(key, row)
+        named = self.words(row, ("seller",), prefix=f"{key}.").get("seller")
+        if self.problems or not (gpu and offer and amount and day and date_is and source and tier and count):
             return None
+        kind = f"{offer} price" if offer is not Offer.DEVELOPER_KIT else offer.value
         return PurchasePrice(
             gpu=gpu.id,
-            usd=amount / gpu.devices_per_board,
+            usd=amount / (count if "gpus" in row else gpu.devices_per_board),
             date=day,
-            source=self._source_text(self._source),
-            seller=f"{offer} price" if offer is not Offer.DEVELOPER_KIT else offer.value,
+            source=self._source_text(source, date_is),
+            seller=f"{named}, {kind}" if named else kind,
+            tier=tier,
+            date_is=date_is,
+            includes_server=bool(whole),
         )
+
+    def _row_source(self, key: str, row: Tree) -> Source | None:
+        """Return the source that a row names, or the file's only one."""
+        if not self.named_sources:
+            if "source" in row:
+                self.refuse(f"{key}.source", "names a source, but the file has no `sources`")
+            return self._source
+        name = row.get("source")
+        if not isinstance(name, str) or name not in self.named_sources:
+            self.refuse(f"{key}.source", f"{name!r} is not under sources ({', '.join(self.named_sources)})")
+            return None
+        self.used.add(name)
+        return self.named_sources[name]
+
+    def _row_tier(self, key: str, row: Tree) -> PriceTier | None:
+        """Return a row's tier: its own, the file's, or what the kind of source allows."""
+        if "tier" in row:
+            return self.member(f"{key}.tier", row["tier"], PriceTier)
+        if self._tier is not None:
+            return self._tier
+        source = self._source
+        return PriceTier.HEARSAY if source is not None and source.kind is SourceKind.UNVERIFIED else PriceTier.PUBLISHED
 
     def _gpu(self, key: str, given: object) -> GpuSpec | None:
         gpu = self._gpus.get(given) if isinstance(given, str) else None
@@ -210,13 +254,19 @@ class _PriceReader(Checker):
             self.refuse(key, f"{given!r} is no id of a GPU; run `capplan gpus` for all {len(self._gpus)}")
         return gpu
 
+    def _count(self, key: str, given: object) -> int | None:
+        if type(given) is not int or not 1 <= given <= 1024:
+            self.refuse(key, f"must be a whole number of GPUs, not {given!r}")
+            return None
+        return given
+
     def _amount(self, key: str, given: object) -> float | None:
         if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= _MAX_AMOUNT:
             self.refuse(key, f"must be an amount above 0, not {given!r}")
             return None
         return float(given)
 
-    def _source_text(self, source: Source) -> str:
+    def _source_text(self, source: Source, date_is: DateKind) -> str:
         details = [] if self.origin == BUILT_IN else [self.origin]
-        details += ["the day is that of reading"] if self._date_kind is DateKind.READ else []
+        details += [_DAY_MEANS[date_is]] if date_is in _DAY_MEANS else []
         return f"{source.title} ({'; '.join([source.kind, *details])})"

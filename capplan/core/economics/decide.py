@@ -18,7 +18,7 @@ from capplan.core.economics.uncertainty import (
     sensitivity,
     switching_price_factor,
 )
-from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.gpus.prices import LASTING_TERMS, Price, PurchasePrice, Term, current_prices
 from capplan.core.serving.load import OneGpu, Service
 from capplan.core.serving.response import Candidate
 from capplan.core.serving.servers import replicas_for_rate
@@ -81,8 +81,9 @@ def decide(
     """
     sized = size_fleets(candidates, demand.load)
     sizings = tuple(each for each in sized if isinstance(each, Sizing))
+    lasting = tuple(price for price in current_prices(rents) if price.term in LASTING_TERMS)
     case = _with_cheapest_rents(
-        Case(load=demand.load, money=demand.money, sizings=sizings, rents=tuple(rents), purchases=_newest(purchases))
+        Case(load=demand.load, money=demand.money, sizings=sizings, rents=lasting, purchases=_newest(purchases))
     )
     options = evaluate(case)
     chosen = recommend(case, options, firm=firm.__contains__)

@@ -1,4 +1,4 @@
-"""Prices of GPUs: hourly rents by term, purchase prices."""
+"""Prices of GPUs: hourly rents by term, purchase prices, and how far each price can be trusted."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,68 @@ CURRENCY = "USD"
 
 
 class Term(StrEnum):
-    """How a GPU is paid for."""
+    """How a GPU is paid for.
+
+    `COMMUNITY` is rent from third-party hosts on a marketplace. `CAPACITY_BLOCK` and `FLEX_START` are bookings of a
+    limited time, `RESERVED_*` commitments. `SPOT` may be reclaimed at any time.
+    """
 
     BUY = "buy"
     ON_DEMAND = "on-demand"
     SPOT = "spot"
+    COMMUNITY = "community"
+    FLEX_START = "flex-start"
+    CAPACITY_BLOCK = "capacity-block"
+    RESERVED_3MO = "reserved-3mo"
+    RESERVED_6MO = "reserved-6mo"
     RESERVED_1Y = "reserved-1y"
     RESERVED_3Y = "reserved-3y"
+
+
+LASTING_TERMS = frozenset(
+    {Term.BUY, Term.ON_DEMAND, Term.SPOT, Term.RESERVED_1Y, Term.RESERVED_3Y}
+)  # fmt: skip
+"""Terms under which a fleet can run for years; the others are shown among prices and left out of decisions."""
+
+
+class PriceTier(StrEnum):
+    """How a price is known, best first.
+
+    `QUOTED`: the vendor's price API, price page or catalogue, read by machine, or a quote to the user.
+    `PUBLISHED`: a data set or publication that names the seller, or a vendor's page typed in by hand.
+    `HEARSAY`: market talk, blogs, prices commonly quoted without a document.
+    """
+
+    QUOTED = "quoted"
+    PUBLISHED = "published"
+    HEARSAY = "hearsay"
+
+
+class DateKind(StrEnum):
+    """What a price's day means: the day on which it held, a bound on that day, or only the day of reading."""
+
+    STATED = "stated"
+    NOT_BEFORE = "not-before"
+    NOT_AFTER = "not-after"
+    READ = "read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceEvidence:
+    """How far a price can be trusted: its tier, its day, and what that day means."""
+
+    tier: PriceTier
+    day: date
+    date_is: DateKind = DateKind.STATED
+
+    def age_days(self, today: date) -> int | None:
+        """Return the days since the price held; None where only the day of reading is known. [days]"""
+        return None if self.date_is is DateKind.READ else (today - self.day).days
+
+    def is_old(self, today: date, *, max_age_days: int) -> bool:
+        """Return True if the price is older than an age, or its age is unknown."""
+        age = self.age_days(today)
+        return age is None or age > max_age_days
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +84,8 @@ class Price:
     usd_per_hour: float
     date: date
     source: str
+    tier: PriceTier = PriceTier.QUOTED
+    date_is: DateKind = DateKind.STATED
     currency: str = CURRENCY
     instance: str | None = None
     instance_gpus: int = 1
@@ -37,15 +94,37 @@ class Price:
         if not self.usd_per_hour > 0:
             raise ValueError(f"a price must be above 0: {self.gpu}, {self.provider}, {self.usd_per_hour}")
 
+    @property
+    def evidence(self) -> PriceEvidence:
+        """How far the price can be trusted."""
+        return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is)
+
+
+def current_prices(prices: Iterable[Price]) -> tuple[Price, ...]:
+    """Keep each provider's newest prices of a GPU and term: an older day of the same provider is history.
+
+    Of prices whose day is not that on which they held, the day of reading counts.
+    """
+    held = tuple(prices)
+    newest: dict[tuple[str, str, Term], date] = {}
+    for price in held:
+        key = (price.gpu, price.provider, price.term)
+        newest[key] = max(price.date, newest.get(key, price.date))
+    return tuple(price for price in held if price.date == newest[price.gpu, price.provider, price.term])
+
 
 def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
-    """Find each GPU's lowest on-demand price per hour."""
+    """Find each GPU's lowest on-demand price per hour; hearsay counts only where there is nothing better."""
     cheapest: dict[str, Price] = {}
-    for price in prices:
+    for price in current_prices(prices):
         known = cheapest.get(price.gpu)
-        if price.term is Term.ON_DEMAND and (known is None or price.usd_per_hour < known.usd_per_hour):
+        if price.term is Term.ON_DEMAND and (known is None or _preference(price) < _preference(known)):
             cheapest[price.gpu] = price
     return cheapest
+
+
+def _preference(price: Price) -> tuple[bool, float]:
+    return price.tier is PriceTier.HEARSAY, price.usd_per_hour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +136,16 @@ class PurchasePrice:
     date: date
     source: str
     seller: str
+    tier: PriceTier = PriceTier.QUOTED
+    date_is: DateKind = DateKind.STATED
     includes_server: bool = False
     currency: str = CURRENCY
 
     def __post_init__(self) -> None:
         if not self.usd > 0:
             raise ValueError(f"a price must be above 0: {self.gpu}, {self.seller}, {self.usd}")
+
+    @property
+    def evidence(self) -> PriceEvidence:
+        """How far the price can be trusted."""
+        return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is)

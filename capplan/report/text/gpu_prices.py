@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from capplan.core.gpus.prices import Price, PurchasePrice
+from capplan.core.gpus.prices import DateKind, Price, PurchasePrice
 from capplan.report.table import render_text, table
 
 
@@ -24,7 +24,7 @@ def render_prices(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) ->
     if not rows:
         return ""
     return "prices of one GPU, examples of their day:\n" + render_text(
-        table("price>|term|provider|region|instance|day|source", rows)
+        table("price>|term|provider|region|instance|day|trust|source", rows)
     )
 
 
@@ -39,6 +39,8 @@ def price_documents(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) 
             "instance": price.instance,
             "instance_gpus": price.instance_gpus,
             "date": price.date.isoformat(),
+            "date_is": price.date_is.value,
+            "tier": price.tier.value,
             "source": price.source,
         }
         for price in hourly
@@ -49,6 +51,8 @@ def price_documents(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) 
             "usd": price.usd,
             "seller": price.seller,
             "date": price.date.isoformat(),
+            "date_is": price.date_is.value,
+            "tier": price.tier.value,
             "source": price.source,
         }
         for price in purchase
@@ -60,5 +64,13 @@ def _instance(price: Price) -> str:
     return f"{price.instance} (of {price.instance_gpus})" if price.instance_gpus > 1 else price.instance or ""
 
 
-def _read(price: Price | PurchasePrice) -> tuple[str, str]:
-    return price.date.isoformat(), price.source
+def _read(price: Price | PurchasePrice) -> tuple[str, str, str]:
+    return day_text(price), price.tier.value, price.source
+
+
+def day_text(price: Price | PurchasePrice) -> str:
+    """Write a price's day with what it means: "from" and "until" for bounds, "read" for a day of reading."""
+    return _DAYS[price.date_is] + price.date.isoformat()
+
+
+_DAYS = {DateKind.STATED: "", DateKind.NOT_BEFORE: "from ", DateKind.NOT_AFTER: "until ", DateKind.READ: "read "}

@@ -1,0 +1,314 @@
+"""Turn a table of price quotes (CSV or XLSX) into price files: one per provider and day."""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from io import StringIO
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+
+from capplan.core.gpus.prices import CURRENCY, DateKind, PriceTier, Term
+from capplan.core.gpus.spec import GpuSpec
+from capplan.errors import UsageError, nearest_names
+
+COLUMNS = ("gpu", "term", "provider", "price", "date")
+"""Columns that a table of quotes must have; see `OPTIONAL_COLUMNS` for the others."""
+OPTIONAL_COLUMNS = ("region", "instance", "gpus", "currency", "date_is", "tier", "source", "note", "includes_server")
+
+MAX_ROWS = 100_000
+
+Member = TypeVar("Member", PriceTier, DateKind)
+_SYNONYMS = {
+    "what": "term", "value_instance": "price", "per_hour": "price", "price_date": "date", "pricing": "term",
+    "vendor": "provider", "seller": "provider",
+}  # fmt: skip
+_TERMS = {
+    "rent on-demand": Term.ON_DEMAND, "rent spot": Term.SPOT, "rent committed 3mo": Term.RESERVED_3MO,
+    "rent committed 6mo": Term.RESERVED_6MO, "rent committed 1y": Term.RESERVED_1Y,
+    "rent committed 3y": Term.RESERVED_3Y, "capacity block": Term.CAPACITY_BLOCK, "rent flex-start": Term.FLEX_START,
+    "rent community host": Term.COMMUNITY, "purchase card": Term.BUY, "purchase server": Term.BUY,
+    **{term.value: term for term in Term},
+}  # fmt: skip
+_PROVIDERS = {"google cloud": "gcp", "amazon web services": "aws", "microsoft azure": "azure"}
+_QUARTER_MONTH = {"Q1": 1, "Q2": 4, "Q3": 7, "Q4": 10}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """One row of a table of quotes, checked. `price` is of the whole instance or server. [USD]"""
+
+    gpu: str
+    term: Term
+    provider: str
+    price: float
+    gpus: int
+    day: date
+    date_is: DateKind
+    tier: PriceTier
+    source: str
+    region: str | None
+    instance: str | None
+    includes_server: bool
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A row that is not taken, and why."""
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What became of a table of quotes: price files by name, and the rows left out."""
+
+    files: Mapping[str, str]
+    quotes: tuple[Quote, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> Imported:
+    """Read a table of quotes and write it as price files.
+
+    Args:
+        path: A .csv or .xlsx file whose first row names the columns: `COLUMNS`, and any of `OPTIONAL_COLUMNS`.
+            `price` is in USD, per hour for rents, of the whole instance or server; `gpus` says how many GPUs it holds.
+        gpus: The database, by id.
+        read_on: The day of the import, which the sources carry as the day of reading.
+
+    Raises:
+        UsageError: The file is neither CSV nor XLSX, or lacks a column.
+    """
+    rows = _rows(path)
+    quotes: list[Quote] = []
+    left_out: list[LeftOut] = []
+    for number, row in rows:
+        try:
+            quotes.append(_quote(row, gpus, default_source=path.name))
+        except ValueError as error:
+            left_out.append(LeftOut(row=number, reason=str(error)))
+    return Imported(files=price_files(quotes, read_on=read_on), quotes=tuple(quotes), left_out=tuple(left_out))
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    table = _xlsx_rows(path) if path.suffix == ".xlsx" else _csv_rows(path)
+    head = next(table, [])
+    names = [_SYNONYMS.get(name.strip().lower(), name.strip().lower()) for name in head]
+    missing = [name for name in COLUMNS if name not in names]
+    if missing:
+        raise UsageError(f"{path}: lacks the columns {', '.join(missing)}; a table of quotes has {', '.join(COLUMNS)}.")
+    for number, cells in enumerate(table, start=2):
+        if number > MAX_ROWS:
+            raise UsageError(f"{path}: holds more than {MAX_ROWS:,} rows.")
+        if any(cells):
+            yield number, {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
+
+
+def _csv_rows(path: Path) -> Iterator[list[str]]:
+    if path.suffix != ".csv":
+        raise UsageError(f"{path}: a table of quotes is a .csv or .xlsx file.")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not UTF-8 text.") from error
+    yield from csv.reader(StringIO(text))
+
+
+def _xlsx_rows(path: Path) -> Iterator[list[str]]:
+    try:
+        from openpyxl import load_workbook  # noqa: PLC0415 - needed for workbooks alone
+    except ImportError as error:
+        raise UsageError(f"{path}: reading .xlsx needs openpyxl (pip install openpyxl); .csv needs nothing.") from error
+    try:
+        sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
+    except (OSError, KeyError, ValueError) as error:
+        raise UsageError(f"{path}: is not a workbook that can be read ({error}).") from error
+    for row in sheet.iter_rows(values_only=True):
+        yield [_cell(value) for value in row]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return value.date().isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_source: str) -> Quote:
+    term = _TERMS.get(row["term"].lower())
+    if term is None:
+        raise ValueError(f"term {row['term']!r} is not known; use {', '.join(Term)}")
+    if (currency := row.get("currency") or CURRENCY) != CURRENCY:
+        raise ValueError(f"the price is in {currency}; convert it to {CURRENCY}")
+    if not row["provider"]:
+        raise ValueError("no provider is named")
+    count = _positive(row.get("gpus") or "1", "gpus")
+    day, date_is = _day(row["date"], row.get("date_is", ""))
+    return Quote(
+        gpu=_gpu(row["gpu"], gpus),
+        term=term,
+        provider=_PROVIDERS.get(row["provider"].lower(), row["provider"]),
+        price=_price(row, count),
+        gpus=int(count),
+        day=day,
+        date_is=date_is,
+        tier=_member(row.get("tier") or PriceTier.QUOTED.value, PriceTier),
+        source=row.get("source") or default_source,
+        region=row.get("region") or None,
+        instance=row.get("instance") or None,
+        includes_server=row["term"].lower() == "purchase server" or row.get("includes_server", "").lower() == "true",
+        note=row.get("note") or None,
+    )
+
+
+def _gpu(given: str, gpus: Mapping[str, GpuSpec]) -> str:
+    if given in gpus:
+        return given
+    by_alias = {alias.lower(): gpu.id for gpu in gpus.values() for alias in (gpu.name, *gpu.aliases)}
+    if found := by_alias.get(given.lower()):
+        return found
+    nearest = nearest_names(given, list(gpus))
+    raise ValueError(f"{given!r} is not a GPU of the database" + (f"; near {', '.join(nearest)}" if nearest else ""))
+
+
+def _price(row: Mapping[str, str], count: float) -> float:
+    if row["price"]:
+        return _positive(row["price"], "price")
+    return _positive(row.get("value_per_gpu", ""), "price") * count
+
+
+def _positive(text: str, name: str) -> float:
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        raise ValueError(f"{name} must be a number above 0, not {text!r}") from None
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name} must be a number above 0, not {text!r}")
+    return value
+
+
+def _day(text: str, kind: str) -> tuple[date, DateKind]:
+    """Read a day; of a month, quarter or year the first day, as "not before"."""
+    date_is = _member(kind.replace(" ", "-") or DateKind.STATED.value, DateKind)
+    try:
+        return date.fromisoformat(text), date_is
+    except ValueError:
+        pass
+    found = re.fullmatch(r"(\d{4})(?:-(\d{2}|Q[1-4]))?", text)
+    if found is None:
+        raise ValueError(f"date must be YYYY-MM-DD, not {text!r}")
+    part = found[2] or "01"
+    month = _QUARTER_MONTH[part] if part in _QUARTER_MONTH else int(part)
+    return date(int(found[1]), month, 1), DateKind.NOT_BEFORE
+
+
+def _member(text: str, members: type[Member]) -> Member:
+    try:
+        return members(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is not known; use {', '.join(members)}") from None
+
+
+def price_files(quotes: Iterable[Quote], *, read_on: date) -> dict[str, str]:
+    """Write quotes as price files: rents by provider and day, purchases by provider.
+
+    Returns:
+        YAML by file name.
+    """
+    rents: dict[tuple[str, date, DateKind], list[Quote]] = {}
+    purchases: dict[str, list[Quote]] = {}
+    for quote in quotes:
+        if quote.term is Term.BUY:
+            purchases.setdefault(quote.provider, []).append(quote)
+        else:
+            rents.setdefault((quote.provider, quote.day, quote.date_is), []).append(quote)
+    files = {}
+    for (provider, day, date_is), held in sorted(rents.items(), key=lambda item: (item[0][0], item[0][1], item[0][2])):
+        suffix = "" if date_is is DateKind.STATED else f"-{date_is}"
+        files[f"{_slug(provider)}-{day}{suffix}.yaml"] = _rent_file(provider, day, date_is, held, read_on)
+    for provider, held in sorted(purchases.items()):
+        files[f"purchase-{_slug(provider)}.yaml"] = _purchase_file(held, read_on)
+    return files
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _rent_file(provider: str, day: date, date_is: DateKind, quotes: Sequence[Quote], read_on: date) -> str:
+    lines = [f"provider: {_scalar(provider)}", f"currency: {CURRENCY}", f"date: {day}", f"date_is: {date_is}"]
+    keys = _source_keys(quotes)
+    rows = [
+        {
+            "gpu": each.gpu, "instance": each.instance or f"{each.gpus}x {each.gpu}", "gpus": each.gpus,
+            "pricing": each.term.value, **({"region": each.region} if each.region else {}), "per_hour": each.price,
+            **_shared(each, keys),
+        }
+        for each in _once(quotes)
+    ]  # fmt: skip
+    return _document(lines, keys, "hourly", rows, read_on)
+
+
+def _purchase_file(quotes: Sequence[Quote], read_on: date) -> str:
+    keys = _source_keys(quotes)
+    rows = [
+        {
+            "gpu": each.gpu, "date": each.day, "date_is": each.date_is.value, "offer": "street",
+            "seller": each.provider, "price": each.price, "gpus": each.gpus,
+            **({"includes_server": True} if each.includes_server else {}), **_shared(each, keys),
+        }
+        for each in _once(quotes)
+    ]  # fmt: skip
+    return _document([f"currency: {CURRENCY}"], keys, "purchase", rows, read_on)
+
+
+def _shared(quote: Quote, keys: Mapping[str, str]) -> dict[str, str]:
+    note = {"note": quote.note} if quote.note else {}
+    return {"source": keys[quote.source], "tier": quote.tier.value, **note}
+
+
+def _once(quotes: Sequence[Quote]) -> list[Quote]:
+    """Drop rows that repeat another in all but source and note; the better tier stays."""
+    best: dict[tuple[object, ...], Quote] = {}
+    tiers = list(PriceTier)
+    for each in quotes:
+        key = (each.gpu, each.term, each.region, each.instance, each.gpus, each.price, each.day)
+        if key not in best or tiers.index(each.tier) < tiers.index(best[key].tier):
+            best[key] = each
+    return sorted(best.values(), key=lambda each: (each.gpu, each.term, each.region or "", each.gpus, each.price))
+
+
+def _source_keys(quotes: Sequence[Quote]) -> dict[str, str]:
+    names = dict.fromkeys(each.source for each in _once(quotes))
+    return {name: f"source-{number}" for number, name in enumerate(names, start=1)}
+
+
+def _document(
+    head: list[str], keys: Mapping[str, str], name: str, rows: Sequence[Mapping[str, object]], read_on: date
+) -> str:
+    sources = [
+        f"  {key}: " + _flow({"kind": "secondary", "title": title, "retrieved": read_on}) for title, key in keys.items()
+    ]
+    return "\n".join([*head, "sources:", *sources, f"{name}:", *(f"  - {_flow(row)}" for row in rows)]) + "\n"
+
+
+def _flow(values: Mapping[str, object]) -> str:
+    return "{" + ", ".join(f"{key}: {_scalar(value)}" for key, value in values.items()) + "}"
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | date):
+        return f"{value:g}" if isinstance(value, float) and value < 1e5 else str(value)
+    text = str(yaml.safe_dump(str(value), default_style='"', width=10**6, allow_unicode=True)).strip()
+    plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", str(value))
+    reserved = {"true", "false", "yes", "no", "on", "off", "null", "none"}
+    return str(value) if plain and str(value).lower() not in reserved else text

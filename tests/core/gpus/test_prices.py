@@ -1,0 +1,46 @@
+"""Which prices count: the newest of each provider, hearsay only where nothing better is known."""
+
+from datetime import date
+
+from capplan.core.gpus.prices import DateKind, Price, PriceEvidence, PriceTier, Term, cheapest_on_demand, current_prices
+
+TODAY = date(2026, 11, 22)
+
+
+def price(usd: float, day: date, *, provider: str = "acme", tier: PriceTier = PriceTier.QUOTED) -> Price:
+    return Price(
+        gpu="l4",
+        provider=provider,
+        region="any",
+        term=Term.ON_DEMAND,
+        usd_per_hour=usd,
+        date=day,
+        source="s",
+        tier=tier,
+    )
+
+
+def test_a_newer_day_of_the_same_provider_replaces_an_older_one() -> None:
+    old, new = price(1.0, date(2026, 5, 1)), price(1.5, date(2026, 8, 1))
+    other = price(2.0, date(2026, 1, 1), provider="other")
+    assert current_prices([old, new, other]) == (new, other)
+
+
+def test_hearsay_never_beats_a_published_price() -> None:
+    rumour = price(0.1, date(2026, 8, 1), provider="blog", tier=PriceTier.HEARSAY)
+    page = price(0.7, date(2026, 8, 1))
+    assert cheapest_on_demand([rumour, page]) == {"l4": page}
+    assert cheapest_on_demand([rumour]) == {"l4": rumour}
+
+
+def test_a_price_read_without_its_day_is_always_old() -> None:
+    read = PriceEvidence(tier=PriceTier.PUBLISHED, day=TODAY, date_is=DateKind.READ)
+    assert read.age_days(TODAY) is None
+    assert read.is_old(TODAY, max_age_days=10_000)
+
+
+def test_age_counts_from_the_day_on_which_the_price_held() -> None:
+    held = PriceEvidence(tier=PriceTier.QUOTED, day=date(2026, 8, 22))
+    assert held.age_days(TODAY) == 92  # nine days of August, 30 + 31 + 22
+    assert held.is_old(TODAY, max_age_days=91)
+    assert not held.is_old(TODAY, max_age_days=92)

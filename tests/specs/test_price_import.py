@@ -1,0 +1,95 @@
+"""Tables of quotes become price files that the price reader takes."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from openpyxl import Workbook
+
+from capplan.core.gpus.prices import DateKind, PriceTier, Term
+from capplan.errors import UsageError
+from capplan.specs import load_gpus
+from capplan.specs.price_import import import_quotes
+from capplan.specs.prices import load_price_file
+
+DAY = date(2026, 11, 1)
+HEAD = "gpu,term,provider,price,date,gpus,region,instance,date_is,tier,source,note\n"
+
+
+@pytest.fixture(scope="module")
+def gpus():
+    return load_gpus()
+
+
+def table(tmp_path: Path, *rows: str) -> Path:
+    path = tmp_path / "quotes.csv"
+    path.write_text(HEAD + "\n".join(rows) + "\n")
+    return path
+
+
+def test_a_rent_of_eight_gpus_is_divided_by_eight(tmp_path, gpus):
+    path = table(tmp_path, "h100-sxm5-80gb,reserved-1y,acme,20,2026-10-01,8,eu,box,,quoted,quote 17,")
+    made = import_quotes(path, gpus, read_on=DAY)
+    (name,) = made.files
+    assert name == "acme-2026-10-01.yaml"
+    (tmp_path / name).write_text(made.files[name])
+    (price,) = load_price_file(tmp_path / name, gpus).hourly
+    assert price.usd_per_hour == 20 / 8
+    assert (price.term, price.tier, price.date) == (Term.RESERVED_1Y, PriceTier.QUOTED, date(2026, 10, 1))
+
+
+def test_a_server_quote_includes_the_server(tmp_path, gpus):
+    path = table(tmp_path, "h100-sxm5-80gb,purchase server,shop,240000,2026-10-01,8,,DGX,,published,page,")
+    made = import_quotes(path, gpus, read_on=DAY)
+    (tmp_path / "p.yaml").write_text(made.files["purchase-shop.yaml"])
+    (price,) = load_price_file(tmp_path / "p.yaml", gpus).purchase
+    assert price.usd == 30_000  # 240,000 USD over eight GPUs
+    assert price.includes_server
+    assert price.seller == "shop, street price"
+
+
+def test_a_month_is_its_first_day_or_later(tmp_path, gpus):
+    made = import_quotes(table(tmp_path, "l4,spot,acme,0.3,2026-05,,,,,,,"), gpus, read_on=DAY)
+    assert (made.quotes[0].day, made.quotes[0].date_is) == (date(2026, 5, 1), DateKind.NOT_BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("l44,spot,acme,0.3,2026-05-01,,,,,,,", "'l44' is not a GPU of the database; near l4"),
+        ("l4,rental,acme,0.3,2026-05-01,,,,,,,", "term 'rental' is not known"),
+        ("l4,spot,acme,-1,2026-05-01,,,,,,,", "price must be a number above 0, not '-1'"),
+        ("l4,spot,acme,nan,2026-05-01,,,,,,,", "price must be a number above 0, not 'nan'"),
+        ("l4,spot,,1,2026-05-01,,,,,,,", "no provider is named"),
+        ("l4,spot,acme,1,yesterday,,,,,,,", "date must be YYYY-MM-DD, not 'yesterday'"),
+    ],
+)
+def test_a_row_that_cannot_be_taken_says_why(tmp_path, gpus, row, reason):
+    made = import_quotes(table(tmp_path, row, "l4,spot,acme,1,2026-05-01,,,,,,,"), gpus, read_on=DAY)
+    (left,) = made.left_out
+    assert left.row == 2
+    assert left.reason.startswith(reason)
+    assert len(made.quotes) == 1
+
+
+def test_text_that_looks_like_yaml_stays_text(tmp_path, gpus):
+    path = table(tmp_path, 'l4,spot,"a: {b}",1,2026-05-01,,no,"{x: [1]}",,,"s # t",')
+    made = import_quotes(path, gpus, read_on=DAY)
+    (tmp_path / "p.yaml").write_text(*made.files.values())
+    (price,) = load_price_file(tmp_path / "p.yaml", gpus).hourly
+    assert (price.provider, price.region, price.instance) == ("a: {b}", "no", "{x: [1]}")
+
+
+def test_a_workbook_is_read_like_a_csv(tmp_path, gpus):
+    book = Workbook()
+    book.active.append(["GPU", "Term", "Vendor", "Price", "Date"])
+    book.active.append(["NVIDIA L4", "on-demand", "acme", 0.5, date(2026, 9, 1)])
+    book.save(tmp_path / "quotes.xlsx")
+    (quote,) = import_quotes(tmp_path / "quotes.xlsx", gpus, read_on=DAY).quotes
+    assert (quote.gpu, quote.price, quote.day) == ("l4", 0.5, date(2026, 9, 1))
+
+
+def test_missing_columns_are_named(tmp_path, gpus):
+    (tmp_path / "q.csv").write_text("gpu,price\nl4,1\n")
+    with pytest.raises(UsageError, match="lacks the columns term, provider, date"):
+        import_quotes(tmp_path / "q.csv", gpus, read_on=DAY)
