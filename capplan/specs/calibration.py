@@ -1,7 +1,7 @@
 """Read and write calibration files: YAML data beside the program, or a user's own."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,8 +16,11 @@ from capplan.core.latency.calibration import (
     IntervalWidth,
     Origin,
 )
+from capplan.core.latency.classes import ALL_CLASSES
 from capplan.errors import SpecError
 from capplan.specs.folders import calibration_file
+from capplan.specs.yaml.checker import Checker
+from capplan.specs.yaml.strict import Tree, read_yaml
 
 SCHEMA_VERSION = 1
 _SHIPPED = {"eager": "default.yaml", "compile": "compile.yaml", "training": "training.yaml"}
@@ -42,16 +45,11 @@ def load_calibration(path: Path | None = None) -> Calibration:
 
 def _read(path: Path | None, name: str) -> Calibration:
     where = str(path) if path else f"calibrations/{name}"
-    try:
-        text = path.read_text() if path else calibration_file(name).read_text()
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except OSError as error:
-        raise SpecError(f"{where}: {error.strerror or error}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"{where} is no YAML: {error}") from error
-    if not isinstance(document, dict) or document.get("schema_version") != SCHEMA_VERSION:
+    document = read_yaml(path or calibration_file(name), shown=where)
+    version = document.pop("schema_version", None)
+    if type(version) is not int or version != SCHEMA_VERSION:
         raise SpecError(f"{where} is no calibration of schema_version {SCHEMA_VERSION}.")
-    return _calibration({key: value for key, value in document.items() if key != "schema_version"}, where)
+    return _Reader(where).calibration(document)
 
 
 def dump_calibration(calibration: Calibration) -> str:
@@ -61,40 +59,152 @@ def dump_calibration(calibration: Calibration) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 
-def _calibration(document: dict[str, Any], where: str) -> Calibration:
-    try:
-        origin = document.pop("origin", None)
-        parts: dict[str, Any] = {
-            "constants": _part(GlobalConstants, document.pop("constants"), f"{where}: constants"),
-            "classes": _parts(ClassConstants, document.pop("classes"), f"{where}: classes"),
-            "gpus": _parts(DeviceFactors, document.pop("gpus", {}), f"{where}: gpus"),
-            "widths": _parts(IntervalWidth, document.pop("widths", {}), f"{where}: widths"),
-            "origin": _origin(origin, where) if origin else None,
-        }
-        return Calibration(**parts, **document)
-    except KeyError as error:
-        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
-    except (TypeError, AttributeError) as error:
-        raise SpecError(f"{where}: {error}.") from error
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Range:
+    """Which numbers a field may hold: from `low`, left out where `is_open`, to `high`."""
+
+    low: float = 0.0
+    high: float = 1000.0
+    is_open: bool = False
+
+    def holds(self, value: float) -> bool:
+        return (self.low < value if self.is_open else self.low <= value) and value <= self.high
+
+    def __str__(self) -> str:
+        return f"{'above' if self.is_open else 'from'} {self.low:g} to {self.high:g}"
 
 
-def _origin(document: Mapping[str, Any], where: str) -> Origin:
-    made = document.get("made")
-    if not isinstance(made, date):
-        raise SpecError(f"{where}: origin.made is {made!r}; write a date such as 2026-11-21.")
-    return _part(Origin, {**document, "sources": tuple(document.get("sources", ()))}, f"{where}: origin")
+_FACTOR = _Range(high=1000.0, is_open=True)
+_SECONDS = _Range(high=1.0, is_open=True)
+_HALF_WIDTH = _Range(high=10.0)
+"""In units of log(predicted ÷ measured): e^10 is a factor of 22,000."""
+_COUNT = _Range(high=1e12)
+_FRACTION = _Range(high=1.0)
+
+_ANY = _Range(low=-1e12, high=1e12)
+
+_RANGES: Mapping[type, Mapping[str, _Range]] = {
+    ClassConstants: {
+        "compute": _FACTOR, "bandwidth": _FACTOR, "half_k": _Range(high=1e6), "misaligned": _HALF_WIDTH,
+        "layout_passes": _Range(), "write_weight": _Range(), "strided": _Range(),
+    },
+    GlobalConstants: {
+        "l2_hit": _FRACTION, "l2_reach": _FACTOR, "l2_sharpness": _FACTOR, "tile_power": _Range(high=10.0),
+        "kernel_s": _SECONDS, "call_s": _SECONDS, "launch_s": _SECONDS, "cuda_graph_kernel_s": _SECONDS,
+    },
+    DeviceFactors: {"compute": _FACTOR, "bandwidth": _FACTOR, "rows": _COUNT},
+    IntervalWidth: {
+        "known": _HALF_WIDTH, "between_gpus": _HALF_WIDTH, "between_others": _HALF_WIDTH, "rows": _COUNT,
+        "coverage_fraction": _Range(high=1.0, is_open=True),
+    },
+}  # fmt: skip
+"""Ranges by type and field: wide enough for any hardware, too narrow for another unit or a wrong sign."""
+
+_KEYS = ("name", "origin", "constants", "classes", "gpus", "deviations", "widths", "serves")
 
 
-def _parts(kind: type[_Part], documents: Mapping[str, Any], where: str) -> dict[str, _Part]:
-    return {str(name): _part(kind, document, f"{where}.{name}") for name, document in documents.items()}
+class _Reader(Checker):
+    """Gathers a calibration and all that is wrong with its file."""
 
+    def __init__(self, where: str) -> None:
+        super().__init__(where, where)
 
-def _part(kind: type[_Part], document: Mapping[str, Any], where: str) -> _Part:
-    known = [item.name for item in fields(kind)]  # type: ignore[arg-type]  # every part is a dataclass
-    unknown = sorted(set(document) - set(known))
-    if unknown:
-        raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(known)}.")
-    return kind(**document)
+    def calibration(self, document: Tree) -> Calibration:
+        """Read the whole file.
+
+        Raises:
+            SpecError: something in it is wrong; all of it at once.
+        """
+        self.unknown_keys(document, _KEYS, "")
+        for key in ("name", "constants", "classes"):
+            if key not in document:
+                self.refuse(key, "is missing")
+        words = self.words(document, ("name",))
+        serves = document.get("serves", "eager")
+        if serves not in _SHIPPED:
+            self.refuse("serves", f"{serves!r} is not known; use {', '.join(_SHIPPED)}")
+        constants = self._part(GlobalConstants, document.get("constants", {}), "constants")
+        classes = self._parts(ClassConstants, document, "classes")
+        self.unknown_keys(classes, ALL_CLASSES, "classes.")
+        gpus = self._parts(DeviceFactors, document, "gpus")
+        deviations = self._deviations(document)
+        widths = self._parts(IntervalWidth, document, "widths")
+        origin = self._origin(document["origin"]) if document.get("origin") is not None else None
+        self.finish({})
+        assert constants is not None
+        return Calibration(
+            name=words["name"], origin=origin, constants=constants, classes=classes, gpus=gpus,
+            deviations=deviations, widths=widths, serves=serves,
+        )  # fmt: skip
+
+    def _parts(self, kind: type[_Part], document: Tree, name: str) -> dict[str, _Part]:
+        found = ((key, self._part(kind, row, f"{name}.{key}")) for key, row in self._mapping(document, name).items())
+        return {key: part for key, part in found if part is not None}
+
+    def _part(self, kind: type[_Part], given: object, where: str) -> _Part | None:
+        """Read one group of numbers; None where something in it is refused."""
+        if not isinstance(given, dict):
+            self.refuse(where, f"must be keys with values, not {given!r}")
+            return None
+        before = len(self.problems)
+        known = fields(kind)  # type: ignore[arg-type]  # every part is a dataclass
+        self.unknown_keys(given, [item.name for item in known], f"{where}.")
+        for item in known:
+            if item.name not in given:
+                if item.default is MISSING:
+                    self.refuse(f"{where}.{item.name}", "is missing")
+            elif item.type is str:
+                self.words(given, (item.name,), prefix=f"{where}.")
+            else:
+                self._number(f"{where}.{item.name}", given[item.name], _RANGES[kind].get(item.name, _ANY))
+        return kind(**given) if len(self.problems) == before else None
+
+    def _number(self, where: str, given: object, allowed: _Range) -> None:
+        if isinstance(given, bool) or not isinstance(given, int | float):
+            self.refuse(where, f"must be a number, not {given!r}")
+        elif not allowed.holds(given):
+            self.refuse(where, f"must lie {allowed}, not {given:g}")
+
+    def _deviations(self, document: Tree) -> dict[str, dict[str, float]]:
+        found = self._mapping(document, "deviations")
+        for group in found:
+            where = f"deviations.{group}"
+            factors = self._mapping(found, group, prefix="deviations.")
+            self.unknown_keys(factors, ALL_CLASSES, f"{where}.")
+            for label, factor in factors.items():
+                self._number(f"{where}.{label}", factor, _FACTOR)
+        return found
+
+    def _origin(self, given: object) -> Origin | None:
+        if not isinstance(given, dict):
+            self.refuse("origin", f"must be keys with values, not {given!r}")
+            return None
+        self.unknown_keys(given, [item.name for item in fields(Origin)], "origin.")
+        if type(given.get("made")) is not date:
+            self.refuse("origin.made", f"is {given.get('made')!r}; write a date such as 2026-11-21")
+        words = self.words(given, ("command",), prefix="origin.")
+        sources = given.get("sources", [])
+        if not isinstance(sources, list) or not all(isinstance(each, str) for each in sources):
+            self.refuse("origin.sources", f"must be a list of texts, not {sources!r}")
+            sources = []
+        self._number("origin.rows", given.get("rows"), _COUNT)
+        errors = self._mapping(given, "held_out_errors", prefix="origin.")
+        for cell in errors:
+            for name, value in self._mapping(errors, cell, prefix="origin.held_out_errors.").items():
+                self._number(f"origin.held_out_errors.{cell}.{name}", value, _Range(high=1e12))
+        if self.problems:
+            return None
+        return Origin(
+            made=given["made"], command=words.get("command", ""), sources=tuple(sources), rows=given["rows"],
+            held_out_errors=errors,
+        )  # fmt: skip
+
+    def _mapping(self, tree: Tree, name: str, *, prefix: str = "") -> Tree:
+        inner = tree.get(name, {})
+        if not isinstance(inner, dict):
+            self.refuse(f"{prefix}{name}", f"must be keys with values, not {inner!r}")
+            return {}
+        return inner
 
 
 def _rounded(value: Any) -> Any:

@@ -34,7 +34,8 @@ def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
 
 
 def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
-    if document.get("schema_version") != SCHEMA_VERSION:
+    version = document.get("schema_version")
+    if type(version) is not int or version != SCHEMA_VERSION:
         raise SpecError(f"{where} is no memory calibration of schema_version {SCHEMA_VERSION}.")
     if unknown := sorted(set(document) - _KEYS):
         raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}.")
@@ -49,14 +50,21 @@ def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
             communication=CommunicationSize(
                 size_bytes=_sizes(document["communication"]), origin="; ".join(document["communication"]["sources"])
             ),
-            uncertain_fraction=document["uncertain_fraction"],
-            compiled_fraction=document["compiled_fraction"],
+            uncertain_fraction=_fraction(document, "uncertain_fraction"),
+            compiled_fraction=_fraction(document, "compiled_fraction"),
             origin=f"calibration of {origin['made']}: {origin['data']}",
         )
     except KeyError as error:
         raise SpecError(f"{where}: {error.args[0]} is missing.") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise SpecError(f"{where}: {error}.") from error
+
+
+def _fraction(document: dict[str, Any], key: str) -> float:
+    given = document[key]
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
+        raise ValueError(f"{key} must lie between 0 and 1, not {given!r}")
+    return float(given)
 
 
 def _shares(row: dict[str, float]) -> Interval:
