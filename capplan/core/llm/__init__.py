@@ -1,0 +1,1 @@
+"""Large language models: their layers, weights, KV cache and serving memory."""

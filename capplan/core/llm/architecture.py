@@ -1,0 +1,83 @@
+"""The facts of a language model that decide its memory and its work: layers, widths, vocabulary, context."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from capplan.core.llm.layers import Attention, Experts, LatentAttention, Mixer, Mlp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One layer: at most one mixer and at most one MLP, and the parameters of its norms.
+
+    Hybrid models alternate layers that hold only a mixer and layers that hold only an MLP.
+    """
+
+    mixer: Mixer | None
+    mlp: Mlp | None
+    norm_parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisionTower:
+    """The image encoder of a multimodal model with its projector. [parameters]"""
+
+    kind: str
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """A decoder-only language model.
+
+    `name` is how the user finds it. `family` is the `model_type` of its configuration. `max_positions` is the
+    longest context that the configuration allows, None where it does not state one. `rope_dim` is the width of the
+    rotary embedding, 0 without one; engines keep `rope_tables` tables of it with `max_positions` rows.
+    `position_rows` counts learned position embeddings. `vision` is None for text models; `vision_note` names an
+    encoder whose size is unknown. `draft_layers` counts layers for multi-token prediction, which engines load only for
+    speculation; they are in no total here.
+    """
+
+    name: str
+    family: str
+    hidden_dim: int
+    vocab_size: int
+    layers: tuple[Layer, ...]
+    tied_embeddings: bool
+    max_positions: int | None
+    rope_dim: int = 0
+    rope_tables: int = 1
+    norm_parameters: int = 0
+    head_bias: bool = False
+    position_rows: int = 0
+    vision: VisionTower | None = None
+    vision_note: str | None = None
+    draft_layers: int = 0
+    publisher_id: str | None = None
+
+    def attention_layers(self) -> Iterator[tuple[int, Attention | LatentAttention]]:
+        """Yield the index and the mixer of every layer with softmax attention."""
+        for index, layer in enumerate(self.layers):
+            if isinstance(layer.mixer, Attention | LatentAttention):
+                yield index, layer.mixer
+
+    def expert_layers(self) -> Iterator[tuple[int, Experts]]:
+        """Yield the index and the experts of every mixture-of-experts layer."""
+        for index, layer in enumerate(self.layers):
+            if isinstance(layer.mlp, Experts):
+                yield index, layer.mlp
+
+    @property
+    def is_moe(self) -> bool:
+        """Return True if any layer is a mixture of experts."""
+        return any(True for _ in self.expert_layers())
+
+    @property
+    def widest_mlp(self) -> int:
+        """Return the largest intermediate width that a token passes in one product."""
+        widths = [
+            max(mlp.width * mlp.per_token, mlp.shared_width) if isinstance(mlp, Experts) else mlp.width
+            for mlp in (layer.mlp for layer in self.layers)
+            if mlp is not None
+        ]
+        return max(widths, default=0)

@@ -1,0 +1,1 @@
+"""Where the facts of language models come from: configurations, file headers, the catalogue."""

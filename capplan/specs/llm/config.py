@@ -1,0 +1,185 @@
+"""Turn a Hugging Face `config.json` into the architecture of a language model, or say why that is not possible."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from capplan.core.llm.architecture import Architecture, Layer
+from capplan.core.llm.layers import Attention, DenseMlp, Experts, LatentAttention, Mixer, Mlp
+from capplan.errors import UnknownNameError
+from capplan.specs.llm.fields import Fields
+from capplan.specs.llm.mixers import head_dim, read_attention, read_mamba, read_mixers
+from capplan.specs.llm.mlps import read_dense, read_experts, read_mlps
+from capplan.specs.llm.traits import TRAITS, Traits
+from capplan.specs.llm.unusual import refuse_unusual
+from capplan.specs.llm.vision import read_vision
+
+_POSITIONS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
+_DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers")
+MOST_LAYERS = 4096
+"""No model has more layers; a larger number is damage or an attack."""
+
+
+def parse_config(config: Mapping[str, Any], *, name: str) -> Architecture:
+    """Return the architecture that a model configuration describes.
+
+    Args:
+        config: The parsed `config.json`. Fields that decide nothing here are not read.
+        name: What the answer and error messages call the model.
+
+    Raises:
+        SpecError: A field is missing or absurd.
+        UnknownNameError: The family is not one of those whose implementation is known here.
+        UnusualModelError: A layer is of a kind that no formula covers.
+    """
+    root = Fields(config, where=name)
+    nested = config.get("text_config") or config.get("llm_config") or config.get("language_config")
+    values = nested if isinstance(nested, dict) else config
+    fields = Fields(values, where=name)
+    refuse_unusual(fields)
+    family = _family(fields, root)
+    traits = TRAITS[family]
+    fields = Fields(values, where=name, defaults={**traits.defaults, "model_type": family})
+    layers = _layers(fields, traits, family)
+    hidden = fields.size("hidden_size", "n_embd", "d_model")
+    vision, vision_note = read_vision(root, hidden_dim=hidden)
+    return Architecture(
+        name=name,
+        family=family,
+        hidden_dim=hidden,
+        vocab_size=fields.size("vocab_size"),
+        layers=layers,
+        tied_embeddings=_tied(fields, root, traits),
+        max_positions=fields.optional_size(*_POSITIONS),
+        rope_dim=_rope_dim(fields, layers) if traits.rotary else 0,
+        rope_tables=2 if family in ("gemma3_text", "gemma4_text") else 1,
+        norm_parameters=hidden * (2 if traits.norm_bias else 1),
+        head_bias=traits.head_bias,
+        position_rows=fields.size("n_positions", "max_position_embeddings") if traits.learned_positions else 0,
+        vision=vision,
+        vision_note=vision_note,
+        draft_layers=fields.optional_size(*_DRAFTS, least=0) or 0,
+    )
+
+
+def _family(fields: Fields, root: Fields) -> str:
+    for source in (fields, root):
+        family = source.word("model_type")
+        if family is not None and family in TRAITS:
+            return family
+    family = fields.word("model_type") or root.word("model_type")
+    if family is None:
+        raise root.error("the configuration has no model_type")
+    raise UnknownNameError(
+        f"model family of {root.where}", family, TRAITS, hint="Its layers are not guessed; see docs/llm-memory.md."
+    )
+
+
+def _tied(fields: Fields, root: Fields, traits: Traits) -> bool:
+    for source in (fields, root):
+        if source.raw("tie_word_embeddings") is not None:
+            return source.flag("tie_word_embeddings")
+    return traits.tied
+
+
+def _layers(fields: Fields, traits: Traits, family: str) -> tuple[Layer, ...]:
+    if family == "nemotron_h":
+        return _pattern_layers(fields, traits)
+    count = fields.size("num_hidden_layers", "n_layer")
+    if count > MOST_LAYERS:
+        raise fields.error(f"num_hidden_layers {count} is above {MOST_LAYERS}")
+    if family == "nemotron-nas":
+        return _block_layers(fields, count)
+    mixers = read_mixers(fields, traits, layer_count=count)
+    mlps = read_mlps(fields, traits, layer_count=count)
+    return tuple(_layer(mixer, mlp, fields, traits) for mixer, mlp in zip(mixers, mlps, strict=True))
+
+
+def _layer(mixer: Mixer | None, mlp: Mlp | None, fields: Fields, traits: Traits) -> Layer:
+    hidden = fields.size("hidden_size", "n_embd", "d_model")
+    norms = traits.norms * hidden * (2 if traits.norm_bias else 1)
+    if isinstance(mlp, Experts) and mlp.dense is not None:
+        norms += 3 * hidden  # Gemma 4 norms the experts' input and both outputs
+    if fields.word("model_type") == "gemma4_text":
+        norms += 1  # and scales each layer's output by one learned number
+    return Layer(mixer=mixer, mlp=mlp, norm_parameters=norms)
+
+
+_PATTERN = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+
+
+def _pattern_layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
+    """Return the layers of Nemotron-H, each of which holds one mixer or one MLP."""
+    kinds = fields.raw("layers_block_type")
+    if kinds is None:
+        pattern = fields.word("hybrid_override_pattern")
+        if pattern is None:
+            raise fields.error("the configuration has no hybrid_override_pattern")
+        kinds = [_PATTERN.get(letter, letter) for letter in pattern]
+    if not isinstance(kinds, list) or len(kinds) > MOST_LAYERS or any(k not in _PATTERN.values() for k in kinds):
+        raise fields.error(f"layers must be of the kinds {', '.join(_PATTERN.values())}, at most {MOST_LAYERS}")
+    stated = fields.optional_size("num_hidden_layers")
+    if stated is not None and stated != len(kinds):
+        raise fields.error(f"num_hidden_layers is {stated}, but the pattern has {len(kinds)} layers")
+    hidden = fields.size("hidden_size")
+    built: dict[str, Layer] = {}
+    for kind in dict.fromkeys(kinds):
+        mixer: Mixer | None = None
+        mlp: Mlp | None = None
+        if kind == "mamba":
+            mixer = read_mamba(fields)
+        elif kind == "attention":
+            mixer = read_attention(fields, traits)
+        else:
+            mlp = read_experts(fields, traits) if kind == "moe" else read_dense(fields, traits)
+        built[kind] = Layer(mixer=mixer, mlp=mlp, norm_parameters=hidden)
+    return tuple(built[kind] for kind in kinds)
+
+
+def _block_layers(fields: Fields, count: int) -> tuple[Layer, ...]:
+    """Return the layers of a pruned Llama (Nemotron NAS), each of which has sizes of its own."""
+    hidden, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
+    return tuple(
+        _pruned_layer(block, hidden=hidden, heads=heads, head_width=head_dim(fields))
+        for block in fields.objects("block_configs", length=count)
+    )
+
+
+def _pruned_layer(block: Fields, *, hidden: int, heads: int, head_width: int) -> Layer:
+    mixer: Mixer | None = None
+    mlp: Mlp | None = None
+    attention, ffn = block.object("attention"), block.object("ffn")
+    if attention is None or ffn is None:
+        raise block.error("a block needs attention and ffn")
+    for part in (attention, ffn):
+        for unusual in ("replace_with_linear", "sparsify", "num_sink_tokens", "window_length"):
+            if part.has(unusual):
+                raise part.error(f"{unusual} is not covered by any formula here")
+    if not attention.flag("no_op"):
+        group = attention.size("n_heads_in_group")
+        mixer = Attention(query_heads=heads, kv_heads=heads // group, key_dim=head_width, value_dim=head_width)
+    if not ffn.flag("no_op"):
+        mlp = DenseMlp(width=_pruned_width(ffn, hidden))
+    return Layer(mixer=mixer, mlp=mlp, norm_parameters=hidden * ((mixer is not None) + (mlp is not None)))
+
+
+def _pruned_width(ffn: Fields, hidden: int) -> int:
+    """Return two thirds of `ffn_mult` times the hidden width, rounded up to 256, as the published code does."""
+    factor = ffn.raw("ffn_mult")
+    if not isinstance(factor, int | float) or not 0 < factor < 1000:
+        raise ffn.error("ffn_mult must be a number above 0")
+    width = int(2 * factor * hidden / 3)
+    return -(-width // 256) * 256
+
+
+def _rope_dim(fields: Fields, layers: tuple[Layer, ...]) -> int:
+    """Return the width that rotary embedding turns, 0 where no layer has attention."""
+    for layer in layers:
+        if isinstance(layer.mixer, LatentAttention):
+            return layer.mixer.rope_dim
+        if isinstance(layer.mixer, Attention):
+            stated = fields.optional_size("rotary_dim")
+            share = fields.raw("partial_rotary_factor") or 1
+            if not isinstance(share, int | float) or not 0 < share <= 1:
+                raise fields.error("partial_rotary_factor must be above 0 and at most 1")
+            return stated or int(layer.mixer.key_dim * share)
+    return 0

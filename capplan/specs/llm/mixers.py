@@ -1,0 +1,243 @@
+"""Build the attention of each layer from a model's configuration."""
+
+from dataclasses import replace
+
+from capplan.core.llm.layers import Attention, GatedDeltaNet, Indexer, LatentAttention, Mamba2, Mixer
+from capplan.specs.llm.fields import Fields
+from capplan.specs.llm.traits import QueryKeyNorm, Traits, Windows
+
+_LAYER_KINDS = (
+    "full_attention",
+    "attention",
+    "sliding_attention",
+    "chunked_attention",
+    "linear_attention",
+    "deepseek_sparse_attention",
+)
+
+
+def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mixer | None]:
+    """Return the mixer of every layer.
+
+    Args:
+        fields: The (text) configuration.
+        traits: What the family fixes.
+        layer_count: Number of layers.
+
+    Raises:
+        SpecError: A field is missing, or a layer is of a kind that no formula covers.
+    """
+    kinds = fields.words("layer_types", length=layer_count, known=_LAYER_KINDS)
+    if fields.has("kv_lora_rank"):
+        return _latent_mixers(fields, layer_count)
+    attention = _plain_attention(fields, traits)
+    windows = _windows(fields, traits, layer_count=layer_count, kinds=kinds)
+    mixers: list[Mixer | None] = []
+    for index, window in enumerate(windows):
+        if kinds is not None and kinds[index] == "linear_attention":
+            mixers.append(_delta_net(fields))
+        elif window is None:
+            mixers.append(_global_attention(attention, fields, traits))
+        else:
+            mixers.append(_windowed_attention(attention, window, fields, traits))
+    return _share_caches(mixers, fields, kinds, layer_count)
+
+
+def head_dim(fields: Fields) -> int:
+    """Return the width of a head: stated, or the hidden width divided by the heads."""
+    hidden, heads = fields.size("hidden_size", "n_embd", "d_model"), fields.size("num_attention_heads", "n_head")
+    stated = fields.optional_size("head_dim", "attention_head_dim", "kv_channels")
+    if stated is None and hidden % heads:
+        raise fields.error(
+            f"hidden_size {hidden} is not a multiple of num_attention_heads {heads}, and head_dim is not stated"
+        )
+    return stated or hidden // heads
+
+
+def _plain_attention(fields: Fields, traits: Traits) -> Attention:
+    heads = fields.size("num_attention_heads", "n_head")
+    kv_heads = _kv_heads(fields, heads)
+    return _sized_attention(
+        fields,
+        traits,
+        query_heads=heads,
+        kv_heads=kv_heads,
+        key_dim=head_dim(fields),
+        value_dim=fields.size("v_head_dim", default=head_dim(fields)),
+    )
+
+
+def _kv_heads(fields: Fields, heads: int) -> int:
+    if fields.word("model_type") == "falcon" and not fields.flag("new_decoder_architecture"):
+        return 1 if fields.flag("multi_query", default=True) else heads
+    if fields.word("model_type") == "gpt_bigcode":
+        return 1 if fields.flag("multi_query", default=True) else heads
+    return fields.size("num_key_value_heads", "num_kv_heads", default=heads)
+
+
+def _sized_attention(
+    fields: Fields, traits: Traits, *, query_heads: int, kv_heads: int, key_dim: int, value_dim: int
+) -> Attention:
+    if kv_heads > query_heads or query_heads % kv_heads:
+        raise fields.error(f"{query_heads} query heads are not a multiple of {kv_heads} key-value heads")
+    stated_bias = fields.flag("attention_bias", default=fields.flag("bias") or fields.flag("use_bias"))
+    query_norm, key_norm = _query_key_norms(fields, traits, query_heads, kv_heads, key_dim)
+    return Attention(
+        query_heads=query_heads,
+        kv_heads=kv_heads,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        output_gate=traits.output_gate and fields.flag("attn_output_gate", default=True),
+        qkv_bias=stated_bias if traits.qkv_bias is None else traits.qkv_bias,
+        output_bias=stated_bias if traits.output_bias is None else traits.output_bias,
+        query_norm=query_norm,
+        key_norm=key_norm,
+        sinks=query_heads if fields.word("model_type") == "gpt_oss" else 0,
+    )
+
+
+def _query_key_norms(fields: Fields, traits: Traits, query_heads: int, kv_heads: int, key_dim: int) -> tuple[int, int]:
+    kind = traits.query_key_norm
+    if fields.word("model_type") == "minimax_m2" and fields.flag("use_qk_norm"):
+        kind = QueryKeyNorm.ALL_HEADS  # "per_layer": one norm over all heads together
+    if kind is QueryKeyNorm.ALL_HEADS:
+        return query_heads * key_dim, kv_heads * key_dim
+    return (key_dim, key_dim) if kind is QueryKeyNorm.PER_HEAD else (0, 0)
+
+
+def _windows(fields: Fields, traits: Traits, *, layer_count: int, kinds: list[str] | None) -> list[int | None]:
+    """Return how many tokens each layer attends to, None for all of them."""
+    window = fields.optional_size("sliding_window", "sliding_window_size", least=0) or None
+    if fields.word("model_type") == "llama4_text":
+        window = fields.optional_size("attention_chunk_size")
+    local = _local_layers(fields, traits, layer_count=layer_count, kinds=kinds)
+    if any(local) and window is None and traits.windows is not Windows.ALL:
+        raise fields.error("layers have a sliding window, but sliding_window is not stated")
+    longest = fields.optional_size("max_position_embeddings", "n_positions")
+    if window is not None and longest is not None and window >= longest:
+        window = None  # a window as long as the context limits nothing
+    return [window if is_local else None for is_local in local]
+
+
+def _local_layers(fields: Fields, traits: Traits, *, layer_count: int, kinds: list[str] | None) -> list[bool]:
+    if kinds is not None:
+        return [kind in ("sliding_attention", "chunked_attention") for kind in kinds]
+    for pattern in ("hybrid_layer_pattern", "sliding_window_layers"):
+        marks = fields.sizes(pattern, length=layer_count)
+        if marks is not None:
+            return [mark == 1 for mark in marks]
+    no_rope = fields.sizes("no_rope_layers", length=layer_count)
+    if no_rope is not None and fields.word("model_type") == "llama4_text":
+        return [mark == 1 for mark in no_rope]  # layers without rotary embedding (0) attend to everything
+    match traits.windows:
+        case Windows.NONE:
+            return [False] * layer_count
+        case Windows.ALL:
+            return [True] * layer_count
+        case Windows.ALTERNATING:
+            return [index % 2 == 0 for index in range(layer_count)]
+        case Windows.ALL_BUT_EVERY_NTH:
+            period = fields.size("sliding_window_pattern", "no_rope_layer_interval", default=traits.window_period)
+            return [(index + 1) % period != 0 for index in range(layer_count)]
+        case Windows.LATE_IF_ENABLED:
+            first = fields.size("max_window_layers", default=layer_count, least=0)
+            enabled = fields.flag("use_sliding_window")
+            return [enabled and index >= first for index in range(layer_count)]
+
+
+def _windowed_attention(attention: Attention, window: int, fields: Fields, traits: Traits) -> Attention:
+    """Return a layer with a window, which may have head sizes of its own (MiMo-V2)."""
+    if fields.has("swa_num_key_value_heads"):
+        attention = _sized_attention(
+            fields,
+            traits,
+            query_heads=fields.size("swa_num_attention_heads"),
+            kv_heads=fields.size("swa_num_key_value_heads"),
+            key_dim=fields.size("swa_head_dim"),
+            value_dim=fields.size("swa_v_head_dim"),
+        )
+    sinks = attention.query_heads if fields.flag("add_swa_attention_sink_bias") else attention.sinks
+    return replace(attention, window=window, chunked=fields.word("model_type") == "llama4_text", sinks=sinks)
+
+
+def _global_attention(attention: Attention, fields: Fields, traits: Traits) -> Attention:
+    """Return a layer without a window, which may have head sizes of its own (Gemma 4)."""
+    if fields.has("global_head_dim"):
+        width = fields.size("global_head_dim")
+        attention = _sized_attention(
+            fields,
+            traits,
+            query_heads=attention.query_heads,
+            kv_heads=fields.size("num_global_key_value_heads", default=attention.kv_heads)
+            if fields.flag("attention_k_eq_v")
+            else attention.kv_heads,
+            key_dim=width,
+            value_dim=width,
+        )
+        return replace(attention, keys_are_values=fields.flag("attention_k_eq_v"))
+    if fields.flag("add_full_attention_sink_bias"):
+        return replace(attention, sinks=attention.query_heads)
+    return attention
+
+
+def _share_caches(
+    mixers: list[Mixer | None], fields: Fields, kinds: list[str] | None, layer_count: int
+) -> list[Mixer | None]:
+    """Let the last `num_kv_shared_layers` layers read the cache of the last earlier layer of their kind."""
+    shared = fields.optional_size("num_kv_shared_layers", least=0) or 0
+    if not shared:
+        return mixers
+    first = layer_count - shared
+    if first < 1 or kinds is None:
+        raise fields.error(f"num_kv_shared_layers {shared} leaves no layer with a cache of its own")
+    for index in range(first, layer_count):
+        mixer = mixers[index]
+        owner = max((i for i in range(first) if kinds[i] == kinds[index]), default=None)
+        if owner is None or not isinstance(mixer, Attention):
+            raise fields.error(f"layer {index} shares the cache of a layer of its kind, but there is none before it")
+        mixers[index] = replace(mixer, kv_owner=owner)
+    return mixers
+
+
+def _latent_mixers(fields: Fields, layer_count: int) -> list[Mixer | None]:
+    attention = LatentAttention(
+        query_heads=fields.size("num_attention_heads"),
+        query_rank=fields.optional_size("q_lora_rank"),
+        kv_rank=fields.size("kv_lora_rank"),
+        nope_dim=fields.size("qk_nope_head_dim"),
+        rope_dim=fields.size("qk_rope_head_dim"),
+        value_dim=fields.size("v_head_dim"),
+    )
+    if not fields.has("index_n_heads"):
+        return [attention] * layer_count
+    indexer = Indexer(
+        heads=fields.size("index_n_heads"), head_dim=fields.size("index_head_dim"), top_k=fields.size("index_topk")
+    )
+    kinds = fields.words("indexer_types", length=layer_count, known=("full", "shared")) or ["full"] * layer_count
+    return [replace(attention, indexer=indexer if kind == "full" else None) for kind in kinds]
+
+
+def _delta_net(fields: Fields) -> GatedDeltaNet:
+    return GatedDeltaNet(
+        key_heads=fields.size("linear_num_key_heads"),
+        value_heads=fields.size("linear_num_value_heads"),
+        key_dim=fields.size("linear_key_head_dim"),
+        value_dim=fields.size("linear_value_head_dim"),
+        conv_kernel=fields.size("linear_conv_kernel_dim"),
+    )
+
+
+def read_mamba(fields: Fields) -> Mamba2:
+    """Return the Mamba-2 layer of a hybrid model's configuration."""
+    return Mamba2(
+        heads=fields.size("mamba_num_heads", "mamba_n_heads"),
+        head_dim=fields.size("mamba_head_dim", "mamba_d_head"),
+        state_dim=fields.size("ssm_state_size", "mamba_d_state"),
+        groups=fields.size("n_groups", "mamba_n_groups"),
+        conv_kernel=fields.size("conv_kernel", "mamba_d_conv"),
+    )
+
+
+def read_attention(fields: Fields, traits: Traits) -> Attention:
+    """Return full attention as the configuration states it, without windows."""
+    return _plain_attention(fields, traits)
