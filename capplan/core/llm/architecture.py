@@ -74,9 +74,9 @@ class Architecture:
 
     @property
     def widest_mlp(self) -> int:
-        """Return the largest intermediate width that a token passes in one product."""
+        """Return the largest width of an MLP, of an expert or of the shared experts."""
         widths = [
-            max(mlp.width * mlp.per_token, mlp.shared_width) if isinstance(mlp, Experts) else mlp.width
+            max(mlp.width, mlp.shared_width) if isinstance(mlp, Experts) else mlp.width
             for mlp in (layer.mlp for layer in self.layers)
             if mlp is not None
         ]
