@@ -1,0 +1,109 @@
+"""The fitted constants of LLM serving: efficiencies of kernels, overheads of engines, links, and interval widths."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from capplan.core.llm.timing.kernel_classes import KernelClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelConstants:
+    """Shares of the printed peak and bandwidth that a class of kernels reaches, and its fixed time. [1, 1, s]"""
+
+    compute_fraction: float
+    bandwidth_fraction: float
+    fixed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTimes:
+    """What an engine adds to the kernels of a step, and how its requests wait.
+
+    `layer_s` passes in every layer of a step, `step_s` once a step, `sequence_s` for each decoding sequence. A step
+    that holds prompt tokens takes at least `prefill_layer_s` per layer to launch. `prefill_share` of what prefill adds
+    to a step is seen by the decoding sequences. Offline runs give `offline_scale` times the closed form. The mean
+    time to the first token is `ttft_scale` times the simulated one of later waves, `ttft_burst` of what the first
+    wave waits beyond that, `ttft_steps` decode steps, and `ttft_offset_s`.
+    """
+
+    layer_s: float
+    step_s: float
+    sequence_s: float
+    prefill_layer_s: float
+    prefill_share: float
+    offline_scale: float
+    ttft_scale: float
+    ttft_burst: float
+    ttft_steps: float
+    ttft_offset_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkConstants:
+    """Collectives between GPUs.
+
+    An all-reduce over two GPUs takes `latency_s`, and `latency_growth` of that more for each doubling of the GPUs;
+    its bytes move at `bus_fraction` of the link's two-way figure. `switched` constants are those of NVLink and
+    Infinity Fabric, the others of PCIe, whose bus bandwidth falls by `bus_decline` with each doubling.
+    """
+
+    latency_s: float
+    latency_growth: float
+    bus_fraction: float
+    bus_decline: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceConstants:
+    """How GPUs that are not like those measured differ from what they print.
+
+    Peaks are divided by (1 + (FLOP per joule ÷ `power_knee`)^4)^¼, because power limits clocks. GDDR and LPDDR
+    reach `narrow_bandwidth` times the share of bandwidth that HBM reaches. GPUs of other vendors than NVIDIA reach
+    `other_compute` and `other_bandwidth` times the shares. `elementwise_bytes` is the traffic of norms, activations
+    and residual additions per token, layer and element of width.
+    """
+
+    power_knee: float
+    narrow_bandwidth: float
+    other_compute: float
+    other_bandwidth: float
+    elementwise_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Width:
+    """Half-width of a 90 % interval as a factor, by what was measured of the deployment."""
+
+    same: float
+    other_model: float
+    other_gpu: float
+    other_both: float
+    other_vendor: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the constants come from: the command, its files, rows, and the cross-validated errors."""
+
+    made: date
+    command: str
+    sources: tuple[str, ...]
+    rows: int
+    held_out_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmCalibration:
+    """All constants of step times; `widths` by metric, `measured_*` what the constants were learnt from."""
+
+    name: str
+    kernels: Mapping[KernelClass, KernelConstants]
+    engines: Mapping[str, EngineTimes]
+    switched: LinkConstants
+    host: LinkConstants
+    device: DeviceConstants
+    widths: Mapping[str, Width] = field(default_factory=dict)
+    measured_gpus: frozenset[str] = frozenset()
+    measured_models: frozenset[str] = frozenset()
+    origin: Origin | None = None

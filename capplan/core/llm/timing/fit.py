@@ -1,0 +1,264 @@
+"""Learn the constants of step times from measured serving runs, with priors where the runs say little.
+
+Answers are combinations of two steps, so that thousands of runs are one table and a fit takes seconds. What the closed
+form of a closed loop misses is found by stepping through it with the constants of the round before.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.llm.timing.cases import Case, Metric, Serving, answer
+from capplan.core.llm.timing.closed_loop import LoopTimes
+from capplan.core.llm.timing.constants import Constants, Layout
+from capplan.core.llm.timing.service import SCHEDULING, Service, loop_times
+from capplan.core.llm.timing.serving_point import (
+    Arrivals,
+    Requests,
+    TwoSteps,
+    saturated,
+    static_batch,
+    steady_state,
+)
+from capplan.core.llm.timing.step_time import StepTable, stack, step_table, step_time
+from capplan.core.numbers import FloatArray
+
+ROUNDS = 3
+CORRELATION = 0.15
+"""Correlation of the errors of runs of one model, engine, version, format and GPU, by which blocks are weighed."""
+_SPREADS = {Metric.TPOT: 0.12, Metric.OUTPUT_TOKENS_PER_S: 0.15, Metric.TTFT: 0.15}
+_STEP = 1e-4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One measured answer of a case, and the block of runs whose errors it shares. [s or 1/s]"""
+
+    case: Case
+    metric: Metric
+    value: float
+    block: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """What is believed of the logarithms of the constants before any run is seen."""
+
+    mean: FloatArray
+    deviation: FloatArray
+
+
+def fit_constants(observations: Sequence[Observation], *, layout: Layout, prior: Prior) -> FloatArray:
+    """Find the most probable constants, as logarithms in the order of the layout.
+
+    Args:
+        observations: Measured answers. TTFT counts for static batches here, and for closed loops in a last step that
+            fits how requests wait.
+        layout: Engines and order of the constants.
+        prior: Beliefs.
+    """
+    used = [item for item in observations if _is_closed_form(item)]
+    steps, points = _tabulate(used, layout)
+    correction = np.zeros(len(used))
+    vector = prior.mean.copy()
+    for _ in range(ROUNDS):
+        vector = _minimise(used, steps, points, correction, layout=layout, prior=prior, start=vector)
+        correction = _corrections(used, steps, points, layout.view(vector))
+    return _fit_waiting(observations, vector, layout=layout, prior=prior)
+
+
+def _is_closed_form(item: Observation) -> bool:
+    if item.case.serving is Serving.CLOSED_LOOP:
+        return item.metric is Metric.TPOT
+    return item.case.serving in (Serving.OFFLINE, Serving.FIXED_BATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Answers as `decodes`·t[2i] + `prefills`·share·(t[2i + 1] − `beside`·t[2i]), or tokens ÷ that where positive."""
+
+    decodes: FloatArray
+    prefills: FloatArray
+    beside: FloatArray
+    shared: FloatArray
+    tokens: FloatArray
+    offline: FloatArray
+
+
+def _two_steps(item: Observation) -> tuple[TwoSteps, float]:
+    """Return the steps of an answer, and the tokens that are divided by their time, 0 for a time."""
+    case, kernels, rules = item.case, item.case.kernels, SCHEDULING[item.case.engine]
+    demand, data, stages = case.demand, item.case.kernels.data_parallel, item.case.kernels.pipeline_parallel
+    running = max(1.0, min(demand.capacity, rules.most_sequences * data))
+    if case.serving is not Serving.OFFLINE:
+        running = min(running, case.clients / case.replicas)
+    if case.serving is Serving.FIXED_BATCH:
+        running = case.clients / case.replicas
+    lone = case.serving is Serving.FIXED_BATCH and item.metric is Metric.TTFT
+    requests = Requests(
+        input_len=demand.input_len,
+        output_len=1.0 if lone else demand.output_len,
+        batch=running,
+        arrivals=Arrivals.SPREAD if demand.spread else Arrivals.LOCKSTEP,
+        token_budget=rules.token_budget,
+    )
+    if case.serving is Serving.FIXED_BATCH:
+        return static_batch(requests, pipeline=stages), 0.0 if lone else running * demand.output_len
+    if case.serving is Serving.OFFLINE:
+        return saturated(requests, pipeline=stages, data=data, mixes=rules.mixes), running * case.replicas
+    return steady_state(requests, pipeline=kernels.pipeline_parallel, data=data, mixes=rules.mixes), 0.0
+
+
+def _tabulate(items: Sequence[Observation], layout: Layout) -> tuple[StepTable, _Points]:
+    tables: list[StepTable] = []
+    rows: list[tuple[float, ...]] = []
+    for item in items:
+        steps, tokens = _two_steps(item)
+        engine = layout.engines.index(item.case.engine)
+        for load in (steps.decode, steps.mixed):
+            tables.append(step_table(item.case.kernels, load, machine=item.case.machine, engine=engine))
+        offline = float(item.case.serving is Serving.OFFLINE)
+        rows.append((steps.decodes, steps.prefills, steps.beside, float(steps.shared), tokens, offline))
+    return stack(tables), _Points(*np.array(rows, dtype=float).T)
+
+
+def _log_answers(steps: StepTable, points: _Points, constants: Constants) -> FloatArray:
+    times = step_time(steps, constants).total_s
+    decode, mixed = times[0::2], times[1::2]
+    engine = steps.engine[0::2]
+    share = 1.0 + points.shared * (constants.engine("prefill_share")[engine] - 1.0)
+    added = np.maximum(mixed - points.beside * decode, 1e-9)
+    seconds = np.log(points.decodes * decode + points.prefills * share * added)
+    scale = points.offline * np.log(constants.engine("offline_scale")[engine])
+    return np.where(points.tokens > 0, np.log(np.maximum(points.tokens, 1e-9)) + scale - seconds, seconds)
+
+
+def block_weights(blocks: Sequence[str], *, correlation: float) -> FloatArray:
+    """Weigh rows by the knowledge they add: n rows of one block count as n ÷ (1 + (n − 1)·ρ) independent ones."""
+    _, inverse, counts = np.unique(np.array(blocks), return_inverse=True, return_counts=True)
+    return np.asarray(1.0 / (1.0 + (counts[inverse] - 1) * correlation))
+
+
+def _minimise(
+    items: Sequence[Observation],
+    steps: StepTable,
+    points: _Points,
+    correction: FloatArray,
+    *,
+    layout: Layout,
+    prior: Prior,
+    start: FloatArray,
+) -> FloatArray:
+    observed = np.log([item.value for item in items]) - correction
+    spread = np.array([_SPREADS[item.metric] for item in items])
+
+    def residuals(vector: FloatArray) -> FloatArray:
+        return np.asarray((_log_answers(steps, points, layout.view(vector)) - observed) / spread)
+
+    free = [index for index in range(start.size) if _moves(residuals, start, index)]
+
+    def derivatives(vector: FloatArray) -> tuple[FloatArray, FloatArray]:
+        base = residuals(vector)
+        jacobian = np.zeros((base.size, vector.size))
+        for index in free:
+            jacobian[:, index] = (residuals(_moved(vector, index, _STEP)) - base) / _STEP
+        return base, jacobian
+
+    problem = Problem(
+        residuals=residuals,
+        derivatives=derivatives,
+        row_weight=block_weights([item.block for item in items], correlation=CORRELATION),
+        prior_mean=prior.mean,
+        prior_sd=prior.deviation,
+        huber=1.5,
+    )
+    return minimise(problem, start, iterations=20, tolerance=1e-3)
+
+
+def _moved(vector: FloatArray, index: int, step: float) -> FloatArray:
+    moved = vector.copy()
+    moved[index] += step
+    return moved
+
+
+def _moves(residuals: object, start: FloatArray, index: int) -> bool:
+    """Return True if any answer depends on a constant."""
+    assert callable(residuals)
+    return bool(np.any(np.abs(residuals(_moved(start, index, 0.05)) - residuals(start)) > 1e-9))
+
+
+def _service(case: Case, constants: Constants) -> Service:
+    return Service(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
+
+
+def _corrections(items: Sequence[Observation], steps: StepTable, points: _Points, constants: Constants) -> FloatArray:
+    """Compute by what logarithm the stepped loop differs from its closed form, 0 for what has no loop."""
+    closed = _log_answers(steps, points, constants)
+    found = np.zeros(len(items))
+    for index, item in enumerate(items):
+        if item.case.serving is Serving.CLOSED_LOOP:
+            found[index] = np.log(answer(item.case, constants).tpot_s) - closed[index]
+    return found
+
+
+def _fit_waiting(
+    observations: Sequence[Observation], vector: FloatArray, *, layout: Layout, prior: Prior
+) -> FloatArray:
+    """Fit how the time to the first token follows from the stepped loop, engine by engine."""
+    fitted = vector.copy()
+    names = list(layout.names)
+    for engine in layout.engines:
+        items = [
+            item
+            for item in observations
+            if item.case.engine == engine and item.metric is Metric.TTFT and item.case.serving is Serving.CLOSED_LOOP
+        ]
+        if not items:
+            continue
+        loops = [_loop(item.case, layout.view(vector)) for item in items]
+        parts = np.array([[*waiting_parts(loop), 1.0] for loop in loops])
+        which = [names.index(f"engine/{engine}/{name}") for name in WAITING]
+        weight = block_weights([item.block for item in items], correlation=CORRELATION)
+        fitted[which] = _fit_sum(
+            parts,
+            np.log([item.value for item in items]),
+            weight,
+            mean=prior.mean[which],
+            deviation=prior.deviation[which],
+        )
+    return fitted
+
+
+WAITING = ("ttft_scale", "ttft_burst", "ttft_steps", "ttft_offset_s")
+
+
+def waiting_parts(loop: LoopTimes) -> tuple[float, float, float]:
+    """Return what the time to the first token is a sum of: later waves, the first beyond them, decode steps. [s]"""
+    return loop.later_ttft_s, max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0), loop.tpot_s
+
+
+def _loop(case: Case, constants: Constants) -> LoopTimes:
+    return loop_times(_service(case, constants), case.demand, clients=case.clients / case.replicas)
+
+
+def _fit_sum(
+    parts: FloatArray, observed: FloatArray, weight: FloatArray, *, mean: FloatArray, deviation: FloatArray
+) -> FloatArray:
+    """Fit log Σ parts·e^θ to observed logarithms."""
+
+    def derivatives(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        terms = parts * np.exp(theta)
+        total = terms.sum(axis=1)
+        return (np.log(total) - observed) / 0.3, terms / total[:, None] / 0.3
+
+    problem = Problem(
+        residuals=lambda theta: derivatives(theta)[0],
+        derivatives=derivatives,
+        row_weight=weight,
+        prior_mean=mean,
+        prior_sd=deviation,
+        huber=1.5,
+    )
+    return minimise(problem, mean.copy(), iterations=60, tolerance=1e-5)

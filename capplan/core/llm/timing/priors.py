@@ -1,0 +1,116 @@
+"""What is believed of the constants before any serving run is seen: kernels timed alone, and what engines are known for.
+
+The values are medians of kernel timings (matrix products, experts, attention, all-reduce) of A100, H100, B200, GB200
+and RTX PRO 6000 in TensorRT-LLM 1.0 to 1.3 and vLLM 0.14 to 0.24; the deviations say how far one service may differ.
+"""
+
+import numpy as np
+
+from capplan.core.llm.timing.calibration import (
+    DeviceConstants,
+    EngineTimes,
+    KernelConstants,
+    LinkConstants,
+    LlmCalibration,
+)
+from capplan.core.llm.timing.constants import Layout
+from capplan.core.llm.timing.fit import Prior
+from capplan.core.llm.timing.kernel_classes import KernelClass
+
+
+def _kernel(compute_fraction: float, bandwidth_fraction: float, fixed_us: float) -> KernelConstants:
+    return KernelConstants(
+        compute_fraction=compute_fraction, bandwidth_fraction=bandwidth_fraction, fixed_s=fixed_us * 1e-6
+    )
+
+
+_KERNELS = {
+    KernelClass.GEMM_16: _kernel(0.78, 0.84, 4),
+    KernelClass.GEMM_FP8: _kernel(0.60, 0.87, 7),
+    KernelClass.GEMM_FP8_BLOCK: _kernel(0.53, 0.83, 9),
+    KernelClass.GEMM_INT8: _kernel(0.60, 0.85, 7),
+    KernelClass.GEMM_FP4: _kernel(0.60, 0.66, 8),
+    KernelClass.GEMM_W8A16: _kernel(0.60, 0.80, 7),
+    KernelClass.GEMM_W4A16: _kernel(0.50, 0.65, 9),
+    KernelClass.MOE_16: _kernel(0.43, 0.86, 25),
+    KernelClass.MOE_FP8: _kernel(0.30, 0.85, 25),
+    KernelClass.MOE_FP8_BLOCK: _kernel(0.22, 0.90, 28),
+    KernelClass.MOE_NVFP4: _kernel(0.45, 0.80, 25),
+    KernelClass.MOE_MXFP4: _kernel(0.35, 0.80, 18),
+    KernelClass.MOE_MXFP4_A16: _kernel(0.45, 0.90, 35),
+    KernelClass.MOE_W8A16: _kernel(0.40, 0.80, 30),
+    KernelClass.MOE_W4A16: _kernel(0.35, 0.70, 40),
+    KernelClass.DECODE_GQA: _kernel(0.15, 0.85, 9),
+    KernelClass.DECODE_MLA: _kernel(0.37, 0.60, 10),
+    KernelClass.PREFILL: _kernel(0.50, 1.00, 15),
+    KernelClass.STATE: _kernel(0.50, 0.60, 15),
+}
+
+
+def _engine(layer_us: float, step_us: float, sequence_us: float, prefill_layer_us: float, burst: float) -> EngineTimes:
+    return EngineTimes(
+        layer_s=layer_us * 1e-6,
+        step_s=step_us * 1e-6,
+        sequence_s=sequence_us * 1e-6,
+        prefill_layer_s=prefill_layer_us * 1e-6,
+        prefill_share=0.85,
+        offline_scale=1.0,
+        ttft_scale=1.0,
+        ttft_burst=burst,
+        ttft_steps=1.5,
+        ttft_offset_s=0.02,
+    )
+
+
+PRIOR = LlmCalibration(
+    name="prior",
+    kernels=_KERNELS,
+    engines={
+        "llama.cpp": _engine(8, 300, 4, 60, 0.3),
+        "sglang": _engine(10, 400, 4, 300, 0.3),
+        "trtllm": _engine(8, 400, 4, 120, 0.2),
+        "vllm": _engine(8, 500, 6, 300, 0.2),
+    },
+    switched=LinkConstants(latency_s=4.5e-6, latency_growth=0.3, bus_fraction=0.32, bus_decline=1.0),
+    host=LinkConstants(latency_s=8e-6, latency_growth=0.9, bus_fraction=0.29, bus_decline=0.77),
+    device=DeviceConstants(
+        power_knee=2.3e12, narrow_bandwidth=1.1, other_compute=0.75, other_bandwidth=0.85, elementwise_bytes=100.0
+    ),
+)
+"""`host` are PCIe 5.0 hosts; `other_*` follow published matrix and copy rates of MI300X beside those of H100."""
+
+_DEVIATIONS = {
+    "compute_fraction": 0.25,
+    "bandwidth_fraction": 0.15,
+    "fixed_s": 0.5,
+    "layer_s": 0.5,
+    "step_s": 0.6,
+    "sequence_s": 0.6,
+    "prefill_layer_s": 0.4,
+    "prefill_share": 0.2,
+    "offline_scale": 0.08,
+    "ttft_scale": 0.4,
+    "ttft_burst": 0.7,
+    "ttft_steps": 1.0,
+    "ttft_offset_s": 0.7,
+    "latency_s": 0.3,
+    "latency_growth": 0.5,
+    "bus_fraction": 0.25,
+    "bus_decline": 0.2,
+    "power_knee": 0.1,
+    "narrow_bandwidth": 0.06,
+    "other_compute": 0.1,
+    "other_bandwidth": 0.1,
+    "elementwise_bytes": 0.3,
+}
+
+
+def default_layout() -> Layout:
+    """Return the layout of the engines that capplan knows."""
+    return Layout(tuple(PRIOR.engines))
+
+
+def default_prior(layout: Layout) -> Prior:
+    """Return the beliefs as a vector in the order of a layout."""
+    deviation = np.array([_DEVIATIONS[name.split("/")[-1]] for name in layout.names])
+    return Prior(mean=layout.pack(PRIOR), deviation=deviation)

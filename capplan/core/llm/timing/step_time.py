@@ -1,0 +1,146 @@
+"""The time of one step: kernels by roofline with fitted efficiencies, collectives, engine and launches.
+
+A kernel takes ((FLOPs ÷ peak·share)³ + (bytes ÷ bandwidth·share)³)^⅓ + a fixed time. Kernels and collectives of a
+step do not overlap. A step that holds prompt tokens is launched without graphs, so that the host's launches bound it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from capplan.core.llm.timing.collectives import Collectives, collectives, collectives_s
+from capplan.core.llm.timing.constants import Constants
+from capplan.core.llm.timing.machine import Machine
+from capplan.core.llm.timing.work import CLASSES, IntArray, Kernels, Load, step_work
+from capplan.core.numbers import FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTable:
+    """Steps of one or many deployments at the printed rates, before efficiencies.
+
+    By [step, kernel]: `compute_s` and `memory_s` are FLOPs ÷ peak and bytes ÷ bandwidth of one layer's kernel,
+    `count` the layers that run it, `kernel_class` its index in `CLASSES`. By step: `elementwise_s` is the time of one
+    byte per token, layer and element of width, `flops_per_joule` 0 where unknown, and `engine` the engine's index.
+    """
+
+    compute_s: FloatArray
+    memory_s: FloatArray
+    count: FloatArray
+    kernel_class: IntArray
+    elementwise_s: FloatArray
+    collectives: Collectives
+    layers: FloatArray
+    stages: FloatArray
+    sequences: FloatArray
+    prefilling: FloatArray
+    flops_per_joule: FloatArray
+    narrow: FloatArray
+    foreign: FloatArray
+    engine: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTime:
+    """The parts of the time of steps on one GPU of one pipeline stage, one entry a step. [s]
+
+    `kernels_s` is by kernel [step, kernel], in the order of the table. `launch_s` is what the host takes to launch a
+    step with prompt tokens.
+    """
+
+    kernels_s: FloatArray
+    elementwise_s: FloatArray
+    collectives_s: FloatArray
+    engine_s: FloatArray
+    launch_s: FloatArray
+
+    @property
+    def device_s(self) -> FloatArray:
+        """Return the time of the GPU's work."""
+        return np.asarray(self.kernels_s.sum(axis=-1) + self.elementwise_s + self.collectives_s)
+
+    @property
+    def total_s(self) -> FloatArray:
+        """Return the time of the step."""
+        return np.asarray(np.cbrt(self.device_s**3 + self.launch_s**3) + self.engine_s)
+
+
+def step_table(kernels: Kernels, load: Load, *, machine: Machine, engine: int) -> StepTable:
+    """Divide the FLOPs and bytes of steps by the printed peaks and bandwidth.
+
+    Args:
+        kernels: The kernels of one pipeline stage on one GPU.
+        load: What the steps process.
+        machine: The GPU and its links.
+        engine: Index of the engine in the constants.
+    """
+    work = step_work(kernels, load)
+    half = next(iter(machine.peaks_flops_per_s.values()))
+    peaks = np.array([machine.peaks_flops_per_s.get(arithmetic, half) for arithmetic in work.arithmetic])
+    one = np.ones_like(load.tokens)
+    return StepTable(
+        compute_s=work.flops / peaks,
+        memory_s=work.traffic_bytes / machine.bandwidth_bytes_per_s,
+        count=work.count,
+        kernel_class=np.broadcast_to(work.kernel_class, work.flops.shape),
+        elementwise_s=load.tokens * kernels.hidden * kernels.layers / machine.bandwidth_bytes_per_s,
+        collectives=collectives(kernels, load, machine=machine),
+        layers=kernels.layers * one,
+        stages=kernels.pipeline_parallel * one,
+        sequences=load.decoding,
+        prefilling=(load.prefilled > 0).astype(float),
+        flops_per_joule=(machine.flops_per_joule or 0.0) * one,
+        narrow=float(machine.narrow_memory) * one,
+        foreign=float(machine.vendor != "NVIDIA") * one,
+        engine=np.full(one.shape, engine),
+    )
+
+
+def stack(tables: Sequence[StepTable]) -> StepTable:
+    """Put the steps of several deployments below each other; kernels that a deployment lacks count 0 times."""
+    width = max(table.count.shape[1] for table in tables)
+
+    def column(name: str) -> Any:
+        parts = [getattr(table, name) for table in tables]
+        if parts[0].ndim == 2:
+            parts = [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
+        return np.concatenate(parts)
+
+    joined = Collectives.stack([table.collectives for table in tables])
+    names = [item.name for item in fields(StepTable) if item.name != "collectives"]
+    return StepTable(collectives=joined, **{name: column(name) for name in names})
+
+
+def power_factor(flops_per_joule: FloatArray, *, knee: float) -> FloatArray:
+    """Compute the share of the printed peak that the power limit leaves: (1 + (FLOP/J ÷ knee)^4)^−¼."""
+    return np.asarray((1.0 + (flops_per_joule / knee) ** 4) ** -0.25)
+
+
+def step_time(table: StepTable, constants: Constants) -> StepTime:
+    """Compute the time of every step of a table with fitted constants."""
+    device = constants.device
+    foreign_compute = 1.0 + table.foreign * (device("other_compute") - 1.0)
+    foreign_memory = 1.0 + table.foreign * (device("other_bandwidth") - 1.0)
+    compute = power_factor(table.flops_per_joule, knee=device("power_knee")) * foreign_compute
+    memory = (1.0 + table.narrow * (device("narrow_bandwidth") - 1.0)) * foreign_memory
+    which = table.kernel_class
+    compute_s = table.compute_s / (constants.kernel("compute_fraction")[which] * compute[:, None])
+    memory_s = table.memory_s / (constants.kernel("bandwidth_fraction")[which] * memory[:, None])
+    each_s = np.cbrt(compute_s**3 + memory_s**3) + constants.kernel("fixed_s")[which]
+    engine = table.engine
+    return StepTime(
+        kernels_s=table.count * each_s,
+        elementwise_s=table.elementwise_s * device("elementwise_bytes"),
+        collectives_s=collectives_s(table.collectives, constants),
+        engine_s=constants.engine("layer_s")[engine] * table.layers
+        + constants.engine("step_s")[engine] / table.stages
+        + constants.engine("sequence_s")[engine] * table.sequences,
+        launch_s=constants.engine("prefill_layer_s")[engine] * table.layers * table.prefilling,
+    )
+
+
+def class_names(table: StepTable) -> tuple[str, ...]:
+    """Name the class of each kernel of a table of one deployment."""
+    return tuple(CLASSES[index] for index in table.kernel_class[0])

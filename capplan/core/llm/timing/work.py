@@ -1,0 +1,253 @@
+"""Count the FLOPs and bytes of one step of an LLM on one GPU, for any mix of prefill tokens and decoding sequences.
+
+The kernels of a deployment are a table: matrix products, grouped products over experts, attention and recurrent
+states, each with the layers that run it. A step's load gives tokens, contexts and prefill pairs; together they give
+FLOPs and bytes by kernel. One multiply-accumulate is two FLOPs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capplan.core.llm.timing.kernel_classes import KernelClass
+from capplan.core.llm.timing.weight_kernels import Arithmetic
+from capplan.core.numbers import FloatArray
+
+IntArray = NDArray[np.int64]
+
+CLASSES: tuple[KernelClass, ...] = tuple(KernelClass)
+_INDEX = {kernel_class: index for index, kernel_class in enumerate(CLASSES)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """A dense matrix product [tokens, inputs] × [inputs, outputs] on one GPU, `count` times a step.
+
+    `sampled` products run on the sampled rows only (the output head), others on every token.
+    """
+
+    outputs: float
+    inputs: float
+    count: float
+    weight_bytes: float
+    input_bytes: float
+    arithmetic: Arithmetic
+    kernel_class: KernelClass
+    sampled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertProduct:
+    """The grouped products of one MoE layer on one GPU, `count` layers.
+
+    `elements` are the weight elements of one expert on this GPU, `hidden` and `intermediate` its width (the latter on
+    this GPU), `experts` and `per_token` those of the whole layer, `local_experts` the experts that lie on this GPU.
+    """
+
+    elements: float
+    hidden: float
+    intermediate: float
+    experts: float
+    per_token: float
+    local_experts: float
+    count: float
+    weight_bytes: float
+    input_bytes: float
+    arithmetic: Arithmetic
+    kernel_class: KernelClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionKernel:
+    """Attention of `count` layers on one GPU.
+
+    `decode_flops` are FLOPs for one decoding sequence and token of context, `cache_bytes` the KV bytes it reads for
+    that; `prefill_flops` the FLOPs of a pair of query and key while prefilling. Contexts end at `window`; a sparse
+    layer reads at most `selected` tokens, chosen by an indexer that costs `index_flops` and `index_bytes` for every
+    token of context.
+    """
+
+    decode_flops: float
+    cache_bytes: float
+    prefill_flops: float
+    count: float
+    kernel_class: KernelClass
+    window: float = 1e12
+    selected: float = 1e12
+    index_flops: float = 0.0
+    index_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateKernel:
+    """The recurrent state of `count` linear-attention layers on one GPU: bytes per sequence, FLOPs per token."""
+
+    sequence_bytes: float
+    token_flops: float
+    count: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernels:
+    """All kernels of one pipeline stage of a deployment on one GPU, and what surrounds them.
+
+    `layers` run on this stage. `reduced_layers` end in two all-reduces over `tensor_parallel` GPUs each,
+    `exchanged_layers` exchange tokens between the `data_parallel` ranks of attention. `hidden` is the model's width.
+    """
+
+    products: tuple[Product, ...]
+    experts: tuple[ExpertProduct, ...]
+    attentions: tuple[AttentionKernel, ...]
+    states: tuple[StateKernel, ...]
+    hidden: float
+    layers: float
+    tensor_parallel: int
+    pipeline_parallel: int
+    data_parallel: int
+    exchanged_layers: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What steps process on each rank of attention data parallelism, one entry a step.
+
+    `decoding` sequences of mean `context` tokens give one token each; `prefilled` prompt tokens of `prompts`
+    sequences attend to `pairs` (query, key) pairs.
+    """
+
+    decoding: FloatArray
+    context: FloatArray
+    prefilled: FloatArray
+    prompts: FloatArray
+    pairs: FloatArray
+
+    @property
+    def tokens(self) -> FloatArray:
+        """Tokens that run through the linear layers."""
+        return self.decoding + self.prefilled
+
+    @property
+    def sampled(self) -> FloatArray:
+        """Rows of the output head."""
+        return self.decoding + self.prompts
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        decoding: FloatArray | float = 0.0,
+        context: FloatArray | float = 0.0,
+        prefilled: FloatArray | float = 0.0,
+        prompts: FloatArray | float = 0.0,
+        past: FloatArray | float = 0.0,
+    ) -> "Load":
+        """Make a load of prompts of equal length, each behind `past` tokens that are in the cache already."""
+        arrays = np.broadcast_arrays(
+            *(np.atleast_1d(np.asarray(x, float)) for x in (decoding, context, prefilled, prompts, past))
+        )
+        each = arrays[2] / np.maximum(arrays[3], 1e-9)
+        pairs = arrays[2] * (arrays[4] + each / 2)
+        return cls(decoding=arrays[0], context=arrays[1], prefilled=arrays[2], prompts=arrays[3], pairs=pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepWork:
+    """FLOPs and bytes of steps [step, kernel]; `count` says how many layers run a kernel, `kernel_class` and
+    `arithmetic` what it is."""
+
+    flops: FloatArray
+    traffic_bytes: FloatArray
+    count: FloatArray
+    kernel_class: IntArray
+    arithmetic: tuple[Arithmetic, ...]
+
+
+def experts_touched(*, experts: float, per_token: float, tokens: FloatArray | float) -> FloatArray:
+    """Compute how many distinct experts a batch reads if routing is uniform: E·(1 − (1 − k/E)^T).
+
+    Args:
+        experts: routed experts of a layer.
+        per_token: experts that each token is sent to.
+        tokens: tokens in the step.
+    """
+    return np.asarray(experts * (1.0 - (1.0 - per_token / experts) ** np.asarray(tokens, float)))
+
+
+def step_work(kernels: Kernels, load: Load) -> StepWork:
+    """Count FLOPs and bytes by kernel and step."""
+    columns = [
+        *(_product(item, load) for item in kernels.products),
+        *(_experts(item, load, kernels.data_parallel) for item in kernels.experts),
+        *(_decode(item, load) for item in kernels.attentions),
+        *(_prefill(item, load) for item in kernels.attentions),
+        *(_state(item, load) for item in kernels.states),
+    ]
+    return StepWork(
+        flops=np.stack([column[0] for column in columns], axis=-1),
+        traffic_bytes=np.stack([column[1] for column in columns], axis=-1),
+        count=np.stack([np.broadcast_to(column[2], load.tokens.shape) for column in columns], axis=-1),
+        kernel_class=np.array([_INDEX[item] for item in _classes(kernels)]),
+        arithmetic=tuple(_arithmetic(kernels)),
+    )
+
+
+def _classes(kernels: Kernels) -> Sequence[KernelClass]:
+    return (
+        [item.kernel_class for item in kernels.products]
+        + [item.kernel_class for item in kernels.experts]
+        + [item.kernel_class for item in kernels.attentions]
+        + [KernelClass.PREFILL for _ in kernels.attentions]
+        + [KernelClass.STATE for _ in kernels.states]
+    )
+
+
+def _arithmetic(kernels: Kernels) -> Sequence[Arithmetic]:
+    others = 2 * len(kernels.attentions) + len(kernels.states)
+    products = [item.arithmetic for item in kernels.products] + [item.arithmetic for item in kernels.experts]
+    return products + [Arithmetic.HALF] * others
+
+
+_Column = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def _product(item: Product, load: Load) -> _Column:
+    tokens = load.sampled if item.sampled else load.tokens
+    flops = 2.0 * tokens * item.outputs * item.inputs
+    traffic = item.outputs * item.inputs * item.weight_bytes + tokens * (
+        item.inputs * item.input_bytes + 2.0 * item.outputs
+    )
+    return flops, traffic, np.where(tokens > 0, item.count, 0.0)
+
+
+def _experts(item: ExpertProduct, load: Load, data_parallel: int) -> _Column:
+    tokens = load.tokens * data_parallel
+    touched = experts_touched(experts=item.experts, per_token=item.per_token, tokens=tokens)
+    share = item.local_experts / item.experts
+    rows = tokens * item.per_token * share
+    traffic = touched * share * item.elements * item.weight_bytes + rows * (
+        item.hidden * (item.input_bytes + 2.0) + 3.0 * item.intermediate * 2.0
+    )
+    return 2.0 * rows * item.elements, traffic, np.where(tokens > 0, item.count, 0.0)
+
+
+def _decode(item: AttentionKernel, load: Load) -> _Column:
+    context = np.minimum(load.context, item.window)
+    read = np.minimum(context, item.selected)
+    flops = load.decoding * (read * item.decode_flops + context * item.index_flops)
+    traffic = load.decoding * (read * item.cache_bytes + context * item.index_bytes)
+    return flops, traffic, np.where(load.decoding > 0, item.count, 0.0)
+
+
+def _prefill(item: AttentionKernel, load: Load) -> _Column:
+    window = min(item.window, item.selected)
+    pairs = np.minimum(load.pairs, load.prefilled * window)
+    flops = pairs * item.prefill_flops + load.pairs * item.index_flops
+    return flops, 0.0 * flops, np.where(load.prefilled > 0, item.count, 0.0)
+
+
+def _state(item: StateKernel, load: Load) -> _Column:
+    sequences = load.decoding + load.prompts
+    traffic = 2.0 * sequences * item.sequence_bytes
+    return load.tokens * item.token_flops, traffic, np.where(load.tokens > 0, item.count, 0.0)
