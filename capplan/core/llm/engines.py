@@ -18,8 +18,8 @@ class PoolRule(StrEnum):
     """What an engine's memory fraction is a fraction of.
 
     `BUDGET`: weights, activations, other memory and cache together are a fraction of the whole (vLLM).
-    `STATIC`: weights and cache alone are (SGLang). `FREE`: the cache is a fraction of what everything else leaves free (TensorRT-LLM).
-    `REST`: the cache takes what is asked for, at most all that is left (llama.cpp).
+    `STATIC`: weights and cache alone are (SGLang). `FREE`: the cache is a fraction of what everything else leaves
+    free (TensorRT-LLM). `REST`: the cache takes what is asked for, at most all that is left (llama.cpp).
     """
 
     BUDGET = "budget"
@@ -55,8 +55,8 @@ class EngineConstants:
     """The memory rules of an engine from one version on.
 
     `other_bytes` is what the process holds outside PyTorch's allocator, by the number of tensor-parallel GPUs (the
-    largest key that is not above counts), `stage_other_bytes` with pipeline stages alone. `graph_bytes` lie outside the budget.
-    `uncertain_fraction` of the weights and `uncertain_bytes` make up the 90 % interval of the cache.
+    largest key that is not above counts), `stage_other_bytes` with pipeline stages alone. `graph_bytes` lie outside
+    the budget. `uncertain_fraction` of the weights and `uncertain_bytes` make up the 90 % interval of the cache.
     """
 
     engine: Engine

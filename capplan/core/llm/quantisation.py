@@ -102,12 +102,14 @@ def find_weight_format(name: str) -> WeightFormat:
 class Quantisation:
     """A weight format with the roles that a checkpoint applies it to.
 
-    `skipped_layers` are left in 16 bits whole, counted from the first layer.
+    `skipped_layers` are left in 16 bits whole, counted from the first layer. `mixed` holds roles that a checkpoint of
+    mixed precision stores in another format than the rest.
     """
 
     format: WeightFormat
     roles: frozenset[Role]
     skipped_layers: frozenset[int] = frozenset()
+    mixed: tuple[tuple[Role, WeightFormat], ...] = ()
 
     def bits(self, role: Role, *, layer: int | None = None) -> float:
         """Return the bits that one weight takes.
@@ -116,6 +118,9 @@ class Quantisation:
             role: What the weight is for.
             layer: Index of its layer, None outside the layers.
         """
+        for mixed_role, other in self.mixed:
+            if mixed_role is role:
+                return other.bits
         narrow = role in self.roles and layer not in self.skipped_layers
         return self.format.bits if narrow else self.format.other_bits
 
@@ -231,7 +236,7 @@ def _gguf_down_type(base: str, mix: str, layer: int, layer_count: int) -> str:
     if mix == "q2_k":
         return "Q3_K"
     if mix == "q3_k_m":
-        return "Q5_K" if layer < layer_count // 16 else "Q4_K" if more else "Q3_K"
+        return "Q5_K" if layer < layer_count // 16 else "Q4_K"
     if mix in ("q4_k_m", "q5_k_m") and more:
         return "Q6_K"
     if mix == "q4_k_s" and layer < layer_count // 8:

@@ -70,7 +70,10 @@ def _family(fields: Fields, root: Fields) -> str:
     if family is None:
         raise root.error("the configuration has no model_type")
     raise UnknownNameError(
-        f"model family of {root.where}", family, TRAITS, hint="Its layers are not guessed; see docs/llm-memory.md."
+        f"model_type in {root.where}:",
+        family,
+        TRAITS,
+        hint="Its layers are not guessed; see docs/llm-memory.md for the families whose layers are known.",
     )
 
 

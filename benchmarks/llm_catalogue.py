@@ -1,0 +1,110 @@
+"""Write the catalogue of language models from configurations that check out, and list those that do not.
+
+Run as `python benchmarks/llm_catalogue.py ../shared/data/llm/configs`. The folder holds reduced Hugging Face
+configurations and `index.json` with their sources and published parameter totals. A configuration is taken if its
+layers are covered by formulas and its total, alone, with the image encoder or with the layers for multi-token
+prediction, is within 0.2 % of the published one, or no total is published.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from capplan.core.llm.architecture import Architecture
+from capplan.core.llm.quantisation import Quantisation
+from capplan.core.llm.tensors import count_parameters, layer_tensors
+from capplan.errors import CapplanError
+from capplan.specs.llm.config import parse_config
+from capplan.specs.llm.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
+
+TARGET = Path(__file__).parents[1] / "capplan" / "llm_models"
+TOLERANCE = 0.002
+_DROPPED = {
+    "_capplan", "quantization_config", "ep_size", "initializer_factor", "video_placeholder", "topk_method",
+    "scoring_func", "norm_topk_prob", "routed_scaling_factor", "rms_norm_eps", "hidden_act", "hidden_activation",
+}  # fmt: skip
+
+
+def _reduced(config: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in config.items() if key not in _DROPPED}
+    for nested in ("text_config", "vision_config"):
+        if isinstance(kept.get(nested), dict):
+            kept[nested] = _reduced(kept[nested])
+    return kept
+
+
+def _stored(quantisation: Quantisation | None) -> dict[str, Any] | None:
+    if quantisation is None:
+        return None
+    return {
+        "format": quantisation.format.name,
+        "roles": sorted(quantisation.roles),
+        "skipped_layers": sorted(quantisation.skipped_layers),
+        "mixed": {role: each.name for role, each in quantisation.mixed},
+    }
+
+
+def _draft_parameters(architecture: Architecture) -> int:
+    """Count the layers for multi-token prediction: each an ordinary layer behind a projection of two states to one."""
+    hidden = architecture.hidden_dim
+    layer = sum(tensor.parameters for tensor in layer_tensors(architecture.layers[-1], hidden_dim=hidden))
+    return architecture.draft_layers * (layer + 2 * hidden * hidden + 3 * hidden)
+
+
+def _check(architecture: Architecture, row: dict[str, Any]) -> str | None:
+    """Return what the total was checked against, None if it disagrees."""
+    total, published = count_parameters(architecture), row["params_published"]
+    if published is None:
+        return "by formula alone; no published total is known"
+    vision = architecture.vision.parameters if architecture.vision else 0
+    drafts = _draft_parameters(architecture)
+    variants = (("", 0), (" with the image encoder", vision), (" with multi-token prediction", drafts))
+    for what, count in ((what, total + more) for what, more in variants):
+        if abs(count / published - 1) <= TOLERANCE:
+            return f"published total {published / 1e9:.5g} B{what}, {100 * (count / published - 1):+.3f} %"
+    return None
+
+
+def main(folder: Path) -> None:
+    """Write one file per model that checks out and print the others with the reason.
+
+    Args:
+        folder: Holds the configurations and `index.json`.
+    """
+    TARGET.mkdir(exist_ok=True)
+    refused = {}
+    for row in json.loads((folder / "index.json").read_text()):
+        config = json.loads((folder / f"{row['id']}.json").read_text())
+        try:
+            architecture = parse_config(config, name=row["id"])
+            quantisation = parse_quantisation(config, architecture)
+        except CapplanError as error:
+            print(f"{row['id']}: {error}")
+            refused[row["id"]] = {"hf_id": row["hf"], "reason": str(error)}
+            continue
+        total = count_parameters(architecture)
+        check = _check(architecture, row)
+        if check is None:
+            published = row["params_published"]
+            print(
+                f"{row['id']}: {total} parameters differ from {published:.0f} by {100 * (total / published - 1):.2f} %"
+            )
+            continue
+        entry = {
+            "id": row["id"],
+            "hf_id": row["hf"],
+            "source": row["source"],
+            "check": check,
+            "parameters": total,
+            "dtype": stored_dtype(config),
+            "quantisation": _stored(quantisation),
+            "declares_fp8_cache": declares_fp8_cache(config),
+            "config": _reduced(config),
+        }
+        (TARGET / f"{row['id']}.json").write_text(json.dumps(entry, indent=1) + "\n")
+    (TARGET / "refused.json").write_text(json.dumps(refused, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

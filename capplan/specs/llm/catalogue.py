@@ -1,0 +1,115 @@
+"""The catalogue of open language models: one JSON file per model, found by the names that people type."""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from capplan.core.llm.model import LanguageModel
+from capplan.core.llm.quantisation import Quantisation, find_weight_format
+from capplan.core.llm.tensors import Role
+from capplan.errors import CapplanError, UnknownNameError, nearest_names
+from capplan.specs.llm.config import parse_config
+from capplan.specs.llm.unusual import UnusualModelError
+
+_REFUSED = "refused.json"
+_SUFFIXES = ("-instruct", "-it", "-chat", "-base")
+
+
+@cache
+def _entries() -> Mapping[str, Mapping[str, Any]]:
+    """Return every entry of the catalogue by its id; the files are read once in a process."""
+    folder = files("capplan") / "llm_models"
+    found = {}
+    for file in folder.iterdir():
+        if file.name.endswith(".json") and file.name != _REFUSED:
+            entry = json.loads(file.read_text(encoding="utf-8"))
+            found[entry["id"]] = entry
+    return dict(sorted(found.items()))
+
+
+def catalogue_ids() -> tuple[str, ...]:
+    """Return the ids of all models of the catalogue."""
+    return tuple(_entries())
+
+
+def load_catalogue() -> dict[str, LanguageModel]:
+    """Return all models of the catalogue by id."""
+    return {name: _model(entry) for name, entry in _entries().items()}
+
+
+def find_in_catalogue(name: str) -> LanguageModel | None:
+    """Return the model of a name, None if there is none.
+
+    Args:
+        name: An id, a publisher's name with or without its organisation, in either case, with or without a suffix
+            such as -instruct where one model alone has it.
+    """
+    found = _names().get(_plain(name.rpartition("/")[2]))
+    return None if found is None else _model(_entries()[found])
+
+
+def unknown_model(name: str) -> CapplanError:
+    """Return the error of a name that the catalogue does not have: why it was refused, else the nearest ones.
+
+    Args:
+        name: What was asked for.
+    """
+    word = name.rpartition("/")[2]
+    refused = json.loads((files("capplan") / "llm_models" / _REFUSED).read_text(encoding="utf-8"))
+    for each, entry in refused.items():
+        if _plain(word) in (_plain(each), _plain(entry["hf_id"].rpartition("/")[2])):
+            return UnusualModelError(entry["reason"])
+    nearest = nearest_names(word, catalogue_ids())
+    return UnknownNameError(
+        "language model",
+        name,
+        nearest,
+        hint="Run `capplan llm models` for all, or name a file: hf:config.json, hf:FOLDER, MODEL.gguf.",
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@cache
+def _names() -> Mapping[str, str]:
+    """Return every spelling with the id it means; a shortened one that several models share means none of them."""
+    exact: dict[str, str] = {}
+    short: dict[str, set[str]] = {}
+    for name, entry in _entries().items():
+        published = entry["hf_id"].rpartition("/")[2]
+        for spelling in (name, published, published.removeprefix("Meta-"), published.removesuffix("-hf")):
+            exact.setdefault(_plain(spelling), name)
+        for suffix in _SUFFIXES:
+            if name.endswith(suffix):
+                short.setdefault(_plain(name.removesuffix(suffix)), set()).add(name)
+    for name in _entries():
+        exact[_plain(name)] = name
+    alone = {spelling: next(iter(found)) for spelling, found in short.items() if len(found) == 1}
+    return {**alone, **exact}
+
+
+def _model(entry: Mapping[str, Any]) -> LanguageModel:
+    stored = entry.get("quantisation")
+    return LanguageModel(
+        architecture=parse_config(entry["config"], name=entry["id"]),
+        dtype=entry["dtype"],
+        quantisation=None if stored is None else _quantisation(stored),
+        source=entry["source"],
+        declares_fp8_cache=entry.get("declares_fp8_cache", False),
+        check=entry["check"],
+        hf_id=entry["hf_id"],
+    )
+
+
+def _quantisation(stored: Mapping[str, Any]) -> Quantisation:
+    return Quantisation(
+        format=find_weight_format(stored["format"]),
+        roles=frozenset(Role(role) for role in stored["roles"]),
+        skipped_layers=frozenset(stored["skipped_layers"]),
+        mixed=tuple((Role(role), find_weight_format(name)) for role, name in stored["mixed"].items()),
+    )
