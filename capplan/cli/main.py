@@ -27,6 +27,7 @@ COMMANDS = {
     "validate": "capplan.cli.commands.validate:validate",
     "calibrate": "capplan.cli.commands.calibrate:app",
     "measure": "capplan.cli.commands.measure:measure",
+    "llm": "capplan.cli.commands.llm.group:app",
     "schema": "capplan.cli.commands.schema:schema",
     "gpus": "capplan.cli.commands.gpus:app",
     "prices": "capplan.cli.commands.prices:app",

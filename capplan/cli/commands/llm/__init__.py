@@ -1,0 +1,1 @@
+"""`capplan llm`: the commands about serving large language models."""

@@ -1,0 +1,31 @@
+"""`capplan llm`: its commands, each imported when it is called."""
+
+import typer
+
+from capplan.cli.lazy import LazyGroup
+
+COMMANDS = {
+    "models": "capplan.cli.commands.llm.models:models",
+    "memory": "capplan.cli.commands.llm.memory:memory",
+    "fit-memory": "capplan.cli.commands.llm.fit_memory:fit_memory",
+}
+"""Every command of the group and where it lies."""
+
+
+class LlmGroup(LazyGroup):
+    """The group of commands about language models."""
+
+    lazy_commands = COMMANDS
+
+
+app = typer.Typer(
+    cls=LlmGroup,
+    help="Plan the serving of large language models: which fit, how much cache is left, how fast they answer.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def llm() -> None:
+    """Register the group."""
