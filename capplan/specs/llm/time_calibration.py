@@ -61,6 +61,7 @@ def _calibration(document: Mapping[str, Any], where: str) -> LlmCalibration:
             widths=_parts(Width, document.get("widths", {}), f"{where}: widths"),
             measured_gpus=frozenset(document.get("measured_gpus", ())),
             measured_models=frozenset(document.get("measured_models", ())),
+            measured_engines=frozenset(document.get("measured_engines", ())),
             origin=_origin(document.get("origin"), where),
         )
     except KeyError as error:
@@ -103,6 +104,7 @@ def dump_time_calibration(calibration: LlmCalibration) -> str:
         "widths": {name: asdict(width) for name, width in calibration.widths.items()},
         "measured_gpus": sorted(calibration.measured_gpus),
         "measured_models": sorted(calibration.measured_models),
+        "measured_engines": sorted(calibration.measured_engines),
     }
     return yaml.safe_dump(_rounded(document), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 

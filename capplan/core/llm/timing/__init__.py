@@ -1,1 +1,1 @@
-"""Times of serving language models: kernels, steps, engines, and what follows from them for requests."""
+"""Time of one step of a language model: its kernels, collectives, and what the engine adds."""

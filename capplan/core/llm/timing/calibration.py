@@ -79,7 +79,7 @@ class Width:
     other_model: float
     other_gpu: float
     other_both: float
-    other_vendor: float
+    transfer: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,4 +106,5 @@ class LlmCalibration:
     widths: Mapping[str, Width] = field(default_factory=dict)
     measured_gpus: frozenset[str] = frozenset()
     measured_models: frozenset[str] = frozenset()
+    measured_engines: frozenset[str] = frozenset()
     origin: Origin | None = None

@@ -12,6 +12,7 @@ from capplan.core.llm.timing.calibration import (
     LinkConstants,
     LlmCalibration,
 )
+from capplan.core.llm.timing.kernel_classes import KernelClass
 from capplan.core.llm.timing.work import CLASSES
 from capplan.core.numbers import FloatArray
 
@@ -82,7 +83,7 @@ class Constants:
         """Return a constant of devices."""
         return float(self._block(3)[_DEVICE.index(name)])
 
-    def kernels(self) -> dict[str, KernelConstants]:
+    def kernels(self) -> dict[KernelClass, KernelConstants]:
         """Return the constants of every kernel class, as a calibration holds them."""
         table = self._block(0).reshape(len(_KERNEL), -1).T
         return {item: KernelConstants(**_named(_KERNEL, row)) for item, row in zip(CLASSES, table, strict=True)}

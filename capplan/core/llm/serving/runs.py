@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from capplan.core.llm.serving.cases import Metric, Serving
 from capplan.core.llm.sharding import Sharding
-from capplan.core.llm.timing.cases import Metric, Serving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,8 +13,8 @@ class MeasuredRun:
 
     Lengths are means [tokens]; each request drew its own from ± `spread` around them. `clients` is None where all
     requests came at once, `rate_per_s` None where clients waited for their answers. `weights`, `kv` and `version` are
-    empty where they are not stated. `values` are seconds and output tokens per second of all replicas. `quality` is A, B
-    or C as the file states it. `file` and `line` say where it was read.
+    empty where they are not stated. `values` are seconds and output tokens per second of all replicas. `quality` is A,
+    B or C as the file states it. `file` and `line` say where it was read.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""What is believed of the constants before any serving run is seen: kernels timed alone, and what engines are known for.
+"""Hold what is believed of the constants before any serving run is seen, from kernels timed alone.
 
 The values are medians of kernel timings (matrix products, experts, attention, all-reduce) of A100, H100, B200, GB200
 and RTX PRO 6000 in TensorRT-LLM 1.0 to 1.3 and vLLM 0.14 to 0.24; the deviations say how far one service may differ.
@@ -6,6 +6,7 @@ and RTX PRO 6000 in TensorRT-LLM 1.0 to 1.3 and vLLM 0.14 to 0.24; the deviation
 
 import numpy as np
 
+from capplan.core.llm.serving.fit import Prior
 from capplan.core.llm.timing.calibration import (
     DeviceConstants,
     EngineTimes,
@@ -14,7 +15,6 @@ from capplan.core.llm.timing.calibration import (
     LlmCalibration,
 )
 from capplan.core.llm.timing.constants import Layout
-from capplan.core.llm.timing.fit import Prior
 from capplan.core.llm.timing.kernel_classes import KernelClass
 
 

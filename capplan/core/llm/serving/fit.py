@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.calibrate.solver import Problem, minimise
-from capplan.core.llm.timing.cases import Case, Metric, Serving, answer
-from capplan.core.llm.timing.closed_loop import LoopTimes
-from capplan.core.llm.timing.constants import Constants, Layout
-from capplan.core.llm.timing.service import SCHEDULING, Service, loop_times
-from capplan.core.llm.timing.serving_point import (
+from capplan.core.llm.serving.cases import Case, Metric, Serving, answer
+from capplan.core.llm.serving.closed_loop import LoopTimes
+from capplan.core.llm.serving.service import SCHEDULING, Service, loop_times
+from capplan.core.llm.serving.serving_point import (
     Arrivals,
     Requests,
     TwoSteps,
@@ -22,6 +21,7 @@ from capplan.core.llm.timing.serving_point import (
     static_batch,
     steady_state,
 )
+from capplan.core.llm.timing.constants import Constants, Layout
 from capplan.core.llm.timing.step_time import StepTable, stack, step_table, step_time
 from capplan.core.numbers import FloatArray
 

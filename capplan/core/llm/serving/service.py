@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.llm.timing.closed_loop import ClosedLoop, LoopTimes, StepSeconds, simulate
+from capplan.core.llm.serving.closed_loop import ClosedLoop, LoopTimes, StepSeconds, simulate
+from capplan.core.llm.serving.serving_point import Requests, TwoSteps, lone_prefill, saturated, static_batch
 from capplan.core.llm.timing.constants import Constants
 from capplan.core.llm.timing.machine import Machine
-from capplan.core.llm.timing.serving_point import Requests, TwoSteps, lone_prefill, saturated, static_batch
 from capplan.core.llm.timing.step_time import StepTime, step_table, step_time
 from capplan.core.llm.timing.work import Kernels, Load
 from capplan.core.numbers import FloatArray

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from capplan.core.llm.serving.cases import Metric, Serving
+from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
 from capplan.core.llm.sharding import Sharding
-from capplan.core.llm.timing.cases import Metric, Serving
-from capplan.core.llm.timing.runs import MeasuredRun, SkippedRun
 from capplan.errors import UsageError
 
 REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
@@ -17,7 +17,7 @@ _UNIFORM = re.compile(r"uniform\s+([\d.]+)\s*\.\.\s*([\d.]+)")
 _UNLIMITED = {"inf", "infinity"}
 
 
-class _UnreadableRow(ValueError):
+class _UnreadableRowError(ValueError):
     """A row that cannot be read; its text says why."""
 
 
@@ -45,7 +45,7 @@ def read_serving(path: Path) -> ServingFile:
     for line, row in enumerate(rows, start=2):
         try:
             runs.append(parse_run(row, file=path.name, line=line))
-        except _UnreadableRow as error:
+        except _UnreadableRowError as error:
             skipped.append(
                 SkippedRun(
                     file=path.name, line=line, model=row.get("model", ""), gpu=row.get("gpu", ""), reason=str(error)
@@ -63,7 +63,9 @@ def _rows(path: Path) -> list[dict[str, str]]:
     reader = csv.DictReader(text.splitlines())
     missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
     if missing:
-        raise UsageError(f"{path} lacks the column {missing[0]}; needed are {', '.join(REQUIRED)} and what was measured.")
+        raise UsageError(
+            f"{path} lacks the column {missing[0]}; needed are {', '.join(REQUIRED)} and what was measured."
+        )
     return [{key: (value or "").strip() for key, value in row.items() if isinstance(key, str)} for row in reader]
 
 
@@ -87,7 +89,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
     serving = _serving(row, clients=clients, rate_per_s=rate_per_s)
     values = _values(row)
     if not values:
-        raise _UnreadableRow("nothing was measured: ttft_ms, tpot_ms and output_tokens_per_s are empty")
+        raise _UnreadableRowError("nothing was measured: ttft_ms, tpot_ms and output_tokens_per_s are empty")
     return MeasuredRun(
         model=row.get("model", ""),
         gpu=row.get("gpu", ""),
@@ -118,16 +120,16 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
-        raise _UnreadableRow(f"{name} is {text!r}, which is not a number") from None
+        raise _UnreadableRowError(f"{name} is {text!r}, which is not a number") from None
     if not 0 <= value < float("inf"):
-        raise _UnreadableRow(f"{name} is {text}, which is not a quantity")
+        raise _UnreadableRowError(f"{name} is {text}, which is not a quantity")
     return value
 
 
 def _positive(row: Mapping[str, str], name: str) -> float:
     value = _number(row, name)
     if not value:
-        raise _UnreadableRow(f"{name} is {row.get(name) or 'empty'}; write the mean number of tokens")
+        raise _UnreadableRowError(f"{name} is {row.get(name) or 'empty'}; write the mean number of tokens")
     return value
 
 
@@ -136,7 +138,7 @@ def _count(row: Mapping[str, str], name: str) -> int:
     if value is None:
         return 1
     if value < 1 or value != int(value):
-        raise _UnreadableRow(f"{name} is {row[name]}, which is not a number of GPUs")
+        raise _UnreadableRowError(f"{name} is {row[name]}, which is not a number of GPUs")
     return int(value)
 
 
@@ -145,7 +147,7 @@ def _replicas(row: Mapping[str, str], sharding: Sharding) -> int:
     if gpus is None:
         return 1
     if gpus < sharding.gpus or gpus % sharding.gpus:
-        raise _UnreadableRow(f"{gpus:g} GPUs are not a multiple of tp·pp·dp = {sharding.gpus}")
+        raise _UnreadableRowError(f"{gpus:g} GPUs are not a multiple of tp·pp·dp = {sharding.gpus}")
     return int(gpus) // sharding.gpus
 
 
@@ -161,7 +163,7 @@ def _lengths(text: str) -> tuple[float, float]:
 def _clients(row: Mapping[str, str]) -> float | None:
     clients = _number(row, "concurrency")
     if clients is not None and clients < 1:
-        raise _UnreadableRow(f"concurrency is {clients:g}; write 1 or more clients, or inf")
+        raise _UnreadableRowError(f"concurrency is {clients:g}; write 1 or more clients, or inf")
     return clients
 
 
@@ -174,7 +176,7 @@ def _serving(row: Mapping[str, str], *, clients: float | None, rate_per_s: float
     if word == "offline" or clients is None:
         return Serving.OFFLINE
     if word != "online":
-        raise _UnreadableRow(f"serving is {word!r}; known are online, offline and fixed_batch")
+        raise _UnreadableRowError(f"serving is {word!r}; known are online, offline and fixed_batch")
     return Serving.CLOSED_LOOP
 
 

@@ -3,9 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from capplan.core.llm.timing.constants import Constants
-from capplan.core.llm.timing.machine import Machine
-from capplan.core.llm.timing.service import (
+from capplan.core.llm.serving.service import (
     Demand,
     Service,
     ServingTimes,
@@ -14,6 +12,8 @@ from capplan.core.llm.timing.service import (
     offline,
     open_load,
 )
+from capplan.core.llm.timing.constants import Constants
+from capplan.core.llm.timing.machine import Machine
 from capplan.core.llm.timing.work import Kernels
 
 

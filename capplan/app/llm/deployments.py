@@ -1,0 +1,127 @@
+"""Turn the words of a deployment into what the time model needs: model, GPU, kernels, and what fits in memory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from capplan.app.llm.capacity import divide, sequences_that_fit, version_of
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.llm.engines import LlmMemoryConstants
+from capplan.core.llm.kv import kv_element_bytes
+from capplan.core.llm.memory_answer import MemoryRequest
+from capplan.core.llm.model import LanguageModel
+from capplan.core.llm.quantisation import Quantisation
+from capplan.core.llm.sharding import Sharding
+from capplan.core.llm.timing.machine import Machine, machine_of
+from capplan.core.llm.timing.stage_kernels import Formats, stage_kernels
+from capplan.core.llm.timing.work import Kernels
+from capplan.errors import UsageError
+from capplan.specs import Gpus
+from capplan.specs.llm.memory_calibration import find_engine, load_llm_memory
+from capplan.specs.llm.sources import find_model
+
+_NARROW_CACHE = {"fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentWords:
+    """What names a deployment; empty words stand for defaults."""
+
+    model: str
+    gpu: str
+    engine: str
+    sharding: Sharding
+    weights: str = ""
+    kv: str = ""
+    version: str = ""
+    link_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingDeployment:
+    """A deployment that was found, checked, and reduced to kernels.
+
+    `sequences_that_fit` returns how many sequences of a length fit in one replica's memory, 0 where the weights do not.
+    """
+
+    words: DeploymentWords
+    model: LanguageModel
+    gpu: GpuSpec
+    engine: str
+    quantisation: Quantisation
+    kv: str
+    machine: Machine
+    kernels: Kernels
+    sequences_that_fit: Callable[[float], float]
+
+
+@dataclass(slots=True)
+class Deployments:
+    """Finds deployments, each once.
+
+    `assumes_narrow_cache` says that a KV format that is not stated is fp8 where the weights are narrower than 16 bits,
+    as in most published runs; otherwise it is 16 bits unless the checkpoint declares fp8.
+    """
+
+    gpus: Gpus
+    assumes_narrow_cache: bool = False
+    download: bool = False
+    memory: LlmMemoryConstants = field(default_factory=load_llm_memory)
+    _models: dict[str, LanguageModel] = field(default_factory=dict)
+    _found: dict[DeploymentWords, ServingDeployment] = field(default_factory=dict)
+
+    def find(self, words: DeploymentWords) -> ServingDeployment:
+        """Return a deployment.
+
+        Raises:
+            CapplanError: The model, GPU, engine or format is not known, or the model cannot be shared that way.
+        """
+        if words not in self._found:
+            self._found[words] = self._make(words)
+        return self._found[words]
+
+    def _model(self, name: str) -> LanguageModel:
+        if name not in self._models:
+            self._models[name] = find_model(name, download=self.download)
+        return self._models[name]
+
+    def _make(self, words: DeploymentWords) -> ServingDeployment:
+        model, gpu, engine = self._model(words.model), self.gpus.find(words.gpu), find_engine(words.engine)
+        machine = machine_of(gpu, link_bytes_per_s=words.link_bytes_per_s)
+        if machine is None:
+            raise UsageError(f"{gpu.id} states no peak rate in 16 or 32 bits, so that no time can be computed for it.")
+        quantisation = model.stored_as(words.weights or None)
+        kv = words.kv or self._default_kv(model, quantisation, words)
+        memory = divide(
+            MemoryRequest(
+                model=model,
+                gpu=gpu,
+                sharding=words.sharding,
+                weights=words.weights or None,
+                kv=kv,
+                engine=engine,
+                version=version_of(words.version),
+            ),
+            self.memory,
+        )
+        kernels = stage_kernels(
+            model.architecture,
+            sharding=words.sharding,
+            formats=Formats(quantisation=quantisation, cache_bytes=kv_element_bytes(kv), units=machine.units),
+        )
+        return ServingDeployment(
+            words=words,
+            model=model,
+            gpu=gpu,
+            engine=engine.value,
+            quantisation=quantisation,
+            kv=kv,
+            machine=machine,
+            kernels=kernels,
+            sequences_that_fit=sequences_that_fit(memory),
+        )
+
+    def _default_kv(self, model: LanguageModel, quantisation: Quantisation, words: DeploymentWords) -> str:
+        stated_narrow = self.assumes_narrow_cache and bool(words.weights)
+        if stated_narrow and quantisation.format.name in _NARROW_CACHE:
+            return "fp8"
+        return "fp8" if model.declares_fp8_cache and not words.weights else "bf16"

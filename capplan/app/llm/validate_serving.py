@@ -1,0 +1,162 @@
+"""Judge predictions of serving runs against anyone's measurements."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
+from capplan.core.llm.serving.accuracy import JudgedAnswer, ServingValidation
+from capplan.core.llm.serving.cases import Case, Metric, Serving, answer, metric_of
+from capplan.core.llm.serving.evidence import Adjustment, evidence_of, interval
+from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
+from capplan.core.llm.serving.service import Demand
+from capplan.core.llm.timing.calibration import LlmCalibration
+from capplan.core.llm.timing.constants import Constants, Layout
+from capplan.errors import CapplanError
+
+LONGEST_TOKENS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRun:
+    """A measured run with the case that predicts it."""
+
+    run: MeasuredRun
+    deployment: ServingDeployment
+    case: Case
+
+
+def words_of(run: MeasuredRun) -> DeploymentWords:
+    """Return the deployment that a run names."""
+    return DeploymentWords(
+        model=run.model,
+        gpu=run.gpu,
+        engine=run.engine,
+        sharding=run.sharding,
+        weights=run.weights,
+        kv=run.kv,
+        version=run.version,
+    )
+
+
+def prepare(run: MeasuredRun, deployments: Deployments) -> PreparedRun:
+    """Find the deployment of a run and what it was asked.
+
+    Raises:
+        CapplanError: Something of it is not known or does not fit; the message says what.
+    """
+    deployment = deployments.find(words_of(run))
+    capacity = deployment.sequences_that_fit(run.input_len + run.output_len)
+    case = Case(
+        kernels=deployment.kernels,
+        machine=deployment.machine,
+        engine=deployment.engine,
+        demand=Demand(
+            input_len=run.input_len, output_len=run.output_len, capacity=max(1.0, capacity), spread=run.spread
+        ),
+        serving=run.serving,
+        clients=run.clients or 1.0,
+        rate_per_s=run.rate_per_s or 0.0,
+        replicas=run.replicas,
+    )
+    return PreparedRun(run=run, deployment=deployment, case=case)
+
+
+def prepare_all(
+    runs: Sequence[MeasuredRun], deployments: Deployments, *, qualities: str
+) -> tuple[list[PreparedRun], list[SkippedRun]]:
+    """Prepare all runs that can be predicted; the others are listed with reasons.
+
+    Args:
+        runs: What was measured.
+        deployments: Where deployments are found.
+        qualities: Letters of the qualities that are judged, such as AB; others are left out without a word.
+    """
+    prepared: list[PreparedRun] = []
+    skipped: list[SkippedRun] = []
+    for run in runs:
+        if run.quality not in qualities:
+            continue
+        try:
+            prepared.append(prepare(run, deployments))
+        except CapplanError as error:
+            skipped.append(_skip(run, str(error)))
+    return prepared, skipped
+
+
+def _skip(run: MeasuredRun, reason: str) -> SkippedRun:
+    return SkippedRun(file=run.file, line=run.line, model=run.model, gpu=run.gpu, reason=reason)
+
+
+def judged_metrics(run: MeasuredRun) -> tuple[Metric, ...]:
+    """Return the metrics of a run that can be judged: of offline runs the tokens per second alone."""
+    if run.serving is Serving.OFFLINE:
+        return tuple(metric for metric in run.values if metric is Metric.OUTPUT_TOKENS_PER_S)
+    return tuple(run.values)
+
+
+def constants_of(calibration: LlmCalibration) -> Constants:
+    """Return the constants of a calibration in the form that predictions read."""
+    layout = Layout(tuple(calibration.engines))
+    return layout.view(layout.pack(calibration))
+
+
+def validate_serving(
+    runs: Sequence[MeasuredRun],
+    *,
+    deployments: Deployments,
+    calibration: LlmCalibration,
+    qualities: str = "AB",
+    unreadable: Sequence[SkippedRun] = (),
+) -> ServingValidation:
+    """Predict every run and set the predictions beside what was measured.
+
+    Args:
+        runs: What was measured.
+        deployments: Where deployments are found.
+        calibration: The constants.
+        qualities: Letters of the qualities that are judged.
+        unreadable: Rows that could not be read, to be listed with the others.
+    """
+    constants = constants_of(calibration)
+    prepared, skipped = prepare_all(runs, deployments, qualities=qualities)
+    answers: list[JudgedAnswer] = []
+    for item in prepared:
+        answers += judge(item, calibration, constants)
+    return ServingValidation(answers=tuple(answers), skipped=(*unreadable, *skipped))
+
+
+def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) -> list[JudgedAnswer]:
+    """Predict one run and return each of its metrics with an interval."""
+    times = answer(item.case, constants)
+    deployment = item.deployment
+    evidence = evidence_of(
+        calibration,
+        model=deployment.model.architecture.name,
+        gpu=deployment.gpu.id,
+        vendor=deployment.gpu.vendor,
+        engine=deployment.engine,
+    )
+    return [
+        JudgedAnswer(
+            run=replace(item.run, gpu=deployment.gpu.id, model=deployment.model.architecture.name),
+            metric=metric,
+            measured=item.run.values[metric],
+            predicted=interval(
+                metric_of(times, metric),
+                width=calibration.widths[width_name(metric, item.run.serving)],
+                evidence=evidence,
+                adjustment=Adjustment(),
+            ),
+            evidence=str(evidence),
+        )
+        for metric in judged_metrics(item.run)
+    ]
+
+
+def width_name(metric: Metric, serving: Serving) -> str:
+    """Return the name of the interval widths of a metric: those of a queue differ from those of a single prompt."""
+    if metric is Metric.OUTPUT_TOKENS_PER_S:
+        return "tokens, closed loop" if serving is Serving.CLOSED_LOOP else "tokens, offline"
+    if metric is Metric.TTFT and serving is Serving.FIXED_BATCH:
+        return "ttft, fixed batch"
+    return str(metric)

@@ -1,0 +1,101 @@
+"""How sure a prediction is: what was measured of its deployment decides the width of its interval."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import exp, log, sqrt
+
+from capplan.core.llm.timing.calibration import LlmCalibration, Width
+from capplan.core.numbers import Interval
+
+NORMAL_90 = 1.645
+WITHIN_DEPLOYMENT = 0.08
+"""Standard deviation of the logarithm of TPOT between runs of one deployment after their common factor is taken out."""
+
+
+class Evidence(StrEnum):
+    """What the constants were learnt from, seen from one deployment."""
+
+    MEASURED_HERE = "calibrated with a measured run of this deployment"
+    SAME = "model and GPU measured in other settings"
+    OTHER_MODEL = "GPU measured, model not"
+    OTHER_GPU = "model measured, GPU not"
+    OTHER_BOTH = "neither model nor GPU measured"
+    TRANSFER = "transferred: no GPU of this vendor or kind, or no run of this engine, was measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adjustment:
+    """A factor learnt from measured runs of the same deployment, and the deviation of its logarithm that remains."""
+
+    factor: float = 1.0
+    deviation: float | None = None
+    runs: int = 0
+
+
+def evidence_of(calibration: LlmCalibration, *, model: str, gpu: str, vendor: str, engine: str) -> Evidence:
+    """Classify a deployment by what was measured.
+
+    Args:
+        calibration: The constants, with the names of what they were learnt from.
+        model: Name of the model.
+        gpu: Id of the GPU.
+        vendor: Vendor of the GPU.
+        engine: Name of the engine.
+    """
+    if vendor != "NVIDIA" or engine not in calibration.measured_engines:
+        return Evidence.TRANSFER
+    known_model, known_gpu = model in calibration.measured_models, gpu in calibration.measured_gpus
+    if known_model:
+        return Evidence.SAME if known_gpu else Evidence.OTHER_GPU
+    return Evidence.OTHER_MODEL if known_gpu else Evidence.OTHER_BOTH
+
+
+def half_width(width: Width, evidence: Evidence) -> float:
+    """Return the factor between the expected value and either end of its 90 % interval."""
+    match evidence:
+        case Evidence.SAME | Evidence.MEASURED_HERE:
+            return width.same
+        case Evidence.OTHER_MODEL:
+            return width.other_model
+        case Evidence.OTHER_GPU:
+            return width.other_gpu
+        case Evidence.OTHER_BOTH:
+            return width.other_both
+        case Evidence.TRANSFER:
+            return width.transfer
+
+
+def interval(value: float, *, width: Width, evidence: Evidence, adjustment: Adjustment) -> Interval:
+    """Return a value with its 90 % interval, symmetric in the logarithm.
+
+    Args:
+        value: The prediction, before the adjustment.
+        width: Half-widths of the metric.
+        evidence: What was measured.
+        adjustment: What measured runs of the same deployment add.
+    """
+    expected = value * adjustment.factor
+    factor = half_width(width, evidence)
+    if adjustment.deviation is not None:
+        factor = min(factor, exp(NORMAL_90 * adjustment.deviation))
+    return Interval(low=expected / factor, expected=expected, high=expected * factor)
+
+
+def learn_adjustment(ratios: list[float], *, width: Width, evidence: Evidence) -> Adjustment:
+    """Learn a deployment's common factor from measured ÷ predicted, shrunk towards 1.
+
+    The prior deviation of the factor is that of the class of evidence; runs of one deployment scatter around it.
+
+    Args:
+        ratios: Measured ÷ predicted of each run.
+        width: Half-widths of the metric.
+        evidence: What was measured before.
+    """
+    if not ratios:
+        return Adjustment()
+    whole = log(half_width(width, evidence)) / NORMAL_90
+    between = max(whole**2 - WITHIN_DEPLOYMENT**2, 1e-4)
+    scatter = WITHIN_DEPLOYMENT**2
+    share = between / (between + scatter / len(ratios))
+    mean = sum(log(ratio) for ratio in ratios) / len(ratios)
+    return Adjustment(factor=exp(share * mean), deviation=sqrt(between * (1.0 - share) + scatter), runs=len(ratios))

@@ -1,0 +1,129 @@
+"""Make a calibration from measured runs: constants, and interval widths from runs that were held out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from capplan.core.llm.serving.cases import answer, metric_of
+from capplan.core.llm.serving.fit import Observation, Prior, fit_constants
+from capplan.core.llm.timing.calibration import LlmCalibration, Width
+from capplan.core.llm.timing.constants import Constants, Layout
+from capplan.core.numbers import FloatArray
+
+COVERED = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearntRun:
+    """An observation with the names that it can be held out by, and the name of its interval widths."""
+
+    observation: Observation
+    gpu: str
+    model: str
+    family: str
+    width: str
+
+
+def learn(runs: Sequence[LearntRun], *, layout: Layout, prior: Prior, name: str) -> LlmCalibration:
+    """Fit all constants to all runs; the calibration has no interval widths yet.
+
+    Args:
+        runs: What was measured.
+        layout: Engines and order of the constants.
+        prior: Beliefs about the constants.
+        name: Name of the calibration.
+    """
+    vector = fit_constants([run.observation for run in runs], layout=layout, prior=prior)
+    constants = layout.view(vector)
+    switched, host = constants.links()
+    return LlmCalibration(
+        name=name,
+        kernels=constants.kernels(),
+        engines=constants.engines(),
+        switched=switched,
+        host=host,
+        device=constants.devices(),
+        measured_gpus=frozenset(run.gpu for run in runs),
+        measured_models=frozenset(run.model for run in runs),
+        measured_engines=frozenset(run.observation.case.engine for run in runs),
+    )
+
+
+def predict(runs: Sequence[LearntRun], constants: Constants) -> FloatArray:
+    """Predict the observation of every run; a case that several runs share is predicted once."""
+    cases = {id(run.observation.case): run.observation.case for run in runs}
+    times = {key: answer(case, constants) for key, case in cases.items()}
+    answers = [metric_of(times[id(run.observation.case)], run.observation.metric) for run in runs]
+    return np.array(answers)
+
+
+def cross_validate(
+    runs: Sequence[LearntRun], *, by: Callable[[LearntRun], str], layout: Layout, prior: Prior
+) -> FloatArray:
+    """Predict every run with constants that were fitted without the runs that share its group.
+
+    Args:
+        runs: What was measured.
+        by: Returns the group of a run.
+        layout: Engines and order of the constants.
+        prior: Beliefs about the constants.
+    """
+    groups = np.array([by(run) for run in runs])
+    found = np.zeros(len(runs))
+    for group in np.unique(groups):
+        outside = [run.observation for run, own in zip(runs, groups, strict=True) if own != group]
+        inside = [index for index, own in enumerate(groups) if own == group]
+        vector = fit_constants(outside, layout=layout, prior=prior)
+        found[inside] = predict([runs[index] for index in inside], layout.view(vector))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """Predictions of all runs with nothing, their block, their GPU, and their family held out."""
+
+    same: FloatArray
+    other_gpu: FloatArray
+    other_model: FloatArray
+
+
+def interval_widths(runs: Sequence[LearntRun], held_out: HeldOut) -> dict[str, Width]:
+    """Compute the half-widths of 90 % intervals from held-out errors, by metric.
+
+    Errors of a new GPU and of a new model add in square; what was never measured at all gets half as much again.
+
+    Args:
+        runs: What was measured.
+        held_out: Predictions of the runs.
+    """
+    observed = np.log([run.observation.value for run in runs])
+    names = np.array([run.width for run in runs])
+    widths = {}
+    for name in np.unique(names):
+        mine = names == name
+        same, gpu, model = (
+            _quantile(np.log(predicted[mine]) - observed[mine])
+            for predicted in (held_out.same, held_out.other_gpu, held_out.other_model)
+        )
+        gpu, model = max(gpu, same), max(model, same)
+        both = np.sqrt(gpu**2 + model**2 - same**2)
+        widths[str(name)] = Width(
+            same=float(np.exp(same)),
+            other_model=float(np.exp(model)),
+            other_gpu=float(np.exp(gpu)),
+            other_both=float(np.exp(both)),
+            transfer=float(np.exp(1.5 * both)),
+        )
+    return widths
+
+
+def _quantile(errors: FloatArray) -> float:
+    return float(np.quantile(np.abs(errors), COVERED))
+
+
+def with_widths(calibration: LlmCalibration, widths: dict[str, Width]) -> LlmCalibration:
+    """Return a calibration with interval widths; tokens per second of a closed loop are as uncertain as TPOT."""
+    if "tpot" in widths:
+        widths = {"tokens, closed loop": widths["tpot"], **widths}
+    return replace(calibration, widths=widths)

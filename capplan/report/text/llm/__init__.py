@@ -1,0 +1,1 @@
+"""Text of answers about language models."""
