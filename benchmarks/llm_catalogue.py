@@ -26,6 +26,15 @@ _DROPPED = {
 }  # fmt: skip
 
 
+_CONTEXTS = {
+    "deepseek-v2-lite": 163840, "llama-2-7b": 4096, "llama-2-13b": 4096, "llama-2-70b": 4096, "moonlight-16b-a3b": 8192,
+    "qwen1.5-moe-a2.7b": 8192, "qwen2.5-0.5b-instruct": 32768, "qwen2.5-1.5b-instruct": 32768,
+    "qwen2.5-3b-instruct": 32768, "qwen2.5-7b-instruct": 32768, "qwen2.5-14b-instruct": 32768,
+    "qwen2.5-32b-instruct": 32768, "qwen2.5-72b-instruct": 32768, "qwen3-4b": 40960, "qwen3-14b": 40960,
+}  # fmt: skip
+"""max_position_embeddings of published configurations, where the reduced ones leave it out."""
+
+
 def _reduced(config: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in config.items() if key not in _DROPPED}
     for nested in ("text_config", "vision_config"):
@@ -76,6 +85,8 @@ def main(folder: Path) -> None:
     refused = {}
     for row in json.loads((folder / "index.json").read_text()):
         config = json.loads((folder / f"{row['id']}.json").read_text())
+        if row["id"] in _CONTEXTS:
+            config["max_position_embeddings"] = _CONTEXTS[row["id"]]
         try:
             architecture = parse_config(config, name=row["id"])
             quantisation = parse_quantisation(config, architecture)

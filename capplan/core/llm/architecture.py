@@ -32,7 +32,7 @@ class Architecture:
 
     `name` is how the user finds it. `family` is the `model_type` of its configuration. `max_positions` is the
     longest context that the configuration allows, None where it does not state one. `rope_dim` is the width of the
-    rotary embedding, 0 without one; engines keep `rope_tables` tables of it with `max_positions` rows.
+    rotary embedding, 0 without one; engines keep it as tables of `rope_rows` rows in all.
     `position_rows` counts learned position embeddings. `vision` is None for text models; `vision_note` names an
     encoder whose size is unknown. `draft_layers` counts layers for multi-token prediction, which engines load only for
     speculation; they are in no total here.
@@ -46,7 +46,7 @@ class Architecture:
     tied_embeddings: bool
     max_positions: int | None
     rope_dim: int = 0
-    rope_tables: int = 1
+    rope_rows: int = 0
     norm_parameters: int = 0
     head_bias: bool = False
     position_rows: int = 0

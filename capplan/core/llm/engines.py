@@ -54,6 +54,7 @@ class ActivationConstants:
 class EngineConstants:
     """The memory rules of an engine from one version on.
 
+    `fraction` is the engine's memory fraction by default, None where it depends on the GPU.
     `other_bytes` is what the process holds outside PyTorch's allocator, by the number of tensor-parallel GPUs (the
     largest key that is not above counts), `stage_other_bytes` with pipeline stages alone. `graph_bytes` lie outside
     the budget. `uncertain_fraction` of the weights and `uncertain_bytes` make up the 90 % interval of the cache.
@@ -62,7 +63,7 @@ class EngineConstants:
     engine: Engine
     since: tuple[int, ...]
     rule: PoolRule
-    fraction: float
+    fraction: float | None
     block_tokens: int
     activation: ActivationConstants
     other_bytes: Mapping[int, float]
@@ -83,6 +84,47 @@ class EngineConstants:
         if tensor == 1 and pipeline > 1:
             return self.stage_other_bytes
         return self.other_bytes[max(key for key in self.other_bytes if key <= tensor)]
+
+
+_MIB = 1 << 20
+
+
+def sglang_static_fraction(*, total_bytes: float, tensor: int, pipeline: int, data: int) -> float:
+    """Return SGLang's default of --mem-fraction-static.
+
+    It reserves 512 MiB, 1.5 MiB per token of a prefill chunk, 2 MiB per sequence of the largest graph and 128 MiB
+    per GPU of the replica, at least 10 GiB on GPUs above 60 GiB (`server_args.py` of SGLang 0.5).
+
+    Args:
+        total_bytes: Memory of one GPU. [bytes]
+        tensor: GPUs that share each matrix.
+        pipeline: Pipeline stages.
+        data: Ranks of attention data parallelism.
+    """
+    total = total_bytes / _MIB
+    gib = total / 1024
+    chunk = 2048 if gib < 35 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
+    few, many = (8, 16) if gib < 20 else (24, 80) if gib < 35 else (32, 160) if gib < 60 else (256, 512)
+    graphs = few if tensor < 4 else many
+    reserved = 512 + 1.5 * chunk + 2 * graphs + 128 * tensor * pipeline
+    if data > 1:
+        reserved += 3 * graphs * data
+    if gib > 60:
+        reserved = max(reserved, 10 * 1024)
+    return round((total - reserved) / total, 3)
+
+
+def vllm_step_limits(*, total_bytes: float, is_a100: bool) -> tuple[int, int]:
+    """Return vLLM's default --max-num-batched-tokens and --max-num-seqs when it serves.
+
+    GPUs of 70 GiB and more except the A100 get 8,192 tokens and 1,024 sequences, others 2,048 and 256
+    (`EngineArgs.get_batch_defaults` of vLLM 0.19).
+
+    Args:
+        total_bytes: Memory of one GPU. [bytes]
+        is_a100: True for an A100.
+    """
+    return (8192, 1024) if total_bytes >= 70 * (1 << 30) and not is_a100 else (2048, 256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

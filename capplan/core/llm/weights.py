@@ -73,10 +73,9 @@ def stage_weights(
         elements = sharded_elements(tensor, sharding=sharding, layout=layout, padded=_is_padded(tensor, quantisation))
         sizes[tensor.role] = sizes.get(tensor.role, 0.0) + elements * bits / 8
     if architecture.vision is not None and stage == 0:
-        sizes[Role.VISION] = architecture.vision.parameters * quantisation.format.other_bits / 8
-    table = 0.0
-    if layout.keeps_rope_table and architecture.max_positions:
-        table = 2.0 * architecture.rope_tables * architecture.max_positions * architecture.rope_dim
+        per_gpu = architecture.vision.parameters / sharding.tensor  # the image encoder is cut like the rest
+        sizes[Role.VISION] = per_gpu * quantisation.format.other_bits / 8
+    table = 2.0 * architecture.rope_rows * architecture.rope_dim if layout.keeps_rope_table else 0.0
     return WeightBytes(by_role=tuple(sizes.items()), rope_table=table)
 
 

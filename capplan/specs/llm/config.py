@@ -51,7 +51,7 @@ def parse_config(config: Mapping[str, Any], *, name: str) -> Architecture:
         tied_embeddings=_tied(fields, root, traits),
         max_positions=fields.optional_size(*_POSITIONS),
         rope_dim=_rope_dim(fields, layers) if traits.rotary else 0,
-        rope_tables=2 if family in ("gemma3_text", "gemma4_text") else 1,
+        rope_rows=_rope_rows(fields, root, family),
         norm_parameters=hidden * (2 if traits.norm_bias else 1),
         head_bias=traits.head_bias,
         position_rows=fields.size("n_positions", "max_position_embeddings") if traits.learned_positions else 0,
@@ -172,6 +172,21 @@ def _pruned_width(ffn: Fields, hidden: int) -> int:
         raise ffn.error("ffn_mult must be a number above 0")
     width = int(2 * factor * hidden / 3)
     return -(-width // 256) * 256
+
+
+def _rope_rows(fields: Fields, root: Fields, family: str) -> int:
+    """Return the rows of all rotary tables, as vLLM builds them.
+
+    Linear scaling stretches a table by its factor. Gemma 3 and 4 keep one table for global and one for local
+    layers; the multimodal sizes of Gemma 3 scale the global one by 8.
+    """
+    longest = fields.optional_size(*_POSITIONS) or 0
+    scaling = fields.object("rope_scaling")
+    factor: float = 8 if root.word("model_type") == "gemma3" else 1
+    if scaling is not None and "linear" in (scaling.raw("rope_type"), scaling.raw("type")):
+        stated = scaling.raw("factor")
+        factor = stated if isinstance(stated, int | float) and 1 <= stated <= 1024 else factor
+    return int(longest * factor) + (longest if family in ("gemma3_text", "gemma4_text") else 0)
 
 
 def _rope_dim(fields: Fields, layers: tuple[Layer, ...]) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from capplan.core.llm.model import LanguageModel
-from capplan.errors import CapplanError, SpecError
+from capplan.errors import SpecError
 from capplan.specs.llm.catalogue import find_in_catalogue, unknown_model
 from capplan.specs.llm.config import parse_config
 from capplan.specs.llm.download import download_model
@@ -37,20 +37,14 @@ def find_model(name: str, *, download: bool = False) -> LanguageModel:
     path = Path(word)
     if path.is_dir() or path.is_file():
         return _from_path(path)
-    if name.startswith("hf:") and "/" not in word and path.suffix in (".json", ".gguf", ".safetensors"):
+    if path.suffix in (".json", ".gguf", ".safetensors"):
         raise SpecError(f"{word}: there is no such file.")
-    if not name.startswith("hf:"):
-        found = find_in_catalogue(word)
-        if found is not None:
-            return found
-        raise _missing(word)
-    return _from_hub(word, download=download)
-
-
-def _missing(word: str) -> CapplanError:
-    if Path(word).suffix in (".json", ".gguf", ".safetensors"):
-        return SpecError(f"{word}: there is no such file.")
-    return unknown_model(word)
+    if name.startswith("hf:"):
+        return _from_hub(word, download=download)
+    found = find_in_catalogue(word)
+    if found is None:
+        raise unknown_model(word)
+    return found
 
 
 def _from_hub(name: str, *, download: bool) -> LanguageModel:

@@ -1,0 +1,53 @@
+"""`capplan llm models`: the catalogue of language models, listed, filtered and shown."""
+
+from typing import Annotated
+
+import typer
+
+from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
+
+
+def models(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MODEL]...", help="Show these only: catalogue names or hf: files.", show_default=False),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION", help="'params < 40B', 'moe = yes and context >= 128k', 'attention = mla'; repeatable."
+        ),
+    ] = None,
+    ids: Annotated[bool, typer.Option("--ids", "-q", help="Print names only, one per line.")] = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch the configuration and headers of hf:org/name over the network.")
+    ] = False,
+    chosen_format: FormatOption = None,
+    json_flag: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """List the language models that capplan knows, with filters.
+
+    Examples:  capplan llm models --where 'params < 40B'
+
+    capplan llm models deepseek-v3 hf:path/to/config.json --json
+    """
+    from capplan.core.llm.model_query import select_models
+    from capplan.report.documents.llm_memory import llm_model_to_json
+    from capplan.report.table import render_csv, render_markdown, render_text
+    from capplan.report.text.llm_models import llm_model_base_table, llm_model_table
+    from capplan.specs.llm.catalogue import load_catalogue
+    from capplan.specs.llm.sources import find_model
+
+    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
+    known = [find_model(name, download=download) for name in names] if names else list(load_catalogue().values())
+    kept = select_models(known, where or ())
+    if ids:
+        emit("".join(f"{model.architecture.name}\n" for model in kept), output=output)
+    elif spelling is Format.JSON:
+        emit(to_json({"schema_version": 1, "models": [llm_model_to_json(model) for model in kept]}), output=output)
+    elif spelling is Format.CSV:
+        emit(render_csv(llm_model_base_table(kept)), output=output)
+    else:
+        render = render_markdown if spelling is Format.MD else render_text
+        emit(render(llm_model_table(kept)), output=output)

@@ -1,0 +1,87 @@
+"""Read what vLLM logged about memory when it started: CSV files, plain or compressed, one start a row."""
+
+import csv
+import gzip
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from capplan.core.llm.memory_fit import StartupLog
+from capplan.errors import SpecError, UsageError
+from capplan.specs.llm.catalogue import find_in_catalogue
+
+REQUIRED = ("model", "tp", "pp", "activation_memory_gib", "non_torch_forward_gib")
+_LARGEST_BYTES = 200_000_000
+_ELEMENT_BYTES = {"torch.float32": 4, "float32": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartupLogs:
+    """The logs of a file that can be used, and how many rows of each unknown model were left out."""
+
+    logs: tuple[StartupLog, ...]
+    unknown_models: Mapping[str, int]
+
+
+def read_startup_logs(path: Path, *, batched_tokens: int = 8192, max_sequences: int = 1024) -> StartupLogs:
+    """Read start-up logs whose models the catalogue knows.
+
+    Args:
+        path: A CSV with the columns model, tp, pp, activation_memory_gib and non_torch_forward_gib, and perhaps
+            dtype, cuda_graph_actual_gib, max_num_batched_tokens and max_num_seqs.
+        batched_tokens: Tokens of one step where no column states them.
+        max_sequences: Running sequences where no column states them.
+
+    Raises:
+        UsageError: The file cannot be read or lacks a column.
+    """
+    logs: list[StartupLog] = []
+    unknown: dict[str, int] = {}
+    for line, row in enumerate(_rows(path), start=2):
+        model = find_in_catalogue(row["model"])
+        if model is None:
+            unknown[row["model"]] = unknown.get(row["model"], 0) + 1
+            continue
+        try:
+            logs.append(
+                StartupLog(
+                    architecture=model.architecture,
+                    tensor=int(row["tp"]),
+                    pipeline=int(row["pp"]),
+                    element_bytes=_ELEMENT_BYTES.get(row.get("dtype", ""), 2),
+                    max_sequences=int(row.get("max_num_seqs") or max_sequences),
+                    batched_tokens=int(row.get("max_num_batched_tokens") or batched_tokens),
+                    activation_bytes=_gib(row["activation_memory_gib"]),
+                    other_bytes=_gib(row["non_torch_forward_gib"]),
+                    graph_bytes=_gib(row["cuda_graph_actual_gib"]) if row.get("cuda_graph_actual_gib") else None,
+                )
+            )
+        except ValueError as error:
+            raise SpecError(f"{path}, line {line}: {error}.") from error
+    return StartupLogs(logs=tuple(logs), unknown_models=unknown)
+
+
+def _gib(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e6:
+        raise ValueError(f"{text!r} is not a size in GiB")
+    return value * 2**30
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise UsageError(f"{path}: more than {_LARGEST_BYTES} bytes are not read.")
+        content = path.read_bytes()
+        if content[:2] == b"\x1f\x8b":
+            with gzip.open(io.BytesIO(content)) as stream:
+                content = stream.read(_LARGEST_BYTES)
+        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig")))
+        rows = list(reader)
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path}: cannot be read as CSV: {error}.") from error
+    missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
+    if missing:
+        raise UsageError(f"{path}: the column {missing[0]} is missing.")
+    return [{key: value or "" for key, value in row.items() if key is not None} for row in rows]

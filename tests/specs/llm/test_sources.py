@@ -1,0 +1,299 @@
+"""Models found by name, file, folder, cache and download."""
+
+import json
+import struct
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from capplan.core.llm.tensors import Role, count_parameters
+from capplan.errors import CapplanError, UnknownNameError
+from capplan.specs.llm.catalogue import find_in_catalogue, load_catalogue
+from capplan.specs.llm.sources import find_model
+from capplan.specs.llm.unusual import UnusualModelError
+from tests.core.llm import architectures as cases
+from tests.specs.llm.test_headers import entry, gguf_bytes, gguf_tensor, safetensors_bytes, tensor, text
+
+TINY = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 128,
+    "vocab_size": 100,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": False,
+}
+
+
+def tiny_tensors():
+    """Every tensor of the tiny model in bf16, as a file would name it, and one for multi-token prediction."""
+    shapes = {"model.embed_tokens.weight": [100, 64], "lm_head.weight": [100, 64], "model.norm.weight": [64]}
+    for layer in range(3):
+        name = f"model.layers.{layer}"
+        shapes |= {
+            f"{name}.self_attn.q_proj.weight": [64, 64],
+            f"{name}.self_attn.k_proj.weight": [32, 64],
+            f"{name}.self_attn.v_proj.weight": [32, 64],
+            f"{name}.self_attn.o_proj.weight": [64, 64],
+            f"{name}.mlp.gate_up_proj.weight": [256, 64],
+            f"{name}.mlp.down_proj.weight": [64, 128],
+            f"{name}.input_layernorm.weight": [64],
+            f"{name}.post_attention_layernorm.weight": [64],
+        }
+    header, position = {}, 0
+    for name, shape in shapes.items():
+        size = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
+        header[name] = tensor("BF16", shape, position, position + size)
+        position += size
+    return header, position
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "tiny"
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(TINY))
+    header, size = tiny_tensors()
+    (path / "model.safetensors").write_bytes(safetensors_bytes(header, bytes(size)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("deepseek-v3", "deepseek-v3"),
+        ("Qwen/Qwen3-32B", "qwen3-32b"),
+        ("llama-3.1-70b", "llama-3.1-70b-instruct"),
+        ("llama3.1:70b", "llama-3.1-70b-instruct"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b-instruct"),
+        ("GPT-OSS-120B", "gpt-oss-120b"),
+        ("gemma-3-27b", "gemma-3-27b-it"),
+    ],
+)
+def test_models_are_found_as_people_type_them(typed, found):
+    model = find_in_catalogue(typed)
+    assert model is not None
+    assert model.architecture.name == found
+
+
+def test_unknown_names_get_the_nearest_ones():
+    with pytest.raises(UnknownNameError, match="qwen3-32b"):
+        find_model("qwen3-23b")
+
+
+def test_refused_models_say_why():
+    with pytest.raises(UnusualModelError, match="compressed attention"):
+        find_model("deepseek-v4-pro")
+    with pytest.raises(UnusualModelError, match="Kimi delta"):
+        find_model("kimi-k3")
+
+
+def test_the_catalogue_states_sources_and_checks():
+    catalogue = load_catalogue()
+    assert len(catalogue) >= 120
+    assert all(model.source and model.check and model.hf_id for model in catalogue.values())
+
+
+def test_gemma_totals_with_their_image_encoders_are_the_published_ones():
+    # safetensors totals on the models' pages
+    published = {
+        "gemma-3-4b-it": 4_300_079_472,
+        "gemma-3-12b-it": 12_187_325_040,
+        "gemma-3-27b-it": 27_432_406_640,
+    }
+    for name, total in published.items():
+        architecture = find_model(name).architecture
+        assert architecture.vision is not None
+        assert count_parameters(architecture) + architecture.vision.parameters == total
+
+
+def test_a_configuration_file_is_enough(tmp_path):
+    path = tmp_path / "my-model.json"
+    path.write_text(json.dumps(cases.QWEN3_14B))
+    for name in (f"hf:{path}", str(path)):
+        model = find_model(name)
+        assert model.architecture.name == "my-model"
+        assert model.exact_bytes is None
+
+
+def test_a_folder_gives_the_bytes_of_its_files_without_draft_layers(folder):
+    # the third layer is beyond num_hidden_layers: a layer for multi-token prediction, which is not served
+    model = find_model(f"hf:{folder}")
+    assert model.exact_bytes == 2 * count_parameters(model.architecture)
+
+
+def test_sharded_files_are_read_by_their_index_and_only_if_complete(folder):
+    header, size = tiny_tensors()
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    index = {"weight_map": dict.fromkeys(header, "model-00001-of-00002.safetensors")}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert find_model(str(folder)).exact_bytes is not None
+    index["weight_map"]["more"] = "model-00002-of-00002.safetensors"
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert find_model(str(folder)).exact_bytes is None
+    index["weight_map"]["more"] = "../../etc/passwd"
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(CapplanError, match="outside the folder"):
+        find_model(str(folder))
+
+
+def test_the_local_cache_is_searched(folder, tmp_path, monkeypatch):
+    snapshot = tmp_path / "hub" / "models--org--tiny" / "snapshots" / "abc"
+    snapshot.parent.mkdir(parents=True)
+    folder.rename(snapshot)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    model = find_model("hf:org/tiny")
+    assert model.architecture.name == "org/tiny"
+    assert model.exact_bytes
+    with pytest.raises(CapplanError, match="--download"):
+        find_model("hf:org/other")
+    with pytest.raises(CapplanError, match="--download"):
+        find_model("hf:../../x/y")
+
+
+def gguf_file(**changes):
+    facts = {
+        "block_count": 2, "embedding_length": 256, "context_length": 512, "feed_forward_length": 512,
+        "attention.head_count": 4, "attention.head_count_kv": 2, "vocab_size": 1000, **changes,
+    }  # fmt: skip
+    keys = [entry("general.architecture", 8, text("llama"))]
+    keys += [entry(f"llama.{name}", 4, struct.pack("<I", value)) for name, value in facts.items()]
+    shapes = [("token_embd.weight", (256, 1000)), ("output.weight", (256, 1000))]
+    shapes += [(f"blk.{layer}.ffn_down.weight", (512, 256)) for layer in range(2)]
+    tensors = [gguf_tensor(name, shape, 12) for name, shape in shapes]
+    size = sum(shape[0] * shape[1] // 256 * 144 for _, shape in shapes)
+    return gguf_bytes(keys, tensors) + bytes(size), size
+
+
+def test_a_gguf_file_states_its_architecture_and_its_bytes(tmp_path):
+    content, size = gguf_file()
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(content)
+    model = find_model(str(path))
+    assert model.exact_bytes == size
+    assert model.architecture.max_positions == 512
+    assert not model.architecture.tied_embeddings
+    # per layer: q and o 256 · 256, k and v 128 · 256, three matrices of 512 · 256, two norms; two tables; a norm
+    per_layer = 2 * 256 * 256 + 2 * 128 * 256 + 3 * 512 * 256 + 2 * 256
+    assert count_parameters(model.architecture) == 2 * per_layer + 2 * 256 * 1000 + 256
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[1]", "JSON object"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ("{}", "model_type"),
+        (json.dumps({**TINY, "num_attention_heads": 3}), "not a multiple"),
+        (json.dumps({**TINY, "quantization_config": {"quant_method": "magic"}}), "magic"),
+        (json.dumps({**TINY, "quantization_config": [1]}), "must be an object"),
+        (json.dumps({**TINY, "hidden_size": 10**30}), "hidden_size"),
+    ],
+)
+def test_bad_configurations_are_one_sentence(tmp_path, content, words):
+    path = tmp_path / "bad.json"
+    path.write_text(content)
+    with pytest.raises(CapplanError, match=words) as caught:
+        find_model(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_files_are_one_sentence():
+    for name in ("hf:nowhere/config.json", "nowhere/model.gguf"):
+        with pytest.raises(CapplanError, match="no such file"):
+            find_model(name)
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Serve a folder as a hub would, with ranges; count what is sent."""
+
+    folder = None
+    sent = 0
+
+    def do_GET(self):
+        repo, _, name = self.path.partition("/resolve/main/")
+        file = type(self).folder / name
+        if repo != "/org/tiny" or not file.is_file():
+            self.send_error(404)
+            return
+        content, span = file.read_bytes(), self.headers.get("Range")
+        if span:
+            first, last = map(int, span.removeprefix("bytes=").split("-"))
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
+            content = content[first : last + 1]
+        else:
+            self.send_response(200)
+        self.end_headers()
+        self.wfile.write(content)
+        type(self).sent += len(content)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def hub(folder, monkeypatch, tmp_path):
+    Hub.folder, Hub.sent = folder, 0
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "HF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_download_fetches_headers_and_never_weights(hub, folder):
+    model = find_model("hf:org/tiny", download=True)
+    assert model.exact_bytes == 2 * count_parameters(model.architecture)
+    data = sum(each["data_offsets"][1] - each["data_offsets"][0] for each in tiny_tensors()[0].values())
+    assert Hub.sent == (folder / "config.json").stat().st_size + (folder / "model.safetensors").stat().st_size - data
+
+
+def test_download_errors_are_one_sentence(hub, folder):
+    with pytest.raises(CapplanError, match="not found"):
+        find_model("hf:org/missing", download=True)
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", 1 << 40) + b"{}")
+    with pytest.raises(CapplanError, match="impossible"):
+        find_model("hf:org/tiny", download=True)
+
+
+def test_an_unreachable_server_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("HF_ENDPOINT", "file:///etc")
+    with pytest.raises(CapplanError, match="HF_ENDPOINT"):
+        find_model("hf:org/tiny", download=True)
+
+
+def test_checkpoint_formats_are_read_from_the_configuration(tmp_path):
+    def stored(quantization, config=cases.QWEN3_235B):
+        path = tmp_path / "q.json"
+        path.write_text(json.dumps({**config, "quantization_config": quantization}))
+        return find_model(str(path)).own_quantisation
+
+    block = stored({"quant_method": "fp8", "weight_block_size": [128, 128]})
+    assert block.format.name == "fp8_block"
+    assert stored({"quant_method": "gptq", "bits": 4, "group_size": 32}).format.name == "gptq_g32"
+    group = {"weights": {"num_bits": 4, "type": "int", "group_size": 32}, "targets": ["Linear"]}
+    kimi = stored(
+        {
+            "quant_method": "compressed-tensors",
+            "config_groups": {"group_0": group},
+            "ignore": ["lm_head", "re:.*self_attn.*", "re:.*mlp\\.(gate|up|down)_proj.*"],
+        }
+    )
+    assert (kimi.format.name, kimi.roles) == ("int4_g32", frozenset({Role.EXPERT}))
+    # NVIDIA's checkpoints keep the attention of a first layer, or of every layer, in 16 bits
+    some = stored({"quant_algo": "NVFP4", "quant_method": "modelopt", "ignore": ["model.layers.0.*", "lm_head"]})
+    assert some.skipped_layers == frozenset({0})
+    assert some.bits(Role.EXPERT, layer=0) == 16
+    assert some.bits(Role.EXPERT, layer=1) == 4.5
