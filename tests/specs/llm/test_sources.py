@@ -126,7 +126,7 @@ def test_a_folder_gives_the_bytes_of_its_files_without_draft_layers(folder):
 
 
 def test_sharded_files_are_read_by_their_index_and_only_if_complete(folder):
-    header, size = tiny_tensors()
+    header, _ = tiny_tensors()
     (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
     index = {"weight_map": dict.fromkeys(header, "model-00001-of-00002.safetensors")}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
