@@ -15,8 +15,8 @@ from capplan.core.llm.architecture import Architecture
 from capplan.core.llm.quantisation import Quantisation
 from capplan.core.llm.tensors import count_parameters, layer_tensors
 from capplan.errors import CapplanError
-from capplan.specs.llm.config import parse_config
-from capplan.specs.llm.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
+from capplan.specs.llm.config.parse import parse_config
+from capplan.specs.llm.config.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
 
 TARGET = Path(__file__).parents[1] / "capplan" / "llm_models"
 TOLERANCE = 0.002

@@ -11,8 +11,8 @@ from capplan.core.llm.model import LanguageModel
 from capplan.core.llm.quantisation import Quantisation, find_weight_format
 from capplan.core.llm.tensors import Role
 from capplan.errors import CapplanError, UnknownNameError, nearest_names
-from capplan.specs.llm.config import parse_config
-from capplan.specs.llm.unusual import UnusualModelError
+from capplan.specs.llm.config.parse import parse_config
+from capplan.specs.llm.config.unusual import UnusualModelError
 
 _REFUSED = "refused.json"
 _SUFFIXES = ("-instruct", "-it", "-chat", "-base")

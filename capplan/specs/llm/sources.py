@@ -10,12 +10,12 @@ from typing import Any
 from capplan.core.llm.model import LanguageModel
 from capplan.errors import SpecError
 from capplan.specs.llm.catalogue import find_in_catalogue, unknown_model
-from capplan.specs.llm.config import parse_config
+from capplan.specs.llm.config.parse import parse_config
+from capplan.specs.llm.config.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
 from capplan.specs.llm.download import download_model
-from capplan.specs.llm.gguf import read_gguf_header
-from capplan.specs.llm.gguf_config import gguf_config
-from capplan.specs.llm.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
-from capplan.specs.llm.safetensors import StoredTensor, read_safetensors_header
+from capplan.specs.llm.headers.gguf import read_gguf_header
+from capplan.specs.llm.headers.gguf_config import gguf_config
+from capplan.specs.llm.headers.safetensors import StoredTensor, read_safetensors_header
 
 LARGEST_CONFIG_BYTES = 32_000_000
 _LAYER = re.compile(r"(?:^|\.)(?:layers|blk|h|blocks)\.(\d+)\.")

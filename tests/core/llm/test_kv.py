@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from capplan.core.llm.kv import PagedPool, kv_element_bytes, longest_sequence, stage_cache, uniform_tokens
 from capplan.core.llm.sharding import Sharding
-from capplan.specs.llm.config import parse_config
+from capplan.specs.llm.config.parse import parse_config
 from tests.core.llm import architectures as cases
 
 GIB = 1 << 30

@@ -10,7 +10,7 @@ from capplan.core.llm.memory_answer import MemoryRequest, answer_memory
 from capplan.core.llm.model import LanguageModel
 from capplan.core.llm.sharding import Sharding
 from capplan.errors import UsageError
-from capplan.specs.llm.config import parse_config
+from capplan.specs.llm.config.parse import parse_config
 from tests.core.llm import architectures as cases
 from tests.core.llm.memory_cases import CONSTANTS, GIB, H100_BYTES
 

@@ -4,7 +4,7 @@ import pytest
 
 from capplan.core.llm.sharding import Sharding, check_sharding, stage_layers
 from capplan.errors import UsageError
-from capplan.specs.llm.config import parse_config
+from capplan.specs.llm.config.parse import parse_config
 from tests.core.llm import architectures as cases
 
 

@@ -7,7 +7,7 @@ from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.tensors import Role
 from capplan.core.llm.weights import EngineLayout, stage_weights
 from capplan.errors import UnknownNameError
-from capplan.specs.llm.config import parse_config
+from capplan.specs.llm.config.parse import parse_config
 from tests.core.llm import architectures as cases
 
 GIB = 1 << 30

@@ -7,7 +7,7 @@ import pytest
 
 from capplan.core.llm.tensors import Role, all_tensors, count_active_parameters, count_parameters
 from capplan.errors import CapplanError
-from capplan.specs.llm.config import parse_config
+from capplan.specs.llm.config.parse import parse_config
 from tests.core.llm import architectures as cases
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "llm" / "configs"

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capplan.errors import SpecError
-from capplan.specs.llm.gguf import read_gguf_header
-from capplan.specs.llm.safetensors import read_safetensors_header
+from capplan.specs.llm.headers.gguf import read_gguf_header
+from capplan.specs.llm.headers.safetensors import read_safetensors_header
 
 
 def safetensors_bytes(header, data=b""):

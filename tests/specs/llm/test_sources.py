@@ -10,8 +10,8 @@ import pytest
 from capplan.core.llm.tensors import Role, count_parameters
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.specs.llm.catalogue import find_in_catalogue, load_catalogue
+from capplan.specs.llm.config.unusual import UnusualModelError
 from capplan.specs.llm.sources import find_model
-from capplan.specs.llm.unusual import UnusualModelError
 from tests.core.llm import architectures as cases
 from tests.specs.llm.test_headers import entry, gguf_bytes, gguf_tensor, safetensors_bytes, tensor, text
 

@@ -118,7 +118,7 @@ def estimate(
 
 
 def _spell(found: "ServingEstimate", spelling: Format, *, explain: bool) -> str:
-    from capplan.report.documents.llm_serving import estimate_document
+    from capplan.report.documents.llm.serving import estimate_document
     from capplan.report.text.llm import serving as text
 
     if spelling is Format.JSON:

@@ -7,6 +7,9 @@ from capplan.cli.lazy import LazyGroup
 COMMANDS = {
     "models": "capplan.cli.commands.llm.models:models",
     "memory": "capplan.cli.commands.llm.memory:memory",
+    "estimate": "capplan.cli.commands.llm.estimate:estimate",
+    "validate": "capplan.cli.commands.llm.validate:validate",
+    "fit": "capplan.cli.commands.llm.fit:fit",
     "fit-memory": "capplan.cli.commands.llm.fit_memory:fit_memory",
 }
 """Every command of the group and where it lies."""

@@ -97,11 +97,11 @@ def memory(
         )
     )
     if spelling is Format.JSON:
-        from capplan.report.documents.llm_memory import llm_memory_to_json
+        from capplan.report.documents.llm.memory import llm_memory_to_json
 
         emit(to_json(llm_memory_to_json(answer)), output=output)
     else:
-        from capplan.report.text import llm_memory as text
+        from capplan.report.text.llm import memory as text
 
         render = {
             Format.TABLE: text.render_llm_memory_text,

@@ -33,9 +33,9 @@ def models(
     capplan llm models deepseek-v3 hf:path/to/config.json --json
     """
     from capplan.core.llm.model_query import select_models
-    from capplan.report.documents.llm_memory import llm_model_to_json
+    from capplan.report.documents.llm.memory import llm_model_to_json
     from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.llm_models import llm_model_base_table, llm_model_table
+    from capplan.report.text.llm.models import llm_model_base_table, llm_model_table
     from capplan.specs.llm.catalogue import load_catalogue
     from capplan.specs.llm.sources import find_model
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from capplan.core.llm.layers import Attention, GatedDeltaNet, Indexer, LatentAttention, Mamba2, Mixer
-from capplan.specs.llm.fields import Fields
-from capplan.specs.llm.traits import QueryKeyNorm, Traits, Windows
+from capplan.specs.llm.config.fields import Fields
+from capplan.specs.llm.config.traits import QueryKeyNorm, Traits, Windows
 
 _LAYER_KINDS = (
     "full_attention",

@@ -1,8 +1,8 @@
 """Build the MLP or the experts of each layer from a model's configuration."""
 
 from capplan.core.llm.layers import DenseMlp, Experts, Mlp
-from capplan.specs.llm.fields import Fields
-from capplan.specs.llm.traits import Traits
+from capplan.specs.llm.config.fields import Fields
+from capplan.specs.llm.config.traits import Traits
 
 _EXPERT_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 _PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "num_experts_per_token", "moe_k", "moe_topk")

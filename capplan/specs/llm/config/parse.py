@@ -6,12 +6,12 @@ from typing import Any
 from capplan.core.llm.architecture import Architecture, Layer
 from capplan.core.llm.layers import Attention, DenseMlp, Experts, LatentAttention, Mixer, Mlp
 from capplan.errors import UnknownNameError
-from capplan.specs.llm.fields import Fields
-from capplan.specs.llm.mixers import head_dim, read_attention, read_mamba, read_mixers
-from capplan.specs.llm.mlps import read_dense, read_experts, read_mlps
-from capplan.specs.llm.traits import TRAITS, Traits
-from capplan.specs.llm.unusual import refuse_unusual
-from capplan.specs.llm.vision import read_vision
+from capplan.specs.llm.config.fields import Fields
+from capplan.specs.llm.config.mixers import head_dim, read_attention, read_mamba, read_mixers
+from capplan.specs.llm.config.mlps import read_dense, read_experts, read_mlps
+from capplan.specs.llm.config.traits import TRAITS, Traits
+from capplan.specs.llm.config.unusual import refuse_unusual
+from capplan.specs.llm.config.vision import read_vision
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
 _DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers")

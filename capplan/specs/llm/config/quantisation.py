@@ -9,7 +9,7 @@ from capplan.core.llm.architecture import Architecture
 from capplan.core.llm.layers import Attention, DenseMlp, Experts, LatentAttention
 from capplan.core.llm.quantisation import Quantisation, WeightFormat, default_roles, find_weight_format
 from capplan.core.llm.tensors import Role
-from capplan.specs.llm.fields import Fields
+from capplan.specs.llm.config.fields import Fields
 
 _MOST_PATTERNS = 20_000
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}

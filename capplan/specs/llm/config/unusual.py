@@ -1,7 +1,7 @@
 """Refuse models whose layers no formula covers, by name, because a guess would be silently wrong."""
 
 from capplan.errors import CapplanError
-from capplan.specs.llm.fields import Fields
+from capplan.specs.llm.config.fields import Fields
 
 _UNUSUAL = (
     ("compress_ratios", "compressed attention with a changing ratio per layer"),

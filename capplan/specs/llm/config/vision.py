@@ -1,7 +1,7 @@
 """Count the parameters of the image encoders of multimodal models, from their configuration."""
 
 from capplan.core.llm.architecture import VisionTower
-from capplan.specs.llm.fields import Fields
+from capplan.specs.llm.config.fields import Fields
 
 
 def read_vision(root: Fields, *, hidden_dim: int) -> tuple[VisionTower | None, str | None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from capplan.errors import SpecError
-from capplan.specs.llm.safetensors import StoredTensor
+from capplan.specs.llm.headers.safetensors import StoredTensor
 
 _MOST_TENSORS = 1_000_000
 _MOST_KEYS = 100_000

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from capplan.errors import SpecError, UnknownNameError
-from capplan.specs.llm.gguf import GgufHeader
+from capplan.specs.llm.headers.gguf import GgufHeader
 
 _FAMILIES = {
     "llama": "llama",

@@ -1,0 +1,1 @@
+"""Answers about language models as JSON documents."""

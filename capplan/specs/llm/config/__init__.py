@@ -1,0 +1,1 @@
+"""Read Hugging Face configurations of language models strictly."""

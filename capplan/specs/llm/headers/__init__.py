@@ -1,0 +1,1 @@
+"""Read the headers of weight files: tensors and their sizes, without their data."""
