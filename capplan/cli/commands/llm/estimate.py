@@ -80,7 +80,7 @@ def estimate(
     """
     from capplan.app.llm.deployments import Deployments, DeploymentWords
     from capplan.app.llm.estimate_serving import ServingQuestion, estimate_serving
-    from capplan.cli.plots import check_plots, write_plot
+    from capplan.cli.output import check_plots, write_plot
     from capplan.core.llm.sharding import Sharding
     from capplan.specs import load_gpus
     from capplan.specs.llm.runs.measured_run import read_measured_run

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from capplan.cli.options import SpecFolders
-from capplan.cli.output import emit, progress, warn
+from capplan.cli.output import emit, warn
+from capplan.cli.progress import progress
 from capplan.errors import UsageError
 
 
