@@ -74,10 +74,11 @@ def fit_serving(
     if widths_of is not None:
         found = replace(calibration, widths=widths_of.widths, origin=origin)
         return FittedServing(calibration=found, held_out={}, skipped=tuple(skipped))
+    start = layout.pack(calibration)
     held_out = HeldOut(
-        same=predict(rows, layout.view(layout.pack(calibration))),
-        other_gpu=cross_validate(rows, by=lambda run: run.gpu, layout=layout, prior=prior),
-        other_model=cross_validate(rows, by=lambda run: run.family, layout=layout, prior=prior),
+        same=predict(rows, layout.view(start)),
+        other_gpu=cross_validate(rows, by=lambda run: run.gpu, layout=layout, prior=prior, start=start),
+        other_model=cross_validate(rows, by=lambda run: run.family, layout=layout, prior=prior, start=start),
     )
     calibration = with_widths(calibration, interval_widths(rows, held_out))
     judged = {

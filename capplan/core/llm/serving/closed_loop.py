@@ -71,8 +71,8 @@ class _StepGrid:
 
 def _grid(loop: ClosedLoop, seconds: StepSeconds) -> _StepGrid:
     most = int(min(loop.clients, loop.capacity)) + 1
-    running = np.unique(np.round(np.geomspace(1, most + 1, min(most + 1, 12)))) - 1
-    chunks = np.array([0.0, *np.geomspace(16.0, max(loop.token_budget, 32.0), 9)])
+    running = np.unique(np.round(np.geomspace(1, most + 1, min(most + 1, 10)))) - 1
+    chunks = np.array([0.0, *np.geomspace(16.0, max(loop.token_budget, 32.0), 7)])
     points = np.meshgrid(running, chunks, indexing="ij")
     table = seconds(points[0].ravel(), points[1].ravel()).reshape(points[0].shape)
     every = np.arange(most + 1)

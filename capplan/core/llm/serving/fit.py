@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.calibrate.solver import Problem, minimise
-from capplan.core.llm.serving.cases import Case, Metric, Serving, answer
+from capplan.core.llm.serving.cases import Case, Metric, Serving
 from capplan.core.llm.serving.closed_loop import LoopTimes
 from capplan.core.llm.serving.service import SCHEDULING, Service, loop_times
 from capplan.core.llm.serving.serving_point import (
@@ -22,10 +22,11 @@ from capplan.core.llm.serving.serving_point import (
     steady_state,
 )
 from capplan.core.llm.timing.constants import Constants, Layout
-from capplan.core.llm.timing.step_time import StepTable, stack, step_table, step_time
+from capplan.core.llm.timing.step_time import StepTable, kernel_slopes_s, stack, step_table, step_time
+from capplan.core.llm.timing.work import IntArray
 from capplan.core.numbers import FloatArray
 
-ROUNDS = 3
+ROUNDS = 2
 CORRELATION = 0.15
 """Correlation of the errors of runs of one model, engine, version, format and GPU, by which blocks are weighed."""
 _SPREADS = {Metric.TPOT: 0.12, Metric.OUTPUT_TOKENS_PER_S: 0.15, Metric.TTFT: 0.15}
@@ -50,7 +51,9 @@ class Prior:
     deviation: FloatArray
 
 
-def fit_constants(observations: Sequence[Observation], *, layout: Layout, prior: Prior) -> FloatArray:
+def fit_constants(
+    observations: Sequence[Observation], *, layout: Layout, prior: Prior, start: FloatArray | None = None
+) -> FloatArray:
     """Find the most probable constants, as logarithms in the order of the layout.
 
     Args:
@@ -58,15 +61,26 @@ def fit_constants(observations: Sequence[Observation], *, layout: Layout, prior:
             fits how requests wait.
         layout: Engines and order of the constants.
         prior: Beliefs.
+        start: Where to start, such as a fit to more observations; the prior's mean by default.
     """
     used = [item for item in observations if _is_closed_form(item)]
     steps, points = _tabulate(used, layout)
-    correction = np.zeros(len(used))
-    vector = prior.mean.copy()
+    vector = prior.mean.copy() if start is None else start.copy()
+    loops = _loops(observations, layout.view(vector))
     for _ in range(ROUNDS):
+        correction = _corrections(used, loops, _log_answers(steps, points, layout.view(vector)))
         vector = _minimise(used, steps, points, correction, layout=layout, prior=prior, start=vector)
-        correction = _corrections(used, steps, points, layout.view(vector))
-    return _fit_waiting(observations, vector, layout=layout, prior=prior)
+        loops = _loops(observations, layout.view(vector))
+    return _fit_waiting(observations, loops, vector, layout=layout, prior=prior)
+
+
+_Loops = dict[int, LoopTimes]
+"""The stepped loops of cases, by the identity of the case."""
+
+
+def _loops(observations: Sequence[Observation], constants: Constants) -> _Loops:
+    closed = {id(item.case): item.case for item in observations if item.case.serving is Serving.CLOSED_LOOP}
+    return {key: _loop(case, constants) for key, case in closed.items()}
 
 
 def _is_closed_form(item: Observation) -> bool:
@@ -124,15 +138,32 @@ def _tabulate(items: Sequence[Observation], layout: Layout) -> tuple[StepTable, 
     return stack(tables), _Points(*np.array(rows, dtype=float).T)
 
 
-def _log_answers(steps: StepTable, points: _Points, constants: Constants) -> FloatArray:
-    times = step_time(steps, constants).total_s
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """Logarithms of answers, and how they move with the times of their decode and mixed steps. [1/s]"""
+
+    logs: FloatArray
+    by_decode: FloatArray
+    by_mixed: FloatArray
+
+
+def _answers(times: FloatArray, points: _Points, engine: IntArray, constants: Constants) -> _Answers:
     decode, mixed = times[0::2], times[1::2]
-    engine = steps.engine[0::2]
-    share = 1.0 + points.shared * (constants.engine("prefill_share")[engine] - 1.0)
-    added = np.maximum(mixed - points.beside * decode, 1e-9)
-    seconds = np.log(points.decodes * decode + points.prefills * share * added)
+    share = points.prefills * (1.0 + points.shared * (constants.engine("prefill_share")[engine] - 1.0))
+    adds = mixed > points.beside * decode + 1e-9
+    seconds = points.decodes * decode + share * np.where(adds, mixed - points.beside * decode, 1e-9)
+    sign = np.where(points.tokens > 0, -1.0, 1.0)
     scale = points.offline * np.log(constants.engine("offline_scale")[engine])
-    return np.where(points.tokens > 0, np.log(np.maximum(points.tokens, 1e-9)) + scale - seconds, seconds)
+    tokens = np.where(points.tokens > 0, np.log(np.maximum(points.tokens, 1e-9)) + scale, 0.0)
+    return _Answers(
+        tokens + sign * np.log(seconds),
+        sign * (points.decodes - share * points.beside * adds) / seconds,
+        sign * share * adds / seconds,
+    )
+
+
+def _log_answers(steps: StepTable, points: _Points, constants: Constants) -> FloatArray:
+    return _answers(step_time(steps, constants).total_s, points, steps.engine[0::2], constants).logs
 
 
 def block_weights(blocks: Sequence[str], *, correlation: float) -> FloatArray:
@@ -157,14 +188,8 @@ def _minimise(
     def residuals(vector: FloatArray) -> FloatArray:
         return np.asarray((_log_answers(steps, points, layout.view(vector)) - observed) / spread)
 
-    free = [index for index in range(start.size) if _moves(residuals, start, index)]
-
     def derivatives(vector: FloatArray) -> tuple[FloatArray, FloatArray]:
-        base = residuals(vector)
-        jacobian = np.zeros((base.size, vector.size))
-        for index in free:
-            jacobian[:, index] = (residuals(_moved(vector, index, _STEP)) - base) / _STEP
-        return base, jacobian
+        return residuals(vector), _jacobian(steps, points, vector, layout) / spread[:, None]
 
     problem = Problem(
         residuals=residuals,
@@ -177,34 +202,40 @@ def _minimise(
     return minimise(problem, start, iterations=20, tolerance=1e-3)
 
 
-def _moved(vector: FloatArray, index: int, step: float) -> FloatArray:
-    moved = vector.copy()
-    moved[index] += step
-    return moved
-
-
-def _moves(residuals: object, start: FloatArray, index: int) -> bool:
-    """Return True if any answer depends on a constant."""
-    assert callable(residuals)
-    return bool(np.any(np.abs(residuals(_moved(start, index, 0.05)) - residuals(start)) > 1e-9))
+def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: Layout) -> FloatArray:
+    """Compute how the logarithms of answers move with the constants: kernels exactly, the others by differences."""
+    constants, engine = layout.view(vector), steps.engine[0::2]
+    parts = step_time(steps, constants)
+    found = _answers(parts.total_s, points, engine, constants)
+    slopes = kernel_slopes_s(steps, constants)
+    slopes *= (parts.device_s**2 / np.cbrt(parts.device_s**3 + parts.launch_s**3) ** 2)[:, None]
+    jacobian = np.zeros((found.logs.size, vector.size))
+    jacobian[:, : slopes.shape[1]] = found.by_decode[:, None] * slopes[0::2] + found.by_mixed[:, None] * slopes[1::2]
+    for index, name in enumerate(layout.names[slopes.shape[1] :], start=slopes.shape[1]):
+        moved = vector.copy()
+        moved[index] += _STEP
+        kernels_s = None if name.startswith("device/") else parts.kernels_s
+        other = layout.view(moved)
+        times = step_time(steps, other, kernels_s=kernels_s).total_s
+        jacobian[:, index] = (_answers(times, points, engine, other).logs - found.logs) / _STEP
+    return jacobian
 
 
 def _service(case: Case, constants: Constants) -> Service:
     return Service(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
 
 
-def _corrections(items: Sequence[Observation], steps: StepTable, points: _Points, constants: Constants) -> FloatArray:
+def _corrections(items: Sequence[Observation], loops: _Loops, closed: FloatArray) -> FloatArray:
     """Compute by what logarithm the stepped loop differs from its closed form, 0 for what has no loop."""
-    closed = _log_answers(steps, points, constants)
     found = np.zeros(len(items))
     for index, item in enumerate(items):
         if item.case.serving is Serving.CLOSED_LOOP:
-            found[index] = np.log(answer(item.case, constants).tpot_s) - closed[index]
+            found[index] = np.log(loops[id(item.case)].tpot_s) - closed[index]
     return found
 
 
 def _fit_waiting(
-    observations: Sequence[Observation], vector: FloatArray, *, layout: Layout, prior: Prior
+    observations: Sequence[Observation], loops: _Loops, vector: FloatArray, *, layout: Layout, prior: Prior
 ) -> FloatArray:
     """Fit how the time to the first token follows from the stepped loop, engine by engine."""
     fitted = vector.copy()
@@ -217,8 +248,7 @@ def _fit_waiting(
         ]
         if not items:
             continue
-        loops = [_loop(item.case, layout.view(vector)) for item in items]
-        parts = np.array([[*waiting_parts(loop), 1.0] for loop in loops])
+        parts = np.array([[*waiting_parts(loops[id(item.case)]), 1.0] for item in items])
         which = [names.index(f"engine/{engine}/{name}") for name in WAITING]
         weight = block_weights([item.block for item in items], correlation=CORRELATION)
         fitted[which] = _fit_sum(

@@ -59,7 +59,12 @@ def predict(runs: Sequence[LearntRun], constants: Constants) -> FloatArray:
 
 
 def cross_validate(
-    runs: Sequence[LearntRun], *, by: Callable[[LearntRun], str], layout: Layout, prior: Prior
+    runs: Sequence[LearntRun],
+    *,
+    by: Callable[[LearntRun], str],
+    layout: Layout,
+    prior: Prior,
+    start: FloatArray | None = None,
 ) -> FloatArray:
     """Predict every run with constants that were fitted without the runs that share its group.
 
@@ -68,13 +73,14 @@ def cross_validate(
         by: Returns the group of a run.
         layout: Engines and order of the constants.
         prior: Beliefs about the constants.
+        start: Where the fits start, the prior's mean by default.
     """
     groups = np.array([by(run) for run in runs])
     found = np.zeros(len(runs))
     for group in np.unique(groups):
         outside = [run.observation for run, own in zip(runs, groups, strict=True) if own != group]
         inside = [index for index, own in enumerate(groups) if own == group]
-        vector = fit_constants(outside, layout=layout, prior=prior)
+        vector = fit_constants(outside, layout=layout, prior=prior, start=start)
         found[inside] = predict([runs[index] for index in inside], layout.view(vector))
     return found
 

@@ -108,23 +108,28 @@ def step_seconds(service: Service, demand: Demand) -> StepSeconds:
     context, share = demand.input_len + demand.output_len / 2, service.of_engine("prefill_share")
 
     def seconds(running: FloatArray, chunk: FloatArray) -> FloatArray:
-        prefilled = chunk / data
+        counts, places = np.unique(running, return_inverse=True)
+        zeros = np.zeros_like(counts)
+        alone = Load(
+            decoding=counts / data / stages,
+            context=zeros + context,
+            prefilled=zeros,
+            prompts=zeros,
+            pairs=zeros,
+        )
+        decode_s = service.step(alone).total_s[places]
+        prefilled = chunk[chunk > 0] / data
         load = Load(
-            decoding=running / data / stages,
-            context=np.full_like(running, context),
+            decoding=running[chunk > 0] / data / stages,
+            context=np.full_like(prefilled, context),
             prefilled=prefilled,
-            prompts=np.where(chunk > 0, np.maximum(prefilled / demand.input_len, 1e-6), 0.0),
+            prompts=np.maximum(prefilled / demand.input_len, 1e-6),
             pairs=prefilled * demand.input_len / 2,
         )
-        alone = Load(
-            decoding=load.decoding,
-            context=load.context,
-            prefilled=0.0 * prefilled,
-            prompts=0.0 * prefilled,
-            pairs=0.0 * prefilled,
-        )
-        decode, mixed = service.step(alone).total_s, service.step(load).total_s
-        return np.asarray(stages * np.where(running > 0, decode + share * (mixed - decode), mixed))
+        step_s = decode_s.copy()
+        step_s[chunk > 0] = service.step(load).total_s
+        felt_s = np.where(running > 0, decode_s + share * (step_s - decode_s), step_s)
+        return np.asarray(stages * felt_s)
 
     return seconds
 

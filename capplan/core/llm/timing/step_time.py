@@ -118,8 +118,16 @@ def power_factor(flops_per_joule: FloatArray, *, knee: float) -> FloatArray:
     return np.asarray((1.0 + (flops_per_joule / knee) ** 4) ** -0.25)
 
 
-def step_time(table: StepTable, constants: Constants) -> StepTime:
-    """Compute the time of every step of a table with fitted constants."""
+@dataclass(frozen=True, slots=True)
+class _KernelTimes:
+    """Time of each kernel's roofline [step, kernel], by its parts, before the fixed time. [s]"""
+
+    compute_s: FloatArray
+    memory_s: FloatArray
+    roofline_s: FloatArray
+
+
+def _kernel_times(table: StepTable, constants: Constants) -> _KernelTimes:
     device = constants.device
     foreign_compute = 1.0 + table.foreign * (device("other_compute") - 1.0)
     foreign_memory = 1.0 + table.foreign * (device("other_bandwidth") - 1.0)
@@ -128,11 +136,45 @@ def step_time(table: StepTable, constants: Constants) -> StepTime:
     which = table.kernel_class
     compute_s = table.compute_s / (constants.kernel("compute_fraction")[which] * compute[:, None])
     memory_s = table.memory_s / (constants.kernel("bandwidth_fraction")[which] * memory[:, None])
-    each_s = np.cbrt(compute_s**3 + memory_s**3) + constants.kernel("fixed_s")[which]
+    return _KernelTimes(compute_s, memory_s, np.cbrt(compute_s**3 + memory_s**3))
+
+
+def kernel_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
+    """Compute how the time of a step's kernels moves with the logarithms of the kernels' constants. [s]
+
+    Returns:
+        Derivatives [step, 3 · class] by compute share, bandwidth share and fixed time of each class.
+    """
+    times = _kernel_times(table, constants)
+    scale = table.count / np.maximum(times.roofline_s, 1e-15) ** 2
+    parts = (
+        -scale * times.compute_s**3,
+        -scale * times.memory_s**3,
+        table.count * constants.kernel("fixed_s")[table.kernel_class],
+    )
+    slopes = np.zeros((table.count.shape[0], len(parts) * len(CLASSES)))
+    rows = np.arange(table.count.shape[0])
+    for column in range(table.count.shape[1]):
+        for block, part in enumerate(parts):
+            slopes[rows, block * len(CLASSES) + table.kernel_class[:, column]] += part[:, column]
+    return slopes
+
+
+def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray | None = None) -> StepTime:
+    """Compute the time of every step of a table with fitted constants.
+
+    Args:
+        table: The steps.
+        constants: Efficiencies and overheads.
+        kernels_s: Times of kernels that are known already [step, kernel]. [s]
+    """
+    if kernels_s is None:
+        fixed_s = constants.kernel("fixed_s")[table.kernel_class]
+        kernels_s = table.count * (_kernel_times(table, constants).roofline_s + fixed_s)
     engine = table.engine
     return StepTime(
-        kernels_s=table.count * each_s,
-        elementwise_s=table.elementwise_s * device("elementwise_bytes"),
+        kernels_s=kernels_s,
+        elementwise_s=table.elementwise_s * constants.device("elementwise_bytes"),
         collectives_s=collectives_s(table.collectives, constants),
         engine_s=constants.engine("layer_s")[engine] * table.layers
         + constants.engine("step_s")[engine] / table.stages

@@ -9,7 +9,7 @@ from capplan.core.llm.serving.explain import StepPart, total_s
 from capplan.core.numbers import Interval
 from capplan.report.charts.log_chart import Series, chart_svg
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
-from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
+from capplan.units import format_bytes, format_flops, format_fraction, format_rate, format_seconds
 
 _HEADINGS = "clients>|TTFT>|90 %|TPOT>|90 %|tokens/s>|90 %|per GPU>|per user>|running>"
 _MOST_REASONS = 30
@@ -47,11 +47,15 @@ def _headline(estimate: ServingEstimate) -> str:
         if size > 1
     )
     return (
-        f"{estimate.model} ({format_count(estimate.params)} parameters, {format_count(estimate.active_params)} active) "
+        f"{estimate.model} ({_billions(estimate.params)} parameters, {_billions(estimate.active_params)} active) "
         f"on {sharding.gpus} × {estimate.gpu}{f' ({shared})' if shared else ''}, {estimate.engine}, weights "
         f"{estimate.weights}, cache {estimate.kv}: {estimate.input_len:g} tokens in, {estimate.output_len:g} out, "
         f"{estimate.sequences_that_fit:,.0f} sequences fit\n"
     )
+
+
+def _billions(count: int) -> str:
+    return f"{count / 1e9:.3g} B"
 
 
 def _points(estimate: ServingEstimate) -> Table:

@@ -1,0 +1,196 @@
+"""`capplan llm estimate`, `validate` and `fit` as a user meets them, with a calibration of the test's own."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from capplan.core.llm.serving.priors import PRIOR
+from capplan.core.llm.timing.calibration import Width
+from capplan.specs.llm.time_calibration import dump_time_calibration
+from tests.cli.conftest import Run
+
+WIDTHS = ("tpot", "ttft", "ttft, fixed batch", "tokens, closed loop", "tokens, offline")
+HEAD = "model,gpu,tp,engine,input_len,output_len,concurrency,serving,ttft_ms,tpot_ms,output_tokens_per_s,quality"
+LLAMA = ("llama-3.1-8b-instruct", "--gpu", "h100-sxm5-80gb")
+
+
+@pytest.fixture
+def calibration(tmp_path: Path) -> Path:
+    """A calibration of the prior's constants, so that no refit changes these tests."""
+    width = Width(same=1.2, other_model=1.3, other_gpu=1.4, other_both=1.5, transfer=2.0)
+    own = replace(
+        PRIOR,
+        widths=dict.fromkeys(WIDTHS, width),
+        measured_gpus=frozenset({"h100-sxm5-80gb"}),
+        measured_models=frozenset({"llama-3.1-8b-instruct"}),
+        measured_engines=frozenset({"vllm"}),
+    )
+    path = tmp_path / "own.yaml"
+    path.write_text(dump_time_calibration(own))
+    return path
+
+
+def points(run: Run, *words: object) -> list[dict[str, object]]:
+    result = run("llm", "estimate", *words, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)["points"]
+
+
+def test_the_document_holds_what_the_contract_names(run: Run, calibration: Path) -> None:
+    found = points(run, *LLAMA, "--concurrency", "1..4", "--calibration", calibration)
+    assert [point["concurrency"] for point in found] == [1, 2, 4]
+    for point in found:
+        for name in ("ttft_s", "tpot_s", "output_tokens_per_s"):
+            interval = point[name]
+            assert isinstance(interval, dict)
+            assert 0 < interval["low"] < interval["expected"] < interval["high"]
+        assert point["evidence"] == "model and GPU measured in other settings"
+
+
+def test_a_gpu_that_was_not_measured_gets_a_wider_interval(run: Run, calibration: Path) -> None:
+    widths = {}
+    for gpu in ("h100-sxm5-80gb", "rtx-4090", "mi300x", "apple-m4-max"):
+        (point,) = points(run, LLAMA[0], "--gpu", gpu, "-c", 1, "--calibration", calibration)
+        interval = point["tpot_s"]
+        assert isinstance(interval, dict)
+        widths[gpu] = interval["high"] / interval["low"]
+    assert widths["h100-sxm5-80gb"] < widths["rtx-4090"] < widths["mi300x"] == pytest.approx(widths["apple-m4-max"])
+
+
+def test_a_measured_run_moves_tpot_towards_it_and_narrows_the_interval(
+    run: Run, calibration: Path, tmp_path: Path
+) -> None:
+    words = (LLAMA[0], "--gpu", "l40s", "-c", 8, "--calibration", calibration)
+    (before,) = points(run, *words)
+    measured = 1.3 * before["tpot_s"]["expected"]  # type: ignore[index]
+    path = tmp_path / "result.json"
+    result = {
+        "completed": 80, "total_input_tokens": 80 * 1024, "total_output_tokens": 80 * 256, "max_concurrency": 8,
+        "mean_tpot_ms": 1000 * measured,
+    }  # fmt: skip
+    path.write_text(json.dumps(result))
+    (after,) = points(run, *words, "--measured", path)
+    old, new = before["tpot_s"], after["tpot_s"]
+    assert isinstance(old, dict)
+    assert isinstance(new, dict)
+    assert old["expected"] < new["expected"] <= measured
+    assert new["high"] / new["low"] < old["high"] / old["low"]
+    assert after["evidence"] == "calibrated with a measured run of this deployment"
+
+
+def test_more_clients_give_more_tokens_and_wait_longer_for_each(run: Run, calibration: Path) -> None:
+    found = points(run, *LLAMA, "--concurrency", "1..64", "--calibration", calibration)
+    tokens = [point["output_tokens_per_s"]["expected"] for point in found]  # type: ignore[index]
+    tpot = [point["tpot_s"]["expected"] for point in found]  # type: ignore[index]
+    assert tokens == sorted(tokens)
+    assert tpot == sorted(tpot)
+
+
+def test_explain_plot_and_csv(run: Run, calibration: Path, tmp_path: Path) -> None:
+    plot = tmp_path / "curve.svg"
+    result = run("llm", "estimate", *LLAMA, "-c", "1,8", "--explain", "--plot", plot, "--calibration", calibration)
+    assert result.exit_code == 0, result.stderr
+    assert "One decode step of 8 sequences" in result.stdout
+    assert "decode attention" in result.stdout
+    assert plot.read_text().startswith("<svg")
+    sheet = run("llm", "estimate", *LLAMA, "-c", "1,8", "--format", "csv", "--calibration", calibration).stdout
+    assert len(sheet.strip().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("no-such-model", "--gpu", "h100-sxm5-80gb"), "unknown language model 'no-such-model'"),
+        ((LLAMA[0], "--gpu", "h101"), "unknown GPU 'h101'"),
+        ((*LLAMA, "--tp", 3), "--tp 3 is not possible"),
+        ((*LLAMA, "--engine", "vlm"), "unknown engine 'vlm'"),
+        ((*LLAMA, "--weights", "fp5"), "unknown weight format 'fp5'"),
+        ((*LLAMA, "--kv", "fp5"), "unknown KV cache format 'fp5'"),
+        ((*LLAMA, "--input-len", 200_000), "at most 131072 tokens"),
+        ((*LLAMA, "-c", "8..4"), "--concurrency 8..4"),
+        ((*LLAMA, "-c", "many"), "--concurrency many"),
+        ((*LLAMA, "--link", "fast"), "--link"),
+        ((*LLAMA, "--measured", "none.json"), "none.json"),
+        (("llama-3.1-70b-instruct", "--gpu", "h100-sxm5-80gb"), "does not fit on 1 × h100-sxm5-80gb"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_sentence(
+    run: Run, calibration: Path, words: tuple[object, ...], sentence: str
+) -> None:
+    result = run("llm", "estimate", *words, "--calibration", calibration)
+    assert result.exit_code in (1, 2)
+    assert result.stdout == ""
+    assert sentence in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_validate_judges_rows_and_lists_those_it_cannot_predict(run: Run, calibration: Path, tmp_path: Path) -> None:
+    (point,) = points(run, *LLAMA, "-c", 8, "--calibration", calibration)
+    exact = 1000 * point["tpot_s"]["expected"]  # type: ignore[index]
+    rows = [
+        f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,1024,256,8,online,,{exact},,A",
+        f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,1024,256,8,online,,{exact / 2},,C",
+        "unknown-model,h100-sxm5-80gb,1,vllm,1024,256,8,online,,10,,A",
+        "llama-3.1-8b-instruct,unknown-gpu,1,vllm,1024,256,8,online,,10,,A",
+        "llama-3.1-8b-instruct,h100-sxm5-80gb,1,unknown-engine,1024,256,8,online,,10,,A",
+        "llama-3.1-8b-instruct,h100-sxm5-80gb,3,vllm,1024,256,8,online,,10,,A",
+        "llama-3.1-8b-instruct,h100-sxm5-80gb,x,vllm,1024,256,8,online,,10,,A",
+    ]
+    path = tmp_path / "serving.csv"
+    path.write_text("\n".join([HEAD, *rows]) + "\n")
+    result = run("llm", "validate", path, "--by", "gpu,engine,model", "--json", "--calibration", calibration)
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    (cell,) = document["cells"]
+    assert (cell["gpu"], cell["engine"], cell["model"]) == ("h100-sxm5-80gb", "vllm", "llama-3.1-8b-instruct")
+    assert (cell["metric"], cell["n"]) == ("tpot", 1)
+    assert cell["mdape"] == pytest.approx(0.0, abs=1e-6)
+    assert set(cell) >= {"p90", "bias", "coverage", "width", "spearman"}
+    assert document["overall"]["tpot"]["coverage"] == 1.0
+    assert document["overall"]["ttft"] is None
+    assert len(document["skipped"]) == 5
+    assert {row["line"] for row in document["skipped"]} == {4, 5, 6, 7, 8}
+    with_c = json.loads(run("llm", "validate", path, "--quality", "ABC", "--json", "--calibration", calibration).stdout)
+    assert with_c["overall"]["tpot"]["n"] == 2
+
+
+def test_validate_without_a_row_that_can_be_predicted_is_an_error(run: Run, calibration: Path, tmp_path: Path) -> None:
+    path = tmp_path / "serving.csv"
+    path.write_text(f"{HEAD}\nunknown,unknown,1,vllm,1,1,1,online,,1,,A\n")
+    result = run("llm", "validate", path, "--calibration", calibration)
+    assert result.exit_code == 2
+    assert "no row could be predicted" in result.stderr
+
+
+def test_fit_learns_an_engines_overhead_from_runs(run: Run, tmp_path: Path) -> None:
+    # runs that take 30 % longer than the prior says: the fit must move towards them
+    width = Width(same=1.2, other_model=1.3, other_gpu=1.4, other_both=1.5, transfer=2.0)
+    prior = tmp_path / "prior.yaml"
+    prior.write_text(dump_time_calibration(replace(PRIOR, widths=dict.fromkeys(WIDTHS, width))))
+    rows = []
+    for output_len in (128, 256, 512):
+        words = (*LLAMA, "-c", "1..64", "--output-len", output_len, "--calibration", prior)
+        for point in points(run, *words):
+            slower = 1300 * point["tpot_s"]["expected"]  # type: ignore[index]
+            rows.append(
+                f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,1024,{output_len},{point['concurrency']},online,,{slower},,A"
+            )
+    path, fitted = tmp_path / "runs.csv", tmp_path / "fitted.yaml"
+    path.write_text("\n".join([HEAD, *rows]) + "\n")
+    assert run("llm", "fit", path, "-o", fitted).exit_code == 0
+    errors = []
+    for chosen in (prior, fitted):
+        result = run("llm", "validate", path, "--json", "--calibration", chosen)
+        errors.append(json.loads(result.stdout)["overall"]["tpot"]["mdape"])
+    assert errors[0] == pytest.approx(0.3 / 1.3, rel=0.01)
+    assert errors[1] < 0.1
+
+
+def test_a_fit_to_a_handful_of_runs_is_refused(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text(f"{HEAD}\nllama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,1024,256,8,online,,10,,A\n")
+    result = run("llm", "fit", path)
+    assert result.exit_code == 2
+    assert "at least 20" in result.stderr
