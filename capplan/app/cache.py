@@ -21,6 +21,7 @@ from capplan.core.trace.types import SCHEMA_VERSION, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceFileError
 from capplan.files import replace_whole
+from capplan.folders import cache_folder
 
 LIBRARIES = ("torch", "torchvision", "timm", "transformers")
 """Distributions whose versions a trace depends on."""
@@ -117,14 +118,13 @@ class TraceCache:
 
 
 def default_cache() -> TraceCache | None:
-    """The user's cache: `CAPPLAN_CACHE`, else capplan's folder in `XDG_CACHE_HOME`; None where it is "off"."""
+    """Return the user's cache: `CAPPLAN_CACHE`, else traces in the cache folder; None where it is "off"."""
     chosen = os.environ.get("CAPPLAN_CACHE")
     if chosen == "off":
         return None
     if chosen:
         return TraceCache(folder=Path(chosen))
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return TraceCache(folder=Path(home) / "capplan" / "traces")
+    return TraceCache(folder=cache_folder() / "traces")
 
 
 def files_behind(question: Question) -> tuple[Path, ...]:

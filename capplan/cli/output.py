@@ -4,11 +4,12 @@ import codecs
 import io
 import json
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -16,6 +17,9 @@ from capplan.cli.overwriting import allowance
 from capplan.errors import UsageError
 from capplan.files import refuse_input, write_file
 from capplan.printable import printable
+
+if TYPE_CHECKING:
+    from capplan.report.table import Table
 
 
 class Format(StrEnum):
@@ -82,6 +86,14 @@ def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | Non
 def to_json(document: Mapping[str, Any] | list[Any]) -> str:
     """Spell a document as indented JSON; NaN and infinity are bugs."""
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def render_table(content: "Table", chosen: Format) -> str:
+    """Return a table as text, Markdown or CSV."""
+    from capplan.report.table import render_csv, render_markdown, render_text
+
+    renderers = {Format.CSV: render_csv, Format.MD: render_markdown, Format.TABLE: render_text}
+    return renderers[chosen](content)
 
 
 def emit(content: str, *, output: Path | None) -> None:
@@ -177,3 +189,8 @@ def write_plot(svg: str, path: Path, *, title: str) -> None:
 def warn(message: str) -> None:
     """Say something beside the answer, on stderr."""
     typer.echo(printable(message), err=True)
+
+
+def command_line() -> str:
+    """Return the command as it was typed."""
+    return shlex.join(["capplan", *sys.argv[1:]])

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from capplan.errors import SpecError
+from capplan.folders import config_folder
 
 BUILT_IN = "built-in"
 ARCHITECTURES = "architectures"
@@ -52,9 +53,9 @@ def _folder_named_by(variable: str) -> Path | None:
     return Path(named)
 
 
-def config_folder() -> Path:
-    """Where the user's own specs lie without being named: capplan/gpu_specs in the user's config folder."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "capplan" / "gpu_specs"
+def own_folder() -> Path:
+    """Return where the user's own specs lie without being named: gpu_specs in capplan's configuration folder."""
+    return config_folder() / "gpu_specs"
 
 
 def own_overlays() -> tuple[Path, ...]:
@@ -62,7 +63,7 @@ def own_overlays() -> tuple[Path, ...]:
 
     CAPPLAN_SPECS holds folders or files, parted like PATH.
     """
-    config = config_folder()
+    config = own_folder()
     named = [Path(part) for part in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if part]
     return (*([config] if _holds_specs(config) else []), *named)
 

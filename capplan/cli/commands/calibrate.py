@@ -1,28 +1,86 @@
-"""`capplan calibrate fit`: make a calibration from measurements."""
+"""`capplan calibrate`: make a calibration from measurements, or of the device at hand."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from capplan.cli import options
-from capplan.cli.commands.calibrate_device import device
 from capplan.cli.commands.validate import AllowCode, Measured, TracesOption
-from capplan.cli.output import emit, warn
-from capplan.cli.progress import progress
-from capplan.errors import CapplanError, UnknownNameError, UsageError
+from capplan.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    command_line,
+    emit,
+    render_table,
+    resolve_format,
+    to_json,
+    warn,
+)
+from capplan.cli.progress import TERMINAL
+from capplan.errors import UsageError
 from capplan.units import format_fraction
 
 if TYPE_CHECKING:
-    from capplan.core.calibrate.dataset import TimedStep
     from capplan.core.calibrate.fit import FittedCalibration
-    from capplan.core.calibrate.measured import MeasuredStep
-    from capplan.specs.gpus.load import Gpus
 
 app = typer.Typer(help="Fit efficiencies to measurements.", no_args_is_help=True, rich_markup_mode=None)
-app.command("device")(device)
+
+
+@app.command("device")
+def device(
+    name: Annotated[
+        str | None,
+        typer.Option("--device", help="cuda:0, xpu, mps, cpu; by default the first accelerator.", show_default=False),
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="The device's GPU spec, where its name tells none.", show_default=False),
+    ] = None,
+    specs: options.SpecFolders = None,
+    base: Annotated[
+        Path | None, typer.Option(help="Calibration to lay the result over; the shipped one.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the calibration here.", show_default=False)
+    ] = None,
+    format_: FormatOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Measure what this device reaches in about a minute: matrix products, copies, launches, memory.
+
+    With -o FILE.yaml, write a calibration with this GPU's factors, for --calibration of other commands.
+
+    Examples:
+
+      capplan calibrate device
+
+      capplan calibrate device --device cuda:0 -o mine.yaml
+    """
+    from capplan.app.calibrate import DeviceRequest, benchmark, device_calibration
+    from capplan.report.text.devices import device_table
+    from capplan.specs.calibration import dump_calibration
+
+    chosen = resolve_format(format_, json_flag=json_, output=None)
+    request = DeviceRequest(device=name, gpu=gpu, overlays=tuple(specs or ()), needs_spec=output is not None)
+    made = benchmark(request, feedback=TERMINAL)
+    if output is not None and made.gpu is not None:
+        calibration = device_calibration(
+            made.benchmark, gpu=made.gpu, base=base, made=date.today(), command=command_line()
+        )
+        emit(dump_calibration(calibration), output=output)
+        factors = calibration.gpus[made.gpu.id]
+        warn(
+            f"{output}: {made.gpu.id} reaches {factors.compute:.2f} of modelled compute, "
+            f"{factors.bandwidth:.2f} of bandwidth."
+        )
+    is_json = chosen is Format.JSON
+    emit(
+        to_json(asdict(made.benchmark)) if is_json else render_table(device_table(made.benchmark), chosen), output=None
+    )
 
 
 @app.command("fit")
@@ -46,35 +104,30 @@ def fit(
 
       capplan calibrate fit measured.csv -o mine.yaml
     """
-    from datetime import date
-
-    from capplan.core.calibrate.fit import fit_calibration
-    from capplan.core.latency.lookup import KINDS
-    from capplan.specs import load_gpus
+    from capplan.app.calibrate import CalibrateRequest, calibrate
     from capplan.specs.calibration import dump_calibration
 
-    try:
-        day = date.fromisoformat(made) if made else date.today()
-    except ValueError as error:
-        raise UsageError(f"--made {made!r} is no date such as 2026-11-21.") from error
-    if serves not in KINDS:
-        raise UnknownNameError("kind of steps", serves, KINDS)
-    gpus = load_gpus(overlays=specs or ())
-    steps = [step for path in measured for step in _steps(path, gpus, traces, serves, allow_code)]
-    if len(steps) < 20:
-        raise UsageError(f"{len(steps)} usable rows are too few to fit from; 20 are the least.")
-    with progress(f"fitting {len(steps)} rows"):
-        fitted = fit_calibration(
-            steps,
-            name=name,
-            made=day,
-            command=_command(measured, output, serves),
-            sources=[path.name for path in measured],
-            folds=folds,
-            serves=serves,
-        )
+    request = CalibrateRequest(
+        measured=tuple(measured),
+        name=name,
+        made=_day(made),
+        command=_command(measured, output, serves),
+        serves=serves,
+        folds=folds,
+        overlays=tuple(specs or ()),
+        traces=traces,
+        allows_code=allow_code,
+    )
+    fitted = calibrate(request, feedback=TERMINAL)
     emit(dump_calibration(fitted.calibration), output=output)
-    warn(_told(fitted))
+    warn(_summary(fitted))
+
+
+def _day(made: str | None) -> date:
+    try:
+        return date.fromisoformat(made) if made else date.today()
+    except ValueError as error:
+        raise UsageError(f"--made {made!r} is not a date such as 2026-11-21.") from error
 
 
 def _command(measured: list[Path], output: Path, serves: str) -> str:
@@ -82,58 +135,7 @@ def _command(measured: list[Path], output: Path, serves: str) -> str:
     return f"capplan calibrate fit {' '.join(path.name for path in measured)}{chosen} -o {output.name}"
 
 
-def _steps(path: Path, gpus: "Gpus", traces: Path | None, serves: str, allow_code: bool) -> "Iterator[TimedStep]":
-    from capplan.core.calibrate.kernel_rows import kernel_step
-    from capplan.specs.measured.kernels import holds_kernels, read_kernels
-    from capplan.specs.measured.steps import read_measured
-
-    if holds_kernels(path):
-        for kernel in read_kernels(path):
-            step = kernel_step(kernel, gpus[kernel.gpu])
-            if step is not None:
-                yield step
-        return
-    found = read_measured(path, allow_code=allow_code)
-    if found.skipped:
-        warn(f"{path.name}: {len(found.skipped)} rows skipped, the first because {found.skipped[0].reason}")
-    yield from (step for _, step in described_steps(found.steps, gpus, traces, serves=serves))
-
-
-def described_steps(
-    steps: "Sequence[MeasuredStep]", gpus: "Gpus", traces: Path | None, *, serves: str = "eager"
-) -> "Iterator[tuple[MeasuredStep, TimedStep]]":
-    """Trace the steps of one kind among some and describe each as the fit sees it."""
-    from capplan.cli.measured_models import group_runs, recording_for, trace_folder
-    from capplan.core.calibrate.dataset import held_out_together, timed_step
-    from capplan.core.latency.lookup import MANY_ROWS, workload_kind
-    from capplan.core.latency.op_table import kernel_table
-    from capplan.core.latency.step import ExecutedStep
-
-    wanted = [step for step in steps if workload_kind(step.workload) == serves]
-    rows_by_gpu = Counter(step.gpu for step in wanted)
-    store = trace_folder(traces)
-    for run, members in group_runs(wanted).items():
-        try:
-            trace = store.obtain(run)
-        except CapplanError as error:
-            warn(f"left out: {error}")
-            continue
-        for step in members:
-            gpu = gpus.find_or_none(step.gpu)
-            if gpu is None:
-                warn(f"left out: unknown GPU {step.gpu!r} in row {step.line}")
-                continue
-            executed = ExecutedStep.of(recording_for(trace, run, step), step.workload)
-            found = timed_step(
-                kernel_table(executed, batches=[step.batch]), executed.recording, step.workload, gpu=gpu, column=0,
-                latency_s=step.latency_s,
-                family=held_out_together(step, is_rich=rows_by_gpu[step.gpu] >= MANY_ROWS),
-            )  # fmt: skip
-            if found is not None:
-                yield step, found
-
-
-def _told(fitted: "FittedCalibration") -> str:
+def _summary(fitted: "FittedCalibration") -> str:
     lines = [f"{fitted.calibration.name}: median and 90th percentile of errors on rows held out"]
     for cell, found in fitted.statistics.items():
         lines.append(

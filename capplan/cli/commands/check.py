@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+from capplan.app.documents import read_json
 from capplan.cli import options
 from capplan.cli.output import JsonOption, emit, to_json
-from capplan.cli.report_subjects import read_json
 from capplan.errors import UsageError
 from capplan.units import SECONDS, parse_quantity
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from capplan.app.documents import read_json
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
-from capplan.cli.report_subjects import read_json
 from capplan.errors import UsageError
 
 

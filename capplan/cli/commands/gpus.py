@@ -201,10 +201,10 @@ def schema(*, output: OutputOption = None) -> None:
 @app.command()
 def path() -> None:
     """Print where specs are read from, lowest first: what comes later wins."""
-    from capplan.specs.folders import ENVIRONMENT_VARIABLE, built_in_folder, config_folder, own_overlays
+    from capplan.specs.folders import ENVIRONMENT_VARIABLE, built_in_folder, own_folder, own_overlays
 
     emit(f"{built_in_folder()}\n", output=None)
     for overlay in own_overlays():
         emit(f"{overlay}\n", output=None)
-    if not config_folder().is_dir():
-        warn(f"own specs may lie in {config_folder()}, or where {ENVIRONMENT_VARIABLE} or --specs names them")
+    if not own_folder().is_dir():
+        warn(f"own specs may lie in {own_folder()}, or where {ENVIRONMENT_VARIABLE} or --specs names them")

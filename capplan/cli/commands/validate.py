@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from capplan.cli import options
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
-from capplan.errors import UnknownNameError, UsageError
+from capplan.cli.groups import with_groups
+from capplan.cli.output import Format, check_plots, to_json, warn, write_plot
+from capplan.errors import UsageError
 from capplan.units import format_seconds
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ AllowCode = Annotated[
 ]
 
 
+@with_groups
 def validate(
+    *,
     measured: Measured,
     by: Annotated[str, typer.Option(help="Columns that make a cell.")] = "gpu,framework,torch,precision,layout,task",
     calibration: Annotated[
@@ -42,9 +45,7 @@ def validate(
         Path | None,
         typer.Option(metavar="FILE.svg|png|html", help="Plot predicted against measured.", show_default=False),
     ] = None,
-    format_: FormatOption = None,
-    json_: JsonOption = False,
-    output: OutputOption = None,
+    answer: options.AnswerOptions,
 ) -> None:
     """Compare predictions with measurements: error, bias, coverage and ranks per cell, and the worst rows.
 
@@ -57,37 +58,32 @@ def validate(
 
       capplan validate measured.csv.gz --by gpu,layout --format json -o errors.json
     """
-    from capplan.cli.output import check_plots, write_plot
-    from capplan.cli.predicted_steps import predict_steps
-    from capplan.core.calibrate.validation import CELL_KEYS
-    from capplan.core.calibrate.validation import validate as judge
+    from capplan.app.validate import ValidateRequest
+    from capplan.app.validate import validate as judge
     from capplan.report.text.validation import validation_svg
-    from capplan.specs import load_gpus
-    from capplan.specs.calibration import load_calibration
-    from capplan.specs.measured.steps import read_measured
 
-    spelling = resolve_format(format_, json_flag=json_, output=output)
+    chosen = answer.format()
     check_plots(plot)
     keys = [key.strip() for key in by.split(",") if key.strip()]
-    for key in keys:
-        if key not in (*CELL_KEYS, "model", "batch"):
-            raise UnknownNameError("column", key, (*CELL_KEYS, "model", "batch"))
-    files = [read_measured(path, allow_code=allow_code) for path in measured]
-    steps = [step for file in files for step in file.steps]
-    skipped = [row for file in files for row in file.skipped]
-    judged, refused = predict_steps(
-        steps, gpus=load_gpus(overlays=specs or ()), calibration=load_calibration(calibration), folder=traces
+    made = judge(
+        ValidateRequest(
+            measured=tuple(measured),
+            keys=tuple(keys),
+            calibration=calibration,
+            overlays=tuple(specs or ()),
+            traces=traces,
+            allows_code=allow_code,
+        )
     )
-    found = judge(judged, [*skipped, *refused], by=keys)
-    if plot is not None and judged:
-        write_plot(validation_svg(judged), plot, title="capplan validate")
-    emit(_spell(found, spelling, by=keys, worst=worst), output=output)
-    _warn_of_implausible(found)
-    if not judged:
+    if plot is not None and made.judged:
+        write_plot(validation_svg(list(made.judged)), plot, title="capplan validate")
+    answer.emit(_render(made.validation, chosen, by=keys, worst=worst))
+    _warn_of_implausible(made.validation)
+    if not made.judged:
         raise UsageError("no row could be predicted; see the skipped rows.")
 
 
-def _spell(found: "Validation", spelling: Format, *, by: list[str], worst: int) -> str:
+def _render(found: "Validation", chosen: Format, *, by: list[str], worst: int) -> str:
     from capplan.report.text.validation import (
         render_validation_csv,
         render_validation_markdown,
@@ -95,11 +91,11 @@ def _spell(found: "Validation", spelling: Format, *, by: list[str], worst: int) 
         validation_to_json,
     )
 
-    if spelling is Format.JSON:
+    if chosen is Format.JSON:
         return to_json(validation_to_json(found))
-    if spelling is Format.CSV:
+    if chosen is Format.CSV:
         return render_validation_csv(found, by=by)
-    render = render_validation_markdown if spelling is Format.MD else render_validation_text
+    render = render_validation_markdown if chosen is Format.MD else render_validation_text
     return render(found, by=by, worst=worst)
 
 

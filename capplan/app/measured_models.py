@@ -1,13 +1,14 @@
 """Between measured steps and traces: which graphs they ran, and where their traces are kept."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capplan.core.calibrate.measured import MeasuredStep
+from capplan.core.trace.types import Recording, Trace
+from capplan.folders import cache_folder
+
 if TYPE_CHECKING:
-    from capplan.core.calibrate.measured import MeasuredStep
-    from capplan.core.trace.types import Recording, Trace
     from capplan.probe.trace.measured import ModelRun, TraceFolder
 
 
@@ -15,11 +16,10 @@ def trace_folder(folder: Path | None) -> "TraceFolder":
     """Open the folder of traces: the one given, or the user's cache."""
     from capplan.probe.trace.measured import TraceFolder
 
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return TraceFolder(folder or cache / "capplan" / "measured")
+    return TraceFolder(folder or cache_folder() / "measured")
 
 
-def group_runs(steps: "Sequence[MeasuredStep]") -> "dict[ModelRun, list[MeasuredStep]]":
+def group_runs(steps: Sequence[MeasuredStep]) -> "dict[ModelRun, list[MeasuredStep]]":
     """Group steps by the graph that they ran."""
     from capplan.probe.trace.measured import ModelRun
 
@@ -29,8 +29,8 @@ def group_runs(steps: "Sequence[MeasuredStep]") -> "dict[ModelRun, list[Measured
     return groups
 
 
-def recording_for(trace: "Trace", run: "ModelRun", step: "MeasuredStep") -> "Recording":
-    """Give the recording of a step; traced anew at its batch where the model does not grow evenly with it.
+def recording_for(trace: Trace, run: "ModelRun", step: MeasuredStep) -> Recording:
+    """Return the recording of a step; traced anew at its batch where the model does not scale with the batch.
 
     Raises:
         CapplanError: it cannot be traced at that batch.

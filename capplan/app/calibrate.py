@@ -1,0 +1,226 @@
+"""Make calibrations: fitted to measured steps, or from benchmarks of the device at hand."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.measured_models import group_runs, recording_for, trace_folder
+from capplan.core.calibrate.dataset import TimedStep, held_out_together, timed_step
+from capplan.core.calibrate.device import DeviceBenchmark, calibrated_by
+from capplan.core.calibrate.fit import FittedCalibration, fit_calibration
+from capplan.core.calibrate.kernel_rows import kernel_step
+from capplan.core.calibrate.measured import MeasuredStep
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.device import Unsupported
+from capplan.core.latency.lookup import KINDS, MANY_ROWS, workload_kind
+from capplan.core.latency.op_table import kernel_table
+from capplan.core.latency.step import ExecutedStep
+from capplan.core.trace.types import Recording
+from capplan.errors import CapplanError, UnknownNameError, UsageError
+from capplan.specs import Gpus, load_gpus
+from capplan.specs.calibration import load_calibration
+from capplan.specs.measured.kernels import holds_kernels, read_kernels
+from capplan.specs.measured.steps import read_measured
+
+if TYPE_CHECKING:
+    pass
+
+FEWEST_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrateRequest:
+    """Ask for a calibration fitted to measurements.
+
+    `measured` are files as for `validate`, and tables of single kernels (op-*.csv.gz). `serves` is the kind of steps
+    that it is for: "eager", "compile" or "training". `folds` families of models are held out in turn to learn the
+    errors. `made` and `command` are kept in the calibration as its origin.
+    """
+
+    measured: tuple[Path, ...]
+    name: str = "own"
+    made: date
+    command: str
+    serves: str = "eager"
+    folds: int = 5
+    overlays: tuple[Path, ...] = ()
+    traces: Path | None = None
+    allows_code: bool = False
+
+
+def calibrate(request: CalibrateRequest, *, feedback: Feedback = SILENCE) -> FittedCalibration:
+    """Fit the latency model to measurements, and learn its errors from GPUs and families held out.
+
+    Args:
+        request: the measurements and what the calibration is for.
+        feedback: where progress and rows left out are shown.
+
+    Raises:
+        UsageError: a file cannot be read, or fewer than 20 rows are usable.
+        UnknownNameError: there is no such kind of steps.
+    """
+    if request.serves not in KINDS:
+        raise UnknownNameError("kind of steps", request.serves, KINDS)
+    gpus = load_gpus(overlays=request.overlays)
+    steps = [step for path in request.measured for step in _steps(path, gpus, request, feedback)]
+    if len(steps) < FEWEST_ROWS:
+        raise UsageError(f"{len(steps)} usable rows are too few to fit from; {FEWEST_ROWS} are the least.")
+    with feedback.progress(f"fitting {len(steps)} rows"):
+        return fit_calibration(
+            steps,
+            name=request.name,
+            made=request.made,
+            command=request.command,
+            sources=[path.name for path in request.measured],
+            folds=request.folds,
+            serves=request.serves,
+        )
+
+
+def _steps(path: Path, gpus: Gpus, request: CalibrateRequest, feedback: Feedback) -> Iterator[TimedStep]:
+    if holds_kernels(path):
+        for kernel in read_kernels(path):
+            step = kernel_step(kernel, gpus[kernel.gpu])
+            if step is not None:
+                yield step
+        return
+    found = read_measured(path, allow_code=request.allows_code)
+    if found.skipped:
+        feedback.warn(f"{path.name}: {len(found.skipped)} rows skipped, the first because {found.skipped[0].reason}")
+    described = described_steps(found.steps, gpus, request.traces, serves=request.serves, feedback=feedback)
+    yield from (step for _, step in described)
+
+
+def described_steps(
+    steps: Sequence[MeasuredStep],
+    gpus: Gpus,
+    traces: Path | None,
+    *,
+    serves: str = "eager",
+    feedback: Feedback = SILENCE,
+) -> Iterator[tuple[MeasuredStep, TimedStep]]:
+    """Trace the steps of one kind among some and describe each as the fit sees it.
+
+    Args:
+        steps: what was measured.
+        gpus: the database that knows their GPUs.
+        traces: where traces are kept; None for the user's cache.
+        serves: the kind of steps that is described; others are left out.
+        feedback: where rows that cannot be described are named.
+    """
+    wanted = [step for step in steps if workload_kind(step.workload) == serves]
+    rows_by_gpu = Counter(step.gpu for step in wanted)
+    store = trace_folder(traces)
+    for run, members in group_runs(wanted).items():
+        try:
+            trace = store.obtain(run)
+        except CapplanError as error:
+            feedback.warn(f"left out: {error}")
+            continue
+        for step in members:
+            gpu = gpus.find_or_none(step.gpu)
+            if gpu is None:
+                feedback.warn(f"left out: unknown GPU {step.gpu!r} in row {step.line}")
+                continue
+            family = held_out_together(step, is_rich=rows_by_gpu[step.gpu] >= MANY_ROWS)
+            found = _described(step, recording_for(trace, run, step), gpu, family)
+            if found is not None:
+                yield step, found
+
+
+def _described(step: MeasuredStep, recording: Recording, gpu: GpuSpec, family: str) -> TimedStep | None:
+    executed = ExecutedStep.of(recording, step.workload)
+    return timed_step(
+        kernel_table(executed, batches=[step.batch]),
+        executed.recording,
+        step.workload,
+        gpu=gpu,
+        column=0,
+        latency_s=step.latency_s,
+        family=family,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRequest:
+    """Ask what the device at hand reaches, and, with `needs_spec`, for which GPU of the database that holds.
+
+    `device` is "cuda:0", "xpu", "mps" or "cpu", None for the first accelerator. `gpu` names the device's spec, where
+    its own name does not.
+    """
+
+    device: str | None = None
+    gpu: str | None = None
+    overlays: tuple[Path, ...] = ()
+    needs_spec: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceAnswer:
+    """What a device reaches; `gpu` is its spec, where one was asked for."""
+
+    benchmark: DeviceBenchmark
+    gpu: GpuSpec | None
+
+
+def benchmark(request: DeviceRequest, *, feedback: Feedback = SILENCE) -> DeviceAnswer:
+    """Measure what the device at hand reaches in about a minute: matrix products, copies, launches, memory.
+
+    Args:
+        request: the device and its GPU spec.
+        feedback: where progress is shown.
+
+    Raises:
+        UsageError: the database does not know the device.
+        MeasurementError: there is no such device, or it cannot be used.
+    """
+    from capplan.probe.measure.energy import open_nvml
+    from capplan.probe.measure.microbench import benchmark_device
+    from capplan.probe.measure.open import devices_at_hand, open_device
+
+    opened = open_device(request.device)
+    title = devices_at_hand()[str(opened.torch_device)]
+    spec = _spec(title, request) if request.gpu or request.needs_spec else None
+    with feedback.progress(f"measuring {title}"), opened.current():
+        opened.check()
+        found = benchmark_device(opened, name=title, nvml=open_nvml(opened.torch_device))
+    return DeviceAnswer(benchmark=found, gpu=spec)
+
+
+def device_calibration(
+    found: DeviceBenchmark, *, gpu: GpuSpec, base: Path | None, made: date, command: str
+) -> Calibration:
+    """Return a calibration with this GPU's measured factors, laid over another one.
+
+    Args:
+        found: what the device reaches.
+        gpu: its spec.
+        base: the calibration to lay the factors over; None for the shipped one.
+        made: the date to keep in it.
+        command: the command to keep in it.
+
+    Raises:
+        UsageError: the spec lacks figures that the factors are relative to.
+    """
+    calibration = calibrated_by(found, gpu=gpu, base=load_calibration(base), made=made, command=command)
+    if isinstance(calibration, Unsupported):
+        raise UsageError(f"no calibration: {calibration.reason}.")
+    return calibration
+
+
+def _spec(title: str, request: DeviceRequest) -> GpuSpec:
+    known = load_gpus(overlays=request.overlays)
+    if request.gpu is not None:
+        return known.find(request.gpu)
+    try:
+        return known.find(title)
+    except UnknownNameError as error:
+        raise UsageError(
+            f"the database has no {title!r}, and a calibration is for a GPU: add --gpu ID, or a spec of your own with "
+            "--specs (`capplan gpus detect` proposes one)."
+        ) from error

@@ -1,0 +1,212 @@
+"""Build a procurement report: which GPUs to buy or rent for a load, how many, what they cost, how sure that is."""
+
+import os
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from capplan.app.documents import read_json
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.gpus import GpuChoice, GpuRequest, find_gpus
+from capplan.app.models import ModelSource, not_scaling, open_model
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.economics.assumptions import Demand
+from capplan.core.gpus.prices import Price
+from capplan.core.measurement.format import parse_points
+from capplan.core.plan.planner import make_plan
+from capplan.core.plan.types import DEFAULT_UTILIZATION, Limits
+from capplan.core.workload import Workload
+from capplan.errors import UnknownNameError, UsageError
+from capplan.probe.inputs.request import ModelRequest
+from capplan.report.documents.plan import plan_to_json
+from capplan.report.documents.subject import Subject, read_subject
+from capplan.report.procurement.build import Circumstances, build_report
+from capplan.report.procurement.types import Measured, Report
+from capplan.specs.calibration import load_calibration
+from capplan.specs.load import demand_without_load, read_demand
+from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.prices import Prices, load_price_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferRequest:
+    """Which prices count: own files over the built-in ones, of all providers and regions unless some are named."""
+
+    files: tuple[Path, ...] = ()
+    providers: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+
+    def narrow(self, rents: Sequence[Price]) -> list[Price]:
+        """Keep the offers of the named providers and regions.
+
+        Raises:
+            UnknownNameError: no offer has such a provider or region.
+        """
+        for kind, names, known in (
+            ("provider", self.providers, {price.provider for price in rents}),
+            ("region", self.regions, {price.region for price in rents}),
+        ):
+            for name in names:
+                if name not in known:
+                    raise UnknownNameError(kind, name, known, hint=f"Known: {', '.join(sorted(known))}.")
+        return [
+            price
+            for price in rents
+            if (not self.providers or price.provider in self.providers)
+            and (not self.regions or price.region in self.regions)
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRequest:
+    """Ask which GPUs to buy or rent for models under a load.
+
+    A model may also be the words of a file that `capplan plan --format json` saved. `largest_batches` are the batch
+    limits compared. `load` is a file that describes a service, a job or a training purchase; None compares GPUs
+    without one. `measured` are measurement files that stand beside the estimates. `command` is printed in the
+    report, to make it again.
+    """
+
+    models: tuple[ModelSource, ...]
+    gpus: GpuRequest = field(default_factory=GpuRequest)
+    largest_batches: tuple[int, ...]
+    workload: Workload = field(default_factory=Workload)
+    utilization_fraction: float = DEFAULT_UTILIZATION
+    load: Path | None = None
+    offers: OfferRequest = field(default_factory=OfferRequest)
+    measured: tuple[Path, ...] = ()
+    title: str | None = None
+    command: str = ""
+
+
+def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
+    """Plan every model, unless its plan was saved, and answer the load.
+
+    Args:
+        request: the models, GPUs, conditions, load and prices.
+        feedback: where progress is shown.
+
+    Raises:
+        UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
+        TraceError: a model could not be traced.
+    """
+    demand = _read_demand(request.load)
+    gpus = find_gpus(request.gpus)
+    subjects = [subject for each in request.models for subject in _subjects(each, request, gpus, feedback)]
+    prices = _prices(request, gpus)
+    circumstances = Circumstances(
+        today=_today(),
+        command=request.command,
+        title=request.title or f"GPUs for {', '.join(subject.name for subject in subjects)}",
+        load_file=str(request.load) if request.load else None,
+        largest_batches=tuple(sorted(request.largest_batches)),
+        measured=tuple(each for path in request.measured for each in read_measured(path)),
+    )
+    with feedback.progress("working out the report"):
+        return build_report(
+            subjects,
+            demand=demand,
+            gpus=gpus.known,
+            rents=request.offers.narrow(prices.hourly),
+            purchases=prices.purchase,
+            circumstances=circumstances,
+        )
+
+
+def _read_demand(load: Path | None) -> Demand:
+    return read_demand(load) if load else demand_without_load()
+
+
+def _prices(request: ReportRequest, gpus: GpuChoice) -> Prices:
+    prices = gpus.prices()
+    for path in request.offers.files:
+        prices = prices.with_own(load_price_file(path, gpus.known))
+    return prices
+
+
+def _today() -> date:
+    """Return the day, or that of SOURCE_DATE_EPOCH, by which builds are made repeatable."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return datetime.fromtimestamp(int(epoch), tz=UTC).date() if epoch.isdecimal() else date.today()
+
+
+def _subjects(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> list[Subject]:
+    """Return a model's estimates, from its saved plans or by planning it."""
+    words = source.words if isinstance(source, ModelRequest) else source.name
+    documents = read_plans(words) if isinstance(source, ModelRequest) else None
+    if documents is None:
+        documents = [_plan(source, request, gpus, feedback)]
+    subjects = [read_subject(each, where=words) for each in documents]
+    names_gpus = bool(request.gpus.ids or request.gpus.specs)
+    return [_only(each, {gpu.id for gpu in gpus.chosen}) for each in subjects] if names_gpus else subjects
+
+
+def _only(subject: Subject, chosen: Set[str]) -> Subject:
+    return replace(
+        subject,
+        estimates=tuple(each for each in subject.estimates if each.gpu in chosen),
+        refusals=tuple(each for each in subject.refusals if each.gpu in chosen),
+    )
+
+
+def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> Any:
+    """Plan a model at every power of two up to the largest batch, so that batches between can be interpolated."""
+    model = open_model(source, feedback=feedback)
+    if not model.scales(request.workload.configuration):
+        raise not_scaling(
+            model.words,
+            f"save `capplan plan {model.words} --batch 1,8,32 --format json -o FILE` and report on FILE",
+        )
+    powers = {2**power for power in range(max(request.largest_batches).bit_length())}
+    made = make_plan(
+        model.trace([request.workload.configuration]),
+        gpus=gpus.chosen,
+        batches=Batches(choice=BatchChoice.LISTED, sizes=tuple(sorted(powers | set(request.largest_batches)))),
+        workload=request.workload,
+        limits=Limits(utilization_fraction=request.utilization_fraction),
+        calibration=load_calibration(),
+        memory_calibration=load_memory_calibration(),
+    )
+    return plan_to_json(made)
+
+
+def read_plans(words: str) -> list[Any] | None:
+    """Read the plans of a file that `capplan plan` saved; None where the words name no such file.
+
+    Raises:
+        UsageError: the file cannot be read, or is not JSON.
+    """
+    if not words.endswith(".json") or words.endswith(".trace.json") or ":" in words:
+        return None
+    document = read_json(words)
+    if isinstance(document, dict) and "fits" in document:
+        return [document]
+    if isinstance(document, list) and document and all(isinstance(each, dict) and "fits" in each for each in document):
+        return document
+    return None
+
+
+def read_measured(path: Path) -> list[Measured]:
+    """Read what was timed on GPUs that the database knows.
+
+    Raises:
+        UsageError: the file cannot be read.
+        MeasurementFileError: it holds no measurements.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
+    return [
+        Measured(
+            model=point.model.name,
+            gpu=point.device.gpu,
+            batch=point.workload.batch,
+            latency_s=point.latency.median,
+            source=f"{point.device.name}, {point.workload.precision}, torch {point.device.torch}, {point.date.date()}",
+        )
+        for point in parse_points(content, where=str(path)).measurements
+        if point.device.gpu is not None
+    ]

@@ -1,0 +1,190 @@
+"""Judge predictions by measurements: each distinct graph is traced once, and all its GPUs and batches together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from capplan.app.measured_models import group_runs, recording_for, trace_folder
+from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
+from capplan.core.calibrate.validation import CELL_KEYS, JudgedStep, Validation
+from capplan.core.calibrate.validation import validate as judge
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.device import Unsupported
+from capplan.core.latency.predict import estimate_latencies
+from capplan.core.latency.step import ExecutedStep
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.trace.types import Recording, Trace
+from capplan.core.workload import Workload
+from capplan.errors import CapplanError, UnknownNameError
+from capplan.specs import Gpus, load_gpus
+from capplan.specs.calibration import load_calibration
+from capplan.specs.measured.steps import read_measured
+
+if TYPE_CHECKING:
+    from capplan.probe.trace.measured import ModelRun
+
+Answers: TypeAlias = "dict[tuple[str, int], LatencyEstimate | str]"
+"""What is predicted, or why nothing is, by a row's words for its GPU and its batch."""
+
+DEFAULT_KEYS = ("gpu", "framework", "torch", "precision", "layout", "task")
+
+_TOGETHER = 3
+"""Batches estimated at once: up to three are computed each by itself, more are interpolated between three."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateRequest:
+    """Ask how wrong the predictions are on measurements.
+
+    `measured` are CSV or Parquet files or lines of `capplan measure`. `keys` are the columns that make a cell.
+    `traces` is a folder for the models' traces, None for the user's cache. `allows_code` imports the Python files
+    and packages that rows name; otherwise such rows are skipped.
+    """
+
+    measured: tuple[Path, ...]
+    keys: tuple[str, ...] = DEFAULT_KEYS
+    calibration: Path | None = None
+    overlays: tuple[Path, ...] = ()
+    traces: Path | None = None
+    allows_code: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateAnswer:
+    """The errors by cell, and every row that was predicted."""
+
+    validation: Validation
+    judged: tuple[JudgedStep, ...]
+
+
+def validate(request: ValidateRequest) -> ValidateAnswer:
+    """Return the errors, bias and coverage of predictions on measured steps.
+
+    Args:
+        request: the files of measurements, and how to group and predict their rows.
+
+    Raises:
+        UsageError: a file is missing, unreadable or lacks a column.
+        UnknownNameError: a key is not a column.
+    """
+    known = (*CELL_KEYS, "model", "batch")
+    for key in request.keys:
+        if key not in known:
+            raise UnknownNameError("column", key, known)
+    files = [read_measured(path, allow_code=request.allows_code) for path in request.measured]
+    judged, refused = predict_steps(
+        [step for file in files for step in file.steps],
+        gpus=load_gpus(overlays=request.overlays),
+        calibration=load_calibration(request.calibration),
+        folder=request.traces,
+    )
+    skipped = [row for file in files for row in file.skipped]
+    found = judge(judged, [*skipped, *refused], by=list(request.keys))
+    return ValidateAnswer(validation=found, judged=tuple(judged))
+
+
+def predict_steps(
+    steps: Sequence[MeasuredStep], *, gpus: Gpus, calibration: Calibration, folder: Path | None
+) -> tuple[list[JudgedStep], list[SkippedRow]]:
+    """Predict measured steps, and return those that cannot be predicted with the reason.
+
+    Args:
+        steps: what was measured.
+        gpus: the database that knows their GPUs.
+        calibration: what the predictions rest on.
+        folder: where traces are kept; None for the user's cache.
+    """
+    judged: list[JudgedStep] = []
+    skipped: list[SkippedRow] = []
+    store = trace_folder(folder)
+    for run, members in group_runs(steps).items():
+        try:
+            trace = store.obtain(run)
+        except CapplanError as error:
+            skipped += [SkippedRow(line=step.line, file=step.file, reason=str(error)) for step in members]
+            continue
+        for workload, rows in _by_workload(members):
+            answers = _answers(rows, run, trace, workload, gpus=gpus, calibration=calibration)
+            for step in rows:
+                answer = answers[step.gpu, step.batch]
+                if isinstance(answer, str):
+                    skipped.append(SkippedRow(line=step.line, file=step.file, reason=answer))
+                else:
+                    judged.append(JudgedStep(step=step, estimate=answer))
+    return judged, skipped
+
+
+def _by_workload(steps: Sequence[MeasuredStep]) -> Iterator[tuple[Workload, list[MeasuredStep]]]:
+    groups: dict[Workload, list[MeasuredStep]] = {}
+    for step in steps:
+        groups.setdefault(step.workload, []).append(step)
+    yield from groups.items()
+
+
+def _answers(
+    steps: Sequence[MeasuredStep],
+    run: "ModelRun",
+    trace: Trace,
+    workload: Workload,
+    *,
+    gpus: Gpus,
+    calibration: Calibration,
+) -> Answers:
+    """Answer for every GPU and batch of steps that share a graph and a workload."""
+    names = dict.fromkeys(step.gpu for step in steps)
+    specs = {name: gpus.find_or_none(name) for name in names}
+    found: Answers = {}
+    for recording, members in _recordings(steps, run, trace):
+        batches = sorted({step.batch for step in members})
+        known = {name: spec for name, spec in specs.items() if spec is not None}
+        estimates = (
+            recording if isinstance(recording, str) else _estimates(recording, workload, known, batches, calibration)
+        )
+        for step in members:
+            key = step.gpu, step.batch
+            if specs[step.gpu] is None:
+                found[key] = f"unknown GPU {step.gpu!r}"
+            elif isinstance(estimates, str):
+                found[key] = estimates
+            else:
+                found[key] = estimates[key]
+    return found
+
+
+def _recordings(
+    steps: Sequence[MeasuredStep], run: "ModelRun", trace: Trace
+) -> Iterator[tuple[Recording | str, Sequence[MeasuredStep]]]:
+    """Yield the recordings that hold for steps: one for all, or one a batch, or the reason why there is none."""
+    recording = trace.recording(run.configuration)
+    if recording.exact_batch is None:
+        yield recording, steps
+        return
+    by_batch: dict[int, list[MeasuredStep]] = {}
+    for step in steps:
+        by_batch.setdefault(step.batch, []).append(step)
+    for members in by_batch.values():
+        try:
+            exact: Recording | str = recording_for(trace, run, members[0])
+        except CapplanError as error:
+            exact = str(error)
+        yield exact, members
+
+
+def _estimates(
+    recording: Recording,
+    workload: Workload,
+    gpus: dict[str, GpuSpec],
+    batches: Sequence[int],
+    calibration: Calibration,
+) -> Answers:
+    found: Answers = {}
+    step = ExecutedStep.of(recording, workload, calibration=calibration)
+    for first in range(0, len(batches), _TOGETHER):
+        together = batches[first : first + _TOGETHER]
+        answers = estimate_latencies(step, gpus=list(gpus.values()), batches=together)
+        for name, answer in zip(gpus, answers, strict=True):
+            for index, batch in enumerate(together):
+                found[name, batch] = answer.reason if isinstance(answer, Unsupported) else answer[index]
+    return found
