@@ -37,7 +37,7 @@ def read_json(content: bytes | str, *, allow_infinite: bool = False) -> Any:
     except UnicodeDecodeError as error:
         raise JsonError(f"is no UTF-8 (byte {error.start})") from error
     except json.JSONDecodeError as error:
-        raise JsonError(f"is truncated or no JSON ({error})") from error
+        raise JsonError(f"is no JSON or truncated ({error})") from error
     except RecursionError as error:
         raise JsonError("is nested too deeply") from error
     except JsonError:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from capplan.core.measurement.checks import check_point
 from capplan.core.measurement.types import (
     SCHEMA_VERSION,
     Clocks,
@@ -30,6 +31,7 @@ from capplan.core.measurement.types import (
 )
 from capplan.core.workload import Framework, Layout, Precision
 from capplan.errors import MeasurementFileError
+from capplan.strict_json import JsonError, read_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +79,11 @@ def parse_points(content: bytes, *, where: str) -> MeasurementFile:
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         place = f"{where}, line {number}"
         try:
-            parsed = json.loads(line) if line.strip() else None
-        except (ValueError, UnicodeDecodeError) as error:
+            parsed = read_json(line) if line.strip() else None
+        except JsonError as error:
             if not line.endswith(b"\n"):
                 return MeasurementFile(points=tuple(points), whole_bytes=offset, is_cut=True)
-            raise MeasurementFileError(f"{place} is no JSON; delete that line to go on.") from error
+            raise MeasurementFileError(f"{place} {error}; delete that line to go on.") from error
         if parsed is not None:
             points.append(_point(parsed, place))
         offset += len(line)
@@ -90,12 +92,13 @@ def parse_points(content: bytes, *, where: str) -> MeasurementFile:
 
 def _as_document(content: bytes) -> list[Any] | None:
     try:
-        document = json.loads(content)
-    except (ValueError, UnicodeDecodeError):
+        document = read_json(content)
+    except JsonError:
         return None
     if not isinstance(document, dict) or not isinstance(document.get("measurements"), list):
         return None
-    return [*document["measurements"], *document.get("failures", [])]
+    failures = document.get("failures", [])
+    return [*document["measurements"], *(failures if isinstance(failures, list) else [failures])]
 
 
 def point_to_json(point: Point) -> dict[str, Any]:
@@ -202,14 +205,15 @@ def _point(document: Any, where: str) -> Point:
     if not isinstance(document, dict) or "schema_version" not in document:
         raise MeasurementFileError(f"{where} holds no measurement.")
     version = document["schema_version"]
-    if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
+    if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
         raise MeasurementFileError(
             f"{where} has measurement schema {version!r}; this capplan reads up to {SCHEMA_VERSION}."
         )
     try:
+        check_point(document)
         return _failure(document) if "failure" in document else _measurement(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MeasurementFileError(f"{where} holds a damaged measurement ({type(error).__name__}: {error}).") from error
+    except (TypeError, ValueError) as error:  # a member that no such type has, or a date that is none
+        raise MeasurementFileError(f"{where} holds a damaged measurement: {error}.") from error
 
 
 def _head(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,8 +255,6 @@ def _failure(document: Mapping[str, Any]) -> Failure:
 
 def _measurement(document: Mapping[str, Any]) -> Measurement:
     samples = tuple(float(sample) for sample in document["latency_s"]["samples"])
-    if not samples or min(samples) <= 0:
-        raise ValueError("latency_s.samples must be positive and not empty")
     power_w, energy_j = document["power_w"], document["energy_j_per_sample"]
     estimate = document["estimate"]
     return Measurement(

@@ -42,7 +42,7 @@ attributes = st.dictionaries(
 )
 kernels = st.builds(
     Kernel,
-    name=st.text(max_size=9),
+    name=st.text(max_size=9).map("my.{}".format),
     inputs=st.lists(operands(), max_size=3).map(tuple),
     outputs=st.lists(operands(), max_size=2).map(tuple),
     attributes=attributes,
