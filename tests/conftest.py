@@ -1,5 +1,6 @@
 """What every test has: a cache and a configuration of its own, and the fixture calibration and price list."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,12 @@ from tests.skips import SkipReport, skip_what_is_missing
 
 # How long an example takes depends on the machine and on what else runs there: neither its time nor the time to make
 # it may fail a law. Speed is measured in benchmarks/speed.py.
-settings.register_profile("capplan", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "capplan",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("CAPPLAN_TEST_EXAMPLES", "100")),
+)
 settings.load_profile("capplan")
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -1,0 +1,94 @@
+"""Recipes for contributors; `.ci/run` uses the same. `nox -l` lists them, `nox -s fast lint` runs two.
+
+They run in the environment that nox was started from (README, second command), so that nothing is installed twice.
+"""
+
+import os
+import shutil
+
+import nox
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["fast", "lint", "types", "imports"]
+
+WORKERS = os.environ.get("CAPPLAN_TEST_WORKERS", "2")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run every test, with branch coverage, and compare each package with its floor."""
+    session.run("python", "-m", "pytest", "-n", WORKERS, "--cov", *session.posargs)
+    coverage(session)
+
+
+@nox.session
+def fast(session: nox.Session) -> None:
+    """Run the tests that need no model library, no browser and no office program."""
+    session.run("python", "-m", "pytest", "-n", WORKERS, "-m", FAST, *session.posargs)
+
+
+FAST = "not zoo and not slow and not browser and not office and not device and not fuzz"
+"""What `fast` selects."""
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and form with ruff."""
+    session.run("python", "-m", "ruff", "check", ".")
+    session.run("python", "-m", "ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types with mypy --strict."""
+    session.run("python", "-m", "mypy")
+
+
+@nox.session
+def imports(session: nox.Session) -> None:
+    """Check the import rules: layers, no circles, one door for each third party."""
+    session.run("python", "-c", "from importlinter.cli import lint_imports_command as lint; lint()", "--no-cache")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation site into site/, every warning an error. Needs the extra `docs`."""
+    session.run("python", "-m", "mkdocs", "build", "--strict", "--quiet", env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Compare the branch coverage of the last run of all tests with the floor of each package."""
+    session.run("python", ".ci/coverage_floors.py")
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Search for inputs that break a law, with ten times as many examples as the tests."""
+    session.run(
+        "python", "-m", "pytest", "-n", WORKERS, *(session.posargs or FUZZED), env={"CAPPLAN_TEST_EXAMPLES": "1000"}
+    )
+
+
+FUZZED = ["tests/specs/test_any_input.py", "tests/core"]
+"""Where the laws are."""
+
+
+@nox.session
+def examples(session: nox.Session) -> None:
+    """Make the README's worked example and the reports in examples/ anew, after a refit or new prices."""
+    session.run("python", "examples/renew.py")
+
+
+@nox.session
+def speed(session: nox.Session) -> None:
+    """Measure how fast capplan itself is, on an idle machine."""
+    session.run("python", "-m", "benchmarks.speed")
+
+
+@nox.session
+def clean(session: nox.Session) -> None:
+    """Remove what the other recipes leave behind."""
+    for folder in ("site", "build", ".coverage", "htmlcov"):
+        shutil.rmtree(folder, ignore_errors=True)
+        session.log(f"removed {folder}")
