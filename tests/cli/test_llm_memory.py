@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from capplan.cli.main import app
 
-RULES = ["--calibration", str(Path(__file__).with_name("llm-memory.yaml"))]
+RULES = ["--calibration", str(Path(__file__).parents[1] / "fixtures" / "calibrations" / "llm-memory.yaml")]
 H100 = ["--gpu", "h100-sxm5-80gb"]
 
 

@@ -218,9 +218,14 @@ class PagedPool:
             if layer.state_bytes:
                 total += 1
                 continue
-            every = _blocks(tokens, self.block_tokens)
-            total += every if layer.window is None else min(every, _blocks(layer.window, self.block_tokens) + 1)
+            block = self._block_of(layer)
+            every = _blocks(tokens, block)
+            total += every if layer.window is None else min(every, _blocks(layer.window, block) + 1)
         return total
+
+    def _block_of(self, layer: LayerCache) -> int:
+        """Return the tokens of a page in one layer: layers with narrower rows get longer blocks of equal bytes."""
+        return int(self.page_bytes // layer.token_bytes)
 
 
 def uniform_tokens(cache: StageCache, pool_bytes: float, *, block: int) -> int:

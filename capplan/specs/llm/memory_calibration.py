@@ -1,7 +1,6 @@
 """Read and write the memory rules of serving engines: the shipped YAML, or a user's own."""
 
 import re
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import yaml
 from capplan.core.llm.engines import ActivationConstants, Engine, EngineConstants, LlmMemoryConstants, PoolRule
 from capplan.core.llm.memory_fit import FittedMemory
 from capplan.errors import SpecError, UnknownNameError
+from capplan.specs.folders import calibration_file
 from capplan.specs.yaml.strict import read_yaml
 from capplan.units import BYTES, parse_quantity
 
@@ -32,8 +32,8 @@ def load_llm_memory(path: Path | None = None) -> LlmMemoryConstants:
     """
     if path is not None:
         return _constants(read_yaml(path), str(path))
-    with as_file(files("capplan") / "calibrations" / _DEFAULT) as shipped:
-        return _constants(read_yaml(shipped, shown=f"calibrations/{_DEFAULT}"), f"calibrations/{_DEFAULT}")
+    shown = f"calibrations/{_DEFAULT}"
+    return _constants(read_yaml(calibration_file(_DEFAULT), shown=shown), shown)
 
 
 def find_engine(name: str) -> Engine:
@@ -154,10 +154,7 @@ def render_fitted_memory(
 
 
 def _base_document(base: Path | None) -> dict[str, Any]:
-    if base is not None:
-        return read_yaml(base)
-    with as_file(files("capplan") / "calibrations" / _DEFAULT) as shipped:
-        return read_yaml(shipped, shown=_DEFAULT)
+    return read_yaml(calibration_file(_DEFAULT), shown=_DEFAULT) if base is None else read_yaml(base)
 
 
 def _put(entry: dict[str, Any], fitted: FittedMemory) -> None:

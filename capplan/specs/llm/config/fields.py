@@ -34,6 +34,10 @@ class Fields:
         """Return True if the field is present and is neither null nor false nor zero nor empty."""
         return bool(self._values.get(name))
 
+    def names(self) -> frozenset[str]:
+        """Return the names of all fields."""
+        return frozenset(self._values)
+
     def raw(self, name: str) -> Any:
         """Return the field as it is, None if it is absent."""
         return self._values.get(name)

@@ -6,6 +6,8 @@ from capplan.core.llm.layers import Attention, GatedDeltaNet, Indexer, LatentAtt
 from capplan.specs.llm.config.fields import Fields
 from capplan.specs.llm.config.traits import QueryKeyNorm, Traits, Windows
 
+_WINDOW_NAMES = ("sliding_window", "sliding_window_size")
+_MULTI_HEAD = ("gpt2", "gptj", "gpt_neox", "opt")
 _LAYER_KINDS = (
     "full_attention",
     "attention",
@@ -13,6 +15,7 @@ _LAYER_KINDS = (
     "chunked_attention",
     "linear_attention",
     "deepseek_sparse_attention",
+    "indexed_attention",
 )
 
 
@@ -31,16 +34,39 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
     if fields.has("kv_lora_rank"):
         return _latent_mixers(fields, layer_count)
     attention = _plain_attention(fields, traits)
-    windows = _windows(fields, traits, layer_count=layer_count, kinds=kinds)
+    local = _local_layers(fields, traits, layer_count=layer_count, kinds=kinds)
+    window = _window(fields, traits, is_needed=any(local))
     mixers: list[Mixer | None] = []
-    for index, window in enumerate(windows):
+    for index, is_local in enumerate(local):
         if kinds is not None and kinds[index] == "linear_attention":
             mixers.append(_delta_net(fields))
-        elif window is None:
-            mixers.append(_global_attention(attention, fields, traits))
-        else:
+        elif is_local:
             mixers.append(_windowed_attention(attention, window, fields, traits))
+        else:
+            mixers.append(_global_attention(attention, fields, traits))
+    _apply_layer_sizes(mixers, fields, traits)
     return _share_caches(mixers, fields, kinds, layer_count)
+
+
+def _apply_layer_sizes(mixers: list[Mixer | None], fields: Fields, traits: Traits) -> None:
+    """Give single layers the head sizes that `per_layer_config` states, as recent transformers write it."""
+    stated = fields.object("per_layer_config")
+    for index, mixer in enumerate(mixers):
+        sizes = stated.object(str(index)) if stated is not None else None
+        if sizes is None:
+            continue
+        if not isinstance(mixer, Attention) or not sizes.names() <= {"head_dim", "num_key_value_heads"}:
+            raise sizes.error("sizes of single layers other than head_dim and num_key_value_heads are not covered")
+        width = sizes.size("head_dim", default=mixer.key_dim)
+        sized = _sized_attention(
+            fields,
+            traits,
+            query_heads=mixer.query_heads,
+            kv_heads=sizes.size("num_key_value_heads", default=mixer.kv_heads),
+            key_dim=width,
+            value_dim=width,
+        )
+        mixers[index] = replace(sized, window=mixer.window, keys_are_values=mixer.keys_are_values)
 
 
 def head_dim(fields: Fields) -> int:
@@ -56,7 +82,7 @@ def head_dim(fields: Fields) -> int:
 
 def _plain_attention(fields: Fields, traits: Traits) -> Attention:
     heads = fields.size("num_attention_heads", "n_head")
-    kv_heads = _kv_heads(fields, heads)
+    kv_heads = heads if fields.word("model_type") in _MULTI_HEAD else _kv_heads(fields, heads)
     return _sized_attention(
         fields,
         traits,
@@ -80,7 +106,7 @@ def _sized_attention(
 ) -> Attention:
     if kv_heads > query_heads or query_heads % kv_heads:
         raise fields.error(f"{query_heads} query heads are not a multiple of {kv_heads} key-value heads")
-    stated_bias = fields.flag("attention_bias", default=fields.flag("bias") or fields.flag("use_bias"))
+    stated_bias = fields.flag("attention_bias", default=any(map(fields.flag, ("bias", "use_bias", "use_qkv_bias"))))
     query_norm, key_norm = _query_key_norms(fields, traits, query_heads, kv_heads, key_dim)
     return Attention(
         query_heads=query_heads,
@@ -98,25 +124,26 @@ def _sized_attention(
 
 def _query_key_norms(fields: Fields, traits: Traits, query_heads: int, kv_heads: int, key_dim: int) -> tuple[int, int]:
     kind = traits.query_key_norm
-    if fields.word("model_type") == "minimax_m2" and fields.flag("use_qk_norm"):
-        kind = QueryKeyNorm.ALL_HEADS  # "per_layer": one norm over all heads together
+    family = fields.word("model_type")
+    if family == "cohere" and fields.flag("use_qk_norm"):
+        kind = QueryKeyNorm.ALL_HEADS
+    if family == "glm4_moe" and fields.flag("use_qk_norm"):
+        kind = QueryKeyNorm.PER_HEAD
+    if family == "minimax_m2" and not fields.flag("use_qk_norm", default=True):
+        kind = QueryKeyNorm.NONE
     if kind is QueryKeyNorm.ALL_HEADS:
         return query_heads * key_dim, kv_heads * key_dim
     return (key_dim, key_dim) if kind is QueryKeyNorm.PER_HEAD else (0, 0)
 
 
-def _windows(fields: Fields, traits: Traits, *, layer_count: int, kinds: list[str] | None) -> list[int | None]:
-    """Return how many tokens each layer attends to, None for all of them."""
-    window = fields.optional_size("sliding_window", "sliding_window_size", least=0) or None
-    if fields.word("model_type") == "llama4_text":
-        window = fields.optional_size("attention_chunk_size")
-    local = _local_layers(fields, traits, layer_count=layer_count, kinds=kinds)
-    if any(local) and window is None and traits.windows is not Windows.ALL:
+def _window(fields: Fields, traits: Traits, *, is_needed: bool) -> int | None:
+    """Return how many tokens local layers attend to, None for all; a window as long as the context limits nothing."""
+    names = ("attention_chunk_size",) if fields.word("model_type") == "llama4_text" else _WINDOW_NAMES
+    window = fields.optional_size(*names, least=0) or None
+    if is_needed and window is None and traits.windows is not Windows.ALL:
         raise fields.error("layers have a sliding window, but sliding_window is not stated")
     longest = fields.optional_size("max_position_embeddings", "n_positions")
-    if window is not None and longest is not None and window >= longest:
-        window = None  # a window as long as the context limits nothing
-    return [window if is_local else None for is_local in local]
+    return None if window is not None and longest is not None and window >= longest else window
 
 
 def _local_layers(fields: Fields, traits: Traits, *, layer_count: int, kinds: list[str] | None) -> list[bool]:
@@ -145,7 +172,7 @@ def _local_layers(fields: Fields, traits: Traits, *, layer_count: int, kinds: li
             return [enabled and index >= first for index in range(layer_count)]
 
 
-def _windowed_attention(attention: Attention, window: int, fields: Fields, traits: Traits) -> Attention:
+def _windowed_attention(attention: Attention, window: int | None, fields: Fields, traits: Traits) -> Attention:
     """Return a layer with a window, which may have head sizes of its own (MiMo-V2)."""
     if fields.has("swa_num_key_value_heads"):
         attention = _sized_attention(
@@ -157,7 +184,9 @@ def _windowed_attention(attention: Attention, window: int, fields: Fields, trait
             value_dim=fields.size("swa_v_head_dim"),
         )
     sinks = attention.query_heads if fields.flag("add_swa_attention_sink_bias") else attention.sinks
-    return replace(attention, window=window, chunked=fields.word("model_type") == "llama4_text", sinks=sinks)
+    return replace(
+        attention, window=window, chunked=window is not None and fields.word("model_type") == "llama4_text", sinks=sinks
+    )
 
 
 def _global_attention(attention: Attention, fields: Fields, traits: Traits) -> Attention:

@@ -6,7 +6,16 @@ from capplan.specs.llm.config.traits import Traits
 
 _EXPERT_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 _PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "num_experts_per_token", "moe_k", "moe_topk")
-_WIDTH_IS_EXPERTS = ("mixtral", "gpt_oss", "llama4_text", "minimax_m2", "olmoe", "phimoe", "granitemoe")
+_WIDTH_IS_EXPERTS = (
+    "mixtral",
+    "gpt_oss",
+    "llama4_text",
+    "minimax_m2",
+    "olmoe",
+    "phimoe",
+    "granitemoe",
+    "granitemoeshared",
+)
 _HAS_CORRECTION_BIAS = (
     "deepseek_v3",
     "deepseek_v32",
@@ -50,9 +59,14 @@ def has_experts(fields: Fields) -> bool:
 def read_dense(fields: Fields, traits: Traits) -> DenseMlp:
     """Return the ordinary MLP of a layer."""
     hidden = fields.size("hidden_size", "n_embd", "d_model")
+    family = fields.word("model_type")
     names: tuple[str, ...] = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "dense_intermediate_size")
-    if fields.word("model_type") == "llama4_text":
+    if family == "llama4_text":
         names = ("intermediate_size_mlp", *names)
+    if family in ("gptj", "gpt2", "gpt_bigcode", "falcon"):
+        names = ("ffn_hidden_size", "n_inner")  # what else such a configuration states is not read by its model
+    if family == "opt":
+        names = ("ffn_dim",)
     width = fields.optional_size(*names)
     if width is None:
         if traits.gated:

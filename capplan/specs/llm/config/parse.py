@@ -52,9 +52,9 @@ def parse_config(config: Mapping[str, Any], *, name: str) -> Architecture:
         max_positions=fields.optional_size(*_POSITIONS),
         rope_dim=_rope_dim(fields, layers) if traits.rotary else 0,
         rope_rows=_rope_rows(fields, root, family),
-        norm_parameters=hidden * (2 if traits.norm_bias else 1),
-        head_bias=traits.head_bias,
-        position_rows=fields.size("n_positions", "max_position_embeddings") if traits.learned_positions else 0,
+        norm_parameters=hidden * (2 if traits.norm_bias else 1) if traits.final_norm else 0,
+        head_bias=traits.head_bias or fields.flag("lm_head_bias"),
+        position_rows=fields.size(*_POSITIONS) + traits.extra_positions if traits.learned_positions else 0,
         vision=vision,
         vision_note=vision_note,
         draft_layers=fields.optional_size(*_DRAFTS, least=0) or 0,
@@ -99,7 +99,12 @@ def _layers(fields: Fields, traits: Traits, family: str) -> tuple[Layer, ...]:
 
 def _layer(mixer: Mixer | None, mlp: Mlp | None, fields: Fields, traits: Traits) -> Layer:
     hidden = fields.size("hidden_size", "n_embd", "d_model")
-    norms = traits.norms * hidden * (2 if traits.norm_bias else 1)
+    count = traits.norms
+    if fields.word("model_type") == "falcon" and not fields.flag("new_decoder_architecture"):
+        count = 1 if fields.flag("parallel_attn", default=True) else 2
+    if fields.word("model_type") == "stablelm" and fields.flag("use_parallel_residual"):
+        count = 1
+    norms = count * hidden * (2 if traits.norm_bias else 1)
     if isinstance(mlp, Experts) and mlp.dense is not None:
         norms += 3 * hidden  # Gemma 4 norms the experts' input and both outputs
     if fields.word("model_type") == "gemma4_text":
@@ -108,6 +113,7 @@ def _layer(mixer: Mixer | None, mlp: Mlp | None, fields: Fields, traits: Traits)
 
 
 _PATTERN = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+_PATTERN_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}
 
 
 def _pattern_layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
@@ -118,6 +124,8 @@ def _pattern_layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
         if pattern is None:
             raise fields.error("the configuration has no hybrid_override_pattern")
         kinds = [_PATTERN.get(letter, letter) for letter in pattern]
+    if isinstance(kinds, list):
+        kinds = [_PATTERN_WORDS.get(kind, kind) if isinstance(kind, str) else kind for kind in kinds]
     if not isinstance(kinds, list) or len(kinds) > MOST_LAYERS or any(k not in _PATTERN.values() for k in kinds):
         raise fields.error(f"layers must be of the kinds {', '.join(_PATTERN.values())}, at most {MOST_LAYERS}")
     stated = fields.optional_size("num_hidden_layers")

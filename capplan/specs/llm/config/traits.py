@@ -34,7 +34,8 @@ class Traits:
     """Facts of one family; None where the configuration states them.
 
     `norms` is the number of norms of width H per layer, each with a bias vector if `norm_bias`. `window_period` is
-    the n of `Windows.ALL_BUT_EVERY_NTH`. `defaults` are values of fields that published configurations leave out.
+    the n of `Windows.ALL_BUT_EVERY_NTH`. `extra_positions` are rows of learned positions beyond the longest context.
+    `defaults` are values of fields that published configurations leave out.
     """
 
     qkv_bias: bool | None = None
@@ -45,6 +46,8 @@ class Traits:
     gated: bool = True
     mlp_bias: bool | None = None
     tied: bool = False
+    final_norm: bool = True
+    extra_positions: int = 0
     head_bias: bool = False
     output_gate: bool = False
     windows: Windows = Windows.NONE
@@ -111,7 +114,69 @@ TRAITS: Mapping[str, Traits] = {
     "kimi_k2": _LATENT,
     "glm_moe_dsa": _LATENT,
     "llama4_text": Traits(windows=Windows.ALL_BUT_EVERY_NTH, window_period=4),
-    "minimax_m2": _PLAIN,
+    "minimax_m2": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, query_key_norm=QueryKeyNorm.ALL_HEADS),
+    "olmo": Traits(norms=0, final_norm=False, mlp_bias=False),
+    "olmo2": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False),
+    "olmo3": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False),
+    "olmoe": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False),
+    "starcoder2": Traits(norm_bias=True, gated=False, tied=True, windows=Windows.ALL, defaults={"use_bias": True}),
+    "stablelm": Traits(output_bias=False, mlp_bias=False, norm_bias=True),
+    "cohere": Traits(norms=1, tied=True, mlp_bias=False),
+    "cohere2": Traits(norms=1, tied=True, mlp_bias=False, windows=Windows.ALL_BUT_EVERY_NTH, window_period=4),
+    "gpt2": Traits(
+        qkv_bias=True,
+        output_bias=True,
+        norm_bias=True,
+        gated=False,
+        mlp_bias=True,
+        tied=True,
+        learned_positions=True,
+        rotary=False,
+    ),
+    "gpt_bigcode": Traits(
+        qkv_bias=True,
+        output_bias=True,
+        norm_bias=True,
+        gated=False,
+        mlp_bias=True,
+        tied=True,
+        learned_positions=True,
+        rotary=False,
+    ),
+    "gpt_neox": Traits(norm_bias=True, gated=False, mlp_bias=True, defaults={"attention_bias": True}),
+    "opt": Traits(
+        qkv_bias=True,
+        output_bias=True,
+        norm_bias=True,
+        gated=False,
+        mlp_bias=True,
+        tied=True,
+        learned_positions=True,
+        extra_positions=2,
+        rotary=False,
+    ),
+    "exaone4": Traits(
+        qkv_bias=False,
+        output_bias=False,
+        query_key_norm=QueryKeyNorm.PER_HEAD,
+        mlp_bias=False,
+        windows=Windows.ALL_BUT_EVERY_NTH,
+        window_period=4,
+    ),
+    "seed_oss": Traits(output_bias=False, mlp_bias=False, defaults={"attention_bias": True}),
+    "ernie4_5": Traits(tied=True),
+    "hunyuan_v1_dense": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False),
+    "smollm3": _LLAMA,
+    "nemotron": Traits(norm_bias=True, gated=False),
+    "glm": Traits(output_bias=False, mlp_bias=False, defaults={"attention_bias": True}),
+    "glm4": Traits(output_bias=False, norms=4, mlp_bias=False),
+    "glm4_moe": Traits(output_bias=False, mlp_bias=False),
+    "dots1": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False),
+    "phimoe": Traits(norm_bias=True, mlp_bias=False),
+    "granitemoe": Traits(tied=True, mlp_bias=False),
+    "granitemoeshared": Traits(tied=True, mlp_bias=False),
+    "arcee": Traits(gated=False),
+    "internlm3": Traits(output_bias=None, mlp_bias=None),
     "mimo": Traits(qkv_bias=True, output_bias=False, mlp_bias=False, windows=Windows.LATE_IF_ENABLED),
     "mimo_v2_flash": Traits(qkv_bias=False, output_bias=False, mlp_bias=False),
     "nemotron_h": Traits(gated=False, norms=1),
