@@ -79,6 +79,14 @@ def replace_whole(path: Path, content: bytes) -> None:
         Path(temporary).unlink(missing_ok=True)
 
 
+def exists(words: str) -> bool:
+    """Return True if words name something on disk; words too long or with a NUL, as arguments may be, name nothing."""
+    try:
+        return Path(words).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def _mode_of(path: Path) -> int:
     """Return the permissions that a file keeps, or those of a new file. [bits]"""
     try:

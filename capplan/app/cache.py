@@ -11,22 +11,29 @@ import json
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from capplan.core.json_fields import as_list, as_mapping, check_text, check_texts, member
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import SCHEMA_VERSION, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceFileError
-from capplan.files import replace_whole
+from capplan.files import exists, replace_whole
 from capplan.folders import cache_folder
+from capplan.strict_json import read_json
 
 LIBRARIES = ("torch", "torchvision", "timm", "transformers")
 """Distributions whose versions a trace depends on."""
 
+DAMAGED = "(damaged)"
+"""What stands for the model of an entry that cannot be read."""
+
 _SUFFIX = ".trace"
+_LONGEST_HEAD_BYTES = 2**20
+_MOST_COMPARED_BYTES = 256 * 2**20
 _OWN_CODE = ("probe", "core")
 
 
@@ -66,24 +73,28 @@ class TraceCache:
         except OSError:
             return None
         try:
-            files: Mapping[str, str] = json.loads(head)["files"]
-            if any(_hash(Path(name)) != digest for name, digest in files.items()):
+            known = _parse_head(head)
+            if any(_hash(Path(name)) != digest for name, digest in known.files.items()):
                 return None
             return load_trace(content, where=str(path))
-        except (ValueError, KeyError, AttributeError, TypeError, TraceFileError):
-            path.unlink(missing_ok=True)
+        except (_DamagedError, TraceFileError):
+            _remove(path)
             return None
 
-    def keep(self, question: Question, trace: Trace, *, files: Sequence[Path]) -> None:
+    def keep(self, question: Question, trace: Trace, *, files: Iterable[Path]) -> None:
         """Keep the trace that answers a question, with the user's files that it depends on.
 
-        A folder that cannot be written keeps nothing: a cache is a convenience.
+        A folder that cannot be written keeps nothing, because a cache is a convenience; nor is a trace kept that
+        depends on more than can be compared at every use.
         """
+        known = {path.resolve() for path in files}
+        if sum(map(_size, known)) > _MOST_COMPARED_BYTES:
+            return
         head = {
             "words": question.words,
             "options": list(question.options),
             "configurations": [str(configuration) for configuration in question.configurations],
-            "files": {str(path.resolve()): _hash(path) for path in files},
+            "files": {str(path): _hash(path) for path in sorted(known)},
         }
         content = json.dumps(head).encode() + b"\n" + dump_trace(trace, compress=True)
         with contextlib.suppress(OSError):
@@ -91,30 +102,90 @@ class TraceCache:
             replace_whole(self._path(question), content)
 
     def entries(self) -> Iterator[Entry]:
-        """List what is kept, oldest first."""
-        paths = sorted(self.folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime)
-        for path in paths:
-            with path.open("rb") as file:
-                head = json.loads(file.readline())
-            stat = path.stat()
-            yield Entry(
-                path=path,
-                words=head["words"],
-                options=tuple(head["options"]),
-                configurations=tuple(head["configurations"]),
-                size_bytes=stat.st_size,
-                made_s=stat.st_mtime,
-            )
+        """List what is kept, oldest first; an entry that cannot be read is listed as damaged."""
+        found = [entry for path in self.folder.glob(f"*{_SUFFIX}") if (entry := _entry(path)) is not None]
+        yield from sorted(found, key=lambda entry: (entry.made_s, entry.path))
 
     def clear(self, *, words: str | None = None) -> int:
-        """Forget all traces, or those of one model; tells how many."""
+        """Forget all traces, damaged ones included, or those of one model; returns how many."""
         gone = [entry.path for entry in self.entries() if words in (None, entry.words)]
         for path in gone:
-            path.unlink(missing_ok=True)
+            _remove(path)
+        if words is None:
+            for path in self.folder.glob(".*.partial"):  # of runs that were killed while they wrote
+                _remove(path)
         return len(gone)
 
     def _path(self, question: Question) -> Path:
         return self.folder / f"{_key(question)}{_SUFFIX}"
+
+
+class _DamagedError(Exception):
+    """An entry whose first line does not say what it holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    """The first line of an entry: what was asked, and the digests of the files that the answer depends on."""
+
+    words: str
+    options: tuple[str, ...]
+    configurations: tuple[str, ...]
+    files: Mapping[str, str | None]
+
+
+def _parse_head(line: bytes) -> _Head:
+    try:
+        head = as_mapping(read_json(line), "head")
+        files = as_mapping(member(head, "files", ""), "files")
+        check_text(member(head, "words", ""), "words")
+        for name in ("options", "configurations"):
+            check_texts(as_list(member(head, name, ""), name), name)
+        check_texts((digest for digest in files.values() if digest is not None), "files")
+    except ValueError as error:
+        raise _DamagedError(str(error)) from error
+    return _Head(
+        words=head["words"],
+        options=tuple(head["options"]),
+        configurations=tuple(head["configurations"]),
+        files=files,
+    )
+
+
+def _entry(path: Path) -> Entry | None:
+    """Describe an entry; None where it has gone meanwhile, or is no file of this cache's making."""
+    try:
+        stat = path.lstat()
+        if path.is_dir():
+            return None
+        with path.open("rb") as file:
+            head = _parse_head(file.readline(_LONGEST_HEAD_BYTES))
+    except (_DamagedError, OSError):
+        if not path.is_symlink() and not path.exists():
+            return None
+        head = _Head(words=DAMAGED, options=(), configurations=(), files={})
+    return Entry(
+        path=path,
+        words=head.words,
+        options=head.options,
+        configurations=head.configurations,
+        size_bytes=stat.st_size,
+        made_s=stat.st_mtime,
+    )
+
+
+def _remove(path: Path) -> None:
+    """Remove an entry; one that another process has removed, or that may not be removed, is left."""
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _size(path: Path) -> int:
+    """Return the size of a file, 0 where there is none. [bytes]"""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def default_cache() -> TraceCache | None:
@@ -179,7 +250,7 @@ def _absolute(words: str) -> str:
         or (":" in words and words.partition(":")[0] not in ("torchvision", "timm", "hf"))
     ):
         return f"{Path.cwd()}:{words}"
-    return f"{Path.cwd()}:{words}" if Path(words.removeprefix("hf:")).exists() else words
+    return f"{Path.cwd()}:{words}" if exists(words.removeprefix("hf:")) else words
 
 
 def _version(name: str) -> str | None:
@@ -201,7 +272,8 @@ def _own_code() -> str:
 
 
 def _hash(path: Path) -> str | None:
+    """Return the digest of a regular file; None where there is none, or a pipe or device in its place."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
     except OSError:
         return None

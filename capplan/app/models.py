@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from capplan.app.cache import Question, TraceCache, default_cache, files_behind
 from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.opened_files import OpenedFiles, watched
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.ops.flops import Formulas, uncounted
 from capplan.core.trace.format import is_trace_content, load_trace
@@ -173,6 +174,7 @@ class TracedModel(Model):
     formulas: Formulas = field(default_factory=dict)
     can_be_traced: bool = True
     _target: "Target | None" = None
+    _opened: OpenedFiles = field(default_factory=OpenedFiles)
     _module: Any = None  # an nn.Module, whose type would be an import of torch
     _traces: dict[tuple[Configuration, int | None], Trace] = field(default_factory=dict)
 
@@ -195,7 +197,7 @@ class TracedModel(Model):
             input_size=input_size or self.request.input_size,
             seq_len=seq_len or self.request.seq_len,
         )
-        return replace(self, request=changed, _target=None, _module=None, _traces={})
+        return replace(self, request=changed, _target=None, _module=None, _traces={}, _opened=OpenedFiles())
 
     def target(self) -> "Target":
         """Return what the model is built from; found once."""
@@ -223,8 +225,10 @@ class TracedModel(Model):
         )
         if (kept := self.cache.find(question)) is not None:
             return kept
-        trace = self._record(configuration, exact_batch)
-        self.cache.keep(question, trace, files=files_behind(question))
+        with watched(self._opened):
+            trace = self._record(configuration, exact_batch)
+        if not self._opened.asked_outside:
+            self.cache.keep(question, trace, files=[*files_behind(question), *self._opened.of_the_user()])
         return trace
 
     def _record(self, configuration: Configuration, exact_batch: int | None) -> Trace:

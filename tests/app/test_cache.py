@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.cache import Question, TraceCache, default_cache
+from capplan.app.cache import DAMAGED, Question, TraceCache, default_cache
 from capplan.core.trace.types import Provenance, Trace
 from capplan.core.workload import Configuration, Variant
 
@@ -154,3 +154,62 @@ def test_asking_again_loads_neither_torch_nor_pandas_until_the_model_changes(tmp
     loaded, answer = ask()
     assert loaded == "['torch']"
     assert '"macs": 24' in answer
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        b"\xff\xfe\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"words": 5, "options": [], "configurations": [], "files": {}}\n',
+        b'{"words": "x", "options": 5, "configurations": [], "files": {}}\n',
+        b'{"words": "x", "options": [], "configurations": [], "files": []}\n',
+        b'{"words": "x", "options": [], "configurations": [], "files": {}}',
+        b'{"words": "x", "options": [], "configurations": [], "files": {}}\n\x1f\x8bno gzip',
+        b'{"words": ' + b"[" * 200_000,
+        b"x" * 3_000_000,
+    ],
+)
+def test_a_damaged_entry_is_made_anew_listed_and_cleared(cache: TraceCache, content: bytes) -> None:
+    cache.keep(QUESTION, a_trace("one"), files=[])
+    [entry] = cache.entries()
+    entry.path.write_bytes(content)
+    assert len(list(cache.entries())) == 1
+    assert cache.find(QUESTION) is None
+    cache.keep(QUESTION, a_trace("one"), files=[])
+    assert cache.find(QUESTION) == a_trace("one")
+    entry.path.write_bytes(content)
+    assert cache.clear() == 1
+    assert list(cache.entries()) == []
+
+
+def test_what_is_no_entry_does_not_stop_the_cache(cache: TraceCache, tmp_path: Path) -> None:
+    cache.keep(QUESTION, a_trace("one"), files=[])
+    [entry] = cache.entries()
+    (cache.folder / "dangling.trace").symlink_to(tmp_path / "nothing")
+    (cache.folder / "folder.trace").mkdir()
+    (cache.folder / ".capplan-killed.partial").write_bytes(b"half")
+    assert sorted(each.words for each in cache.entries()) == [DAMAGED, "timm:resnet50"]
+    entry.path.unlink()
+    entry.path.mkdir()
+    assert cache.find(QUESTION) is None
+    cache.keep(QUESTION, a_trace("one"), files=[])
+    assert cache.clear() == 1
+    assert sorted(each.name for each in cache.folder.iterdir()) == sorted(["folder.trace", entry.path.name])
+
+
+def test_a_trace_that_depends_on_too_much_is_not_kept(cache: TraceCache, tmp_path: Path) -> None:
+    large = tmp_path / "weights.bin"
+    with large.open("wb") as stream:
+        stream.truncate(2**30)  # a sparse file: it takes no disk
+    cache.keep(QUESTION, a_trace("one"), files=[large])
+    assert cache.find(QUESTION) is None
+
+
+def test_words_too_long_for_a_file_name_are_kept(cache: TraceCache) -> None:
+    question = Question(words="x" * 5000, options=("--arg", "width=" + "1," * 3000, "a\0b"))
+    cache.keep(question, a_trace("one"), files=[])
+    assert cache.find(question) == a_trace("one")

@@ -1,0 +1,84 @@
+"""Notice which files a model opens while it is built, so that its kept trace is stale once one of them changes.
+
+A model may read its width from a file of its own. Python reports every opening of a file to audit hooks; a hook
+cannot be taken off again, so there is one for the process, which listens only while a model is watched.
+"""
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_NOT_THE_USERS = ("/proc", "/sys", "/dev")
+_OUTSIDE = ("subprocess.Popen", "os.system", "os.posix_spawn", "socket.connect", "urllib.Request")
+
+
+class OpenedFiles:
+    """The files that were opened for reading, and whether anything else was asked that cannot be compared later."""
+
+    def __init__(self) -> None:
+        self.paths: set[Path] = set()
+        self.asked_outside = False
+
+    def note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Take down one event of the interpreter."""
+        if event in _OUTSIDE:
+            self.asked_outside = True
+        elif event == "open" and (path := _read_path(*arguments[:3])) is not None:
+            self.paths.add(path)
+
+    def of_the_user(self) -> list[Path]:
+        """Return the files that are neither installed nor capplan's own, whether they exist or were only looked for."""
+        resolved = {Path(os.path.realpath(path)) for path in self.paths if str(path) not in sys.path}
+        return sorted(path for path in resolved if not _is_installed(path))
+
+
+def _read_path(path: Any, mode: Any, flags: Any) -> Path | None:
+    """Return the path of an opening that reads; None for a descriptor and for what is only written."""
+    if not isinstance(path, str | bytes | os.PathLike):
+        return None
+    if isinstance(mode, str) and set(mode) & set("wax"):
+        return None
+    if mode is None and isinstance(flags, int) and flags & (os.O_WRONLY | os.O_CREAT):
+        return None
+    return Path(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - links are followed later, not in a hook
+
+
+@contextmanager
+def watched(opened: OpenedFiles) -> Iterator[None]:
+    """Note what is opened inside the block."""
+    listeners = _listeners()
+    listeners.append(opened)
+    try:
+        yield
+    finally:
+        listeners.remove(opened)
+
+
+@cache
+def _listeners() -> list[OpenedFiles]:
+    """Install the hook, once for the process, and return the list that it tells."""
+    listeners: list[OpenedFiles] = []
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        for each in tuple(listeners):
+            each.note(event, arguments)
+
+    sys.addaudithook(hook)
+    return listeners
+
+
+def _is_installed(path: Path) -> bool:
+    return path.suffix == ".pyc" or "__path_hook__" in path.name or any(map(path.is_relative_to, _installed()))
+
+
+@cache
+def _installed() -> tuple[Path, ...]:
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    places = {Path(sysconfig.get_path(kind)).resolve() for kind in kinds}
+    ours = Path(__file__).resolve().parents[1]
+    return (*sorted(places), ours, *map(Path, _NOT_THE_USERS))
