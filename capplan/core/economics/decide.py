@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.evidence import Standards
 from capplan.core.economics.finance import HOURS_PER_YEAR, best_reserve
-from capplan.core.economics.options import Case, Option, evaluate
+from capplan.core.economics.options import Case, Option, Scenario, evaluate
 from capplan.core.economics.recommend import Recommendation, ranking, recommend
 from capplan.core.economics.uncertainty import (
     Confidence,
@@ -26,6 +27,8 @@ from capplan.core.serving.sizing import Sizing, Unfit, size_fleets
 
 _CONTENDERS = 8
 _DRAWS = 400
+ASSURED_SHARE = 0.9
+"""The share of scenarios that the second fleet of a report carries."""
 _LOAD_FACTORS = (0.1, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 
 
@@ -65,6 +68,19 @@ class Answer:
     stress: Mapping[str, Stress]
     day_mix: DayMix | None
     doubt: Doubt
+    assured: "AssuredFleet | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssuredFleet:
+    """The choice with a fleet that carries a stated share of the scenarios, and what the extra certainty costs.
+
+    `option` is None where no number of GPUs carries that share.
+    """
+
+    share: float
+    option: Option | None
+    extra_usd_per_year: float | None
 
 
 def decide(
@@ -73,11 +89,16 @@ def decide(
     demand: Demand,
     rents: Sequence[Price],
     purchases: Sequence[PurchasePrice],
-    firm: frozenset[str],
+    standards: Standards,
 ) -> Answer:
     """Size every candidate, cost every option, choose, and say how sure that is.
 
-    `firm` holds the GPUs whose memory certainly suffices.
+    Args:
+        candidates: The GPUs that hold the model, with their estimates.
+        demand: The load and the assumptions.
+        rents: Hourly prices; only the newest day of each provider and lasting terms count.
+        purchases: Purchase prices; the newest of each GPU counts.
+        standards: What an option must meet to be recommended.
     """
     sized = size_fleets(candidates, demand.load)
     sizings = tuple(each for each in sized if isinstance(each, Sizing))
@@ -86,25 +107,47 @@ def decide(
         Case(load=demand.load, money=demand.money, sizings=sizings, rents=lasting, purchases=_newest(purchases))
     )
     options = evaluate(case)
-    chosen = recommend(case, options, firm=firm.__contains__)
+    chosen = recommend(case, options, standards=standards)
     doubt = _doubt(demand, sizings)
-    ranked = ranking(case, options, firm=firm.__contains__)
+    ranked = ranking(case, options, standards=standards)
     rest = [option for option in options if option not in ranked]
     choice = chosen.choice
+    sure = confidence(case, chosen, _contenders(ranked, standards), doubt=doubt, draws=_DRAWS)
     return Answer(
         demand=demand,
         case=case,
         options=(*ranked, *rest),
         unfit=tuple(each for each in sized if isinstance(each, Unfit)),
         recommendation=chosen,
-        confidence=confidence(case, chosen, ranked[:_CONTENDERS], doubt=doubt, draws=_DRAWS),
-        swings=sensitivity(case, choice, doubt=doubt, firm=firm.__contains__) if choice else (),
-        load_switches=_switches(case, choice, firm),
+        confidence=sure,
+        swings=sensitivity(case, choice, doubt=doubt, standards=standards) if choice else (),
+        load_switches=_switches(case, choice, standards),
         switching_price_factor=switching_price_factor(case, choice, chosen.runner_up) if choice else None,
         stress={option.key: stress for option in options if (stress := _stress(case, option))},
         day_mix=_day_mix(case, choice) if choice else None,
         doubt=doubt,
+        assured=_assured(case, choice, sure) if choice and sure else None,
     )
+
+
+def _assured(case: Case, choice: Option, sure: Confidence) -> AssuredFleet | None:
+    """Size the choice so that `ASSURED_SHARE` of the scenarios are carried; None where no load is stated."""
+    if isinstance(case.load, OneGpu):
+        return None
+    need = sure.need_for(ASSURED_SHARE)
+    if need is None:
+        return AssuredFleet(share=ASSURED_SHARE, option=None, extra_usd_per_year=None)
+    grown = Scenario(need=max(1.0, need / choice.fleets[-1].need))
+    found = {each.key: each for each in evaluate(case, grown)}.get(choice.key)
+    extra = None
+    if found and found.cost and choice.cost:
+        extra = found.cost.per_year - choice.cost.per_year
+    return AssuredFleet(share=ASSURED_SHARE, option=found, extra_usd_per_year=extra)
+
+
+def _contenders(ranked: Sequence[Option], standards: Standards) -> list[Option]:
+    """Return the best options of full evidence; of any evidence where none has it."""
+    return (standards.of_full_evidence(ranked) or list(ranked))[:_CONTENDERS]
 
 
 def _day_mix(case: Case, choice: Option) -> DayMix | None:
@@ -129,10 +172,10 @@ def _day_mix(case: Case, choice: Option) -> DayMix | None:
     return DayMix(reserved=reserved, most=max(rented), usd_per_year=daily * HOURS_PER_YEAR / len(rented))
 
 
-def _switches(case: Case, choice: Option | None, firm: frozenset[str]) -> tuple[LoadSwitch, ...]:
+def _switches(case: Case, choice: Option | None, standards: Standards) -> tuple[LoadSwitch, ...]:
     if choice is None or isinstance(case.load, OneGpu):
         return ()
-    return load_switches(case, choice, firm=firm.__contains__, factors=_LOAD_FACTORS)
+    return load_switches(case, choice, standards=standards, factors=_LOAD_FACTORS)
 
 
 def _with_cheapest_rents(case: Case) -> Case:

@@ -7,6 +7,7 @@ from capplan.core.economics.assumptions import Money
 from capplan.core.economics.cost import Energy, OwnedCost, RentedCost, cost_of_owning, cost_of_renting, fleet_energy
 from capplan.core.economics.finance import HOURS_PER_YEAR, SECONDS_PER_HOUR, cost_per_million
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.numbers import ceil_guarded
 from capplan.core.serving.load import Load, OneGpu, Service
 from capplan.core.serving.servers import Fleet, make_fleet, replicas_for_rate
 from capplan.core.serving.sizing import Operation, Sizing
@@ -32,7 +33,8 @@ class Case:
 class Scenario:
     """What is varied around a case: factors on what was given, 1 where it holds.
 
-    `latency` scales a GPU's batch times; `largest_batch` fixes how all GPUs are run.
+    `latency` scales a GPU's batch times; `largest_batch` fixes how all GPUs are run; `need` scales the GPUs
+    that each year needs, redundancy aside.
     """
 
     load: float = 1.0
@@ -42,6 +44,7 @@ class Scenario:
     purchase_price: float = 1.0
     largest_batch: int | None = None
     money: Money | None = None
+    need: float = 1.0
 
 
 BASE = Scenario()
@@ -176,7 +179,9 @@ class _Question:
             return (Fleet(need=1, servers=1, gpus_per_server=1, spares=0),) * self.money.years
         return tuple(
             make_fleet(
-                need=replicas_for_rate(rate_per_s=peak, per_replica_per_s=self.operation.rate_per_s),
+                need=ceil_guarded(
+                    self.scenario.need * replicas_for_rate(rate_per_s=peak, per_replica_per_s=self.operation.rate_per_s)
+                ),
                 spares=self.case.load.spares,
                 server_slots=server_slots,
                 full_servers=full_servers,

@@ -5,9 +5,10 @@ does not count as doubt between them.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Case, Option
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import OneGpu
@@ -18,31 +19,52 @@ _Z_90 = 1.6449
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """The cheapest option that may be taken, and the cheapest on another GPU; None where nothing has a price."""
+    """The option to take, and its alternatives; None where nothing has a price.
+
+    Attributes:
+        choice: The cheapest option of full evidence; where there is none, the cheapest of all.
+        concerns: What speaks against `choice`; empty for full evidence.
+        runner_up: The next best option on another GPU.
+        cheaper: The cheapest option of all, where it is cheaper than `choice` on weaker evidence.
+        cheaper_concerns: What speaks against `cheaper`.
+        front: Keys of the options that no other beats in cost and latency.
+    """
 
     choice: Option | None
+    concerns: tuple[Concern, ...]
     runner_up: Option | None
+    cheaper: Option | None
+    cheaper_concerns: tuple[Concern, ...]
     front: tuple[str, ...]
 
 
-def recommend(case: Case, options: Sequence[Option], *, firm: Callable[[str], bool]) -> Recommendation:
-    """Choose the cheapest option; GPUs whose memory fit is not `firm` only where there is no other.
+def recommend(case: Case, options: Sequence[Option], *, standards: Standards) -> Recommendation:
+    """Choose the cheapest option of full evidence; GPUs that fit borderline only where there is no other.
 
     Spot is not chosen for a load that does not allow it: it may be reclaimed at any time.
     """
-    ranked = ranking(case, options, firm=firm)
+    ranked = ranking(case, options, standards=standards)
     choice = ranked[0] if ranked else None
     others = [option for option in ranked if choice and option.gpu != choice.gpu]
+    best = min(ranked, key=lambda option: worth(case, option), default=None)
+    cheaper = best if choice and best and worth(case, best) < worth(case, choice) else None
     return Recommendation(
-        choice=choice, runner_up=others[0] if others else None, front=pareto_front([o for o in options if o.cost])
+        choice=choice,
+        concerns=standards.concerns(choice) if choice else (),
+        runner_up=others[0] if others else None,
+        cheaper=cheaper,
+        cheaper_concerns=standards.concerns(cheaper) if cheaper else (),
+        front=pareto_front([option for option in options if option.cost]),
     )
 
 
-def ranking(case: Case, options: Sequence[Option], *, firm: Callable[[str], bool]) -> list[Option]:
-    """Options that may be chosen, best first."""
+def ranking(case: Case, options: Sequence[Option], *, standards: Standards) -> list[Option]:
+    """Return the options that may be chosen, best first; full evidence before weaker evidence."""
     allowed = [option for option in options if option.cost and (case.load.allow_spot or option.term is not Term.SPOT)]
-    certain = [option for option in allowed if firm(option.gpu)]
-    return sorted(certain or allowed, key=lambda option: (worth(case, option), option.key))
+    certain = [option for option in allowed if standards.fits_certainly(option)]
+    return sorted(
+        certain or allowed, key=lambda option: (bool(standards.concerns(option)), worth(case, option), option.key)
+    )
 
 
 def worth(case: Case, option: Option) -> float:
@@ -65,10 +87,10 @@ def latency_s(option: Option) -> float:
 
 
 def pareto_front(options: Sequence[Option]) -> tuple[str, ...]:
-    """Keys of the options that no other beats in cost, latency and head-room at once."""
+    """Keys of the options that no other beats in cost and latency, the two axes of the chart that shows them."""
 
-    def objectives(option: Option) -> tuple[float, float, float]:
-        return _cost(option), latency_s(option), -option.headroom_fraction
+    def objectives(option: Option) -> tuple[float, float]:
+        return _cost(option), latency_s(option)
 
     def beaten(mine: tuple[float, ...], other: tuple[float, ...]) -> bool:
         return other != mine and all(theirs <= own for theirs, own in zip(other, mine, strict=True))

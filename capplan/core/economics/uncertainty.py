@@ -1,13 +1,14 @@
 """How sure a recommendation is: confidence over scenarios, sensitivity, switching points."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from capplan.core.economics.assumptions import Assumption
 from capplan.core.economics.cost import OwnedCost
+from capplan.core.economics.evidence import Standards
 from capplan.core.economics.options import Case, Option, Scenario, evaluate
 from capplan.core.economics.recommend import _Z_90, Recommendation, ranking, worth
 from capplan.core.gpus.prices import Term
@@ -21,8 +22,15 @@ SHARED_LATENCY_VARIANCE = 0.5
 class Confidence:
     """How the choice stands when everything uncertain is drawn at once.
 
-    `holds` is the share of draws in which it is still the cheapest, `keeps` the share in which the fleet as sized
-    carries the drawn load within the limit; `regret` what it costs more than the best on average, per year.
+    Attributes:
+        draws: Number of scenarios drawn.
+        holds: Share of scenarios in which the choice is still the cheapest.
+        keeps: Share of scenarios in which the fleet as sized carries the load within the limit.
+        regret_usd_per_year: What the choice costs more than the best option, on average. [USD/year]
+        cost_p10_usd, cost_p90_usd: Percentiles of the choice's yearly cost, its fleet sized anew in each scenario.
+        wins: Share of scenarios in which each option is the cheapest, largest first.
+        needs: GPUs that the last year needs in each scenario, smallest first; None where no number suffices.
+        varies: Labels of what is drawn, the latency estimate among them.
     """
 
     draws: int
@@ -32,6 +40,16 @@ class Confidence:
     cost_p10_usd: float
     cost_p90_usd: float
     wins: tuple[tuple[str, float], ...]
+    needs: tuple[int | None, ...] = ()
+    varies: tuple[str, ...] = ()
+
+    def need_for(self, share: float) -> int | None:
+        """Return the fewest GPUs that suffice in a share of the scenarios; None where no number does.
+
+        Args:
+            share: The share of scenarios that must be carried, above 0 and at most 1.
+        """
+        return self.needs[max(0, math.ceil(share * len(self.needs) - 1e-9) - 1)] if self.needs else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +65,8 @@ class Doubt:
 
 
 SCENARIO_KEYS = ("peak_factor", "limit_factor", "rent_price_factor", "purchase_price_factor")
+DRAWN_KEYS = ("peak_factor", "rent_price_factor", "purchase_price_factor")
+"""What scenarios draw besides money and latency; the latency limit is a requirement and is taken as stated."""
 
 
 MONEY_KEYS = (
@@ -84,13 +104,13 @@ def confidence(
     """Draw everything uncertain together and see how often the choice is still the best of the contenders.
 
     Assumptions are triangular over their ranges; latency factors are lognormal with the interval as their middle
-    90 %, half of their variance common to all GPUs. The peak's and limit's factors are drawn like assumptions.
+    90 %, half of their variance common to all GPUs. The peak is drawn only where it has a range of its own.
     """
     choice = recommendation.choice
     if choice is None:
         return None
     source = np.random.default_rng(seed)
-    uncertain = doubt.of_keys((*SCENARIO_KEYS, *MONEY_KEYS))
+    uncertain = doubt.of_keys((*DRAWN_KEYS, *MONEY_KEYS))
     names = {option.gpu for option in contenders}
     sizings = tuple(sizing for sizing in case.sizings if sizing.gpu in names)
     keys = {option.key for option in contenders}
@@ -104,10 +124,12 @@ def confidence(
     common = source.standard_normal(draws)
     own = {gpu: source.standard_normal(draws) for gpu in sorted(names)}
     kept, costs, regrets, wins = 0, [], [], dict.fromkeys(sorted(keys), 0)
+    needs: list[int | None] = []
     for index in range(draws):
         latency = {gpu: _factor(doubt.latency.get(gpu, (1, 1)), common[index], own[gpu][index]) for gpu in own}
         scenario = varied(case, {key: float(drawn[index]) for key, drawn in values.items()}, latency)
         drawn = {option.key: option for option in evaluate(narrow, scenario) if option.key in keys}
+        needs.append(drawn[choice.key].fleets[-1].need if choice.key in drawn else None)
         if not drawn:
             continue
         best = min(drawn.values(), key=lambda option: worth(case, option))
@@ -126,6 +148,8 @@ def confidence(
         cost_p10_usd=low,
         cost_p90_usd=high,
         wins=tuple(sorted(((key, count / draws) for key, count in wins.items() if count), key=lambda each: -each[1])),
+        needs=tuple(sorted(needs, key=lambda need: math.inf if need is None else need)),
+        varies=(*(each.label for each in uncertain), "Latency estimate"),
     )
 
 
@@ -159,11 +183,11 @@ class Swing:
         return abs(self.cost_high_usd - self.cost_low_usd)
 
 
-def sensitivity(case: Case, choice: Option, *, doubt: Doubt, firm: Callable[[str], bool]) -> tuple[Swing, ...]:
+def sensitivity(case: Case, choice: Option, *, doubt: Doubt, standards: Standards) -> tuple[Swing, ...]:
     """Move one input at a time to the ends of its range, largest swing first; interactions are left out."""
     keys = SCENARIO_KEYS if isinstance(case.load, Service) else tuple(k for k in SCENARIO_KEYS if k != "limit_factor")
     swings = [
-        _swing(case, choice, each, firm, [varied(case, {each.key: end}) for end in (each.low, each.high)])
+        _swing(case, choice, each, standards, [varied(case, {each.key: end}) for end in (each.low, each.high)])
         for each in doubt.of_keys((*keys, *MONEY_KEYS))
     ]
     if doubt.latency:
@@ -173,7 +197,7 @@ def sensitivity(case: Case, choice: Option, *, doubt: Doubt, firm: Callable[[str
             key="latency", label="Latency estimate (all GPUs)", unit="× expected", value=1.0,
             low=min(1.0, bounds[0]), high=max(1.0, bounds[1]), basis="calibration", source="calibration",
         )  # fmt: skip
-        swings.append(_swing(case, choice, estimate, firm, ends))
+        swings.append(_swing(case, choice, estimate, standards, ends))
     return tuple(
         sorted(
             (swing for swing in swings if swing.size_usd > 1e-6 * worth(case, choice)),
@@ -182,13 +206,11 @@ def sensitivity(case: Case, choice: Option, *, doubt: Doubt, firm: Callable[[str
     )
 
 
-def _swing(
-    case: Case, choice: Option, each: Assumption, firm: Callable[[str], bool], ends: Sequence[Scenario]
-) -> Swing:
+def _swing(case: Case, choice: Option, each: Assumption, standards: Standards, ends: Sequence[Scenario]) -> Swing:
     costs: list[float | None] = []
     winners: list[str | None] = []
     for scenario in ends:
-        ranked = ranking(case, evaluate(case, scenario), firm=firm)
+        ranked = ranking(case, evaluate(case, scenario), standards=standards)
         mine = [option for option in ranked if option.key == choice.key]
         costs.append(worth(case, mine[0]) if mine else None)
         winners.append(ranked[0].key if ranked else None)
@@ -227,12 +249,12 @@ class LoadSwitch:
 
 
 def load_switches(
-    case: Case, choice: Option, *, firm: Callable[[str], bool], factors: Sequence[float]
+    case: Case, choice: Option, *, standards: Standards, factors: Sequence[float]
 ) -> tuple[LoadSwitch, ...]:
     """Who is cheapest as the load grows or shrinks: the multiples, nearest first, where the winner changes."""
     switches = []
     for factor in factors:
-        ranked = ranking(case, evaluate(case, Scenario(load=factor)), firm=firm)
+        ranked = ranking(case, evaluate(case, Scenario(load=factor)), standards=standards)
         if ranked and ranked[0].key != choice.key:
             switches.append(LoadSwitch(factor=factor, winner=ranked[0].key))
     return tuple(sorted(switches, key=lambda switch: abs(math.log(switch.factor))))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,14 @@ _STEPS_TO_CEILING = (0.05, 0.4, 0.75, 1.0)
 _LOADS_BEYOND = (0.85, 0.95)
 _OVERLOAD = 0.98
 _USEFUL_LIMITS = 1.5
+
+
+class SpeedTier(StrEnum):
+    """How a GPU's speed is known: steps were timed on it, follow from relatives, or from its spec sheet alone."""
+
+    MEASURED = "measured"
+    TRANSFERRED = "transferred"
+    SPEC_SHEET = "spec-sheet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +52,7 @@ class Candidate:
     form_factor: str | None
     points: tuple[BatchPoint, ...]
     largest_batches: tuple[int, ...] = ()
+    speed: SpeedTier = SpeedTier.MEASURED
 
     @property
     def allowed(self) -> tuple[int, ...]:

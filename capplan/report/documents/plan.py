@@ -109,6 +109,8 @@ def _fit_to_json(fit: Fit, gpu_hours: Interval | None) -> dict[str, Any]:
         "usd_per_million_samples": fit.usd_per_million_samples,
         "gpu_hours": gpu_hours and interval_to_json(gpu_hours),
         "calibration": fit.latency.calibration,
+        "evidence": fit.latency.evidence.value,
+        "evidence_reason": fit.latency.evidence_reason,
         "notes": [*memory.notes, *fit.latency.notes],
     }
 

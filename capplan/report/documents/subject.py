@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
-from capplan.core.serving.response import BatchPoint, Candidate
+from capplan.core.serving.response import BatchPoint, Candidate, SpeedTier
 from capplan.errors import UsageError
 from capplan.report.documents.plan import SCHEMA_VERSION
 
@@ -37,6 +38,8 @@ class Estimate:
     usable_bytes: float | None
     calibration: str | None
     notes: tuple[str, ...]
+    speed: SpeedTier
+    evidence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +123,7 @@ def candidates_of(
                     for each in firm
                 ),
                 largest_batches=tuple(each.batch for each in chosen),
+                speed=estimates[0].speed,
             )
         )
     return tuple(candidates)
@@ -199,7 +203,16 @@ def _estimate(fit: dict[str, Any]) -> Estimate:
         usable_bytes=memory["usable_bytes"],
         calibration=fit["calibration"],
         notes=tuple(map(str, fit["notes"])),
+        speed=_speed(fit.get("evidence")),
+        evidence=str(fit.get("evidence_reason", "")),
     )
+
+
+def _speed(evidence: object) -> SpeedTier:
+    """Sort a plan's class of evidence into measured, transferred and spec sheet; plans before it count as the last."""
+    if evidence == Evidence.MEASURED:
+        return SpeedTier.MEASURED
+    return SpeedTier.SPEC_SHEET if evidence in (None, Evidence.SPEC_SHEET) else SpeedTier.TRANSFERRED
 
 
 def _difference(whole: Interval, part: Interval) -> Interval:

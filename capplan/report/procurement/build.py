@@ -7,6 +7,7 @@ from datetime import date
 from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.cost import OwnedCost, break_even
 from capplan.core.economics.decide import Answer, decide
+from capplan.core.economics.evidence import DEFAULT_MAX_PRICE_AGE_DAYS, Standards
 from capplan.core.economics.options import Option, server_slots
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
 from capplan.core.gpus.spec import GpuSpec, PeakKind
@@ -18,7 +19,6 @@ from capplan.printable import printable_fields
 from capplan.report.documents.subject import Refusal, Subject, candidates_of
 from capplan.report.procurement.types import (
     CURRENCY,
-    STALE_DAYS,
     Measured,
     ModelReport,
     OptionRow,
@@ -44,6 +44,7 @@ class Circumstances:
     load_file: str | None = None
     largest_batches: tuple[int, ...] = ()
     measured: tuple[Measured, ...] = ()
+    max_price_age_days: int = DEFAULT_MAX_PRICE_AGE_DAYS
 
 
 def build_report(
@@ -66,8 +67,11 @@ def build_report(
         candidates = candidates_of(subject, gpus, largest_batches=circumstances.largest_batches)
         if not candidates:
             raise UsageError(f"{subject.name}: no GPU is left; see `capplan plan` for why each was rejected.")
-        answer = decide(candidates, demand=demand, rents=rents, purchases=purchases, firm=subject.firm)
-        models.append(_model_report(subject, answer, circumstances, gpus))
+        standards = Standards(
+            certain_fits=subject.firm, today=circumstances.today, max_price_age_days=circumstances.max_price_age_days
+        )
+        answer = decide(candidates, demand=demand, rents=rents, purchases=purchases, standards=standards)
+        models.append(_model_report(subject, answer, standards, circumstances, gpus))
         dropped += sum(price.gpu in subject.gpus for price in rents) - len(answer.case.rents)
     shown = {option.gpu for model in models for option in model.options}
     made = Report(
@@ -96,12 +100,14 @@ def _check_mode(subject: Subject, load: Load) -> None:
 
 
 def _model_report(
-    subject: Subject, answer: Answer, circumstances: Circumstances, gpus: Mapping[str, GpuSpec]
+    subject: Subject,
+    answer: Answer,
+    standards: Standards,
+    circumstances: Circumstances,
+    gpus: Mapping[str, GpuSpec],
 ) -> ModelReport:
     ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
-    rows = tuple(
-        _option_row(option, answer, subject, ranks.get(option.key), circumstances.today) for option in answer.options
-    )
+    rows = tuple(_option_row(option, answer, subject, ranks.get(option.key), standards) for option in answer.options)
     unfit = tuple(
         Refusal(gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason)
         for each in answer.unfit
@@ -175,7 +181,7 @@ def _picks(answer: Answer) -> tuple[PickRow, ...]:
     return tuple(picks)
 
 
-def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | None, today: date) -> OptionRow:
+def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | None, standards: Standards) -> OptionRow:
     price = option.rent or option.purchase
     money, cost, energy = answer.case.money, option.cost, option.energy
     response = option.sizing.response
@@ -200,7 +206,11 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
         price_unit="USD per GPU and hour" if option.rent else "USD per GPU" if option.purchase else None,
         price_date=price.date if price else None,
         price_source=price.source if price else None,
-        price_is_stale=price is not None and (today - price.date).days > STALE_DAYS,
+        price_tier=price.tier.value if price else None,
+        price_date_is=price.date_is.value if price else None,
+        speed_tier=estimate.speed.value,
+        speed_evidence=estimate.evidence,
+        concerns=tuple(each.value for each in standards.concerns(option)),
         includes_server=option.purchase is not None and option.purchase.includes_server,
         firm_fit=option.gpu in subject.firm,
         batch=option.operation.largest_batch,

@@ -1,6 +1,6 @@
 """The report's charts of money: cost against latency, over the years, and what moves it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from capplan.report.charts.svg import (
     BOTTOM,
@@ -56,7 +56,7 @@ def worth_unit(report: Report) -> str:
 
 
 def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> Chart:
-    """Yearly cost against latency; the Pareto front is marked."""
+    """Yearly cost against latency; options that no other beats in both are marked."""
     identity, title = f"{prefix}-front", "Cost against latency"
     priced = [option for option in model.options if option.cost_usd_per_year is not None]
     bottom = HEIGHT - BOTTOM
@@ -73,7 +73,7 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
     ]
     front = sorted((o for o in priced if o.on_front), key=lambda option: option.latency_s.expected)
     if len(front) > 1:
-        parts.append(path([(x(o.latency_s.expected), y(cost(o))) for o in front], kind="front"))
+        parts.append(path(_staircase([(x(o.latency_s.expected), y(cost(o))) for o in front]), kind="front"))
     for option in reversed(priced):
         kind = "s1" if option.key == model.verdict.choice else "s2" if option.on_front else "other"
         series = 3 if kind == "s1" else 0
@@ -87,9 +87,9 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
         parts.append(
             text(spot[0] + (12 if side == "start" else -12), spot[1] + 4, choice.gpu_name, anchor=side, kind="strong")
         )
-    described = f"{unit} over latency of {len(priced)} options; {len(front)} are on the Pareto front."
+    described = f"{unit} over latency of {len(priced)} options; {len(front)} have no cheaper and faster rival."
     data = table(
-        f"option | latency> | {unit}> | head-room> | on the front",
+        f"option | latency> | {unit}> | head-room> | none cheaper and faster",
         [
             (
                 f"{o.gpu_name} {o.term}", format_seconds(o.latency_s.expected), figures.money(cost(o)),
@@ -99,10 +99,18 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
         ],
     )  # fmt: skip
     caption = (
-        "The diamond is the recommendation. Marked points and the line are the Pareto front: nothing else is better in "
-        "cost, latency and head-room at once."
+        "The diamond is the recommendation. Marked points lie on the line below which no option lies: none is both "
+        "cheaper and faster."
     )
     return make_chart(parts, identity=identity, title=title, description=described, caption=caption, data=data)
+
+
+def _staircase(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Join points that go right and down by horizontal and vertical steps, as the limit of what is offered."""
+    steps = [points[0]]
+    for point in points[1:]:
+        steps += [(point[0], steps[-1][1]), point]
+    return steps
 
 
 def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart:

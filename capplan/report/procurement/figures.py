@@ -36,6 +36,13 @@ def seconds_range(interval: Interval) -> str:
     return f"{format_seconds(interval.expected)} ({format_seconds(interval.low)} to {format_seconds(interval.high)})"
 
 
+def evidence(row: OptionRow) -> str:
+    """Write how an option's speed / price are known, with what speaks against relying on them."""
+    known = row.speed_tier + (f" / {row.price_tier}" if row.price_tier else "")
+    others = [concern for concern in row.concerns if not concern.startswith(("speed", "price is"))]
+    return "; ".join([known, *others])
+
+
 def option_name(row: OptionRow | None) -> str:
     """Name an option: its GPU and term."""
     return f"{row.gpu_name} {row.term}" if row else "none"

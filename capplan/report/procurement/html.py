@@ -7,6 +7,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import OneGpu, Service
 from capplan.report.procurement import figures
@@ -97,18 +98,23 @@ def _with_markup(chart: Any) -> dict[str, Any]:
     return {"title": chart.title, "caption": chart.caption, "picture": Markup(chart.picture), "data": chart.data}
 
 
+_OF_THE_DAY = frozenset({Concern.UNDATED_PRICE.value, Concern.OLD_PRICE.value})
+
+
 def _option(row: OptionRow, model: ModelReport) -> dict[str, Any]:
     tags = ["recommended"] * (row.key == model.verdict.choice) + ["runner-up"] * (row.key == model.verdict.runner_up)
     tags += (
-        ["Pareto front"] * row.on_front
+        ["no cheaper and faster option"] * row.on_front
         + ["borderline memory"] * (not row.firm_fit)
-        + ["old price"] * row.price_is_stale
+        + [f"speed: {row.speed_tier}"]
+        + ([f"price: {row.price_tier}"] if row.price_tier else [])
+        + [concern for concern in row.concerns if concern in _OF_THE_DAY]
     )
     return {
         "key": row.key,
         "name": row.gpu_name,
         "term": row.term,
-        "search": " ".join((row.gpu, row.gpu_name, row.term, figures.offer(row))).lower(),
+        "search": " ".join((row.gpu, row.gpu_name, row.term, figures.offer(row), *tags)).lower(),
         "chosen": row.key == model.verdict.choice,
         "tags": tags,
         "offer": figures.offer(row),
@@ -166,7 +172,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
                 "slots": row.server_slots, "full": row.full_servers, "tdp": row.tdp_w,
                 "includesServer": row.includes_server, "batch": row.batch, "rate": row.rate_per_gpu_per_s,
                 "latency": row.latency_s.expected,
-                "eligible": row.cost_usd_per_year is not None and row.firm_fit
+                "eligible": row.cost_usd_per_year is not None and row.firm_fit and not row.concerns
                 and (load.allow_spot or row.term != Term.SPOT),
             }
             for row in model.options

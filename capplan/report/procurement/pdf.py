@@ -99,6 +99,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
         "name": model.subject.name,
         "subject": f"{model.subject.name} · {workload_words(model.subject)}",
         "sentence": model.verdict.sentence,
+        "warning": model.verdict.warning,
         "cards": [plain(card) for card in cards(report, model)],
         "reasons": list(model.verdict.reasons),
         "changes": list(model.verdict.changes_if),

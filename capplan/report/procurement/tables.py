@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
+from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import OneGpu, Service
 from capplan.report.documents.subject import Subject
 from capplan.report.procurement import figures
 from capplan.report.procurement.chart_money import compared
-from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.report.procurement.types import AssuredRow, ModelReport, OptionRow, Report
 from capplan.report.table import Table, table
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
 
@@ -78,11 +79,22 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
         )
     shown.append(
         Card(
-            label="Choice holds", figure=figures.fraction(verdict.holds_fraction),
-            range=f"of {verdict.draws} draws; expected regret {figures.money(verdict.regret_usd_per_year)} USD a year",
+            label="Scenarios carried", figure=figures.fraction(verdict.keeps_fraction),
+            range=f"cheapest in {figures.fraction(verdict.holds_fraction)} of {verdict.draws}",
         )
     )  # fmt: skip
+    if verdict.assured is not None:
+        shown.append(_assured_card(verdict.assured))
     return tuple(shown)
+
+
+def _assured_card(assured: AssuredRow) -> Card:
+    label = f"To carry {figures.fraction(assured.share_fraction)} of scenarios"
+    if assured.gpus is None:
+        return Card(label=label, figure="not with this GPU", range="the latency limit is missed in too many scenarios")
+    extra = assured.extra_usd_per_year or 0.0
+    more = "no more than as stated" if extra <= 0 else f"{figures.money(extra)} USD a year more"
+    return Card(label=label, figure=f"{figures.whole(assured.gpus)} GPUs", range=more)
 
 
 def _unit_cost(row: OptionRow) -> Card:
@@ -118,23 +130,25 @@ def compared_table(report: Report, model: ModelReport) -> Table:
     shown = compared(model)
     rows = [
         (
-            f"{row.gpu_name} {row.term}{marks.get(row.key, '')}", figures.offer(row), figures.whole(row.gpus),
+            f"{row.gpu_name} {row.term}{marks.get(row.key, '')}", figures.offer(row), figures.evidence(row),
+            figures.whole(row.gpus),
             figures.seconds(row.latency_s.expected), figures.fraction(row.headroom_fraction),
             figures.money(row.cost_usd_per_year), figures.money(row.total_usd),
         )
         for row in shown
     ]  # fmt: skip
     years = report.demand.money.years
-    heading = f"option | offer | GPUs> | latency> | head-room> | USD per year> | USD in {years} years>"
+    heading = f"option | offer | speed / price | GPUs> | latency> | head-room> | USD per year> | USD in {years} years>"
     if isinstance(report.demand.load, OneGpu):
         return table(
-            "option | offer | samples per s> | latency> | USD per hour or GPU> | USD per million>",
+            "option | offer | speed / price | samples per s> | latency> | USD per hour or GPU> | USD per million>",
             [
                 (
                     cells[0],
                     cells[1],
+                    cells[2],
                     format_rate(row.rate_per_gpu_per_s),
-                    cells[3],
+                    cells[4],
                     figures.money(row.price_usd),
                     figures.money(row.usd_per_million),
                 )
@@ -154,14 +168,14 @@ def option_table(report: Report, model: ModelReport) -> Table:
             f"{row.gpu_name} {row.term}", figures.offer(row), str(row.price_date or ""), figures.price(row),
             str(row.batch), figures.whole(row.gpus), figures.seconds(row.latency_s.expected),
             figures.fraction(row.headroom_fraction), figures.money(row.cost_usd_per_year), figures.money(row.total_usd),
-            figures.money(row.usd_per_million), "front" if row.on_front else "",
+            figures.money(row.usd_per_million), figures.evidence(row), "yes" if row.on_front else "",
         )
         for row in model.options
     ]  # fmt: skip
     years = report.demand.money.years
     heading = (
         "option | offer | price of | price> | batch> | GPUs> | latency> | head-room> | USD/year> "
-        f"| USD, {years} years> | USD/million> | Pareto"
+        f"| USD, {years} years> | USD/million> | speed / price | none cheaper and faster"
     )
     return table(heading, rows)
 
@@ -208,7 +222,7 @@ def wins_table(model: ModelReport) -> Table | None:
     rows = [
         (figures.option_name(model.option(key)), format_fraction(share)) for key, share in model.verdict.wins.items()
     ]
-    return table("option | share of draws>", rows) if rows else None
+    return table("option | share of scenarios>", rows) if rows else None
 
 
 def measured_table(model: ModelReport) -> Table | None:
@@ -261,7 +275,8 @@ def offers_words(report: Report, model: ModelReport) -> str:
     words = (
         f"{len(model.options) - unpriced} priced options; {unpriced} GPUs without a known price are listed without cost"
     )
-    return f"{words}; {report.offers_dropped} dearer offers of the same GPUs and terms are left out."
+    hidden = f"{report.offers_dropped} more expensive offers of the same GPUs and terms are left out"
+    return f"{words}; {hidden}; `capplan prices` lists them."
 
 
 def assumption_table(report: Report) -> Table:
@@ -275,6 +290,12 @@ def assumption_table(report: Report) -> Table:
     )
 
 
+def _age_mark(row: OptionRow) -> str:
+    """Mark a price that is old or whose day is not known."""
+    marks = [concern for concern in row.concerns if concern in (Concern.OLD_PRICE, Concern.UNDATED_PRICE)]
+    return f" ({', '.join(marks)})" if marks else ""
+
+
 def price_table(report: Report) -> Table:
     """Every price used."""
     rows: dict[str, tuple[str, ...]] = {}
@@ -285,7 +306,7 @@ def price_table(report: Report) -> Table:
                     row.key,
                     (
                         row.gpu_name, row.term, figures.offer(row), figures.price(row),
-                        f"{row.price_date}{' (old)' if row.price_is_stale else ''}", row.price_source or "",
+                        f"{row.price_date}{_age_mark(row)}", row.price_source or "",
                     ),
                 )  # fmt: skip
     return table("GPU | term | offer | price> | day | source", list(rows.values()))

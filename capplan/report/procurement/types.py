@@ -9,7 +9,6 @@ from capplan.core.numbers import Interval
 from capplan.report.documents.subject import Refusal, Subject
 
 REPORT_SCHEMA_VERSION = 1
-STALE_DAYS = 90
 CURRENCY = "USD"
 
 
@@ -34,7 +33,11 @@ class OptionRow:
     price_unit: str | None
     price_date: date | None
     price_source: str | None
-    price_is_stale: bool
+    price_tier: str | None
+    price_date_is: str | None
+    speed_tier: str
+    speed_evidence: str
+    concerns: tuple[str, ...]
     includes_server: bool
     firm_fit: bool
     batch: int
@@ -142,6 +145,20 @@ class SwingRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AssuredRow:
+    """The choice with a fleet that carries `share_fraction` of the scenarios; None where no number of GPUs does.
+
+    `extra_usd_per_year` is what it costs beside the fleet for the load as stated.
+    """
+
+    share_fraction: float
+    gpus: int | None
+    gpus_last_year: int | None
+    cost_usd_per_year: float | None
+    extra_usd_per_year: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The decision in words and numbers; `sentence` stands at the head of the page."""
 
@@ -157,6 +174,10 @@ class Verdict:
     cost_p90_usd: float | None
     wins: Mapping[str, float]
     draws: int
+    warning: str | None
+    cheaper: str | None
+    assured: AssuredRow | None
+    varies: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

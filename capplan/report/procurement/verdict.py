@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from capplan.core.economics.decide import Answer
+from capplan.core.economics.decide import Answer, AssuredFleet
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
 from capplan.report.documents.subject import Subject
 from capplan.report.procurement.figures import offer, option_name, price
-from capplan.report.procurement.types import OptionRow, Verdict
+from capplan.report.procurement.types import AssuredRow, OptionRow, Verdict
 from capplan.units import format_fraction, format_rate, format_seconds
 
 
@@ -36,6 +36,22 @@ def describe_load(load: Load) -> str:
     return "no load stated: one GPU of each kind, always busy"
 
 
+_SPEED_WORDS = {
+    "measured": "estimated from steps timed on this GPU",
+    "transferred": "transferred from related GPUs",
+    "spec-sheet": "from the spec sheet alone",
+}
+
+
+def _because(reason: str) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _what_varies(labels: Sequence[str]) -> str:
+    load = "They vary the load, too." if "Load" in labels else "The load is taken as stated."
+    return f"Scenarios vary the latency estimate, the prices and the assumptions about money. {load}"
+
+
 def _hours(time_s: float) -> str:
     return f"{time_s / 86400:g} days" if time_s >= 2 * 86400 else f"{time_s / 3600:g} hours"
 
@@ -60,7 +76,45 @@ def make_verdict(subject: Subject, answer: Answer, rows: Sequence[OptionRow]) ->
         cost_p90_usd=doubt.cost_p90_usd if doubt else None,
         wins=dict(doubt.wins) if doubt else {},
         draws=doubt.draws if doubt else 0,
+        warning=_warning(answer, by_key),
+        cheaper=found.cheaper.key if found.cheaper else None,
+        assured=_assured(answer.assured) if answer.assured else None,
+        varies=doubt.varies if doubt else (),
     )
+
+
+def _assured(fleet: AssuredFleet) -> AssuredRow:
+    option = fleet.option
+    return AssuredRow(
+        share_fraction=fleet.share,
+        gpus=option.fleet.gpus if option else None,
+        gpus_last_year=option.fleets[-1].gpus if option else None,
+        cost_usd_per_year=option.cost_per_year if option else None,
+        extra_usd_per_year=fleet.extra_usd_per_year,
+    )
+
+
+def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
+    """Say what speaks against the choice, or that a cheaper option rests on weaker evidence; None where nothing."""
+    found = answer.recommendation
+    if found.concerns:
+        return (
+            f"No option of full evidence carries the load: {', '.join(found.concerns)}. Measure the GPU, and ask for a "
+            "quote, before signing."
+        )
+    if found.cheaper is None or found.choice is None:
+        return None
+    row = by_key[found.cheaper.key]
+    saving = _saving(answer, by_key[found.choice.key], row)
+    return (
+        f"{row.gpu_name} {_how(row)} would be {format_fraction(saving)} cheaper, on weaker evidence: "
+        f"{', '.join(found.cheaper_concerns)}."
+    )
+
+
+def _saving(answer: Answer, choice: OptionRow, other: OptionRow) -> float:
+    mine, theirs = _worths(answer, choice, other)
+    return 1 - theirs / mine if mine else 0.0
 
 
 def _sentence(subject: Subject, answer: Answer, choice: OptionRow | None, count: int) -> str:
@@ -99,20 +153,27 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
     if isinstance(load, OneGpu):
         reasons.append(f"Cheapest per sample of {priced} priced options, of {len(rows)} that hold the model.")
     else:
-        reasons.append(f"Cheapest of {priced} priced options, of {len(rows)} that carry the load.")
+        unpriced = len(rows) - priced
+        more = f"; {unpriced} more carry the load and have no known price" if unpriced else ""
+        reasons.append(f"Cheapest of {priced} options with a price, those of full evidence first{more}.")
     if other and other.cost_usd_per_year and choice.cost_usd_per_year:
         mine, theirs = _worths(answer, choice, other)
-        reasons.append(f"Runner-up: {other.gpu_name} {_how(other)}, {format_fraction(theirs / mine - 1)} dearer.")
+        more = format_fraction(theirs / mine - 1)
+        reasons.append(f"Runner-up: {other.gpu_name} {_how(other)}, {more} more expensive.")
     if (doubt := answer.confidence) and not isinstance(load, OneGpu):
         reasons.append(
-            f"Cheapest in {format_fraction(doubt.holds)} of {doubt.draws} draws of all that is uncertain; "
-            f"the fleet as sized carries the last year's load in {format_fraction(doubt.keeps)}."
+            f"Cheapest in {format_fraction(doubt.holds)} of {doubt.draws} scenarios; the fleet as sized carries the "
+            f"last year's load in {format_fraction(doubt.keeps)}. {_what_varies(doubt.varies)}"
         )
     if not choice.firm_fit:
         reasons.append("Its memory is borderline: the estimate's interval straddles what may be filled.")
     if choice.price_date:
-        advice = "; it is old, ask again before signing" if choice.price_is_stale else ""
-        reasons.append(f"Its price, {price(choice)}, is of {choice.price_date}: {choice.price_source}{advice}.")
+        advice = "; ask again before signing" if choice.concerns else ""
+        reasons.append(
+            f"Its price, {price(choice)}, is {choice.price_tier}, as of {choice.price_date}: "
+            f"{choice.price_source}{advice}."
+        )
+    reasons.append(f"Its speed is {_SPEED_WORDS[choice.speed_tier]}{_because(choice.speed_evidence)}.")
     return reasons
 
 
@@ -121,7 +182,7 @@ def _service_reasons(answer: Answer, load: Service, choice: OptionRow) -> list[s
     fewest = fewest_possible(load, sizing.supply.candidate)
     reasons = [
         f"Each GPU takes batches of up to {choice.batch} and carries {format_rate(choice.rate_per_gpu_per_s)}/s: "
-        f"{sizing.need} needed at today's peak, {fewest} by any system whatever.",
+        f"{sizing.need} needed at today's peak; {fewest} is the theoretical minimum.",
         f"{load.percentile:g} % are answered within {format_seconds(choice.latency_s.expected)} at peak; "
         f"{format_seconds(load.latency_limit_s)} is allowed.",
     ]

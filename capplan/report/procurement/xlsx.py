@@ -117,6 +117,10 @@ class _Writer:
         sheet.write_string(row, 0, _text(model.verdict.sentence), self.title)
         sheet.set_row(row, 44)
         row += 1
+        if model.verdict.warning:
+            sheet.merge_range(row, 0, row, 8, "", self.wrap)
+            sheet.write_string(row, 0, _text(model.verdict.warning), self.wrap)
+            row += 1
         for card in cards(self.report, model):
             sheet.write_string(row, 0, card.label, self.bold)
             sheet.write_string(row, 1, card.figure, self.bold)

@@ -8,13 +8,14 @@ import pytest
 
 from capplan.core.economics.assumptions import Assumption, Demand
 from capplan.core.economics.decide import Answer, decide
+from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.core.economics.recommend import pareto_front, ranking, recommend
 from capplan.core.economics.uncertainty import Doubt, confidence, sensitivity
-from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, OneGpu, Service
-from capplan.core.serving.response import BatchPoint, Candidate
+from capplan.core.serving.response import BatchPoint, Candidate, SpeedTier
 from tests.core.economics.test_cost import NODE
 
 near = pytest.approx
@@ -31,6 +32,10 @@ def rent(gpu: str, usd: float, *, term: Term = Term.ON_DEMAND, gpus: int = 1) ->
     return Price(
         gpu=gpu, provider="p", region="r", term=term, usd_per_hour=usd, date=DAY, source="s", instance_gpus=gpus
     )
+
+
+def standards(*certain: str) -> Standards:
+    return Standards(certain_fits=frozenset(certain), today=date(2026, 11, 21))
 
 
 def assumption(key: str, value: float, low: float, high: float) -> Assumption:
@@ -51,7 +56,7 @@ def answer(*rents: Price, load=JOB, purchases=(), assumptions=(), candidates=(FA
         demand=Demand(load=load, money=NODE, assumptions=tuple(assumptions)),
         rents=rents,
         purchases=purchases,
-        firm=frozenset(each.gpu for each in candidates),
+        standards=standards(*(each.gpu for each in candidates)),
     )
 
 
@@ -106,8 +111,8 @@ def test_spot_is_shown_but_chosen_only_where_allowed():
 def test_borderline_memory_is_chosen_only_where_nothing_else_is():
     found = answer(rent("fast", 3.0), rent("slow", 1.0))
     options = evaluate(found.case)
-    assert recommend(found.case, options, firm=lambda gpu: gpu == "fast").choice.gpu == "fast"
-    assert recommend(found.case, options, firm=lambda _: False).choice.gpu == "slow"
+    assert recommend(found.case, options, standards=standards("fast")).choice.gpu == "fast"
+    assert recommend(found.case, options, standards=standards()).choice.gpu == "slow"
 
 
 def test_buying_boards_comes_in_full_servers():
@@ -158,7 +163,7 @@ def test_probability_that_the_choice_holds_is_that_of_the_estimates():
     ]
     found = answer(rent("fast", 2.1), rent("slow", 1.0), candidates=tuple(points))
     doubt = Doubt(assumptions=(), latency={"fast": (low, 1.2), "slow": (low, 1.2)})
-    ranked = ranking(found.case, evaluate(found.case), firm=lambda _: True)
+    ranked = ranking(found.case, evaluate(found.case), standards=standards("fast", "slow"))
     drawn = confidence(found.case, found.recommendation, ranked, doubt=doubt, draws=4000)
     assert drawn.holds == near(0.670, abs=0.025)  # three standard errors of 4000 draws
 
@@ -172,7 +177,7 @@ def test_sensitivity_moves_one_input_at_a_time():
     found = answer(rent("fast", 3.0), rent("slow", 1.0), assumptions=inputs)
     choice = found.recommendation.choice
     doubt = Doubt(assumptions=tuple(inputs), latency={})
-    swings = sensitivity(found.case, choice, doubt=doubt, firm=lambda _: True)
+    swings = sensitivity(found.case, choice, doubt=doubt, standards=standards("fast", "slow"))
     assert [swing.key for swing in swings] == ["rent_price_factor", "peak_factor"]  # PUE is in the rent
     assert (swings[0].cost_low_usd, swings[0].cost_high_usd) == (near(100), near(400))
     assert (swings[1].cost_low_usd, swings[1].cost_high_usd) == (near(100), near(200))
@@ -217,3 +222,51 @@ def test_without_a_load_gpus_compare_per_sample():
     assert millions == {"slow/on-demand": near(1 / 1.44), "fast/on-demand": near(3 / 2.88)}
     assert found.recommendation.choice.key == "slow/on-demand"
     assert found.switching_price_factor == near(1.5)
+
+
+def test_an_option_of_full_evidence_is_recommended_before_a_cheaper_rumour():
+    rumour = replace(rent("slow", 0.1), tier=PriceTier.HEARSAY)
+    found = answer(rent("fast", 3.0), rumour).recommendation
+    assert (found.choice.gpu, found.concerns) == ("fast", ())
+    assert (found.cheaper.gpu, found.cheaper_concerns) == ("slow", (Concern.HEARSAY_PRICE,))
+
+
+@pytest.mark.parametrize(
+    ("price", "concern"),
+    [
+        ({"date": date(2026, 5, 24)}, Concern.OLD_PRICE),  # 181 days before 2026-11-21
+        ({"date_is": DateKind.READ}, Concern.UNDATED_PRICE),
+        ({"tier": PriceTier.HEARSAY}, Concern.HEARSAY_PRICE),
+    ],
+)
+def test_where_nothing_better_is_known_the_choice_says_what_speaks_against_it(price, concern):
+    found = answer(replace(rent("fast", 3.0), **price)).recommendation
+    assert (found.choice.gpu, found.concerns, found.cheaper) == ("fast", (concern,), None)
+
+
+def test_a_speed_from_the_spec_sheet_alone_yields_to_a_timed_one():
+    guessed = replace(SLOW, speed=SpeedTier.SPEC_SHEET)
+    found = answer(rent("fast", 3.0), rent("slow", 0.1), candidates=(FAST, guessed)).recommendation
+    assert found.choice.gpu == "fast"
+    assert found.cheaper_concerns == (Concern.SPEED_FROM_SPEC_SHEET,)
+
+
+def test_the_assured_fleet_carries_nine_of_ten_scenarios():
+    # The load varies evenly around 1 to 3 times: one fast GPU carries it once. A triangle from 1 over 1 to 3 stays
+    # below 1 + 2 * (1 - sqrt(0.1)) = 2.37 in nine of ten scenarios, so that three GPUs are needed.
+    found = answer(rent("fast", 3.0), assumptions=[assumption("peak_factor", 1.0, 1.0, 3.0)])
+    assert found.recommendation.choice.fleet.need == 1
+    assert found.assured.option.fleet.need == 3
+    assert found.confidence.keeps < 0.2
+
+
+def test_a_load_taken_as_stated_needs_no_second_fleet():
+    found = answer(rent("fast", 3.0), rent("slow", 1.0), candidates=(candidate("fast", 0.010, spread=0.0), SLOW))
+    if found.recommendation.choice.gpu == "fast":
+        assert found.assured.extra_usd_per_year == 0
+    assert found.assured.option.key == found.recommendation.choice.key
+
+
+def test_no_option_is_both_cheaper_and_faster_than_one_on_the_front():
+    found = answer(rent("fast", 3.0), rent("slow", 1.0))
+    assert set(found.recommendation.front) == {"fast/on-demand", "slow/on-demand"}  # 300 and 200 USD a year
