@@ -36,7 +36,8 @@ class Money:
     years: int
     discount_fraction: float
     residual_fraction: float
-    server_price_factor: float
+    chassis_usd_sxm: float
+    chassis_usd_pcie: float
     network_fraction: float
     support_fraction: float
     staff_usd_per_server_year: float

@@ -39,14 +39,39 @@ class Energy:
         return self.kwh_per_year * self.grid_g_per_kwh / 1000
 
 
-def fleet_energy(*, gpus: int, servers: int, tdp_w: float, busy_fraction: float, money: Money) -> Energy:
-    """Power of a fleet from its GPUs' printed TDP and the server around them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """How a fleet is used over a year.
 
-    Nameplate is TDP × server power factor. The average is nameplate × power fraction while in use and × idle power
-    fraction otherwise; `busy_fraction` is the share of the year in use, 1 for a service that runs all day.
+    Attributes:
+        in_use_fraction: Share of the year in which the fleet is in use; 1 for a service that runs all day.
+        load_fraction: Mean load while in use, as a share of what the fleet can do.
+        stays_on: True if the fleet idles when it is not in use, as a bought one does; False if it is given back.
+    """
+
+    in_use_fraction: float
+    load_fraction: float
+    stays_on: bool
+
+
+def fleet_energy(*, gpus: int, servers: float, tdp_w: float, usage: Usage, money: Money) -> Energy:
+    """Compute the power of a fleet from its GPUs' printed TDP, the server around them and the load.
+
+    Nameplate is TDP × server power factor. While in use, power rises with the load from the idle share of nameplate to
+    the share at full load. Out of use, a fleet that stays on draws the idle share, one that was given back nothing.
+
+    Args:
+        gpus: GPUs of the fleet.
+        servers: Servers of the fleet; a part of one where an instance is a part of a server.
+        tdp_w: Printed power limit of one GPU. [W]
+        usage: How the fleet is used.
+        money: The assumptions about power and carbon.
     """
     nameplate_w = gpus * tdp_w * money.server_power_factor
-    share = busy_fraction * money.power_fraction + (1 - busy_fraction) * money.idle_power_fraction
+    idle = money.idle_power_fraction
+    used = idle + (money.power_fraction - idle) * usage.load_fraction
+    unused = idle if usage.stays_on else 0.0
+    share = usage.in_use_fraction * used + (1 - usage.in_use_fraction) * unused
     return Energy(
         nameplate_w=nameplate_w,
         average_w=nameplate_w * share,
@@ -60,7 +85,8 @@ def fleet_energy(*, gpus: int, servers: int, tdp_w: float, busy_fraction: float,
 class OwnedCost:
     """Buying a fleet and running it for some years. [USD; per year where the name says so]"""
 
-    hardware: float
+    gpus_usd: float
+    chassis_usd: float
     network: float
     energy_per_year: float
     support_per_year: float
@@ -69,6 +95,11 @@ class OwnedCost:
     residual: float
     years: int
     discount_fraction: float
+
+    @property
+    def hardware(self) -> float:
+        """Price of the GPUs and of the servers around them."""
+        return self.gpus_usd + self.chassis_usd
 
     @property
     def initial(self) -> float:
@@ -108,11 +139,25 @@ class OwnedCost:
         return equivalent_annual(self.present, rate_fraction=self.discount_fraction, years=self.years)
 
 
-def cost_of_owning(*, gpus: int, servers: int, price: PurchasePrice, energy: Energy, money: Money) -> OwnedCost:
-    """Cost of buying `gpus` GPUs with their servers and network."""
-    hardware = gpus * price.usd * (1.0 if price.includes_server else money.server_price_factor)
+def cost_of_owning(
+    *, gpus: int, servers: int, price: PurchasePrice, chassis_usd: float, energy: Energy, money: Money
+) -> OwnedCost:
+    """Compute the cost of buying GPUs with their servers and network.
+
+    Args:
+        gpus: GPUs bought.
+        servers: Servers that hold them.
+        price: Price of one GPU; a price that includes the server pays for the chassis, too.
+        chassis_usd: Price of one server without its GPUs. [USD]
+        energy: What the fleet draws.
+        money: The assumptions about money.
+    """
+    gpus_usd = gpus * price.usd
+    chassis = 0.0 if price.includes_server else servers * chassis_usd
+    hardware = gpus_usd + chassis
     return OwnedCost(
-        hardware=hardware,
+        gpus_usd=gpus_usd,
+        chassis_usd=chassis,
         network=hardware * money.network_fraction,
         energy_per_year=energy.kwh_per_year * money.usd_per_kwh,
         support_per_year=hardware * money.support_fraction,

@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from capplan.core.economics.assumptions import Money
-from capplan.core.economics.cost import Energy, OwnedCost, RentedCost, cost_of_owning, cost_of_renting, fleet_energy
+from capplan.core.economics.cost import (
+    Energy,
+    OwnedCost,
+    RentedCost,
+    Usage,
+    cost_of_owning,
+    cost_of_renting,
+    fleet_energy,
+)
 from capplan.core.economics.finance import HOURS_PER_YEAR, SECONDS_PER_HOUR, cost_per_million
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
 from capplan.core.numbers import ceil_guarded
@@ -208,13 +216,21 @@ class _Question:
         purchase: PurchasePrice | None = None,
     ) -> Option:
         hours = self.hours(fleets)
-        energy = self.energy(fleets[-1] if purchase else fleets[0], hours[-1] if purchase else hours[0])
+        year = -1 if purchase else 0
+        energy = self.energy(fleets[year], hours[year], self.samples_by_year()[year], bought=purchase is not None)
         cost: OwnedCost | RentedCost | None = None
         if rent:
             cost = cost_of_renting(gpu_hours_by_year=hours, price=rent, money=self.money)
         elif purchase and energy:
             last = fleets[-1]
-            cost = cost_of_owning(gpus=last.gpus, servers=last.servers, price=purchase, energy=energy, money=self.money)
+            cost = cost_of_owning(
+                gpus=last.gpus,
+                servers=last.servers,
+                price=purchase,
+                chassis_usd=self.chassis_usd(),
+                energy=energy,
+                money=self.money,
+            )
         return Option(
             gpu=self.sizing.gpu,
             term=term,
@@ -230,17 +246,30 @@ class _Question:
             sized_for_per_s=self.peaks_per_s(),
         )
 
-    def energy(self, fleet: Fleet, gpu_hours: float) -> Energy | None:
-        tdp_w = self.sizing.supply.candidate.tdp_w
-        if tdp_w is None:
+    def chassis_usd(self) -> float:
+        """Return the price of one server without its GPUs, by the GPU's form factor. [USD]"""
+        _, is_board = server_slots(self.sizing.supply.candidate.form_factor, self.money)
+        return self.money.chassis_usd_sxm if is_board else self.money.chassis_usd_pcie
+
+    def energy(self, fleet: Fleet, gpu_hours: float, samples: float, *, bought: bool) -> Energy | None:
+        candidate = self.sizing.supply.candidate
+        if candidate.tdp_w is None:
             return None
-        return fleet_energy(
-            gpus=fleet.gpus,
-            servers=fleet.servers,
-            tdp_w=tdp_w,
-            busy_fraction=min(1.0, gpu_hours / (fleet.gpus * HOURS_PER_YEAR)),
-            money=self.money,
+        slots, _ = server_slots(candidate.form_factor, self.money)
+        usage = Usage(
+            in_use_fraction=min(1.0, gpu_hours / (fleet.gpus * HOURS_PER_YEAR)),
+            load_fraction=self.load_fraction(fleet, samples),
+            stays_on=bought,
         )
+        servers = fleet.servers if bought else fleet.gpus / slots
+        return fleet_energy(gpus=fleet.gpus, servers=servers, tdp_w=candidate.tdp_w, usage=usage, money=self.money)
+
+    def load_fraction(self, fleet: Fleet, samples: float) -> float:
+        """Return a year's mean load while in use, as a share of what the fleet can do; jobs run at full load."""
+        if not isinstance(self.case.load, Service):
+            return 1.0
+        most_per_s = fleet.gpus * self.operation.rate_per_s / self.case.load.utilization_ceiling_fraction
+        return min(1.0, samples / (HOURS_PER_YEAR * SECONDS_PER_HOUR) / most_per_s)
 
     def rented(self, price: Price) -> Option:
         varied = replace(price, usd_per_hour=price.usd_per_hour * self.scenario.rent_price)

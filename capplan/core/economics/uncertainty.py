@@ -70,8 +70,8 @@ DRAWN_KEYS = ("peak_factor", "rent_price_factor", "purchase_price_factor")
 
 
 MONEY_KEYS = (
-    "discount_fraction", "residual_fraction", "server_price_factor", "network_fraction", "support_fraction",
-    "staff_usd_per_server_year", "licence_usd_per_gpu_year", "power_fraction", "pue", "usd_per_kwh",
+    "discount_fraction", "residual_fraction", "chassis_usd_sxm", "chassis_usd_pcie", "network_fraction",
+    "support_fraction", "staff_usd_per_server_year", "licence_usd_per_gpu_year", "power_fraction", "pue", "usd_per_kwh",
 )  # fmt: skip
 
 
@@ -236,8 +236,8 @@ def price_share(option: Option) -> float:
     """The part of the yearly cost that is proportional to the option's price. [USD/year]"""
     if not isinstance(option.cost, OwnedCost):
         return option.cost.per_year if option.cost else 0.0
-    rest = replace(option.cost, hardware=0.0, network=0.0, support_per_year=0.0, residual=0.0)
-    return option.cost.per_year - rest.per_year
+    rest = replace(option.cost, gpus_usd=0.0, chassis_usd=0.0, network=0.0, support_per_year=0.0, residual=0.0)
+    return (option.cost.per_year - rest.per_year) * option.cost.gpus_usd / option.cost.hardware
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,6 +164,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "mean": 0 if isinstance(load, OneGpu) else load.mean_per_s,
         "growth": load.growth_per_year_fraction,
         "spares": load.spares,
+        "ceiling": load.utilization_ceiling_fraction,
         "money": plain(report.demand.money),
         "picks": picks,
         "options": [

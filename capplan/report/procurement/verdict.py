@@ -94,6 +94,15 @@ def _assured(fleet: AssuredFleet) -> AssuredRow:
     )
 
 
+def _assured_words(fleet: AssuredFleet) -> str:
+    share = format_fraction(fleet.share)
+    if fleet.option is None:
+        return f"No number of this GPU carries {share} of the scenarios: its latency may exceed the limit."
+    extra = fleet.extra_usd_per_year or 0.0
+    cost = f"for {format_usd(extra)} a year more" if extra > 0 else "at no extra cost"
+    return f"{fleet.option.fleet.gpus} GPUs carry {share} of the scenarios, {cost}."
+
+
 def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
     """Say what speaks against the choice, or that a cheaper option rests on weaker evidence; None where nothing."""
     found = answer.recommendation
@@ -165,6 +174,8 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
             f"Cheapest in {format_fraction(doubt.holds)} of {doubt.draws} scenarios; the fleet as sized carries the "
             f"last year's load in {format_fraction(doubt.keeps)}. {_what_varies(doubt.varies)}"
         )
+    if fleet := answer.assured:
+        reasons.append(_assured_words(fleet))
     if not choice.firm_fit:
         reasons.append("Its memory is borderline: the estimate's interval straddles what may be filled.")
     if choice.price_date:

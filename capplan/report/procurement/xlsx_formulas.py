@@ -126,13 +126,20 @@ class Formulas:
     def _energy(self, year: int) -> str:
         n, gpus = self.names, self._cell(f"gpus{year}")
         busy = f"MIN(1,{self._cell(f'hours{year}')}/({gpus}*8760))"
-        share = f"({busy}*{n['power_fraction']}+(1-{busy})*{n['idle_power_fraction']})"
+        idle, load = n["idle_power_fraction"], "1"
+        if isinstance(self.report.demand.load, Service):
+            most = f"({gpus}*{self._cell('rate')}/{n['utilization_ceiling']})"
+            load = f"MIN(1,{self._cell(f'samples{year}')}/(8760*3600)/{most})"
+        used = f"({idle}+({n['power_fraction']}-{idle})*{load})"
+        unused = idle if self.option.term == Term.BUY else "0"
+        share = f"({busy}*{used}+(1-{busy})*{unused})"
         return f"{gpus}*{self._cell('tdp')}*{n['server_power_factor']}*{share}/1000*{n['pue']}*8760"
 
     def _bought(self) -> dict[str, str]:
         n, last, rate = self.names, self._years - 1, self.names["discount_fraction"]
-        factor = "1" if self.option.includes_server else n["server_price_factor"]
-        hardware = f"{self._cell(f'gpus{last}')}*{self._cell('price')}*{factor}"
+        chassis = n["chassis_usd_sxm" if self.option.full_servers else "chassis_usd_pcie"]
+        around = "0" if self.option.includes_server else f"{self._cell(f'servers{last}')}*{chassis}"
+        hardware = f"({self._cell(f'gpus{last}')}*{self._cell('price')}+{around})"
         initial, running, residual = (self._cell(key) for key in ("initial", "running", "residual"))
         return {
             "kwh": self._energy(last),

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from capplan.core.economics.assumptions import Money
-from capplan.core.economics.cost import break_even, cost_of_owning, cost_of_renting, fleet_energy
+from capplan.core.economics.cost import Usage, break_even, cost_of_owning, cost_of_renting, fleet_energy
 from capplan.core.economics.finance import (
     annuity_factor,
     best_reserve,
@@ -24,7 +24,8 @@ DAY = date(2026, 11, 1)
 
 # A node of 300,000 USD (8 GPUs of 37,500 with their share), 12 % network, 10.2 kW nameplate drawn to 60 %.
 NODE = Money(
-    years=3, discount_fraction=0.08, residual_fraction=0.30, server_price_factor=1.0, network_fraction=0.12,
+    years=3, discount_fraction=0.08, residual_fraction=0.30, chassis_usd_sxm=0.0, chassis_usd_pcie=0.0,
+    network_fraction=0.12,
     support_fraction=0.04, staff_usd_per_server_year=15_000, licence_usd_per_gpu_year=0, gpus_per_server_sxm=8,
     gpus_per_server_pcie=4, server_power_factor=10_200 / 5_600, power_fraction=0.60, idle_power_fraction=0.25,
     pue=1.35, usd_per_kwh=0.10, grid_g_per_kwh=381, embodied_kg_per_gpu=375, embodied_kg_per_server=1_500,
@@ -34,11 +35,14 @@ BARE = PurchasePrice(gpu="h100", usd=37_500, date=DAY, source="quote", seller="s
 
 
 def energy(money=NODE, busy_fraction=1.0):
-    return fleet_energy(gpus=8, servers=1, tdp_w=700, busy_fraction=busy_fraction, money=money)
+    usage = Usage(in_use_fraction=busy_fraction, load_fraction=1.0, stays_on=True)
+    return fleet_energy(gpus=8, servers=1, tdp_w=700, usage=usage, money=money)
 
 
 def owned(money=NODE):
-    return cost_of_owning(gpus=8, servers=1, price=BARE, energy=energy(money), money=money)
+    return cost_of_owning(
+        gpus=8, servers=1, price=BARE, chassis_usd=money.chassis_usd_sxm, energy=energy(money), money=money
+    )
 
 
 def rent(usd_per_hour, term=Term.ON_DEMAND):
@@ -162,9 +166,31 @@ def test_a_price_of_nothing_is_refused(usd):
         PurchasePrice(gpu="h100", usd=usd, date=DAY, source="x", seller="y")
 
 
-def test_a_quoted_server_takes_no_server_factor():
-    money = replace(NODE, server_price_factor=1.64)
+def test_a_chassis_is_paid_per_server_unless_the_quote_includes_it():
+    # Eight GPUs of 37,500 are 300,000; one chassis adds 75,000 whatever the GPUs cost.
     quoted = replace(BARE, includes_server=True)
-    cost = cost_of_owning(gpus=8, servers=1, price=quoted, energy=energy(), money=money)
-    bare = cost_of_owning(gpus=8, servers=1, price=BARE, energy=energy(), money=money)
-    assert (cost.hardware, bare.hardware) == (near(300_000), near(492_000))
+    shared = {"gpus": 8, "servers": 1, "chassis_usd": 75_000.0, "energy": energy(), "money": NODE}
+    assert cost_of_owning(price=quoted, **shared).hardware == near(300_000)
+    assert cost_of_owning(price=BARE, **shared).hardware == near(375_000)
+
+
+def test_cheap_cards_pay_the_same_chassis_as_dear_ones():
+    # Eight cards of 749 USD in two servers of 12,000: 5,992 + 24,000.
+    cheap = replace(BARE, usd=749)
+    cost = cost_of_owning(gpus=8, servers=2, price=cheap, chassis_usd=12_000, energy=energy(), money=NODE)
+    assert cost.hardware == near(29_992)
+
+
+def test_energy_follows_the_load():
+    # At half load between idle (25 %) and full load (60 %): 42.5 % of 10.2 kW.
+    usage = Usage(in_use_fraction=1.0, load_fraction=0.5, stays_on=True)
+    assert fleet_energy(gpus=8, servers=1, tdp_w=700, usage=usage, money=NODE).average_w == near(10_200 * 0.425)
+
+
+def test_a_rented_fleet_that_was_given_back_draws_nothing():
+    # 2 GPUs of 230 W for 315 hours each: 2 × 0.23 kW × 1.8214 × 0.6 × 1.35 × 315 h = 213.8 kWh.
+    usage = Usage(in_use_fraction=315 / 8760, load_fraction=1.0, stays_on=False)
+    drawn = fleet_energy(gpus=2, servers=0.25, tdp_w=230, usage=usage, money=NODE)
+    assert drawn.kwh_per_year == near(2 * 0.23 * (10_200 / 5_600) * 0.6 * 1.35 * 315, rel=1e-9)
+    assert drawn.kwh_per_year == near(213.8, abs=0.1)
+    assert drawn.embodied_kg == near(2 * 375 + 0.25 * 1500)

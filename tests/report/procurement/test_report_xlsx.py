@@ -98,7 +98,7 @@ CHANGED = {
     "Residual value of hardware": ("residual_fraction", 0.05),
     "Power usage effectiveness": ("pue", 1.6),
     "Network adder": ("network_fraction", 0.2),
-    "Average power over nameplate": ("power_fraction", 0.35),
+    "Power at full load over nameplate": ("power_fraction", 0.35),
 }
 
 

@@ -55,9 +55,12 @@
     const price = s.prices[option.key] ?? option.price;
     if (option.term === "buy") {
       const bought = found.last, hours = hoursOf(bought, s.years - 1);
-      const hardware = bought.gpus * price * s.purchaseFactor * (option.includesServer ? 1 : s.server_price_factor);
+      const chassis = option.includesServer ? 0 : bought.servers * (option.full ? s.chassis_usd_sxm : s.chassis_usd_pcie);
+      const hardware = bought.gpus * price * s.purchaseFactor + chassis;
       const busy = Math.min(1, hours / (bought.gpus * HOURS));
-      const share = busy * s.power_fraction + (1 - busy) * data.money.idle_power_fraction;
+      const most = bought.gpus * rate / data.ceiling, idle = data.money.idle_power_fraction;
+      const load = data.kind === "service" ? Math.min(1, samples[s.years - 1] / (HOURS * SECONDS) / most) : 1;
+      const share = busy * (idle + (s.power_fraction - idle) * load) + (1 - busy) * idle;
       const kwh = bought.gpus * option.tdp * data.money.server_power_factor * share / 1000 * s.pue * HOURS;
       const running = kwh * s.usd_per_kwh + hardware * s.support_fraction + bought.servers * s.staff_usd_per_server_year
         + bought.gpus * data.money.licence_usd_per_gpu_year;
