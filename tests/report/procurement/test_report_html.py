@@ -109,7 +109,6 @@ def test_the_page_works_out_the_report_s_own_figures(load, tmp_path):
         ):  # fmt: skip
             if value is not None:
                 assert float(cells[name]["value"]) == pytest.approx(value, rel=1e-9)
-    assert driven["ready"] < 1000  # usable within a second
 
 
 @pytest.mark.browser
