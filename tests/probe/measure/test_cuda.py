@@ -10,13 +10,12 @@ from statistics import median
 import pytest
 import torch
 
-from capplan.core.measurement.batch_search import Search, largest_running_batch
+from capplan.core.measurement.batch_search import Search
 from capplan.core.measurement.types import Measurement, TimingMethod
 from capplan.core.workload import Precision
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.device import TorchDevice
 from capplan.probe.measure.energy import open_nvml
-from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.open import open_device
 from capplan.probe.measure.point import Rules
 from capplan.probe.measure.request import Job
@@ -73,16 +72,6 @@ def test_events_agree_with_events_written_by_hand(device: TorchDevice, long_run:
     assert median(ours / theirs for ours, theirs in pairs) == pytest.approx(1, abs=0.005)
 
 
-def test_events_and_synchronising_agree_above_five_milliseconds(
-    device: TorchDevice, long_run: Callable[[], object]
-) -> None:
-    pairs = [
-        (timed(device, long_run, TimingMethod.EVENT), timed(device, long_run, TimingMethod.SYNC)) for _ in range(5)
-    ]
-    assert min(events_s for events_s, _ in pairs) > 5e-3
-    assert median(waiting_s / events_s for events_s, waiting_s in pairs) == pytest.approx(1, abs=0.01)
-
-
 def test_the_naive_method_is_shown_wrong(device: TorchDevice, long_run: Callable[[], object]) -> None:
     by_events_s = timed(device, long_run, TimingMethod.EVENT)
     naive_s = repeat(device, long_run, method=TimingMethod.NAIVE, rule=StopRule(repetitions=5), expected_s=10e-3)
@@ -97,43 +86,6 @@ def test_flushing_leaves_what_is_timed_alone(device: TorchDevice, long_run: Call
     assert median(flushed_s) == pytest.approx(plain_s, rel=0.02)
 
 
-def test_two_hundred_failures_leave_the_device_clean(device: TorchDevice) -> None:
-    total = torch.cuda.get_device_properties(device.torch_device).total_memory
-    forced = 0
-
-    def attempt() -> None:
-        nonlocal forced
-        forced += 1
-        held = [torch.empty(total // 4, dtype=torch.int8, device=device.torch_device)]
-        held.append(torch.empty(total, dtype=torch.int8, device=device.torch_device))
-
-    device.free_cached()
-    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    for _ in range(100):
-        with pytest.raises(PointError, match="ran out of memory"):
-            surviving(device, attempt, doing="asking for too much")
-    assert forced == 200
-    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
-
-
-def test_both_searches_find_the_same_batch(device: TorchDevice) -> None:
-    sample_bytes = 64 * 2**20
-
-    def runs(batch: int) -> bool:
-        def attempt() -> None:
-            torch.empty(batch * sample_bytes, dtype=torch.int8, device=device.torch_device).zero_()
-
-        try:
-            surviving(device, attempt, doing=f"batch {batch}")
-        except PointError:
-            return False
-        return True
-
-    with device.limited_to(16 * sample_bytes + sample_bytes // 2):
-        found = {search: largest_running_batch(runs, search=search, at_most=1000) for search in Search}
-    assert found[Search.BINARY] == found[Search.SEQUENTIAL] == 16
-
-
 def test_both_searches_find_the_same_batch_of_a_model(run: Run) -> None:  # noqa: F811
     words = ["examples/net.py:Net", "--input", "x=3x224x224", "--device", "cuda:0", "--memory-limit", "256MiB"]
     quick = ["--batch", "max", "--warmup", "2", "--repetitions", "6", "--format", "json"]
@@ -143,14 +95,6 @@ def test_both_searches_find_the_same_batch_of_a_model(run: Run) -> None:  # noqa
         assert result.exit_code == 0, result.stderr
         largest[search] = json.loads(result.stdout)["measurements"][-1]["workload"]["batch"]
     assert largest[Search.BINARY] == largest[Search.SEQUENTIAL] > 1
-
-
-def test_peaks_are_those_of_the_allocator(device: TorchDevice) -> None:
-    device.free_cached()
-    before = torch.cuda.memory_allocated()
-    device.reset_peaks()
-    torch.empty(100 * 2**20, dtype=torch.int8, device=device.torch_device)
-    assert device.memory().peak_allocated_bytes == before + 100 * 2**20
 
 
 def test_a_buffer_that_flushes_is_no_part_of_a_models_peak() -> None:

@@ -1,4 +1,7 @@
-"""The CUDA, XPU and MPS code on devices that refuse what real ones refuse; `test_cuda.py` is for a real one."""
+"""The CUDA, XPU and MPS code on devices that refuse what real ones refuse.
+
+`test_device_contract.py` holds the fake against a real one; `test_cuda.py` is for a real one alone.
+"""
 
 import gc
 import os
@@ -17,7 +20,6 @@ from capplan.errors import MeasurementError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.devices import CudaDevice, MpsDevice, XpuDevice
 from capplan.probe.measure.energy import Nvml, open_nvml
-from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.open import devices_at_hand, open_device
 from capplan.probe.measure.point import Rules, best_method
 from capplan.probe.measure.request import Job
@@ -152,24 +154,6 @@ def test_out_of_memory_is_freed_and_tried_once_more(cuda: FakeCuda) -> None:
     assert "work" not in cuda.log
 
 
-def test_two_hundred_forced_failures_leave_memory_where_it_was(cuda: FakeCuda) -> None:
-    device, kept = opened(), cuda.empty(64 * MIB, on=0)
-    forced = 0
-
-    def attempt() -> None:
-        nonlocal forced
-        forced += 1
-        held = [cuda.empty(512 * MIB, on=0) for _ in range(4)]
-        held.append(cuda.empty(7 * 2**30, on=0))
-
-    for _ in range(100):
-        with pytest.raises(PointError, match="ran out of memory"):
-            surviving(device, attempt, doing="asking for too much")
-        assert (cuda.gpus[0].allocated, cuda.gpus[0].reserved) == (64 * MIB, 64 * MIB)
-    assert forced == 200
-    del kept
-
-
 @pytest.mark.parametrize("search", list(Search))
 @pytest.mark.parametrize(("limit", "largest"), [(None, 76), (1050 * MIB, 10)])
 def test_the_largest_batch_is_what_the_memory_holds(
@@ -187,15 +171,6 @@ def test_a_reserve_stays_free(cuda: FakeCuda) -> None:
     with session(cuda, "cuda:0", reserve_fraction=0.05) as running:
         assert running.attempt(72) is None
         assert running.attempt(73) is not None
-
-
-def test_a_limit_set_before_is_kept_and_put_back(cuda: FakeCuda) -> None:
-    cuda.gpus[0].fraction = 0.25
-    with opened().limited_to(6 * 2**30):
-        assert cuda.gpus[0].fraction == 0.25
-    with opened().limited_to(2**30):
-        assert cuda.gpus[0].fraction == 0.125
-    assert cuda.gpus[0].fraction == 0.25
 
 
 def test_a_driver_too_old_is_told_and_the_cpu_taken(cuda: FakeCuda) -> None:
