@@ -34,6 +34,16 @@ _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za
 def parse_quantity(text: str, units: Mapping[str, float], *, what: str) -> float:
     """Read a number with its unit, such as "80 GiB" or "50ms", into the base unit.
 
+    >>> parse_quantity("50ms", SECONDS, what="--max-latency")
+    0.05
+    >>> parse_quantity("3.35 TB/s", BYTES_PER_S, what="bandwidth")
+    3350000000000.0
+
+    Args:
+        text: the number and its unit, with or without a blank between them.
+        units: the units that are known, with their size in the base unit.
+        what: what is read, for the error message.
+
     Raises:
         UsageError: the text is no number, or its unit is not among `units`.
     """
@@ -60,27 +70,47 @@ def _significant(value: float, digits: int) -> str:
 
 
 def format_bytes(size_bytes: float) -> str:
-    """Write a size in binary units, such as "79.6 GiB"."""
+    """Write a size in binary units.
+
+    >>> format_bytes(80 * 2**30)
+    '80.0 GiB'
+    """
     return _scaled(size_bytes, [(2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")], 3)
 
 
 def format_seconds(time_s: float) -> str:
-    """Write a duration, such as "11.8 ms"."""
+    """Write a duration.
+
+    >>> format_seconds(0.0118)
+    '11.8 ms'
+    """
     return _scaled(time_s, [(1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")], 3)
 
 
 def format_flops(flops: float) -> str:
-    """Write a count of floating-point operations, such as "8.18 GFLOP"."""
+    """Write a count of floating-point operations.
+
+    >>> format_flops(8_178_368_512)
+    '8.18 GFLOP'
+    """
     return f"{format_count(flops, spaced=True)}FLOP"
 
 
 def format_flops_per_s(rate: float) -> str:
-    """Write a rate, such as "312 TFLOP/s"."""
+    """Write a rate of floating-point operations.
+
+    >>> format_flops_per_s(312e12)
+    '312 TFLOP/s'
+    """
     return f"{format_count(rate, spaced=True)}FLOP/s"
 
 
 def format_bytes_per_s(rate: float) -> str:
-    """Write a bandwidth in decimal units, as data sheets print it, such as "3.35 TB/s"."""
+    """Write a bandwidth in decimal units, as data sheets print it.
+
+    >>> format_bytes_per_s(3.35e12)
+    '3.35 TB/s'
+    """
     return f"{format_count(rate, spaced=True)}B/s"
 
 
@@ -93,10 +123,18 @@ def format_count(value: float, *, spaced: bool = False) -> str:
 
 
 def format_rate(rate_per_s: float) -> str:
-    """Write samples per second with thousands separated, such as "1,234"."""
+    """Write samples per second with thousands separated.
+
+    >>> format_rate(1234.5), format_rate(12.34)
+    ('1,234', '12.3')
+    """
     return f"{rate_per_s:,.0f}" if rate_per_s >= 100 else _significant(rate_per_s, 3)
 
 
 def format_fraction(fraction: float) -> str:
-    """Write a share as a percentage, such as "7.3 %"."""
+    """Write a share as a percentage.
+
+    >>> format_fraction(0.073)
+    '7.30 %'
+    """
     return f"{_significant(100 * fraction, 3)} %"

@@ -1,6 +1,10 @@
-"""Fill the command-line reference of the site from the commands themselves, so that it cannot go stale."""
+"""Fill pages of the site from what they are about, so that they cannot go stale.
+
+The command-line reference is made from the commands; CONTRIBUTING.md and CHANGELOG.md become pages of their own.
+"""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
@@ -8,10 +12,15 @@ from typer.main import get_command
 from capplan.cli.main import app
 
 PLACE = "<!-- commands -->"
+ROOT = Path(__file__).parents[1]
+INCLUDED = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+"""Pages, and the files of the repository that they show."""
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the reference in the place that a page names."""
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Put in what a page stands for."""
+    if page.file.src_uri in INCLUDED:
+        return (ROOT / INCLUDED[page.file.src_uri]).read_text().replace("](docs/", "](")
     if PLACE not in markdown:
         return markdown
     root = get_command(app)

@@ -9,7 +9,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A quantity with what it may be at least and at most."""
+    """A quantity with what it may be at least and at most.
+
+    >>> Interval(low=1, expected=2, high=4) + Interval.exact(10)
+    Interval(low=11, expected=12, high=14)
+    """
 
     low: float
     expected: float
@@ -33,7 +37,11 @@ class Interval:
 
 
 def ceil_guarded(value: float) -> int:
-    """Round up, forgiving 1e-9 of floating-point dust: 10.0000000001 is 10."""
+    """Round up, but let a relative excess of 1e-9 pass, which floating-point sums leave behind.
+
+    >>> ceil_guarded(10.0000000001), ceil_guarded(10.1)
+    (10, 11)
+    """
     return math.ceil(value - 1e-9 * max(1.0, abs(value)))
 
 
