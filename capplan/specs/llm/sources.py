@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from capplan.specs.llm.headers.safetensors import StoredTensor, read_safetensors
 
 LARGEST_CONFIG_BYTES = 32_000_000
 _LAYER = re.compile(r"(?:^|\.)(?:layers|blk|h|blocks)\.(\d+)\.")
+_PART = re.compile(r"-(\d{5})-of-(\d{5})")
 _DRAFT = re.compile(r"(?:^|\.)(?:mtp|nextn|eagle)\b|(?:^|\.)mtp_")
 
 
@@ -89,6 +91,8 @@ def _from_path(path: Path) -> LanguageModel:
         config = path.with_name("config.json")
         if not config.is_file():
             raise SpecError(f"{path}: beside it there is no config.json, which states the model's layers.")
+        if _PART.search(path.name):
+            return _from_folder(path.parent, name=path.resolve().parent.name)
         tensors = read_safetensors_header(path)
         return _from_config(_read_json(config), name=path.stem, where=str(path), tensors=tensors)
     return _from_config(_read_json(path), name=_config_name(path), where=str(path), tensors=())
@@ -101,9 +105,9 @@ def _config_name(path: Path) -> str:
 def _from_folder(folder: Path, *, name: str) -> LanguageModel:
     config = folder / "config.json"
     if not config.is_file():
-        parts = sorted(folder.glob("*.gguf"))
-        if len(parts) == 1:
-            return _from_gguf(parts[0])
+        whole = [each for each in sorted(folder.glob("*.gguf")) if "-of-" not in each.stem or "-00001-of" in each.stem]
+        if len(whole) == 1:
+            return _from_gguf(whole[0])
         raise SpecError(f"{folder}: the folder has neither a config.json nor one GGUF file.")
     tensors = [tensor for file in _weight_files(folder) for tensor in read_safetensors_header(file)]
     return _from_config(_read_json(config), name=name, where=str(folder), tensors=tensors)
@@ -125,9 +129,23 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def _from_gguf(path: Path) -> LanguageModel:
-    header = read_gguf_header(path)
-    config = gguf_config(header, where=str(path))
-    return _from_config(config, name=path.stem, where=str(path), tensors=header.tensors)
+    headers = [read_gguf_header(part) for part in _gguf_parts(path)]
+    tensors = [tensor for header in headers for tensor in header.tensors]
+    config = gguf_config(replace(headers[0], tensors=tuple(tensors)), where=str(path))
+    return _from_config(config, name=_PART.sub("", path.stem), where=str(path), tensors=tensors)
+
+
+def _gguf_parts(path: Path) -> list[Path]:
+    """Return all parts of a GGUF file that was split; the first one holds the metadata."""
+    part = _PART.search(path.stem)
+    if part is None:
+        return [path]
+    count, stem = int(part[2]), path.stem[: part.start()]
+    parts = [path.with_name(f"{stem}-{index:05d}-of-{count:05d}.gguf") for index in range(1, min(count, 1000) + 1)]
+    missing = [each.name for each in parts if not each.is_file()]
+    if missing:
+        raise SpecError(f"{path}: its other parts must lie beside it; {missing[0]} is missing.")
+    return parts
 
 
 def _from_config(config: Mapping[str, Any], *, name: str, where: str, tensors: Iterable[StoredTensor]) -> LanguageModel:

@@ -1,11 +1,14 @@
 """Models found by name, file, folder, cache and download."""
 
+import contextlib
 import json
 import struct
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from capplan.core.llm.tensors import Role, count_parameters
 from capplan.errors import CapplanError, UnknownNameError
@@ -297,3 +300,39 @@ def test_checkpoint_formats_are_read_from_the_configuration(tmp_path):
     assert some.skipped_layers == frozenset({0})
     assert some.bits(Role.EXPERT, layer=0) == 16
     assert some.bits(Role.EXPERT, layer=1) == 4.5
+
+
+def test_a_split_gguf_file_needs_all_its_parts(tmp_path):
+    content, size = gguf_file()
+    first, second = tmp_path / "m-00001-of-00002.gguf", tmp_path / "m-00002-of-00002.gguf"
+    first.write_bytes(content)
+    with pytest.raises(CapplanError, match=r"m-00002-of-00002\.gguf is missing"):
+        find_model(str(first))
+    second.write_bytes(gguf_bytes([], [gguf_tensor("blk.1.ffn_up.weight", (256, 512), 12)]) + bytes(512 * 144))
+    model = find_model(str(first))
+    assert model.exact_bytes == size + 512 * 144
+    assert find_model(str(tmp_path)).architecture.name == "m"
+
+
+def test_hostile_patterns_cost_no_time(tmp_path):
+    # as a regular expression this one takes 2 to the power of the name's length
+    evil = {"quant_method": "fp8", "ignore": ["re:(\\w+)+(\\w+)+!$", "re:" + ".*a" * 150, "re:" + "(a|b)" * 50]}
+    path = tmp_path / "evil.json"
+    path.write_text(json.dumps({**cases.DEEPSEEK_V3, "quantization_config": evil}))
+    assert Role.EXPERT in find_model(str(path)).own_quantisation.roles
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_mutated_configurations_are_read_or_refused(tmp_path, data):
+    config = dict(data.draw(st.sampled_from([cases.DEEPSEEK_V3, cases.GEMMA_3_27B, cases.GPT_OSS_120B, TINY])))
+    odd = st.sampled_from([None, -1, 0, 1, 7, 2.5, 1e300, "x", [], [1], {}, {"a": 1}, True, 10**40, "llama"])
+    known = [*config, "rope_scaling", "layer_types", "quantization_config", "text_config", "vision_config",
+             "per_layer_config", "moe_layer_freq", "num_kv_shared_layers", "mlp_layer_types"]  # fmt: skip
+    for name in data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=3)):
+        config[name] = data.draw(odd)
+    path = tmp_path / "mutated.json"
+    path.write_text(json.dumps(config))
+    with contextlib.suppress(CapplanError):  # any other exception fails the test
+        model = find_model(str(path))
+        assert count_parameters(model.architecture) > 0

@@ -1,7 +1,7 @@
 """Read how a checkpoint is quantised from the `quantization_config` of its configuration."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -12,6 +12,8 @@ from capplan.core.llm.tensors import Role
 from capplan.specs.llm.config.fields import Fields
 
 _MOST_PATTERNS = 20_000
+_MOST_ALTERNATIVES = 20
+_MOST_GROUPS = 2
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
@@ -192,15 +194,25 @@ def _names(layer: int, module: str) -> tuple[str, ...]:
     return tuple(f"{prefix}.{layer}.{module}" for prefix in prefixes)
 
 
-def _matcher(pattern: str) -> Any:
-    """Return a test of module names: a regular expression after `re:`, a glob, or the name of a parent."""
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    """Return a test of module names: a regular expression after `re:`, a glob, or the name of a parent.
+
+    Regular expressions are read as globs, because those of a hostile file could take for ever. What configurations
+    hold are wildcards, escaped dots and groups of alternatives; any other expression matches nothing.
+    """
     if pattern.startswith("re:"):
-        text = pattern.removeprefix("re:")
-        try:
-            compiled = re.compile(text)
-        except re.error:
-            return lambda name: False  # noqa: ARG005 - a broken expression matches nothing
-        return lambda name: compiled.match(name) is not None
+        globs = _globs(pattern.removeprefix("re:"))
+        return lambda name: any(fnmatchcase(name, each) for each in globs)
     if "*" in pattern:
         return lambda name: fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
     return lambda name: name == pattern or name.startswith(f"{pattern}.")
+
+
+def _globs(expression: str) -> list[str]:
+    """Return globs that match what a simple regular expression matches at the beginning of a name."""
+    text = expression.removeprefix("^").removesuffix("$").replace(".*", "*").replace(r"\d+", "*").replace(r"\.", ".")
+    group = re.search(r"\(([^()]*)\)", text)
+    if group is not None and text.count("(") <= _MOST_GROUPS:
+        choices = group[1].removeprefix("?:").split("|")[:_MOST_ALTERNATIVES]
+        return [glob for each in choices for glob in _globs(text[: group.start()] + each + text[group.end() :])]
+    return [f"{text}*"] if re.fullmatch(r"[\w.*/-]*", text) else []
