@@ -35,7 +35,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     *((family, {}) for family in (
         "llama", "mistral", "ministral3", "granite", "qwen2", "qwen3", "qwen3_5_text", "gemma", "gemma2", "gemma3_text",
         "phi", "phi3", "olmo", "olmo2", "olmo3", "starcoder2", "stablelm", "cohere", "cohere2", "gpt_neox", "exaone4",
-        "seed_oss", "ernie4_5", "smollm3", "nemotron", "glm", "glm4", "arcee", "falcon",
+        "seed_oss", "ernie4_5", "smollm3", "nemotron", "glm", "glm4", "arcee", "falcon", "internlm3",
     )),
     *((family, MOE) for family in (
         "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe_text", "gpt_oss", "minimax_m2", "olmoe",
@@ -87,3 +87,30 @@ def test_parameters_are_those_of_transformers(family, changes):
 def test_most_families_are_compared():
     compared = {family for family, _ in CASES}
     assert len(set(TRAITS) & compared) >= 45
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["mistral3", "qwen3_vl", "qwen3_5", "qwen3_5_moe", "llava", "llava_next", "qwen2_vl", "qwen2_5_vl", "llama4"],
+)
+def test_image_encoders_are_those_of_transformers(family):
+    import torch
+
+    from capplan.probe.foreign.torchvision_ops import import_torchvision
+
+    import_torchvision()
+    from transformers import AutoConfig, AutoModelForImageTextToText
+
+    default = AutoConfig.for_model(family).to_dict()
+    default["text_config"] = {"model_type": default["text_config"]["model_type"], **SMALL}
+    width = "hidden_size" if family == "qwen2_vl" else "out_hidden_size"
+    if width == "hidden_size" or width in default["vision_config"]:
+        default["vision_config"][width] = SMALL["hidden_size"]
+    del default["model_type"]
+    config = AutoConfig.for_model(family, **{**default, "tie_word_embeddings": False})
+    with torch.device("meta"):
+        model = AutoModelForImageTextToText.from_config(config)
+    architecture = parse_config(config.to_dict(), name=family)
+    assert architecture.vision is not None
+    expected = sum(each.numel() for each in model.parameters())
+    assert count_parameters(architecture) + architecture.vision.parameters == expected

@@ -14,6 +14,8 @@ from capplan.specs.llm.config.unusual import refuse_unusual
 from capplan.specs.llm.config.vision import read_vision
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
+_TEXT_FAMILIES = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2"}
+"""Multimodal families whose older configurations hold the language model's fields at the top level."""
 _DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers")
 MOST_LAYERS = 4096
 """No model has more layers; a larger number is damage or an attack."""
@@ -63,7 +65,8 @@ def parse_config(config: Mapping[str, Any], *, name: str) -> Architecture:
 
 def _family(fields: Fields, root: Fields) -> str:
     for source in (fields, root):
-        family = source.word("model_type")
+        stated = source.word("model_type")
+        family = _TEXT_FAMILIES.get(stated or "", stated)
         if family is not None and family in TRAITS:
             return family
     family = fields.word("model_type") or root.word("model_type")

@@ -12,13 +12,21 @@ def read_vision(root: Fields, *, hidden_dim: int) -> tuple[VisionTower | None, s
         hidden_dim: Width of the language model. [elements]
     """
     fields = root.object("vision_config")
-    if fields is None:
-        return None, None
     family = root.word("model_type") or ""
+    if fields is None:
+        classes = root.raw("architectures")
+        multimodal = isinstance(classes, list) and any("ForConditionalGeneration" in str(each) for each in classes)
+        return None, f"the image encoder of {family} is not in the configuration" if multimodal else None
     count = _COUNTS.get(family)
     if count is None:
         return None, f"the image encoder of {family} is not counted"
-    return VisionTower(kind=family, parameters=count(fields, hidden_dim)), None
+    parameters = count(fields, hidden_dim)
+    layers = root.raw("vision_feature_layer")
+    if family in ("llava", "llava_next"):
+        taken = len(layers) if isinstance(layers, list) else 1
+        parameters += taken * fields.size("hidden_size") * hidden_dim
+        parameters += hidden_dim if family == "llava_next" else 0  # a learned end of line
+    return VisionTower(kind=family, parameters=parameters), None
 
 
 def _encoder_block(hidden: int, width: int) -> int:
@@ -27,7 +35,7 @@ def _encoder_block(hidden: int, width: int) -> int:
 
 
 def _siglip(fields: Fields, hidden_dim: int) -> int:
-    """SigLIP with Gemma 3's projector: patches with a bias, learned positions, a last layer norm."""
+    """Count SigLIP with Gemma 3's projector: patches with a bias, learned positions, a last layer norm."""
     hidden, layers = fields.size("hidden_size"), fields.size("num_hidden_layers")
     patch, side = fields.size("patch_size"), fields.size("image_size")
     patches = hidden * 3 * patch * patch + hidden
@@ -37,7 +45,7 @@ def _siglip(fields: Fields, hidden_dim: int) -> int:
 
 
 def _pixtral(fields: Fields, hidden_dim: int) -> int:
-    """Pixtral with Mistral 3's projector: no biases, gated MLPs, RMS norms, patches merged two by two."""
+    """Count Pixtral with Mistral 3's projector: no biases, gated MLPs, RMS norms, patches merged two by two."""
     hidden, layers = fields.size("hidden_size"), fields.size("num_hidden_layers")
     width, patch = fields.size("intermediate_size"), fields.size("patch_size")
     blocks = layers * (4 * hidden * hidden + 3 * hidden * width + 2 * hidden)
@@ -47,7 +55,7 @@ def _pixtral(fields: Fields, hidden_dim: int) -> int:
 
 
 def _qwen_vl(fields: Fields, hidden_dim: int) -> int:
-    """Qwen3-VL and Qwen3.5: learned positions, a merger of 2 × 2 patches, and one more for each deep-stack layer."""
+    """Count Qwen3-VL and Qwen3.5: learned positions, a merger of patches, one more for each deep-stack layer."""
     hidden, width = fields.size("hidden_size"), fields.size("intermediate_size")
     patch, merge = fields.size("patch_size"), fields.size("spatial_merge_size") ** 2
     times, channels = fields.size("temporal_patch_size"), fields.size("in_channels", default=3)
@@ -61,7 +69,55 @@ def _qwen_vl(fields: Fields, hidden_dim: int) -> int:
     return patches + positions + blocks + (2 * hidden + products) + len(deep) * (2 * merged + products)
 
 
+def _llava(fields: Fields, hidden_dim: int) -> int:
+    """Count CLIP or SigLIP of LLaVA with its projector, but for the matrix whose inputs are the chosen layers."""
+    hidden, patch = fields.size("hidden_size"), fields.size("patch_size")
+    side = fields.size("image_size") // patch
+    blocks = fields.size("num_hidden_layers") * _encoder_block(hidden, fields.size("intermediate_size"))
+    patches = hidden * 3 * patch * patch + hidden_dim * hidden_dim + 2 * hidden_dim
+    if fields.word("model_type") == "clip_vision_model":
+        return patches + hidden + (side * side + 1) * hidden + blocks + 4 * hidden
+    return patches + hidden + side * side * hidden + blocks + 2 * hidden
+
+
+def _qwen2_vl(fields: Fields, hidden_dim: int) -> int:
+    """Count Qwen2-VL: no positions, a merger of 2 × 2 patches."""
+    hidden, patch = fields.size("embed_dim"), fields.size("patch_size")
+    times, channels = fields.size("temporal_patch_size", default=2), fields.size("in_channels", "in_chans", default=3)
+    merged = hidden * fields.size("spatial_merge_size", default=2) ** 2
+    blocks = fields.size("depth") * _encoder_block(hidden, hidden * fields.size("mlp_ratio", default=4))
+    products = merged * merged + merged + merged * hidden_dim + hidden_dim
+    return hidden * channels * times * patch * patch + blocks + 2 * hidden + products
+
+
+def _qwen25_vl(fields: Fields, hidden_dim: int) -> int:
+    """Count Qwen2.5-VL: RMS norms and gated MLPs with biases."""
+    hidden, width, patch = fields.size("hidden_size"), fields.size("intermediate_size"), fields.size("patch_size")
+    times, channels = fields.size("temporal_patch_size", default=2), fields.size("in_channels", "in_chans", default=3)
+    merged = hidden * fields.size("spatial_merge_size", default=2) ** 2
+    mlp = 3 * hidden * width + 2 * width + hidden
+    blocks = fields.size("depth") * (4 * hidden * hidden + 4 * hidden + mlp + 2 * hidden)
+    out = fields.size("out_hidden_size", default=hidden_dim)
+    return hidden * channels * times * patch * patch + blocks + hidden + merged * merged + merged + merged * out + out
+
+
+def _llama4(fields: Fields, hidden_dim: int) -> int:
+    """Count Llama 4: a class token, an adapter of two matrices, and one projection."""
+    hidden, patch = fields.size("hidden_size"), fields.size("patch_size")
+    side = fields.size("image_size") // patch
+    blocks = fields.size("num_hidden_layers") * _encoder_block(hidden, fields.size("intermediate_size"))
+    inner, outer = fields.size("projector_input_dim"), fields.size("projector_output_dim")
+    adapter = fields.size("intermediate_size") * inner + outer * outer
+    ends = hidden + (side * side + 1) * hidden + 4 * hidden
+    return hidden * 3 * patch * patch + blocks + ends + adapter + fields.size("vision_output_dim") * hidden_dim
+
+
 _COUNTS = {
+    "llava": _llava,
+    "llava_next": _llava,
+    "qwen2_vl": _qwen2_vl,
+    "qwen2_5_vl": _qwen25_vl,
+    "llama4": _llama4,
     "gemma3": _siglip,
     "mistral3": _pixtral,
     "qwen3_vl": _qwen_vl,
