@@ -26,7 +26,7 @@ COMMANDS = {
     "estimate": "capplan.cli.commands.estimate:estimate",
     "validate": "capplan.cli.commands.validate:validate",
     "calibrate": "capplan.cli.commands.calibrate:app",
-    "measure": "capplan.cli.commands.measure:measure",
+    "measure": "capplan.cli.commands.measure.command:measure",
     "llm": "capplan.cli.commands.llm.group:app",
     "schema": "capplan.cli.commands.schema:schema",
     "gpus": "capplan.cli.commands.gpus:app",

@@ -235,27 +235,3 @@ class AnswerOptions:
             UsageError: it cannot be written.
         """
         emit(content, output=self.output)
-
-
-def make_training(*, train: bool, optimizer: Optimizer, checkpointing: bool, accumulate: int) -> Training | None:
-    """Describe a training step, or None for inference.
-
-    Raises:
-        UsageError: options of a training step without `--train`.
-    """
-    return TrainingOptions(
-        train=train, optimizer=optimizer, checkpointing=checkpointing, accumulate=accumulate
-    ).training()
-
-
-def make_workload(
-    *, precision: Precision, framework: Framework, layout: Layout, torch_version: str, training: Training | None
-) -> Workload:
-    """Gather the conditions of a question."""
-    return Workload(
-        precision=precision,
-        framework=framework,
-        layout=layout,
-        training=training,
-        torch_version=parse_torch_version(torch_version),
-    )

@@ -14,7 +14,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from capplan.app.measurement_store import MeasurementStore
+from capplan.app.measure.store import MeasurementStore
 from capplan.core.measurement.format import parse_points
 from tests.cli.conftest import Run
 

@@ -1,6 +1,6 @@
 """Bound and estimate put beside a measurement, and the shares of the GPU's peaks that it reached."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ from capplan.core.latency.op_table import KernelTable, kernel_table
 from capplan.core.latency.predict import estimate_latencies, time_kernels
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.measurement.types import TheoryBeside
-from capplan.core.trace.types import Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,25 +58,6 @@ class Theory:
 
     def _table(self, batch: int) -> KernelTable:
         return kernel_table(self.step, batches=[batch])
-
-
-@dataclass(slots=True, kw_only=True)
-class Recordings:
-    """A model's recordings: one for all batches, or, where it does not grow evenly, one for the batch asked last.
-
-    `record` traces, at one batch alone where it is given one.
-    """
-
-    record: Callable[[int | None], Recording]
-    _held: Recording | None = None
-
-    def at(self, batch: int) -> Recording:
-        """What runs at a batch."""
-        if self._held is None:
-            self._held = self.record(None)
-        if self._held.exact_batch not in (None, batch):
-            self._held = self.record(batch)
-        return self._held
 
 
 def _compute_s(table: KernelTable, rates: DeviceRates) -> float:

@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import os
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -261,6 +260,8 @@ class CpuDevice(TorchDevice):
         used = _status_bytes("/proc/self/status", "VmData")
         if used is None:
             raise MeasurementError("this system tells no process sizes; use --max-batch instead of a limit.")
+        import resource  # Windows has no such module, and no limit either
+
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         wanted = used + allowed_bytes
         resource.setrlimit(

@@ -1,27 +1,36 @@
-"""`capplan measure --profile`: the profiler's files, and its time by class of kernel beside the estimate's."""
+"""Profile a measured batch: the profiler's files, and its time by class of kernel beside the estimate's."""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from capplan.cli.measure_theory import GpuTheory
-from capplan.cli.output import warn
+from capplan.app.feedback import Feedback
+from capplan.app.measure.theory import GpuTheory
+from capplan.core.latency.device import Unsupported
+from capplan.core.measurement.op_times import ClassTime, times_by_class
 from capplan.errors import UsageError
 from capplan.files import replace_whole
 
 if TYPE_CHECKING:
-    from capplan.core.measurement.op_times import ClassTime
     from capplan.probe.measure.session import Session
 
 
-def profile_batch(session: "Session", batch: int, *, folder: Path, theory: GpuTheory) -> "tuple[ClassTime, ...]":
+def profile_batch(
+    session: "Session", batch: int, *, folder: Path, theory: GpuTheory, feedback: Feedback
+) -> tuple[ClassTime, ...]:
     """Profile one batch into a folder; the times by class are empty where the model could not be traced.
+
+    Args:
+        session: the model on its device.
+        batch: the batch size.
+        folder: where the profiler's tables and its Chrome trace go.
+        theory: what the times are compared with.
+        feedback: where the files are named.
 
     Raises:
         UsageError: the folder cannot be written.
     """
-    from capplan.core.measurement.op_times import times_by_class
     from capplan.probe.measure.profile import profile_steps
 
     stem = re.sub(r"[^\w.-]+", "_", f"{session.target.name}-b{batch}-{session.job.precision}")
@@ -32,7 +41,7 @@ def profile_batch(session: "Session", batch: int, *, folder: Path, theory: GpuTh
         replace_whole(folder / f"{stem}.by-cpu-time.txt", profile.by_cpu_time.encode())
     except OSError as error:
         raise UsageError(f"cannot write the profile into {folder}: {error.strerror or error}.") from error
-    warn(f"profile of batch {batch}: {folder / stem}.*")
+    feedback.warn(f"profile of batch {batch}: {folder / stem}.*")
     if (recording := theory.recording(batch)) is None:
         return ()
     return times_by_class(
@@ -44,9 +53,7 @@ def profile_batch(session: "Session", batch: int, *, folder: Path, theory: GpuTh
     )
 
 
-def _estimated(theory: GpuTheory, batch: int) -> "Mapping[str, float] | None":
-    from capplan.core.latency.device import Unsupported
-
+def _estimated(theory: GpuTheory, batch: int) -> Mapping[str, float] | None:
     if (known := theory.at(batch)) is None:
         return None
     times_s = known.device_s_by_class(batch)

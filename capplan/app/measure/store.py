@@ -1,28 +1,30 @@
 """The measurement file on disk: locked while a run writes it, appended to line by line, mended where it was cut."""
 
-import fcntl
+import hashlib
 import os
 import stat
+import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from filelock import FileLock, Timeout
+
+from capplan.core.measurement.format import MeasurementFile, parse_points, point_to_line
+from capplan.core.measurement.types import Point
 from capplan.errors import MeasurementError, MeasurementFileError, UsageError
+from capplan.folders import cache_folder
 
-if TYPE_CHECKING:
-    from capplan.core.measurement.format import MeasurementFile
-    from capplan.core.measurement.types import Point
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
-def read_measurements(path: Path) -> "MeasurementFile":
+def read_measurements(path: Path) -> MeasurementFile:
     """Read a measurement file.
 
     Raises:
         UsageError: it cannot be read.
         MeasurementFileError: it is damaged elsewhere than in a last line that was cut off.
     """
-    from capplan.core.measurement.format import parse_points
-
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -38,18 +40,20 @@ class MeasurementStore:
         self.points: tuple[Point, ...] = ()
         self.was_cut = False
         self._descriptor = -1
+        self._lock = FileLock(_lock_file(path), timeout=0)
 
     def __enter__(self) -> Self:
         try:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            self._descriptor = os.open(self.path, _FLAGS, 0o666)
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror or error}.") from error
         try:
             if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 raise UsageError(f"{self.path} is no file: a measurement file is read again before it is appended to.")
-            self._lock()
+            self._acquire()
             self._mend()
         except BaseException:
+            self._lock.release()
             os.close(self._descriptor)
             raise
         return self
@@ -58,15 +62,14 @@ class MeasurementStore:
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._descriptor)
+        self._lock.release()
 
-    def append(self, point: "Point") -> None:
+    def append(self, point: Point) -> None:
         """Add a point, whole or not at all.
 
         Raises:
             MeasurementError: it cannot be written, as on a full disk; the file holds what it held before.
         """
-        from capplan.core.measurement.format import point_to_line
-
         line = point_to_line(point).encode()
         before = os.fstat(self._descriptor).st_size
         try:
@@ -79,18 +82,16 @@ class MeasurementStore:
                 f"cannot write {self.path}: {error.strerror or error}; the points before this one are kept in it."
             ) from error
 
-    def _lock(self) -> None:
+    def _acquire(self) -> None:
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            self._lock.acquire()
+        except Timeout as error:
             raise MeasurementFileError(
                 f"{self.path} is being written by another run; wait for it, or give this one a file of its own."
             ) from error
 
     def _mend(self) -> None:
         """Read what is there; drop a last line that was cut off, and end one that only lacks its end."""
-        from capplan.core.measurement.format import parse_points
-
         content = self.path.read_bytes()
         found = parse_points(content, where=str(self.path))
         if found.whole_bytes == len(content) and content.lstrip().startswith(b"{\n"):
@@ -100,3 +101,13 @@ class MeasurementStore:
             os.ftruncate(self._descriptor, found.whole_bytes)
         elif content and not content.endswith(b"\n"):
             os.write(self._descriptor, b"\n")
+
+
+def _lock_file(path: Path) -> Path:
+    """Return the file that stands for the lock of a measurement file: in the cache, so that nothing lies beside it."""
+    folder = cache_folder() / "locks"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(tempfile.gettempdir())
+    return folder / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]}.lock"

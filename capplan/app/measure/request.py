@@ -1,0 +1,130 @@
+"""What is asked of a measurement: the model, the batches, the device, and what stands beside it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capplan.app.models import Model, ModelSource
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.measurement.batch_search import Search
+from capplan.core.workload import Framework, Layout, Precision
+from capplan.errors import UsageError
+from capplan.probe.inputs.request import ModelRequest
+
+if TYPE_CHECKING:
+    from capplan.probe.measure.point import Rules
+    from capplan.probe.measure.request import Job
+
+LARGEST_SEARCHED_BATCH = 65536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Which batches are asked for, how the largest is searched, and the cap of a search."""
+
+    batches: Batches
+    search: Search = Search.BINARY
+    at_most: int = LARGEST_SEARCHED_BATCH
+
+    @property
+    def is_searched(self) -> bool:
+        """Return True if the largest batch is to be found."""
+        return self.batches.choice is BatchChoice.MAX
+
+    def listed(self, option: str) -> tuple[int, ...]:
+        """Return the batches of a question that cannot search for them.
+
+        Args:
+            option: the option that needs listed batches.
+
+        Raises:
+            UsageError: the batches are not listed.
+        """
+        if self.batches.choice is not BatchChoice.LISTED:
+            raise UsageError(f"{option} needs listed batches, such as --batch 1,8.")
+        return self.batches.sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TheoryRequest:
+    """What the estimates beside a measurement rest on.
+
+    `gpu` names the device's spec, or is the spec; without it the driver's name for the device is looked up.
+    """
+
+    gpu: str | GpuSpec | None = None
+    overlays: tuple[Path, ...] = ()
+    calibration: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureRequest:
+    """Ask how fast a model runs on the device at hand.
+
+    `device` is "cuda:0", "xpu", "mps" or "cpu", None for the first accelerator. At most `allowed_bytes` may be
+    allocated; a search leaves `reserve_fraction` of the available memory free. `is_isolated` measures each point in
+    a process of its own, which is ended after `timeout_s`. Points are appended to the measurement file `lines`;
+    `resumes` skips those that it holds. `profile` is a folder for the profiles of each batch. `command` is kept with
+    each point.
+    """
+
+    model: ModelSource
+    curve: Curve
+    rules: "Rules"
+    precision: Precision = Precision.FP32
+    framework: Framework = Framework.EAGER
+    layout: Layout = Layout.NCHW
+    device: str | None = None
+    allowed_bytes: int | None = None
+    reserve_fraction: float | None = None
+    theory: TheoryRequest = field(default_factory=TheoryRequest)
+    is_isolated: bool = False
+    timeout_s: float | None = None
+    lines: Path | None = None
+    resumes: bool = False
+    profile: Path | None = None
+    command: str = ""
+
+
+def make_job(request: MeasureRequest, model: Model) -> "Job":
+    """Return what is to be measured, as data for this process or another one.
+
+    Args:
+        request: what is asked.
+        model: the model of the request, opened.
+
+    Raises:
+        UsageError: the model is a trace, or the request contradicts itself.
+        MeasurementError: there is no such device.
+    """
+    from capplan.probe.measure.open import open_device
+    from capplan.probe.measure.request import Job
+
+    _check(request)
+    if not model.can_be_traced:
+        raise UsageError(
+            f"{model.words} is a trace, and measuring runs the model itself: name {model.trace([]).target}."
+        )
+    return Job(
+        model=model.own_request or ModelRequest(words=model.words),
+        precision=request.precision,
+        framework=request.framework,
+        layout=request.layout,
+        device=str(open_device(request.device).torch_device),
+        rules=request.rules,
+        allowed_bytes=request.allowed_bytes,
+        reserve_fraction=request.reserve_fraction if request.curve.is_searched else None,
+        command=request.command,
+    )
+
+
+def _check(request: MeasureRequest) -> None:
+    if request.timeout_s is not None and not request.is_isolated:
+        raise UsageError("--timeout ends a process of its own: add --isolate.")
+    if request.profile is not None and request.is_isolated:
+        raise UsageError("--profile looks into this process: drop --isolate.")
+    if request.resumes and request.lines is None:
+        raise UsageError("--resume needs the measurement file to go on with: add -o FILE.jsonl.")
+    if request.is_isolated and not isinstance(request.model, ModelRequest):
+        raise UsageError("a module of this process cannot be measured in another one; name the model by words.")

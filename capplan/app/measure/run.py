@@ -1,0 +1,243 @@
+"""Measure a model on the device at hand: which batches, and where their points go as they finish."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.measure.profile import profile_batch
+from capplan.app.measure.request import Curve, MeasureRequest, make_job
+from capplan.app.measure.store import MeasurementStore
+from capplan.app.measure.theory import GpuTheory, find_theory
+from capplan.app.models import Model, open_model
+from capplan.core.batches import BatchChoice
+from capplan.core.measurement.batch_search import largest_running_batch, still_pays
+from capplan.core.measurement.compare import find_answer
+from capplan.core.measurement.op_times import ProfiledBatch
+from capplan.core.measurement.types import Failure, FailureKind, Measurement, Point
+from capplan.errors import CapplanError, MeasurementError, UsageError
+
+if TYPE_CHECKING:
+    from capplan.probe.measure.request import Job
+    from capplan.probe.measure.session import Measurer, Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureAnswer:
+    """The points measured, in order, and the profiles of their batches.
+
+    `ended_by` is what ended the run before its last point, None where nothing did; the points before it are kept.
+    """
+
+    points: tuple[Point, ...]
+    profiles: tuple[ProfiledBatch, ...]
+    ended_by: CapplanError | KeyboardInterrupt | None = None
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The points that could not be measured."""
+        return tuple(point for point in self.points if isinstance(point, Failure))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Collector:
+    """Where points go as they finish: kept for the answer, and appended to the measurement file."""
+
+    feedback: Feedback
+    theory: GpuTheory | None = None
+    store: MeasurementStore | None = None
+    points: list[Point] = field(default_factory=list)
+    profiles: list[ProfiledBatch] = field(default_factory=list)
+
+    def add(self, point: Point) -> Point:
+        if isinstance(point, Measurement):
+            if self.theory is not None:
+                point = self.theory.put_beside(point)
+            if not point.finite_outputs:
+                self.feedback.warn(
+                    f"warning: {point.model.name} at batch {point.workload.batch} returned values that are not finite."
+                )
+        self.points.append(point)
+        if self.store is not None:
+            self.store.append(point)
+        return point
+
+    def find_known(self, asked: Failure) -> Point | None:
+        """Return the stored result, if any; warn if it was measured under other conditions and ignore it."""
+        kept = find_answer(self.store.points if self.store else (), asked)
+        if kept.differences:
+            self.feedback.warn(
+                f"batch {asked.workload.batch} is measured anew: the point in the file differs in "
+                f"{', '.join(kept.differences)}."
+            )
+        return kept.point
+
+    def answer(self, ended_by: CapplanError | KeyboardInterrupt | None = None) -> MeasureAnswer:
+        return MeasureAnswer(points=tuple(self.points), profiles=tuple(self.profiles), ended_by=ended_by)
+
+
+def measure(request: MeasureRequest, *, feedback: Feedback = SILENCE) -> MeasureAnswer:
+    """Time a model at the batches asked for, with theory beside measurement.
+
+    Args:
+        request: the model, batches, device and rules of timing.
+        feedback: where progress and warnings are shown.
+
+    Raises:
+        UsageError: there is no such model, it is a trace, or the request contradicts itself.
+        MeasurementError: there is no such device, or not even batch 1 runs.
+    """
+    model = open_model(request.model, feedback=feedback)
+    job = make_job(request, model)
+    collector = _Collector(feedback=feedback)
+    try:
+        with ExitStack() as stack:
+            _measure(request, model, job, collector, stack)
+    except KeyboardInterrupt as interruption:
+        return collector.answer(interruption)
+    except CapplanError as error:
+        if not collector.points:
+            raise
+        return collector.answer(error)
+    return collector.answer()
+
+
+def _measure(request: MeasureRequest, model: Model, job: "Job", collector: _Collector, stack: ExitStack) -> None:
+    from capplan.probe.measure.session import Session
+
+    if request.profile is not None:
+        _make_folder(request.profile)
+    collector.theory = find_theory(job, model, request.theory, collector.feedback)
+    gpu = collector.theory.gpu
+    collector.store = stack.enter_context(MeasurementStore(request.lines)) if request.lines else None
+    if collector.store is not None and collector.store.was_cut:
+        collector.feedback.warn(
+            f"warning: {request.lines}: the last line was cut off and is dropped; the points before it are kept."
+        )
+    session = Session(replace(job, gpu=gpu.id if gpu else None), target=model.target())
+    if not request.is_isolated:
+        stack.enter_context(session)
+    warn_of_others(session, collector.feedback)
+    _Run(session=session, measurer=_measurer(session, request), request=request, collector=collector).measure_curve()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}: {error.strerror or error}.") from error
+
+
+def warn_of_others(session: "Session", feedback: Feedback) -> None:
+    """Warn where other processes use the device."""
+    from capplan.probe.measure.facts import others_at_work
+
+    if others := others_at_work(session.bench.device, nvml=session.bench.nvml):
+        feedback.warn(f"warning: {others}")
+
+
+def _measurer(session: "Session", request: MeasureRequest) -> "Measurer":
+    if not request.is_isolated:
+        return session
+    from capplan.probe.measure.isolated import IsolatedMeasurer
+
+    return IsolatedMeasurer(session.job, model=session.identity, device=session.facts, timeout_s=request.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """One run over the batches of a curve."""
+
+    session: "Session"
+    measurer: "Measurer"
+    request: MeasureRequest
+    collector: _Collector
+
+    def measure_curve(self) -> None:
+        curve, points = self.request.curve, self.collector.points
+        if curve.batches.choice is BatchChoice.LISTED:
+            for batch in curve.batches.sizes:
+                self._take(batch)
+        elif curve.batches.choice is BatchChoice.AUTO:
+            _double_while_it_pays(self._take, at_most=curve.at_most, points=points)
+        else:
+            largest = self._settle(self._search_largest(curve))
+            for batch in _powers_below(largest):
+                self._take(batch)
+            points.sort(key=lambda point: point.workload.batch)
+
+    def _take(self, batch: int) -> Point:
+        collector = self.collector
+        asked = self.session.failure(batch, FailureKind.ERROR, "")
+        if self.request.resumes and (known := collector.find_known(asked)) is not None:
+            collector.points.append(known)
+            return known
+        with collector.feedback.live(f"{self.session.target.name}, batch {batch}") as show:
+            point = self.measurer.measure(batch, on_progress=show)
+        added = collector.add(point)
+        if self.request.profile is not None and isinstance(added, Measurement):
+            self._profile(batch, self.request.profile)
+        return added
+
+    def _profile(self, batch: int, folder: Path) -> None:
+        collector = self.collector
+        assert collector.theory is not None
+        classes = profile_batch(
+            self.session, batch, folder=folder, theory=collector.theory, feedback=collector.feedback
+        )
+        collector.profiles.append(ProfiledBatch(batch=batch, classes=classes))
+
+    def _search_largest(self, curve: Curve) -> int:
+        reported: set[str] = set()
+        last: list[Failure] = []
+        feedback = self.collector.feedback
+
+        def runs(batch: int) -> bool:
+            with feedback.brief(f"{self.session.target.name}: trying batch {batch}"):
+                failure = self.measurer.attempt(batch)
+            if failure is None:
+                return True
+            last.append(failure)
+            if failure.kind is not FailureKind.OUT_OF_MEMORY and failure.message not in reported:
+                reported.add(failure.message)
+                feedback.warn(f"warning: not memory ended the search: {failure.message}")
+            return False
+
+        largest = largest_running_batch(runs, search=curve.search, at_most=curve.at_most)
+        if largest == 0:
+            raise MeasurementError(f"not even batch 1 runs: {last[-1].message}")
+        ended = f"batch {largest + 1} does not" if largest < curve.at_most else "the cap of the search"
+        feedback.warn(f"largest batch that runs: {largest} ({ended}).")
+        return largest
+
+    def _settle(self, largest: int) -> int:
+        """Measure the largest batch; where a longer run does not fit what a short one did, step down by 2 %."""
+        points, batch = self.collector.points, largest
+        while isinstance(point := self._take(batch), Failure) and point.kind is FailureKind.OUT_OF_MEMORY and batch > 1:
+            points.remove(point)
+            batch -= max(1, batch // 50)
+        if batch < largest:
+            self.collector.feedback.warn(
+                f"largest batch that keeps running: {batch}; {largest} ran twice, then no more."
+            )
+        return batch
+
+
+def _double_while_it_pays(take: Callable[[int], Point], *, at_most: int, points: list[Point]) -> None:
+    """Double the batch until it stops paying twice in a row, or memory ends; running out of it is no failure here."""
+    batch, before, misses = 1, take(1), 0
+    while isinstance(before, Measurement) and misses < 2 and batch * 2 <= at_most:
+        batch *= 2
+        after = take(batch)
+        if isinstance(after, Failure):
+            if after.kind is FailureKind.OUT_OF_MEMORY:
+                points.remove(after)
+            return
+        misses = 0 if still_pays(before, after) else misses + 1
+        before = after
+
+
+def _powers_below(largest: int) -> list[int]:
+    return [2**power for power in range(largest.bit_length()) if 2**power < largest]

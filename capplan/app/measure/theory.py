@@ -1,0 +1,110 @@
+"""Theory beside a measurement: the device's spec, the model's trace, and the estimate for each point."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from capplan.app.feedback import Feedback
+from capplan.app.measure.request import TheoryRequest
+from capplan.app.models import Model
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.device import Unsupported
+from capplan.core.latency.step import ExecutedStep
+from capplan.core.measurement.theory import Theory
+from capplan.core.measurement.types import Measurement
+from capplan.core.trace.types import Recording
+from capplan.core.workload import Workload
+from capplan.errors import CapplanError, UnknownNameError
+from capplan.specs import load_gpus
+from capplan.specs.calibration import load_calibration
+
+if TYPE_CHECKING:
+    from capplan.probe.measure.request import Job
+
+
+@dataclass(slots=True, kw_only=True)
+class GpuTheory:
+    """What can be estimated of a model on a device; where nothing can, the reason is reported once."""
+
+    model: Model
+    workload: Workload
+    gpu: GpuSpec | None
+    calibration: Calibration | None
+    feedback: Feedback
+    _reason: str | None = None
+
+    def put_beside(self, point: Measurement) -> Measurement:
+        """Return a measurement with bound, estimate and shares of the peaks, or with a note why there are none."""
+        theory = self.at(point.workload.batch)
+        if theory is not None:
+            beside = theory.beside(batch=point.workload.batch, median_s=point.latency.median)
+            if not isinstance(beside, Unsupported):
+                return replace(point, theory=beside)
+            self._give_up(beside.reason)
+        if self._reason is None:
+            return point
+        return replace(point, notes=(*point.notes, f"no estimate: {self._reason}"))
+
+    def at(self, batch: int) -> Theory | None:
+        """Return the theory that holds at a batch; None without a spec or a trace."""
+        if self.gpu is None or (recording := self.recording(batch)) is None:
+            return None
+        return Theory(step=ExecutedStep.of(recording, self.workload, calibration=self.calibration), gpu=self.gpu)
+
+    def recording(self, batch: int) -> Recording | None:
+        """Return what runs at a batch; None where the model could not be traced."""
+        if self._reason is not None:
+            return None
+        configuration = self.workload.configuration
+        try:
+            return self.model.trace_at(configuration, batch).recording(configuration)
+        except CapplanError as error:
+            self._give_up(str(error))
+            return None
+
+    def _give_up(self, reason: str) -> None:
+        self._reason = reason
+        self.feedback.warn(f"warning: no estimate beside the measurement: {reason}")
+
+
+def find_theory(job: "Job", model: Model, request: TheoryRequest, feedback: Feedback) -> GpuTheory:
+    """Find the device's spec by the name given or the driver's.
+
+    Args:
+        job: what is measured.
+        model: the model of the job, opened.
+        request: the spec and the calibration that the estimates rest on.
+        feedback: where the reason is reported if there are no estimates.
+
+    Raises:
+        UnknownNameError: the request names no spec of the database.
+    """
+    from capplan.probe.measure.facts import torch_release
+
+    gpu = _find_gpu(job.device, request, feedback)
+    return GpuTheory(
+        model=model,
+        workload=replace(job.workload, torch_version=torch_release()),
+        gpu=gpu,
+        calibration=load_calibration(request.calibration) if gpu else None,
+        feedback=feedback,
+    )
+
+
+def _find_gpu(device: str, request: TheoryRequest, feedback: Feedback) -> GpuSpec | None:
+    from capplan.probe.measure.open import devices_at_hand
+
+    if isinstance(request.gpu, GpuSpec):
+        return request.gpu
+    known = load_gpus(overlays=request.overlays)
+    if request.gpu is not None:
+        return known.find(request.gpu)
+    name = devices_at_hand()[device]
+    try:
+        return known.find(name)
+    except UnknownNameError:
+        if device != "cpu":
+            feedback.warn(
+                f"warning: the database has no {name!r}, so no estimate; `capplan gpus detect` proposes a spec."
+            )
+        return None

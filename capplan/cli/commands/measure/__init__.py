@@ -1,0 +1,1 @@
+"""`capplan measure`: a module for each thing it does."""

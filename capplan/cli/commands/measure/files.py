@@ -1,0 +1,59 @@
+"""`capplan measure --compare` and `--export`: measurement files compared, or shown in another form. No torch."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from capplan.app.measure.files import compare_files, stored_measurements
+from capplan.cli.commands.measure.points import render_measurements
+from capplan.cli.output import Format, emit, render_table, to_json, warn
+from capplan.cli.progress import TERMINAL
+from capplan.core.measurement.compare import Comparison, Pairing
+from capplan.core.measurement.types import Measurement
+
+
+def export(path: Path, *, chosen: Format, output: Path | None) -> None:
+    """Show a measurement file in another form.
+
+    Raises:
+        UsageError: it holds no measurement.
+    """
+    emit(render_measurements(stored_measurements(path, feedback=TERMINAL), chosen), output=output)
+
+
+def compare(first: Path, second: Path, *, chosen: Format, output: Path | None) -> None:
+    """Show whether two runs differ beyond noise.
+
+    Raises:
+        UsageError: a file holds no measurement, or the two share no question.
+    """
+    pairing = compare_files(first, second, feedback=TERMINAL)
+    emit(_render(pairing, chosen), output=output)
+    for path, alone in ((first, pairing.only_first), (second, pairing.only_second)):
+        if alone:
+            warn(f"only in {path}: {', '.join(map(_short, alone))}.")
+
+
+def _short(point: Measurement) -> str:
+    return f"{point.model.words} at batch {point.workload.batch} in {point.workload.precision}"
+
+
+def _render(pairing: Pairing, chosen: Format) -> str:
+    from capplan.report.text.measurement import comparison_table
+
+    if chosen is Format.JSON:
+        return to_json({"comparisons": list(map(_comparison, pairing.pairs))})
+    return render_table(comparison_table(pairing), chosen)
+
+
+def _comparison(pair: Comparison) -> dict[str, object]:
+    return {
+        "model": pair.first.model.words,
+        "batch": pair.first.workload.batch,
+        "precision": pair.first.workload.precision.value,
+        "framework": pair.first.workload.framework.value,
+        "layout": pair.first.workload.layout.value,
+        "first_median_s": pair.first.latency.median,
+        "second_median_s": pair.second.latency.median,
+        "ratio": asdict(pair.ratio),
+        "verdict": pair.verdict.value,
+    }

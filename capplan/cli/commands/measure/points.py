@@ -1,0 +1,81 @@
+"""`capplan measure MODEL`: the points of a model, shown when the run has ended, whatever ended it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from capplan.cli.output import Format, emit, render_table, to_json, warn
+from capplan.cli.progress import TERMINAL
+from capplan.core.measurement.format import points_to_json
+from capplan.core.measurement.types import Failure, Measurement
+from capplan.errors import MeasurementError
+
+if TYPE_CHECKING:
+    from capplan.app.measure.request import MeasureRequest
+    from capplan.app.measure.run import MeasureAnswer
+
+
+def measure_points(request: "MeasureRequest", *, chosen: Format, output: Path | None) -> None:
+    """Measure the batches asked for, show them, and end with the exit code that fits.
+
+    Raises:
+        CapplanError: nothing could be measured at all, or something ended the run before its last point.
+    """
+    from capplan.app.measure.run import measure
+
+    made = measure(request, feedback=TERMINAL)
+    if made.points or made.ended_by is None or isinstance(made.ended_by, KeyboardInterrupt):
+        _emit(made, chosen, output)
+    if isinstance(made.ended_by, KeyboardInterrupt):
+        kept = f" in {request.lines}; --resume goes on" if request.lines else ""
+        warn(f"capplan: interrupted; {len(made.points)} point(s) are kept{kept}.")
+        raise typer.Exit(130) from None
+    if made.ended_by is not None:
+        raise made.ended_by
+    conclude(made.failures)
+
+
+def conclude(failures: Sequence[Failure]) -> None:
+    """Name the points that failed, and exit with 4 where there are any."""
+    for failure in failures:
+        warn(f"capplan: {failure.message}")
+    if failures:
+        raise typer.Exit(MeasurementError.exit_code)
+
+
+def _emit(made: "MeasureAnswer", chosen: Format, output: Path | None) -> None:
+    from capplan.report.text.measurement import profile_table, profile_to_json
+
+    if chosen is Format.JSON:
+        profiled = {"profiles": [profile_to_json(each) for each in made.profiles]} if made.profiles else {}
+        emit(to_json({**points_to_json(list(made.points)), **profiled}), output=output)
+        return
+    measured = [point for point in made.points if isinstance(point, Measurement)]
+    pieces = [render_measurements(measured, chosen)] if measured else []
+    if chosen is not Format.CSV:
+        pieces += [
+            f"batch {each.batch}, time per step by class of kernel\n\n" + render_table(profile_table(each), chosen)
+            for each in made.profiles
+        ]
+    if pieces:
+        emit("\n".join(pieces), output=output)
+
+
+def render_measurements(points: Sequence[Measurement], chosen: Format) -> str:
+    """Return measurements as a table, Markdown, CSV or JSON."""
+    from capplan.report.text.measurement import (
+        render_measurements_csv,
+        render_measurements_markdown,
+        render_measurements_text,
+    )
+
+    if chosen is Format.JSON:
+        return to_json(points_to_json(list(points)))
+    renderers = {
+        Format.CSV: render_measurements_csv,
+        Format.MD: render_measurements_markdown,
+        Format.TABLE: render_measurements_text,
+    }
+    return renderers[chosen](points)

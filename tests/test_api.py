@@ -1,0 +1,129 @@
+"""`import capplan` answers as the command line does."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import capplan
+from capplan.cli.main import app
+from capplan.errors import TraceError, UnknownNameError, UsageError
+from capplan.report.documents.memory import memory_to_json
+from capplan.report.documents.plan import plan_to_json
+from capplan.report.text.analysis import analysis_to_json
+from capplan.report.text.estimate import estimate_document
+
+NET, INPUT = "examples/net.py:Net", "x=3x32x32"
+
+
+class Square(torch.nn.Module):
+    """Its Gram matrix has batch × batch elements: no linear function of the batch."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ x.T
+
+
+def shown(*words: object) -> dict[str, object]:
+    """Return the JSON document that a command prints."""
+    result = CliRunner().invoke(app, [*map(str, words), "--input", INPUT, "--format", "json"])
+    assert result.exit_code == 0, result.stderr
+    document: dict[str, object] = json.loads(result.stdout)
+    return document
+
+
+def as_json(document: object) -> object:
+    return json.loads(json.dumps(document))
+
+
+def test_a_plan_is_that_of_the_command_line() -> None:
+    made = capplan.plan(NET, inputs=[INPUT], batches="1,32", gpus=["l4", "t4"], max_latency_s=0.05)
+    words = ("plan", NET, "--batch", "1,32", "--gpu", "l4", "--gpu", "t4", "--max-latency", "50ms")
+    assert as_json(plan_to_json(made)) == shown(*words)
+
+
+def test_counts_are_those_of_the_command_line() -> None:
+    made = capplan.analyze(NET, inputs=[INPUT], batch=4, precision="amp-fp16")
+    assert as_json(analysis_to_json(made.analysis)) == shown("analyze", NET, "--batch", 4, "--precision", "amp-fp16")
+
+
+def test_memory_is_that_of_the_command_line() -> None:
+    made = capplan.memory(NET, inputs=[INPUT], batch=4, gpus=["l4"], advice=True)
+    assert as_json(memory_to_json(made)) == shown("memory", NET, "--batch", 4, "--gpu", "l4", "--advice")
+
+
+def test_estimates_are_those_of_the_command_line() -> None:
+    made = capplan.estimate(NET, inputs=[INPUT], batches=[1, 8], gpus=["l4"], framework="compile")
+    document = {"estimates": [estimate_document(report, top=20) for report in made.reports]}
+    words = ("estimate", NET, "--batch", "1,8", "--gpu", "l4", "--framework", "compile")
+    assert as_json(document) == shown(*words)
+
+
+def test_a_module_is_planned_without_being_traced_first() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8))
+    made = capplan.plan(net, inputs=["x=8"], batches=[4], gpus=["l4"], precision="fp32")
+    assert [(fit.gpu.id, fit.batch) for fit in made.fits] == [("l4", 4)]
+    traced = capplan.plan(capplan.trace(net, inputs=["x=8"]), batches=[4], gpus=["l4"], precision="fp32")
+    assert traced.fits == made.fits
+
+
+def test_a_module_that_does_not_scale_is_traced_at_every_batch() -> None:
+    made = capplan.plan(Square(), inputs=["x=8"], batches=[2, 64], gpus=["l4"])
+    assert sorted(fit.batch for fit in made.fits) == [2, 64]
+    with pytest.raises(UsageError, match="list the batches"):
+        capplan.plan(Square(), inputs=["x=8"], gpus=["l4"])
+
+
+def test_own_prices_beside_own_specs_count(tmp_path: Path) -> None:
+    (tmp_path / "prices").mkdir()
+    (tmp_path / "prices" / "own.yaml").write_text(
+        "provider: own\ncurrency: USD\ndate: 2026-11-01\ndate_is: stated\n"
+        "source: {kind: quote, title: offer, publisher: own, url: https://example.org, retrieved: 2026-11-01}\n"
+        "hourly:\n  - {gpu: l4, instance: one, gpus: 1, pricing: on-demand, region: here, per_hour: 0.001}\n"
+    )
+    (tmp_path / "none.yaml").write_text("")
+    (tmp_path / "none.yaml").unlink()
+    for gpus in ({"gpus": ["l4"], "specs": [tmp_path]}, {"gpus": capplan.load_gpus(overlays=[tmp_path])}):
+        made = capplan.plan(NET, inputs=[INPUT], batches=[1], **gpus)
+        rents = {fit.gpu.id: fit.rent for fit in made.fits}
+        assert rents["l4"] is not None
+        assert rents["l4"].usd_per_hour == 0.001
+
+
+def test_strict_refuses_as_on_the_command_line() -> None:
+    class Odd(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.special.bessel_j0(x)
+
+    for verb in (capplan.plan, capplan.memory, capplan.analyze):
+        with pytest.raises(TraceError, match="bessel"):
+            verb(Odd(), inputs=["x=8"], strict=True)
+
+
+def test_a_word_that_is_not_known_is_an_error_with_the_known_ones() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean fp16"):
+        capplan.analyze(NET, inputs=[INPUT], precision="fp61")
+    with pytest.raises(UnknownNameError, match="l4"):
+        capplan.plan(NET, inputs=[INPUT], gpus=["l44"])
+
+
+def test_an_option_that_nothing_takes_is_an_error() -> None:
+    with pytest.raises(TypeError, match=r"plan\(\) got an unexpected keyword argument 'btach'"):
+        capplan.plan(NET, inputs=[INPUT], gpus=["l4"], btach=1)
+
+
+def test_no_gpus_at_all_is_an_error() -> None:
+    with pytest.raises(UsageError, match="gpus is empty"):
+        capplan.plan(NET, inputs=[INPUT], gpus=[])
+
+
+def test_a_function_of_inputs_needs_the_module() -> None:
+    with pytest.raises(UsageError, match="need the module itself"):
+        capplan.trace(NET, inputs=lambda batch: torch.rand(batch, 3, 32, 32))
+
+
+def test_a_report_names_the_models(tmp_path: Path) -> None:
+    made = capplan.make_report(NET, inputs=[INPUT], batches=[8], gpus=["l4", "t4"], title="What to buy")
+    assert made.title == "What to buy"
+    assert {option.gpu for option in made.models[0].options} <= {"l4", "t4"}
