@@ -62,9 +62,9 @@ def test_estimates_are_those_of_the_command_line() -> None:
 
 def test_a_module_is_planned_without_being_traced_first() -> None:
     net = torch.nn.Sequential(torch.nn.Linear(8, 8))
-    made = capplan.plan(net, inputs=["x=8"], batches=[4], gpus=["l4"], precision="fp32")
+    made = capplan.plan(net, inputs=["8"], batches=[4], gpus=["l4"], precision="fp32")
     assert [(fit.gpu.id, fit.batch) for fit in made.fits] == [("l4", 4)]
-    traced = capplan.plan(capplan.trace(net, inputs=["x=8"]), batches=[4], gpus=["l4"], precision="fp32")
+    traced = capplan.plan(capplan.trace(net, inputs=["8"]), batches=[4], gpus=["l4"], precision="fp32")
     assert traced.fits == made.fits
 
 
@@ -79,11 +79,9 @@ def test_own_prices_beside_own_specs_count(tmp_path: Path) -> None:
     (tmp_path / "prices").mkdir()
     (tmp_path / "prices" / "own.yaml").write_text(
         "provider: own\ncurrency: USD\ndate: 2026-11-01\ndate_is: stated\n"
-        "source: {kind: quote, title: offer, publisher: own, url: https://example.org, retrieved: 2026-11-01}\n"
+        "source: {kind: secondary, title: offer, publisher: own, url: https://example.org, retrieved: 2026-11-01}\n"
         "hourly:\n  - {gpu: l4, instance: one, gpus: 1, pricing: on-demand, region: here, per_hour: 0.001}\n"
     )
-    (tmp_path / "none.yaml").write_text("")
-    (tmp_path / "none.yaml").unlink()
     for gpus in ({"gpus": ["l4"], "specs": [tmp_path]}, {"gpus": capplan.load_gpus(overlays=[tmp_path])}):
         made = capplan.plan(NET, inputs=[INPUT], batches=[1], **gpus)
         rents = {fit.gpu.id: fit.rent for fit in made.fits}
