@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-OUTPUTS = frozenset({"output", "plot", "roofline"})
+OUTPUTS = frozenset({"output", "plot", "roofline", "accuracy"})
 """Parameters that name files to write; every other word of a command may name a file to read."""
 
 _FORCE = "force"

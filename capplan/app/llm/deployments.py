@@ -10,6 +10,7 @@ from capplan.core.llm.kv import kv_element_bytes
 from capplan.core.llm.memory_answer import MemoryRequest
 from capplan.core.llm.model import LanguageModel
 from capplan.core.llm.quantisation import Quantisation
+from capplan.core.llm.serving.service import decode_class, engine_variant, prefill_class
 from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.timing.machine import Machine, machine_of
 from capplan.core.llm.timing.stage_kernels import Formats, stage_kernels
@@ -103,16 +104,24 @@ class Deployments:
             ),
             self.memory,
         )
+        cache_bytes = kv_element_bytes(kv)
+        variant = engine_variant(engine.value, version_of(words.version))
         kernels = stage_kernels(
             model.architecture,
             sharding=words.sharding,
-            formats=Formats(quantisation=quantisation, cache_bytes=kv_element_bytes(kv), units=machine.units),
+            formats=Formats(
+                quantisation=quantisation,
+                cache_bytes=cache_bytes,
+                units=machine.units,
+                decode=decode_class(variant),
+                prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
+            ),
         )
         return ServingDeployment(
             words=words,
             model=model,
             gpu=gpu,
-            engine=engine.value,
+            engine=variant,
             quantisation=quantisation,
             kv=kv,
             machine=machine,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
-from capplan.app.llm.validate_serving import constants_of
+from capplan.app.llm.validate_serving import constants_of, width_name
 from capplan.core.llm.serving.cases import Case, Metric, Serving, answer, metric_of
 from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
 from capplan.core.llm.serving.evidence import Adjustment, Evidence, evidence_of, interval, learn_adjustment
@@ -148,7 +148,7 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
     found = {
         metric: interval(
             metric_of(times, metric),
-            width=basis.calibration.widths[_WIDTHS[metric]],
+            width=basis.calibration.widths[_width(metric, deployment)],
             evidence=basis.evidence,
             adjustment=basis.adjustments.get(metric, Adjustment()),
         )
@@ -165,7 +165,30 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
     )
 
 
-_WIDTHS = {Metric.TTFT: "ttft", Metric.TPOT: "tpot", Metric.OUTPUT_TOKENS_PER_S: "tokens, closed loop"}
+def _width(metric: Metric, deployment: ServingDeployment) -> str:
+    return width_name(metric, Serving.CLOSED_LOOP, has_experts=deployment.model.architecture.is_moe)
+
+
+def _of_this_deployment(question: ServingQuestion, deployment: ServingDeployment) -> list[MeasuredRun]:
+    """Return the measured runs of the deployment; benchmark files do not name one and are taken to be of it.
+
+    Raises:
+        UsageError: Runs were given, and none is of this deployment.
+    """
+    names = {deployment.model.architecture.name, question.words.model, deployment.model.hf_id or ""}
+    gpus = {deployment.gpu.id, question.words.gpu}
+    found = [
+        run
+        for run in question.measured
+        if not run.model or (run.model in names and run.gpu in gpus and run.sharding == question.words.sharding)
+    ]
+    if question.measured and not found:
+        given = question.measured[0]
+        raise UsageError(
+            f"{given.file} holds no run of {deployment.model.architecture.name} on {question.words.sharding.gpus} × "
+            f"{deployment.gpu.id} in this parallelism; its first is of {given.model} on {given.gpu}."
+        )
+    return found
 
 
 def _adjustments(
@@ -173,7 +196,7 @@ def _adjustments(
 ) -> dict[Metric, Adjustment]:
     """Learn from the measured runs by what factor this deployment differs; TTFT is left alone, since queues differ."""
     ratios: list[float] = []
-    for run in question.measured:
+    for run in _of_this_deployment(question, deployment):
         predicted = _predict_run(run, deployment, constants)
         if Metric.TPOT in run.values:
             ratios.append(run.values[Metric.TPOT] / metric_of(predicted, Metric.TPOT))
@@ -181,7 +204,9 @@ def _adjustments(
             ratios.append(metric_of(predicted, Metric.OUTPUT_TOKENS_PER_S) / run.values[Metric.OUTPUT_TOKENS_PER_S])
     if not ratios:
         return {}
-    learnt = learn_adjustment(ratios, width=calibration.widths["tpot"], evidence=_evidence(deployment, calibration))
+    learnt = learn_adjustment(
+        ratios, width=calibration.widths[_width(Metric.TPOT, deployment)], evidence=_evidence(deployment, calibration)
+    )
     inverse = Adjustment(factor=1.0 / learnt.factor, deviation=learnt.deviation, runs=learnt.runs)
     return {Metric.TPOT: learnt, Metric.OUTPUT_TOKENS_PER_S: inverse}
 

@@ -7,9 +7,9 @@ from datetime import date
 from capplan.app.llm.deployments import Deployments
 from capplan.app.llm.validate_serving import PreparedRun, judged_metrics, prepare_all, width_name
 from capplan.core.llm.serving.accuracy import JudgedAnswer, ServingValidation
-from capplan.core.llm.serving.cases import Serving
-from capplan.core.llm.serving.evidence import Adjustment, Evidence, interval
-from capplan.core.llm.serving.fit import Observation
+from capplan.core.llm.serving.cases import Metric, Serving
+from capplan.core.llm.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
+from capplan.core.llm.serving.fit import Observation, full_fit
 from capplan.core.llm.serving.learn import (
     HeldOut,
     LearntRun,
@@ -17,22 +17,22 @@ from capplan.core.llm.serving.learn import (
     interval_widths,
     learn,
     predict,
-    with_widths,
 )
 from capplan.core.llm.serving.priors import default_layout, default_prior
 from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
-from capplan.core.llm.timing.calibration import LlmCalibration, Origin
+from capplan.core.llm.timing.calibration import LlmCalibration, Origin, Width
 from capplan.core.numbers import FloatArray
 from capplan.errors import UsageError
 
 FEWEST_RUNS = 20
+FEWEST_OF_DEPLOYMENT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedServing:
     """A calibration, how held-out runs came out, and the rows that could not be used.
 
-    `held_out` maps "gpu" and "family" to the judged answers of runs whose GPU or model family was left out.
+    `held_out` maps "none", "gpu", "model" and "family" to the judged answers of runs with that left out.
     """
 
     calibration: LlmCalibration
@@ -74,19 +74,28 @@ def fit_serving(
     if widths_of is not None:
         found = replace(calibration, widths=widths_of.widths, origin=origin)
         return FittedServing(calibration=found, held_out={}, skipped=tuple(skipped))
-    start = layout.pack(calibration)
+    known = full_fit([run.observation for run in rows], layout.pack(calibration), layout=layout)
     held_out = HeldOut(
-        same=predict(rows, layout.view(start)),
-        other_gpu=cross_validate(rows, by=lambda run: run.gpu, layout=layout, prior=prior, start=start),
-        other_model=cross_validate(rows, by=lambda run: run.family, layout=layout, prior=prior, start=start),
+        same=predict(rows, layout.view(known.vector)),
+        other_gpu=cross_validate(rows, by=lambda run: run.gpu, layout=layout, prior=prior, known=known),
+        other_model=cross_validate(rows, by=lambda run: run.model, layout=layout, prior=prior, known=known),
+        other_family=cross_validate(rows, by=lambda run: run.family, layout=layout, prior=prior, known=known),
     )
-    calibration = with_widths(calibration, interval_widths(rows, held_out))
+    calibration = replace(calibration, widths=interval_widths(rows, held_out))
     judged = {
         name: _judge(learnt, predicted, calibration, evidence)
         for name, predicted, evidence in (
             ("none", held_out.same, Evidence.SAME),
             ("gpu", held_out.other_gpu, Evidence.OTHER_GPU),
-            ("family", held_out.other_model, Evidence.OTHER_MODEL),
+            ("model", held_out.other_model, Evidence.OTHER_MODEL),
+            ("family", held_out.other_family, Evidence.OTHER_MODEL),
+        )
+    }
+    judged |= {
+        f"{name}, one run": _after_one_run(learnt, predicted, calibration, evidence)
+        for name, predicted, evidence in (
+            ("gpu", held_out.other_gpu, Evidence.OTHER_GPU),
+            ("model", held_out.other_model, Evidence.OTHER_MODEL),
         )
     }
     origin = replace(origin, held_out_errors=_errors(judged))
@@ -101,7 +110,7 @@ def _learnt(item: PreparedRun) -> list[LearntRun]:
             gpu=deployment.gpu.id,
             model=deployment.model.architecture.name,
             family=deployment.model.architecture.family,
-            width=width_name(metric, run.serving),
+            width=width_name(metric, run.serving, has_experts=deployment.model.architecture.is_moe),
         )
         for metric in judged_metrics(run)
         if run.serving is not Serving.OPEN_LOAD
@@ -115,18 +124,51 @@ def _judge(
     evidence: Evidence,
 ) -> ServingValidation:
     answers = [
-        JudgedAnswer(
-            run=item.run,
-            metric=run.observation.metric,
-            measured=run.observation.value,
-            predicted=interval(
-                float(value), width=calibration.widths[run.width], evidence=evidence, adjustment=Adjustment()
-            ),
-            evidence=str(evidence),
-        )
-        for (item, run), value in zip(learnt, predicted, strict=True)
+        _judged(pair, float(value), calibration.widths[pair[1].width], evidence, Adjustment())
+        for pair, value in zip(learnt, predicted, strict=True)
     ]
     return ServingValidation(answers=tuple(answers), skipped=())
+
+
+def _after_one_run(
+    learnt: Sequence[tuple[PreparedRun, LearntRun]],
+    predicted: FloatArray,
+    calibration: LlmCalibration,
+    evidence: Evidence,
+) -> ServingValidation:
+    """Judge held-out deployments after the middle one of their runs was measured.
+
+    Times to the first token are left out, because a measured run does not adjust them.
+    """
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for index, (item, run) in enumerate(learnt):
+        if run.observation.metric is not Metric.TTFT:
+            key = (item.run.block, item.run.sharding, item.run.serving, run.observation.metric)
+            groups.setdefault(key, []).append(index)
+    answers: list[JudgedAnswer] = []
+    for members in groups.values():
+        if len(members) < FEWEST_OF_DEPLOYMENT:
+            continue
+        known = members[len(members) // 2]
+        ratio = learnt[known][1].observation.value / predicted[known]
+        width = calibration.widths[learnt[known][1].width]
+        adjustment = learn_adjustment([float(ratio)], width=width, evidence=evidence)
+        others = [index for index in members if index != known]
+        answers += [_judged(learnt[each], float(predicted[each]), width, evidence, adjustment) for each in others]
+    return ServingValidation(answers=tuple(answers), skipped=())
+
+
+def _judged(
+    pair: tuple[PreparedRun, LearntRun], value: float, width: Width, evidence: Evidence, adjustment: Adjustment
+) -> JudgedAnswer:
+    item, run = pair
+    return JudgedAnswer(
+        run=item.run,
+        metric=run.observation.metric,
+        measured=run.observation.value,
+        predicted=interval(value, width=width, evidence=evidence, adjustment=adjustment),
+        evidence=str(evidence),
+    )
 
 
 def _errors(judged: dict[str, ServingValidation]) -> dict[str, dict[str, float]]:

@@ -11,9 +11,11 @@ from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
 from capplan.core.llm.serving.service import Demand
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.llm.timing.constants import Constants, Layout
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, UsageError
 
-LONGEST_TOKENS = 10_000_000
+LONGEST_TOKENS = 2_000_000
+MOST_CLIENTS = 65_536
+"""What is stepped through at most, so that one wrong row cannot stop a validation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +46,11 @@ def prepare(run: MeasuredRun, deployments: Deployments) -> PreparedRun:
     Raises:
         CapplanError: Something of it is not known or does not fit; the message says what.
     """
+    _check_size(run)
     deployment = deployments.find(words_of(run))
     capacity = deployment.sequences_that_fit(run.input_len + run.output_len)
+    if capacity < 1:
+        capacity = MOST_CLIENTS  # it did run, so that its settings must have left more room than the defaults do
     case = Case(
         kernels=deployment.kernels,
         machine=deployment.machine,
@@ -59,6 +64,13 @@ def prepare(run: MeasuredRun, deployments: Deployments) -> PreparedRun:
         replicas=run.replicas,
     )
     return PreparedRun(run=run, deployment=deployment, case=case)
+
+
+def _check_size(run: MeasuredRun) -> None:
+    if (run.clients or 0) > MOST_CLIENTS:
+        raise UsageError(f"{run.clients:.0f} clients are more than the {MOST_CLIENTS} that are stepped through.")
+    if run.input_len + run.output_len > LONGEST_TOKENS:
+        raise UsageError(f"{run.input_len + run.output_len:.0f} tokens a request are more than {LONGEST_TOKENS}.")
 
 
 def prepare_all(
@@ -143,7 +155,9 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
             measured=item.run.values[metric],
             predicted=interval(
                 metric_of(times, metric),
-                width=calibration.widths[width_name(metric, item.run.serving)],
+                width=calibration.widths[
+                    width_name(metric, item.run.serving, has_experts=deployment.model.architecture.is_moe)
+                ],
                 evidence=evidence,
                 adjustment=Adjustment(),
             ),
@@ -153,10 +167,19 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
     ]
 
 
-def width_name(metric: Metric, serving: Serving) -> str:
-    """Return the name of the interval widths of a metric: those of a queue differ from those of a single prompt."""
+def width_name(metric: Metric, serving: Serving, *, has_experts: bool) -> str:
+    """Return the name of the interval widths of a metric: those of a queue differ from those of a single prompt.
+
+    Tokens per second of a closed loop are as uncertain as the time between tokens.
+
+    Args:
+        metric: What is predicted.
+        serving: How requests come.
+        has_experts: True for a mixture of experts, whose kernels and routing are known less well.
+    """
+    kind = "experts" if has_experts else "dense"
     if metric is Metric.OUTPUT_TOKENS_PER_S:
-        return "tokens, closed loop" if serving is Serving.CLOSED_LOOP else "tokens, offline"
+        return f"tpot, {kind}" if serving is Serving.CLOSED_LOOP else f"tokens, {kind}"
     if metric is Metric.TTFT and serving is Serving.FIXED_BATCH:
         return "ttft, fixed batch"
-    return str(metric)
+    return f"{metric}, {kind}"

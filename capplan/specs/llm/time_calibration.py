@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from datetime import date
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
 from capplan.core.llm.timing.calibration import (
+    WIDTH_NAMES,
     DeviceConstants,
     EngineTimes,
     KernelConstants,
@@ -20,6 +20,7 @@ from capplan.core.llm.timing.calibration import (
 )
 from capplan.core.llm.timing.kernel_classes import KernelClass
 from capplan.errors import SpecError
+from capplan.specs.folders import calibration_file
 
 SCHEMA_VERSION = 1
 SHIPPED = "llm-time.yaml"
@@ -37,7 +38,7 @@ def load_time_calibration(path: Path | None = None) -> LlmCalibration:
     """
     where = str(path) if path else f"calibrations/{SHIPPED}"
     try:
-        text = path.read_text() if path else (files("capplan") / "calibrations" / SHIPPED).read_text()
+        text = (path or calibration_file(SHIPPED)).read_text(encoding="utf-8")
         document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except OSError as error:
         raise SpecError(f"{where}: {error.strerror or error}.") from error
@@ -49,6 +50,9 @@ def load_time_calibration(path: Path | None = None) -> LlmCalibration:
 
 
 def _calibration(document: Mapping[str, Any], where: str) -> LlmCalibration:
+    missing = [name for name in WIDTH_NAMES if name not in (document.get("widths") or {})]
+    if missing:
+        raise SpecError(f"{where}: widths.{missing[0]} is missing; make one with capplan llm fit --cross.")
     try:
         kernels = _parts(KernelConstants, document["kernels"], f"{where}: kernels")
         return LlmCalibration(

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from capplan.core.llm.serving.priors import PRIOR
-from capplan.core.llm.timing.calibration import Width
+from capplan.core.llm.timing.calibration import WIDTH_NAMES, Width
 from capplan.specs.llm.time_calibration import dump_time_calibration
 from tests.cli.conftest import Run
 
-WIDTHS = ("tpot", "ttft", "ttft, fixed batch", "tokens, closed loop", "tokens, offline")
 HEAD = "model,gpu,tp,engine,input_len,output_len,concurrency,serving,ttft_ms,tpot_ms,output_tokens_per_s,quality"
 LLAMA = ("llama-3.1-8b-instruct", "--gpu", "h100-sxm5-80gb")
 
@@ -22,7 +21,7 @@ def calibration(tmp_path: Path) -> Path:
     width = Width(same=1.2, other_model=1.3, other_gpu=1.4, other_both=1.5, transfer=2.0)
     own = replace(
         PRIOR,
-        widths=dict.fromkeys(WIDTHS, width),
+        widths=dict.fromkeys(WIDTH_NAMES, width),
         measured_gpus=frozenset({"h100-sxm5-80gb"}),
         measured_models=frozenset({"llama-3.1-8b-instruct"}),
         measured_engines=frozenset({"vllm"}),
@@ -78,6 +77,15 @@ def test_a_measured_run_moves_tpot_towards_it_and_narrows_the_interval(
     assert old["expected"] < new["expected"] <= measured
     assert new["high"] / new["low"] < old["high"] / old["low"]
     assert after["evidence"] == "calibrated with a measured run of this deployment"
+
+
+def test_runs_of_another_deployment_are_refused(run: Run, calibration: Path, tmp_path: Path) -> None:
+    path = tmp_path / "serving.csv"
+    path.write_text(f"{HEAD}\nllama-3.1-8b-instruct,l40s,1,vllm,1024,256,8,online,,20,,A\n")
+    result = run("llm", "estimate", *LLAMA, "-c", 8, "--measured", path, "--calibration", calibration)
+    assert result.exit_code == 2
+    assert "holds no run of llama-3.1-8b-instruct on 1 × h100-sxm5-80gb" in result.stderr
+    assert points(run, LLAMA[0], "--gpu", "l40s", "-c", 8, "--measured", path, "--calibration", calibration)
 
 
 def test_more_clients_give_more_tokens_and_wait_longer_for_each(run: Run, calibration: Path) -> None:
@@ -164,11 +172,12 @@ def test_validate_without_a_row_that_can_be_predicted_is_an_error(run: Run, cali
     assert "no row could be predicted" in result.stderr
 
 
-def test_fit_learns_an_engines_overhead_from_runs(run: Run, tmp_path: Path) -> None:
+def test_fit_learns_an_engines_overhead_from_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # runs that take 30 % longer than the prior says: the fit must move towards them
     width = Width(same=1.2, other_model=1.3, other_gpu=1.4, other_both=1.5, transfer=2.0)
-    prior = tmp_path / "prior.yaml"
-    prior.write_text(dump_time_calibration(replace(PRIOR, widths=dict.fromkeys(WIDTHS, width))))
+    prior = tmp_path / "llm-time.yaml"
+    monkeypatch.setenv("CAPPLAN_CALIBRATIONS", str(tmp_path))  # whose interval widths the fit keeps
+    prior.write_text(dump_time_calibration(replace(PRIOR, widths=dict.fromkeys(WIDTH_NAMES, width))))
     rows = []
     for output_len in (128, 256, 512):
         words = (*LLAMA, "-c", "1..64", "--output-len", output_len, "--calibration", prior)

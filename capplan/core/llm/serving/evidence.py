@@ -8,7 +8,7 @@ from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.numbers import Interval
 
 NORMAL_90 = 1.645
-WITHIN_DEPLOYMENT = 0.08
+WITHIN_DEPLOYMENT = 0.11
 """Standard deviation of the logarithm of TPOT between runs of one deployment after their common factor is taken out."""
 
 

@@ -4,7 +4,7 @@ Answers are combinations of two steps, so that thousands of runs are one table a
 form of a closed loop misses is found by stepping through it with the constants of the round before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,8 @@ from capplan.core.numbers import FloatArray
 ROUNDS = 2
 CORRELATION = 0.15
 """Correlation of the errors of runs of one model, engine, version, format and GPU, by which blocks are weighed."""
+WAITING_CORRELATION = 0.03
+"""The same for times to the first token, which differ from run to run more than from block to block."""
 _SPREADS = {Metric.TPOT: 0.12, Metric.OUTPUT_TOKENS_PER_S: 0.15, Metric.TTFT: 0.15}
 _STEP = 1e-4
 
@@ -51,34 +53,52 @@ class Prior:
     deviation: FloatArray
 
 
+Loops = Mapping[int, LoopTimes]
+"""The stepped loops of cases, by the identity of the case."""
+
+
+@dataclass(frozen=True, slots=True)
+class FullFit:
+    """A fit to all observations, whose loops were stepped with its constants."""
+
+    vector: FloatArray
+    loops: Loops
+
+
+def full_fit(observations: Sequence[Observation], vector: FloatArray, *, layout: Layout) -> FullFit:
+    """Step through the closed loops of all observations with fitted constants."""
+    return FullFit(vector, _loops(observations, layout.view(vector)))
+
+
 def fit_constants(
-    observations: Sequence[Observation], *, layout: Layout, prior: Prior, start: FloatArray | None = None
+    observations: Sequence[Observation], *, layout: Layout, prior: Prior, known: FullFit | None = None
 ) -> FloatArray:
     """Find the most probable constants, as logarithms in the order of the layout.
+
+    The fit starts at the prior's mean, so that constants that no observation moves stay there.
 
     Args:
         observations: Measured answers. TTFT counts for static batches here, and for closed loops in a last step that
             fits how requests wait.
         layout: Engines and order of the constants.
         prior: Beliefs.
-        start: Where to start, such as a fit to more observations; the prior's mean by default.
+        known: A fit to more observations. By how much its stepped loops differ from their closed forms is taken over,
+            so that no loop is stepped again.
     """
     used = [item for item in observations if _is_closed_form(item)]
     steps, points = _tabulate(used, layout)
-    vector = prior.mean.copy() if start is None else start.copy()
-    loops = _loops(observations, layout.view(vector))
-    for _ in range(ROUNDS):
-        correction = _corrections(used, loops, _log_answers(steps, points, layout.view(vector)))
+    vector = prior.mean.copy()
+    base = vector if known is None else known.vector
+    loops = _loops(observations, layout.view(base)) if known is None else known.loops
+    for _ in range(ROUNDS if known is None else 1):
+        correction = _corrections(used, loops, _log_answers(steps, points, layout.view(base)))
         vector = _minimise(used, steps, points, correction, layout=layout, prior=prior, start=vector)
-        loops = _loops(observations, layout.view(vector))
+        if known is None:
+            base, loops = vector, _loops(observations, layout.view(vector))
     return _fit_waiting(observations, loops, vector, layout=layout, prior=prior)
 
 
-_Loops = dict[int, LoopTimes]
-"""The stepped loops of cases, by the identity of the case."""
-
-
-def _loops(observations: Sequence[Observation], constants: Constants) -> _Loops:
+def _loops(observations: Sequence[Observation], constants: Constants) -> Loops:
     closed = {id(item.case): item.case for item in observations if item.case.serving is Serving.CLOSED_LOOP}
     return {key: _loop(case, constants) for key, case in closed.items()}
 
@@ -225,7 +245,7 @@ def _service(case: Case, constants: Constants) -> Service:
     return Service(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
 
 
-def _corrections(items: Sequence[Observation], loops: _Loops, closed: FloatArray) -> FloatArray:
+def _corrections(items: Sequence[Observation], loops: Loops, closed: FloatArray) -> FloatArray:
     """Compute by what logarithm the stepped loop differs from its closed form, 0 for what has no loop."""
     found = np.zeros(len(items))
     for index, item in enumerate(items):
@@ -235,7 +255,7 @@ def _corrections(items: Sequence[Observation], loops: _Loops, closed: FloatArray
 
 
 def _fit_waiting(
-    observations: Sequence[Observation], loops: _Loops, vector: FloatArray, *, layout: Layout, prior: Prior
+    observations: Sequence[Observation], loops: Loops, vector: FloatArray, *, layout: Layout, prior: Prior
 ) -> FloatArray:
     """Fit how the time to the first token follows from the stepped loop, engine by engine."""
     fitted = vector.copy()
@@ -250,7 +270,7 @@ def _fit_waiting(
             continue
         parts = np.array([[*waiting_parts(loops[id(item.case)]), 1.0] for item in items])
         which = [names.index(f"engine/{engine}/{name}") for name in WAITING]
-        weight = block_weights([item.block for item in items], correlation=CORRELATION)
+        weight = block_weights([item.block for item in items], correlation=WAITING_CORRELATION)
         fitted[which] = _fit_sum(
             parts,
             np.log([item.value for item in items]),

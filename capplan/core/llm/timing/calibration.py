@@ -71,6 +71,18 @@ class DeviceConstants:
     elementwise_bytes: float
 
 
+WIDTH_NAMES = (
+    "tpot, dense",
+    "tpot, experts",
+    "ttft, dense",
+    "ttft, experts",
+    "ttft, fixed batch",
+    "tokens, dense",
+    "tokens, experts",
+)
+"""The interval widths of a calibration, by metric and kind of model; `tokens` are those of offline runs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
     """Half-width of a 90 % interval as a factor, by what was measured of the deployment."""

@@ -8,7 +8,8 @@ class KernelClass(StrEnum):
 
     `GEMM_*` are dense matrix products and `MOE_*` grouped products over experts, by the format of weights and
     activations (`W4A16`: 4-bit weights, 16-bit arithmetic; `MXFP4` and `NVFP4`: 4-bit arithmetic).
-    `DECODE_*` and `PREFILL` are attention, `STATE` the recurrent state of linear attention.
+    `DECODE_*` and `PREFILL*` are attention (`DECODE_VECTOR` without tensor cores), `STATE` the
+    recurrent state of linear attention.
     """
 
     GEMM_16 = "gemm 16-bit"
@@ -27,6 +28,8 @@ class KernelClass(StrEnum):
     MOE_W8A16 = "moe 8-bit weights"
     MOE_W4A16 = "moe 4-bit weights"
     DECODE_GQA = "decode attention"
+    DECODE_VECTOR = "decode attention on vector units"
     DECODE_MLA = "decode attention, latent"
     PREFILL = "prefill attention"
+    PREFILL_FP8 = "prefill attention fp8"
     STATE = "linear attention state"

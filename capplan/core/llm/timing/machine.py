@@ -7,6 +7,7 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.llm.timing.weight_kernels import Arithmetic
 
 _PEAKS = {
+    Arithmetic.VECTOR: PeakKind.FP32,
     Arithmetic.FP8: PeakKind.FP8,
     Arithmetic.INT8: PeakKind.INT8,
     Arithmetic.FP4: PeakKind.FP4,

@@ -24,12 +24,15 @@ INDEX_BYTES_PER_TOKEN = 132.0
 class Formats:
     """Number formats of a deployment on a GPU.
 
-    `cache_bytes` are those of one element of the KV cache, `units` the arithmetic that the GPU has.
+    `cache_bytes` are those of one element of the KV cache, `units` the arithmetic that the GPU has. `decode` and
+    `prefill` are the classes of attention with separate keys and values.
     """
 
     quantisation: Quantisation
     cache_bytes: float
     units: frozenset[Arithmetic]
+    decode: KernelClass = KernelClass.DECODE_GQA
+    prefill: KernelClass = KernelClass.PREFILL
 
 
 def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Formats) -> Kernels:
@@ -138,7 +141,8 @@ class _Lister:
                 cache_bytes=heads * (mixer.key_dim if mixer.keys_are_values else pair) * cached,
                 prefill_flops=2 * queries * pair,
                 count=count,
-                kernel_class=KernelClass.DECODE_GQA,
+                kernel_class=self.formats.decode,
+                prefill_class=self.formats.prefill,
                 window=float(mixer.window or 1e12),
             )
         if isinstance(mixer, LatentAttention):

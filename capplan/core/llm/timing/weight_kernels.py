@@ -10,9 +10,10 @@ from capplan.core.llm.timing.kernel_classes import KernelClass
 
 
 class Arithmetic(StrEnum):
-    """The units that a matrix product runs on."""
+    """The units that arithmetic runs on: matrix units by format, or the ordinary ones (`VECTOR`)."""
 
     HALF = "half"
+    VECTOR = "vector"
     FP8 = "fp8"
     INT8 = "int8"
     FP4 = "fp4"

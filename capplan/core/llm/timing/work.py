@@ -74,6 +74,7 @@ class AttentionKernel:
     prefill_flops: float
     count: float
     kernel_class: KernelClass
+    prefill_class: KernelClass = KernelClass.PREFILL
     window: float = 1e12
     selected: float = 1e12
     index_flops: float = 0.0
@@ -198,15 +199,19 @@ def _classes(kernels: Kernels) -> Sequence[KernelClass]:
         [item.kernel_class for item in kernels.products]
         + [item.kernel_class for item in kernels.experts]
         + [item.kernel_class for item in kernels.attentions]
-        + [KernelClass.PREFILL for _ in kernels.attentions]
+        + [item.prefill_class for item in kernels.attentions]
         + [KernelClass.STATE for _ in kernels.states]
     )
 
 
 def _arithmetic(kernels: Kernels) -> Sequence[Arithmetic]:
-    others = 2 * len(kernels.attentions) + len(kernels.states)
     products = [item.arithmetic for item in kernels.products] + [item.arithmetic for item in kernels.experts]
-    return products + [Arithmetic.HALF] * others
+    attentions = [item.kernel_class for item in kernels.attentions]
+    attentions += [item.prefill_class for item in kernels.attentions]
+    special = {KernelClass.DECODE_VECTOR: Arithmetic.VECTOR, KernelClass.PREFILL_FP8: Arithmetic.FP8}
+    return (
+        products + [special.get(item, Arithmetic.HALF) for item in attentions] + [Arithmetic.HALF] * len(kernels.states)
+    )
 
 
 _Column = tuple[FloatArray, FloatArray, FloatArray]
