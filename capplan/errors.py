@@ -5,7 +5,7 @@ keeps its traceback.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 
@@ -20,10 +20,20 @@ class UsageError(CapplanError):
 
 
 class UnknownNameError(UsageError):
-    """A name that is not known; the message gives the nearest ones."""
+    """A name that is not known; the message gives the nearest ones.
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
-        nearest = nearest_names(name, known)
+    Args:
+        kind: what is named.
+        name: the name as it was given.
+        known: names that would do, among which the nearest are found.
+        hint: a sentence that follows.
+        nearest: the nearest names, where the caller has found them already.
+    """
+
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str] = (), *, hint: str = "", nearest: Sequence[str] | None = None
+    ) -> None:
+        nearest = nearest_names(name, known) if nearest is None else nearest
         meant = f"; did you mean {', '.join(nearest)}?" if nearest else "."
         super().__init__(f"unknown {kind} {name!r}{meant}{' ' + hint if hint else ''}")
 

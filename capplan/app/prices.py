@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from capplan.core.gpus.names import split_names
 from capplan.core.gpus.prices import Price, PriceTier, PurchasePrice, Term, current_prices
 from capplan.errors import UnknownNameError, UsageError
 
@@ -53,7 +54,7 @@ def list_prices(request: PriceRequest, *, today: date) -> PriceList:
 
     gpus = load_gpus(overlays=request.overlays)
     known = load_prices(gpus, overlays=[folder for folder in request.overlays if folder.is_dir()])
-    wanted = {gpus.find(name).id for name in request.gpus}
+    wanted = {gpu.id for name in split_names(request.gpus) for gpu in gpus.find_all(name).gpus}
     _check_providers(request.providers, {price.provider for price in known.hourly})
     hourly = known.hourly if request.history else current_prices(known.hourly)
     limits = _Limits(request=request, gpus=wanted, today=today)

@@ -86,7 +86,10 @@ Accumulate = Annotated[int, typer.Option(min=1, help="Micro-batches per optimize
 GpuNames = Annotated[
     list[str] | None,
     typer.Option(
-        "--gpu", metavar="ID", help="Exact id or alias of a GPU; repeatable; all by default.", show_default=False
+        "--gpu",
+        metavar="NAME",
+        help="A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.",
+        show_default=False,
     ),
 ]
 SpecFolders = Annotated[
@@ -198,18 +201,49 @@ class WorkloadOptions:
         )
 
 
+Vendors = Annotated[
+    list[str] | None,
+    typer.Option("--vendor", metavar="NAME", help="NVIDIA, AMD, ...; repeatable.", show_default=False),
+]
+Architectures = Annotated[
+    list[str] | None,
+    typer.Option("--arch", metavar="NAME", help="Hopper, ada-geforce, ...; repeatable.", show_default=False),
+]
+MinMemory = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="At least this printed memory: 24GiB.", show_default=False)
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CONDITION",
+        help="'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuOptions:
     """Which GPUs a command answers for."""
 
     gpu: GpuNames = None
+    vendor: Vendors = None
+    arch: Architectures = None
+    min_memory: MinMemory = None
+    where: Where = None
     specs: SpecFolders = None
 
     def request(self) -> "GpuRequest":
         """Return the request for these GPUs."""
-        from capplan.app.gpus import GpuRequest
+        from capplan.app.gpus import GpuFilters, GpuRequest
 
-        return GpuRequest(ids=tuple(self.gpu or ()), overlays=tuple(self.specs or ()))
+        filters = GpuFilters(
+            where=tuple(self.where or ()),
+            vendors=tuple(self.vendor or ()),
+            architectures=tuple(self.arch or ()),
+            min_memory=self.min_memory,
+        )
+        return GpuRequest(ids=tuple(self.gpu or ()), filters=filters, overlays=tuple(self.specs or ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

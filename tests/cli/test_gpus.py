@@ -88,7 +88,8 @@ def test_compare_puts_gpus_side_by_side(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["show", "h100"], "unknown GPU 'h100'; did you mean"),
+        (["show", "h101"], "unknown GPU 'h101'; did you mean h100-"),
+        (["show", "h100"], "h100 stands for h100-nvl-94gb, h100-pcie-80gb, h100-sxm5-80gb; name one of them."),
         (["--arch", "hoper"], "unknown architecture 'hoper'; did you mean hopper"),
         (["--vendor", "NVidea"], "unknown vendor 'NVidea'; did you mean NVIDIA"),
         (["--sort", "speed"], "unknown column 'speed'"),

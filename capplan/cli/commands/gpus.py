@@ -131,7 +131,7 @@ def compare(
     from capplan.specs import load_gpus
 
     known = load_gpus(overlays=specs or ())
-    chosen = [known.find(name) for name in names]
+    chosen = [spec for name in names for spec in known.find_all(name).gpus]
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     if spelling is Format.JSON:
         emit(to_json(gpus_document(chosen)), output=output)

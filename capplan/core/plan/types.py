@@ -1,4 +1,4 @@
-"""The answer: every GPU and batch asked for is a fit or a rejection, ranked. `core.plan_make` finds it."""
+"""The answer: every GPU and batch asked for is a fit or a rejection, ranked. `core.plan.planner` finds it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -146,9 +146,46 @@ class Rejection:
     min_gpus: int | None
 
 
+class Criterion(StrEnum):
+    """What a recommended GPU is best in."""
+
+    CHEAPEST = "cheapest"
+    FASTEST_PRICED = "fastest_priced"
+    SMALLEST = "smallest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """A GPU and batch that a reader may take, with the reason; `warning` says what makes it uncertain."""
+
+    criterion: Criterion
+    fit: Fit
+    reason: str
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one other condition, such as half precision, would make of a fit; `option` asks for it."""
+
+    name: str
+    option: str
+    before: Fit
+    after: Fit
+
+    @property
+    def speedup(self) -> float:
+        """Return how many times as many samples a second the changed run takes."""
+        return self.after.latency.throughput_per_s.expected / self.before.latency.throughput_per_s.expected
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The answer for one model: every GPU and batch asked for, ranked."""
+    """The answer for one model: every GPU and batch asked for, ranked.
+
+    `recommended` are the choices worth taking first, `shortlist` the ids of the GPUs that a short answer sets side by
+    side, `changes` what other conditions would make of the first recommendation.
+    """
 
     model: ModelFacts
     target: str
@@ -161,6 +198,22 @@ class Plan:
     versions: Mapping[str, str]
     calibration: str | None
     job: Job | None = None
+    recommended: tuple[Recommendation, ...] = ()
+    shortlist: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+    def best(self, criterion: Criterion | str | None = None) -> Fit | None:
+        """Return the recommended fit by a criterion; without one, the cheapest, else the first in order.
+
+        Args:
+            criterion: "cheapest", "fastest_priced" or "smallest".
+        """
+        if criterion is not None:
+            wanted = Criterion(criterion)
+            return next((each.fit for each in self.recommended if each.criterion is wanted), None)
+        if self.recommended and self.recommended[0].criterion is Criterion.CHEAPEST:
+            return self.recommended[0].fit
+        return self.fits[0] if self.fits else None
 
     def gpu_hours(self, fit: Fit) -> Interval | None:
         """How long one such GPU needs for the job; None without one. [h]"""
@@ -181,11 +234,11 @@ class Plan:
 
 
 def rank_fits(fits: Iterable[Fit], sort: SortKey) -> tuple[Fit, ...]:
-    """Order fits by a key, best first; GPUs without a price stand last by cost."""
+    """Order fits by a key, best first: by memory the smallest card first; without a price a GPU stands last by cost."""
     keys: Mapping[SortKey, Callable[[Fit], float]] = {
         SortKey.THROUGHPUT: lambda fit: -fit.latency.throughput_per_s.expected,
         SortKey.LATENCY: lambda fit: fit.latency.latency_s.expected,
-        SortKey.MEMORY: lambda fit: fit.memory.total_bytes.expected / usable_memory(fit.gpu).expected,
+        SortKey.MEMORY: lambda fit: usable_memory(fit.gpu).expected,
         SortKey.COST: lambda fit: float("inf") if fit.usd_per_million_samples is None else fit.usd_per_million_samples,
         SortKey.NAME: lambda _: 0.0,
     }

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
+from capplan.core.gpus.names import GpuNames, NamedGpus
 from capplan.core.gpus.spec import Architecture, GpuSpec, PeakKind, Segment, Status
-from capplan.errors import UnknownNameError
+from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.folders import ARCHITECTURES, BUILT_IN, built_in_folder, own_overlays, spec_files
 from capplan.specs.gpus.entries import Entries
 from capplan.specs.gpus.fields import REQUIRED
@@ -56,23 +58,37 @@ class Gpus(Mapping[str, GpuSpec]):
         return len(self._specs)
 
     def find(self, name: str) -> GpuSpec:
-        """Look a GPU up by its whole id, name or alias; capitals do not matter.
+        """Look one GPU up by id, name or alias; case, blanks, dashes and the vendor do not matter.
 
         Raises:
-            UnknownNameError: nothing is called exactly that.
+            UnknownNameError: nothing is called that.
+            UsageError: the name is a family's, which has several variants.
         """
-        gpu_id = self._ids.get(name.strip().casefold())
-        if gpu_id is None:
-            raise UnknownNameError("GPU", name, self._known(), hint=f"Run `capplan gpus` for all {len(self)}.")
-        return self._specs[gpu_id]
+        found = self.find_all(name)
+        if len(found.gpus) > 1:
+            raise UsageError(f"{found.note}; name one of them.")
+        return found.gpus[0]
+
+    def find_all(self, name: str) -> NamedGpus:
+        """Look up the GPU of a name, or all variants of a family such as a100.
+
+        Raises:
+            UnknownNameError: nothing is called that.
+        """
+        if (found := self.names.find(name)) is None:
+            hint = f"Run `capplan gpus` for all {len(self)}."
+            raise UnknownNameError("GPU", name, nearest=self.names.nearest(name), hint=hint)
+        return found
+
+    @cached_property
+    def names(self) -> GpuNames:
+        """The names of all GPUs, as people type them."""
+        return GpuNames(self._specs.values())
 
     def find_or_none(self, name: str) -> GpuSpec | None:
-        """Look a GPU up like `find`; None where nothing is called that."""
+        """Look a GPU up by its exact id, name or alias, as a driver reports it; None where there is none."""
         gpu_id = self._ids.get(name.strip().casefold())
         return None if gpu_id is None else self._specs[gpu_id]
-
-    def _known(self) -> list[str]:
-        return [*self._specs, *(alias for spec in self._specs.values() for alias in spec.aliases)]
 
 
 def load_gpus(*, overlays: Sequence[Path] = ()) -> Gpus:

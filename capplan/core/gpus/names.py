@@ -1,0 +1,141 @@
+"""GPU names as people type them: case, blanks, dashes and vendors do not matter; a family name takes its variants.
+
+Nothing is matched by substring: an A40 is not an RTX A4000, and an H200 is not a GH200.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from capplan.core.gpus.spec import GpuSpec
+from capplan.errors import UsageError
+
+_MAKERS = frozenset({"nvidia", "amd", "intel", "apple", "google"})
+_LINES = frozenset({"geforce", "tesla", "radeon", "instinct", "arc", "rtx", "gtx", "rx", "jetson"})
+_VARIANT = re.compile(
+    r"pcie|sxm\d?|nvl|oam|\d+gb|blackwell|server|workstation|ws|max|q|edition|generation|grace|hopper"
+)
+"""Words that tell variants of one GPU apart: form factor, memory size, edition."""
+_FAMILY = re.compile(r"(?!sxm)[a-z]{0,3}\d{1,4}[a-z]{0,2}")
+"""A word that can name a family, such as a100, mi300x or 4090."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedGpus:
+    """The GPUs that a name stands for; `note` says so where they are several."""
+
+    gpus: tuple[GpuSpec, ...]
+    note: str | None = None
+
+
+class GpuNames:
+    """All names of some GPUs, to be looked up as people type them."""
+
+    def __init__(self, gpus: Iterable[GpuSpec]) -> None:
+        self._gpus = {gpu.id: gpu for gpu in gpus}
+        self._exact: dict[str, str] = {}
+        self._squeezed: dict[str, set[str]] = {}
+        for gpu in self._gpus.values():
+            for name in (gpu.id, gpu.name, *gpu.aliases):
+                self._exact[name.strip().casefold()] = gpu.id
+                for form in _squeezed_forms(name):
+                    self._squeezed.setdefault(form, set()).add(gpu.id)
+
+    def one(self, name: str) -> GpuSpec | None:
+        """Return the one GPU that a name stands for; None where it stands for none, or for several."""
+        gpu_id = self._exact.get(name.strip().casefold())
+        if gpu_id is None:
+            found = self._squeezed.get(_squeeze(_words(name)), set())
+            gpu_id = next(iter(found)) if len(found) == 1 else None
+        return None if gpu_id is None else self._gpus[gpu_id]
+
+    def find(self, name: str) -> NamedGpus | None:
+        """Return the GPU of a name, or all variants of the family that it names; None where it names neither."""
+        if (exact := self._exact.get(name.strip().casefold())) is not None:
+            return NamedGpus(gpus=(self._gpus[exact],))
+        family = tuple(gpu for gpu in self._gpus.values() if _is_variant(gpu.id, name))
+        single = self.one(name)
+        if single is not None and (len(family) < 2 or single not in family):
+            return NamedGpus(gpus=(single,))
+        if not family:
+            return None
+        note = f"{name} stands for {', '.join(gpu.id for gpu in family)}" if len(family) > 1 else None
+        return NamedGpus(gpus=family, note=note)
+
+    def nearest(self, name: str, *, limit: int = 3) -> list[str]:
+        """Return the ids that are spelt most like a name, those of the same beginning first."""
+        wanted = _squeeze(_words(name))
+        family = {word for word in _words(name) if _FAMILY.fullmatch(word) and not _VARIANT.fullmatch(word)}
+        scored = []
+        for gpu in self._gpus.values():
+            forms = [form for each in (gpu.id, gpu.name, *gpu.aliases) for form in _squeezed_forms(each)]
+            of_family = bool(family) and family <= set(gpu.id.split("-"))
+            scored.append((max(_likeness(wanted, form) for form in forms) + of_family, gpu.id))
+        close = sorted((each for each in scored if each[0] >= _ALIKE), key=lambda each: (-each[0], each[1]))
+        return [gpu_id for _, gpu_id in close[:limit]]
+
+
+_ALIKE = 0.5
+
+
+def _likeness(wanted: str, form: str) -> float:
+    """Return how alike two spellings are: 0 to 1, and up to 1 more for the share of a common beginning."""
+    common = next(
+        (i for i, (a, b) in enumerate(zip(wanted, form, strict=False)) if a != b), min(len(wanted), len(form))
+    )
+    return SequenceMatcher(None, wanted, form).ratio() + common / max(1, len(wanted))
+
+
+def split_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Split names that hold commas, such as "t4,l4", into single ones.
+
+    Raises:
+        UsageError: a name is empty.
+    """
+    split = [part.strip() for name in names for part in name.split(",")]
+    if not all(split):
+        raise UsageError(f"--gpu {','.join(names)!r} holds an empty name; write it like t4,l4.")
+    return tuple(split)
+
+
+def family_of(gpu_id: str) -> str:
+    """Return the id without the words that tell variants apart: a100-sxm4-80gb and a100-pcie-40gb are both a100."""
+    words = gpu_id.split("-")
+    kept = [word for word in words[1:] if not _VARIANT.fullmatch(word)]
+    return "-".join([words[0], *kept])
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name in lower case, without the maker; "80 GB" and "80g" become 80gb."""
+    text = re.sub(r"(\d+)\s*g(?:i?b)?\b", r"\1gb", name.casefold())
+    return [word for word in re.split(r"[\s_/()-]+", text) if word and word not in _MAKERS]
+
+
+def _squeeze(words: Sequence[str]) -> str:
+    return "".join(words)
+
+
+def _squeezed_forms(name: str) -> set[str]:
+    """Return the spellings of a name that stand for it: whole, without its product line, without "gpu" and the like."""
+    words = [word for word in _words(name) if word not in ("gpu", "graphics")]
+    forms = {_squeeze(words)}
+    while len(words) > 1 and words[0] in _LINES:
+        words = words[1:]
+        forms.add(_squeeze(words))
+    return forms
+
+
+def _is_variant(gpu_id: str, name: str) -> bool:
+    """Return True if a name is a family's, narrowed perhaps by form factor or memory size, and the GPU is of it."""
+    wanted, own = _words(name.rstrip("*")), gpu_id.split("-")
+    if not any(_FAMILY.fullmatch(word) and not _VARIANT.fullmatch(word) for word in wanted):
+        return False
+    matched = [word for word in own if any(word == each or _is_form(each, word) for each in wanted)]
+    covered = all(any(word == each or _is_form(each, word) for word in own) for each in wanted if each not in _LINES)
+    rest = [word for word in own if word not in matched and word not in _LINES]
+    return covered and all(_VARIANT.fullmatch(word) for word in rest)
+
+
+def _is_form(wanted: str, own: str) -> bool:
+    return wanted == "sxm" and own.startswith("sxm")
