@@ -146,7 +146,7 @@ def test_a_trace_from_a_newer_version_asks_for_an_upgrade(run: Run, net_trace: P
 
 
 def test_a_gpu_name_never_matches_by_substring(run: Run, net_trace: Path) -> None:
-    assert run("plan", net_trace, "--gpu", "a100").exit_code == 2
+    assert run("plan", net_trace, "--gpu", "a10x").exit_code == 2
     plan = json.loads(run("plan", net_trace, "--gpu", "l4", "--batch", "1", "--json").stdout)
     assert [fit["gpu"] for fit in plan["fits"]] == ["l4"]
 
