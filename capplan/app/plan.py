@@ -1,5 +1,6 @@
 """Plan models: which GPUs fit each of them at a batch, how fast it runs there, and what binds it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -7,24 +8,37 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus import GpuRequest, find_gpus
 from capplan.app.models import Model, ModelSource, open_model, refuse_uncertain
 from capplan.core.batches import BatchChoice, Batches
-from capplan.core.gpus.prices import Price
+from capplan.core.gpus.prices import Price, cheapest_on_demand, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.calibration import MemoryCalibration
-from capplan.core.plan.planner import half_precision_note, make_plan, merge_plans
-from capplan.core.plan.types import Job, Limits, Plan, SortKey
-from capplan.core.workload import Precision, Workload
-from capplan.errors import CapplanError
+from capplan.core.plan.planner import make_plan, merge_plans
+from capplan.core.plan.recommend import with_recommendations
+from capplan.core.plan.types import Change, Fit, Job, Limits, Plan, SortKey
+from capplan.core.workload import Framework, Layout, Precision, Workload
+from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
+
+_FULL_DTYPES = frozenset({"float32", "float64"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceFilters:
+    """Which on-demand prices count: of these providers (all if empty), up to a limit for one GPU and hour. [USD]"""
+
+    providers: tuple[str, ...] = ()
+    only_priced: bool = False
+    max_usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
     """Ask which GPUs serve models.
 
-    `job` is a finite amount of work, for which GPU-hours are worked out. `suggests_half` adds a note on what half
-    precision would change on the best GPU. `is_strict` refuses a model with operators that could not be counted.
+    `job` is a finite amount of work, for which GPU-hours are worked out. `tries_half` works out what half precision
+    would change on the recommended GPU, beside compiling and channels_last. `is_strict` refuses a model with operators
+    that could not be counted.
     """
 
     models: tuple[ModelSource, ...]
@@ -33,8 +47,9 @@ class PlanRequest:
     workload: Workload = field(default_factory=Workload)
     limits: Limits = field(default_factory=Limits)
     sort: SortKey = SortKey.THROUGHPUT
+    prices: PriceFilters = field(default_factory=PriceFilters)
     job: Job | None = None
-    suggests_half: bool = False
+    tries_half: bool = False
     is_strict: bool = False
 
 
@@ -44,6 +59,9 @@ class _Context:
 
     gpus: tuple[GpuSpec, ...]
     prices: tuple[Price, ...]
+    named: frozenset[str]
+    offers: Mapping[str, int]
+    notes: tuple[str, ...]
     calibration: Calibration
     memory_calibration: MemoryCalibration
 
@@ -63,22 +81,54 @@ def plan(request: PlanRequest, *, feedback: Feedback = SILENCE) -> tuple[Plan, .
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     gpus = find_gpus(request.gpus)
+    prices = _prices(gpus.prices().hourly, request.prices)
     context = _Context(
-        gpus=gpus.chosen,
-        prices=gpus.prices().hourly,
+        gpus=_affordable(gpus.chosen, prices, request.prices),
+        prices=prices,
+        named=gpus.named,
+        offers=offers_on_demand(prices),
+        notes=gpus.notes,
         calibration=load_calibration(),
         memory_calibration=load_memory_calibration(),
     )
     return tuple(_plan_model(open_model(each, feedback=feedback), request, context) for each in request.models)
 
 
+def _prices(prices: Sequence[Price], wanted: PriceFilters) -> tuple[Price, ...]:
+    """Return the prices of the providers asked for.
+
+    Raises:
+        UnknownNameError: no price names such a provider.
+    """
+    known = {price.provider for price in prices}
+    for name in wanted.providers:
+        if name not in known:
+            raise UnknownNameError("provider", name, sorted(known), hint=f"Known are {', '.join(sorted(known))}.")
+    return tuple(price for price in prices if not wanted.providers or price.provider in wanted.providers)
+
+
+def _affordable(gpus: tuple[GpuSpec, ...], prices: Sequence[Price], wanted: PriceFilters) -> tuple[GpuSpec, ...]:
+    """Return the GPUs that the price filters leave.
+
+    Raises:
+        UsageError: none is left.
+    """
+    if not (wanted.only_priced or wanted.providers or wanted.max_usd_per_hour is not None):
+        return gpus
+    rents = cheapest_on_demand(prices)
+    limit = wanted.max_usd_per_hour if wanted.max_usd_per_hour is not None else float("inf")
+    kept = tuple(gpu for gpu in gpus if gpu.id in rents and rents[gpu.id].usd_per_hour <= limit)
+    if not kept:
+        raise UsageError("no GPU asked for has such a price; `capplan prices` lists what is known.")
+    return kept
+
+
 def _plan_model(model: Model, request: PlanRequest, context: _Context) -> Plan:
     if request.is_strict:
         refuse_uncertain(model.words, model.recording(request.workload.configuration))
     made = _at_batches(model, request, context)
-    if request.suggests_half and made.fits:
-        made = _with_half_precision(made, model, request, context)
-    return replace(made, job=request.job)
+    made = _with_choices(made, model, request, context)
+    return replace(made, job=request.job, notes=(*context.notes, *made.notes))
 
 
 def _at_batches(model: Model, request: PlanRequest, context: _Context) -> Plan:
@@ -100,16 +150,62 @@ def _at_batches(model: Model, request: PlanRequest, context: _Context) -> Plan:
     return plans[0] if len(plans) == 1 else merge_plans(plans, sort=request.sort)
 
 
-def _with_half_precision(made: Plan, model: Model, request: PlanRequest, context: _Context) -> Plan:
-    """Add what half precision would change on the best GPU; nothing where the model cannot be traced in it."""
-    best = made.fits[0]
-    half = replace(
+def _with_choices(made: Plan, model: Model, request: PlanRequest, context: _Context) -> Plan:
+    """Add the recommendations, and what other conditions would change on the first of them."""
+    made = with_recommendations(made, named=context.named, offers=context.offers)
+    best = made.best()
+    if best is None:
+        return made
+    changes = [
+        _changed(best, each, model=model, request=request, context=context) for each in _alternatives(model, request)
+    ]
+    return replace(made, changes=tuple(each for each in changes if each is not None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Alternative:
+    """Other conditions worth trying, and the option that asks for them."""
+
+    name: str
+    option: str
+    workload: Workload
+
+
+def _alternatives(model: Model, request: PlanRequest) -> list[_Alternative]:
+    """Return the conditions worth trying beside those asked for."""
+    workload = request.workload
+    if workload.training is not None:
+        return []
+    recording = model.recording(workload.configuration)
+    dtypes = {operand.dtype for kernel in recording.kernels for operand in kernel.inputs}
+    convolves = any(kernel.name.startswith("aten.convolution") for kernel in recording.kernels)
+    found = []
+    if request.tries_half and dtypes & _FULL_DTYPES:
+        half = replace(workload, precision=Precision.FP16)
+        found.append(_Alternative(name="half precision", option="--precision fp16", workload=half))
+    if workload.framework is Framework.EAGER:
+        compiled = replace(workload, framework=Framework.COMPILE)
+        found.append(_Alternative(name="compiled", option="--framework compile", workload=compiled))
+    if convolves and workload.layout is Layout.NCHW and recording.exact_batch is None:
+        last = replace(workload, layout=Layout.NHWC)
+        found.append(_Alternative(name="channels_last", option="--layout nhwc", workload=last))
+    return found
+
+
+def _changed(best: Fit, other: _Alternative, *, model: Model, request: PlanRequest, context: _Context) -> Change | None:
+    """Return what a condition would change; None where the model cannot be traced under it or does not fit then.
+
+    This is a remark beside the answer. Tracing runs the model's own code, which may fail in any way under another
+    number format, and that must not cost the answer.
+    """
+    asked = replace(
         request,
-        workload=replace(request.workload, precision=Precision.FP16),
+        workload=other.workload,
         batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
+        limits=replace(request.limits, max_latency_s=None, min_throughput_per_s=None),
     )
     try:
-        note = half_precision_note(best, _at_batches(model, half, replace(context, gpus=(best.gpu,))))
-    except CapplanError:
-        return made
-    return replace(made, notes=(*made.notes, note)) if note else made
+        fits = _at_batches(model, asked, replace(context, gpus=(best.gpu,))).fits
+    except Exception:
+        return None
+    return Change(name=other.name, option=other.option, before=best, after=fits[0]) if fits else None

@@ -6,13 +6,14 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from capplan.cli.colour import coloured_text
 from capplan.cli.overwriting import allowance
 from capplan.errors import UsageError
 from capplan.files import refuse_input, write_file
@@ -20,6 +21,7 @@ from capplan.printable import printable
 
 if TYPE_CHECKING:
     from capplan.report.table import Table
+    from capplan.report.text.styled import Line
 
 
 class Format(StrEnum):
@@ -103,16 +105,29 @@ def emit(content: str, *, output: Path | None) -> None:
         UsageError: it cannot be written, as on a full disk.
     """
     if output is None:
-        try:
-            _standard_output().write(printable(content))
-            _standard_output().flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - or the interpreter fails again at its end
-            raise UsageError(f"cannot write the answer: {error.strerror or error}.") from error
+        _write_to_stdout(printable(content))
     else:
         write_atomically(output, printable(content).encode())
+
+
+def emit_coloured(lines: "Sequence[Line]") -> None:
+    """Put lines on stdout in colour; their texts are made printable before the colours are added.
+
+    Raises:
+        UsageError: they cannot be written.
+    """
+    _write_to_stdout(coloured_text(lines))
+
+
+def _write_to_stdout(content: str) -> None:
+    try:
+        _standard_output().write(content)
+        _standard_output().flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - or the interpreter fails again at its end
+        raise UsageError(f"cannot write the answer: {error.strerror or error}.") from error
 
 
 def _standard_output() -> TextIO:

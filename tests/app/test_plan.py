@@ -28,8 +28,8 @@ def test_a_model_that_does_not_scale_is_planned_batch_by_batch(nets: Path) -> No
 
 
 def test_the_note_on_half_precision_costs_no_second_build(nets: Path) -> None:
-    (made,) = plan(replace(ask(nets, "Even", 8), suggests_half=True))
-    assert any(note.startswith("half precision") for note in made.notes)
+    (made,) = plan(replace(ask(nets, "Even", 8), tries_half=True))
+    assert "half precision" in {change.name for change in made.changes}
     assert builds(nets) == 1
 
 

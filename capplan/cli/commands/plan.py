@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from capplan.cli import options
+from capplan.cli.colour import ColorChoice, ColorOption, answer_width, is_coloured
 from capplan.cli.groups import with_groups
-from capplan.cli.output import Format, to_json, warn
+from capplan.cli.output import Format, emit_coloured, to_json, warn
 from capplan.cli.progress import TERMINAL
 from capplan.core.batches import parse_batches
 from capplan.errors import UnknownNameError
@@ -15,6 +16,7 @@ from capplan.units import SECONDS, parse_quantity
 
 if TYPE_CHECKING:
     from capplan.core.plan.types import Plan
+    from capplan.report.text.styled import Line
 
 SORT_KEYS = ("throughput", "latency", "memory", "cost", "name")
 
@@ -38,8 +40,29 @@ def plan(
     ] = None,
     epochs: Annotated[float, typer.Option(min=0, help="How often the job takes each of its samples.")] = 1.0,
     utilization: options.Utilization = 0.9,
-    sort: Annotated[str, typer.Option(help=f"Rank by {', '.join(SORT_KEYS)}.")] = "throughput",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every GPU, with all columns and notes, not the short answer.")
+    ] = False,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Show the first N GPUs in order of --sort.", show_default=False),
+    ] = None,
+    provider: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Only GPUs that this provider rents, at its prices; repeatable.", show_default=False
+        ),
+    ] = None,
+    priced: Annotated[bool, typer.Option("--priced", help="Only GPUs with an on-demand price.")] = False,
+    max_price: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="USD", help="Only GPUs up to this price per hour.", show_default=False),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option(help=f"Rank by {', '.join(SORT_KEYS)}; memory puts the smallest GPU first.")
+    ] = "throughput",
     strict: options.Strict = False,
+    color: ColorOption = ColorChoice.AUTO,
     answer: options.AnswerOptions,
 ) -> None:
     """Say which GPUs fit a model, how fast it runs there and what binds it.
@@ -52,9 +75,10 @@ def plan(
 
       capplan plan hf:path/to/config.json --seq-len 128 --batch 32 --format json -o plan.json
     """
-    from capplan.app.plan import PlanRequest
+    from capplan.app.plan import PlanRequest, PriceFilters
     from capplan.app.plan import plan as make_plans
     from capplan.core.plan.types import Job, Limits, SortKey
+    from capplan.report.text.styled import plain_text
 
     chosen = answer.format()
     if sort not in SORT_KEYS:
@@ -70,13 +94,31 @@ def plan(
             min_throughput_per_s=min_throughput,
         ),
         sort=SortKey(sort),
+        prices=PriceFilters(providers=tuple(provider or ()), only_priced=priced, max_usd_per_hour=max_price),
         job=None if samples is None else Job(samples=samples, epochs=epochs),
-        suggests_half=conditions.is_default,
+        tries_half=conditions.is_default,
         is_strict=strict,
     )
     plans = make_plans(request, feedback=TERMINAL)
-    answer.emit(_render(plans, chosen))
+    if chosen is Format.TABLE and not everything:
+        lines = _short_answers(plans, top=top)
+        if answer.output is None and is_coloured(color):
+            emit_coloured(lines)
+        else:
+            answer.emit(plain_text(lines))
+    else:
+        answer.emit(_render(plans, chosen))
     _conclude(plans)
+
+
+def _short_answers(plans: "Sequence[Plan]", *, top: int | None) -> "list[Line]":
+    """Return the short answers, an empty line between them."""
+    from capplan.report.text.answer import Selection, answer_lines
+
+    lines: list[Line] = []
+    for each in plans:
+        lines += [(), *answer_lines(each, width=answer_width(), selection=Selection(top=top))]
+    return lines[1:]
 
 
 def _render(plans: "Sequence[Plan]", chosen: Format) -> str:

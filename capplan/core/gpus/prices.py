@@ -127,6 +127,15 @@ def _preference(price: Price) -> tuple[bool, float]:
     return price.tier is PriceTier.HEARSAY, price.usd_per_hour
 
 
+def offers_on_demand(prices: Iterable[Price]) -> Mapping[str, int]:
+    """Return how many providers rent each GPU on demand."""
+    providers: dict[str, set[str]] = {}
+    for price in prices:
+        if price.term is Term.ON_DEMAND:
+            providers.setdefault(price.gpu, set()).add(price.provider)
+    return {gpu: len(found) for gpu, found in providers.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchasePrice:
     """What one GPU costs to buy, on a day; `includes_server` where a server's quote was divided by its GPUs. [USD]"""

@@ -19,6 +19,7 @@ from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
+from capplan.core.plan.cautions import cautions
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, SortKey, rank_fits
 from capplan.core.trace.types import Kernel, Recording, Trace
 from capplan.core.workload import Mode, Precision, Workload
@@ -65,6 +66,7 @@ def make_plan(
         notes=trace.provenance.notes,
         versions=trace.provenance.versions,
         calibration=calibration.name if calibration else None,
+        cautions=cautions(recording),
     )
 
 
@@ -76,20 +78,6 @@ def merge_plans(plans: Sequence[Plan], *, sort: SortKey) -> Plan:
     fits = rank_fits((fit for plan in plans for fit in plan.fits), sort)
     rejections = tuple(rejection for plan in plans for rejection in plan.rejections)
     return replace(plans[0], fits=fits, rejections=rejections)
-
-
-def half_precision_note(best: Fit, half: Plan) -> str | None:
-    """Say what 16-bit floats would change for a fit; None where that GPU or the model gains nothing from it."""
-    if not half.fits or half.model.dtype not in ("float32", "float64"):
-        return None
-    other = half.fits[0]
-    time_s, half_time_s = best.latency.latency_s.expected, other.latency.latency_s.expected
-    size, half_size = best.memory.total_bytes.expected, other.memory.total_bytes.expected
-    return (
-        f"half precision (--precision fp16) on {best.gpu.id} at batch {best.batch}: {format_seconds(half_time_s)} "
-        f"instead of {format_seconds(time_s)} (× {time_s / half_time_s:.2f}), "
-        f"{format_bytes(half_size)} instead of {format_bytes(size)}"
-    )
 
 
 def model_facts(trace: Trace, recording: Recording) -> ModelFacts:
@@ -294,6 +282,5 @@ def _assumptions(question: _Question, calibration: Calibration | None) -> tuple[
         else "latency is uncalibrated: intervals state ignorance, not coverage"
     )
     torch_version = "PyTorch {}.{}, {}".format(*workload.torch_version, workload.framework.value)
-    guesses = tuple(f"{guess.what} ({guess.count} times)" for guess in recording.guesses)
     exact = (f"sizes hold at batch {recording.exact_batch} only",) if recording.exact_batch else ()
-    return (mode, _TF32_RULES[workload.precision], torch_version, fill, interval, *exact, *guesses)
+    return (mode, _TF32_RULES[workload.precision], torch_version, fill, interval, *exact)

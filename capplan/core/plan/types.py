@@ -183,8 +183,10 @@ class Change:
 class Plan:
     """The answer for one model: every GPU and batch asked for, ranked.
 
+    `cautions` say what makes the figures of this model uncertain: values that were assumed, operators that could not be
+    counted. `assumptions` are the conditions of the question.
     `recommended` are the choices worth taking first, `shortlist` the ids of the GPUs that a short answer sets side by
-    side, `changes` what other conditions would make of the first recommendation.
+    side, the most important first, `changes` what other conditions would make of the first recommendation.
     """
 
     model: ModelFacts
@@ -197,6 +199,7 @@ class Plan:
     notes: tuple[str, ...]
     versions: Mapping[str, str]
     calibration: str | None
+    cautions: tuple[str, ...] = ()
     job: Job | None = None
     recommended: tuple[Recommendation, ...] = ()
     shortlist: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from typing import Any
 
 from capplan.core.memory.fit import usable_memory
 from capplan.core.numbers import Interval
-from capplan.core.plan.types import Fit, ModelFacts, Plan, Rejection
+from capplan.core.plan.types import Change, Fit, ModelFacts, Plan, Recommendation, Rejection
 from capplan.core.workload import Workload
 from capplan.version import __version__
 
@@ -24,9 +24,13 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
             "min_throughput_per_s": plan.limits.min_throughput_per_s,
         },
         "job": plan.job and {"samples": plan.job.samples, "epochs": plan.job.epochs},
+        "recommended": {each.criterion.value: _recommendation_to_json(each) for each in plan.recommended},
+        "shortlist": list(plan.shortlist),
+        "changes": [_change_to_json(each) for each in plan.changes],
         "fits": [_fit_to_json(fit, plan.gpu_hours(fit)) for fit in plan.fits],
         "rejections": [_rejection_to_json(rejection) for rejection in plan.rejections],
         "assumptions": list(plan.assumptions),
+        "cautions": list(plan.cautions),
         "notes": list(plan.notes),
         "provenance": {
             "target": plan.target,
@@ -126,4 +130,25 @@ def _rejection_to_json(rejection: Rejection) -> dict[str, Any]:
         "available": rejection.available,
         "max_batch": rejection.max_batch,
         "min_gpus": rejection.min_gpus,
+    }
+
+
+def _recommendation_to_json(recommendation: Recommendation) -> dict[str, Any]:
+    return {
+        "gpu": recommendation.fit.gpu.id,
+        "batch": recommendation.fit.batch,
+        "reason": recommendation.reason,
+        "warning": recommendation.warning,
+    }
+
+
+def _change_to_json(change: Change) -> dict[str, Any]:
+    return {
+        "name": change.name,
+        "option": change.option,
+        "gpu": change.after.gpu.id,
+        "batch": change.after.batch,
+        "latency_s": interval_to_json(change.after.latency.latency_s),
+        "total_bytes": interval_to_json(change.after.memory.total_bytes),
+        "speedup": change.speedup,
     }

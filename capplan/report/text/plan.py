@@ -5,45 +5,46 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
+from capplan.report.text.answer import EVIDENCE_WORDS
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
 
 _FIT_TITLES = (
     "GPU|batch>|fits|peak memory>|of usable>|largest batch>|recommended>|latency>|interval>|bound>|samples/s>|bound by|"
-    "USD/hour>|USD/M samples>"
+    "USD/hour>|USD/M samples>|evidence"
 )
 _REJECTION_TITLES = "GPU|batch>|why not|largest batch>|GPUs needed>"
 
 
 def render_plan_text(plan: Plan) -> str:
     """Lay a plan out for the terminal."""
-    pieces = [_headline(plan), ""]
+    pieces = [_headline(plan), *_recommended(plan), ""]
     if plan.fits:
         pieces += [render_text(_fit_table(plan))]
     if plan.rejections:
         pieces += [f"{len(plan.rejections)} rejected:", render_text(_rejection_table(plan))]
     if copies := host_copy_line(plan):
         pieces += [copies]
-    pieces += [f"  · {line}" for line in (*plan.assumptions, *_usable_notes(plan), *_price_notes(plan), *plan.notes)]
+    pieces += [f"  · {line}" for line in _notes(plan)]
     return "\n".join(pieces) + "\n"
 
 
 def render_plan_markdown(plan: Plan) -> str:
     """Lay a plan out as GitHub-flavoured Markdown."""
-    pieces = [f"**{_headline(plan)}**", ""]
+    pieces = [f"**{_headline(plan)}**", "", *(f"- {each}" for each in _recommended(plan)), ""]
     if plan.fits:
         pieces += [render_markdown(_fit_table(plan))]
     if plan.rejections:
         pieces += ["Rejected:", "", render_markdown(_rejection_table(plan))]
     if copies := host_copy_line(plan):
         pieces += [copies, ""]
-    pieces += [f"- {line}" for line in (*plan.assumptions, *_usable_notes(plan), *_price_notes(plan), *plan.notes)]
+    pieces += [f"- {line}" for line in _notes(plan)]
     return "\n".join(pieces) + "\n"
 
 
 _CSV_TITLES = (
     "model|gpu|batch|status|reason|peak_allocated_bytes|peak_reserved_bytes|total_bytes|total_low_bytes|total_high_bytes|"
     "usable_bytes|max_batch|recommended_batch|latency_bound_s|latency_low_s|latency_s|latency_high_s|throughput_per_s|"
-    "bound_by|host_copy_s|usd_per_hour|usd_per_million_samples|min_gpus"
+    "bound_by|host_copy_s|usd_per_hour|usd_per_million_samples|min_gpus|evidence|recommended_as"
 )
 
 
@@ -64,6 +65,7 @@ def _csv_fit(plan: Plan, fit: Fit) -> tuple[str, ...]:
         fit.max_batch, fit.recommended_batch, latency.bound_s, latency.latency_s.low, latency.latency_s.expected,
         latency.latency_s.high, latency.throughput_per_s.expected, latency.bound_by.value, fit.host_copy_s,
         fit.rent.usd_per_hour if fit.rent else None, fit.usd_per_million_samples, None,
+        fit.latency.evidence.value, " ".join(each.criterion for each in plan.recommended if each.fit == fit),
     )  # fmt: skip
     return tuple(map(_csv_value, values))
 
@@ -71,7 +73,7 @@ def _csv_fit(plan: Plan, fit: Fit) -> tuple[str, ...]:
 def _csv_rejection(plan: Plan, rejection: Rejection) -> tuple[str, ...]:
     reason = f"{rejection.constraint.value}: {rejection.reason}"
     head = (plan.model.name, rejection.gpu.id, rejection.batch, FitStatus.DOES_NOT_FIT.value, reason)
-    values = (*head, *[None] * 6, rejection.max_batch, *[None] * 10, rejection.min_gpus)
+    values = (*head, *[None] * 6, rejection.max_batch, *[None] * 10, rejection.min_gpus, None, None)
     return tuple(map(_csv_value, values))
 
 
@@ -88,6 +90,27 @@ def _headline(plan: Plan) -> str:
     buffers = f"{model.buffer_count:,} buffer elements, activation peak {format_bytes(model.activation_peak_bytes)}"
     conditions = f"{plan.precision_label} {plan.workload.configuration.mode}"
     return f"{model.name} ({model.class_name}): {sizes}, {buffers}, {counted}; {conditions}"
+
+
+def _recommended(plan: Plan) -> list[str]:
+    """Return a sentence for each recommendation."""
+    told = []
+    for each in plan.recommended:
+        warning = f" (careful: {each.warning})" if each.warning else ""
+        name = each.criterion.value.replace("_", " ").replace("priced", "with a price")
+        told.append(f"{name}: {each.fit.gpu.id} at batch {each.fit.batch}, {each.reason}{warning}")
+    return told
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
+    """Return everything that is told below the tables."""
+    changes = tuple(
+        f"{change.name} ({change.option}) on {change.after.gpu.id} at batch {change.after.batch}: "
+        f"{format_seconds(change.after.latency.latency_s.expected)} (× {change.speedup:.2f}), "
+        f"{format_bytes(change.after.memory.total_bytes.expected)}"
+        for change in plan.changes
+    )
+    return (*plan.cautions, *plan.assumptions, *_usable_notes(plan), *_price_notes(plan), *changes, *plan.notes)
 
 
 def _fit_table(plan: Plan) -> Table:
@@ -118,6 +141,7 @@ def _fit_row(fit: Fit) -> tuple[str, ...]:
         fit.latency.bound_by.value,
         f"{fit.rent.usd_per_hour:.2f}" if fit.rent else "",
         "" if fit.usd_per_million_samples is None else f"{fit.usd_per_million_samples:.3g}",
+        EVIDENCE_WORDS[fit.latency.evidence],
     )
 
 

@@ -182,10 +182,14 @@ def test_a_latency_limit_lowers_the_recommended_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sort", "first"), [(SortKey.THROUGHPUT, "fast"), (SortKey.MEMORY, "roomy"), (SortKey.NAME, "fast")]
+    ("sort", "first"), [(SortKey.THROUGHPUT, "fast"), (SortKey.MEMORY, "small"), (SortKey.NAME, "fast")]
 )
 def test_ranking(sort: SortKey, first: str) -> None:
-    gpus = [gpu("roomy", memory_gib=64), gpu("fast", memory_gib=4, bandwidth=4e12, flops=8e13)]
+    gpus = [
+        gpu("roomy", memory_gib=64),
+        gpu("fast", memory_gib=8, bandwidth=4e12, flops=8e13),
+        gpu("small", memory_gib=4),
+    ]
     assert planned(gpus, "8", sort=sort).fits[0].gpu.id == first
 
 

@@ -1,0 +1,33 @@
+"""What makes a plan's figures uncertain for one model, in plain words."""
+
+from capplan.core.ops.flops import uncounted
+from capplan.core.trace.types import Guess, Recording
+
+_BRANCHES = frozenset({"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal", "aten.item"})
+_KEPT_ROWS = frozenset(
+    {"aten.nonzero", "aten.index", "aten.masked_select", "torchvision.nms", "aten.repeat_interleave"}
+)
+_DISTINCT = frozenset({"aten._unique2", "aten.unique", "aten.unique_dim", "aten.unique_consecutive", "aten.bincount"})
+
+
+def cautions(recording: Recording) -> tuple[str, ...]:
+    """Return a sentence for each kind of value that was assumed, and for operators that could not be counted."""
+    found = [_of_guess(guess) for guess in recording.guesses]
+    if unknown := uncounted(recording):
+        found.append(
+            f"the FLOPs of {', '.join(unknown)} are unknown, so only the bytes that it moves are timed; "
+            "register a formula with capplan.trace(formulas=...)"
+        )
+    return tuple(found)
+
+
+def _of_guess(guess: Guess) -> str:
+    times = f"{guess.count} time{'' if guess.count == 1 else 's'}"
+    name = guess.what.split(".default")[0]
+    if name in _BRANCHES:
+        return f"the data decides a branch or a size ({name}, {times}); the way that made-up input takes was traced"
+    if name in _KEPT_ROWS:
+        return f"the data decides how many rows are kept ({name}, {times}); all of them are taken as kept"
+    if name in _DISTINCT:
+        return f"the data decides how many distinct values there are ({name}, {times}); one is assumed"
+    return f"the result of {name} depends on the data ({times}); an assumed one was traced"

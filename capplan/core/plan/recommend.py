@@ -1,0 +1,156 @@
+"""Which GPUs of a plan to take first: the cheapest per sample, the fastest with a price, the smallest that holds it.
+
+Only choices that a reader may take are weighed: GPUs that the question names, else data-centre and workstation cards
+that are not at their end of sale. A choice whose latency rests on the spec sheet alone, or whose fit is borderline, is
+passed over while a surer one exists, and is otherwise recommended with a warning.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from capplan.core.gpus.names import family_of
+from capplan.core.gpus.spec import GpuSpec, Segment, Status
+from capplan.core.latency.types import Evidence
+from capplan.core.memory.fit import usable_memory
+from capplan.core.memory.types import FitStatus
+from capplan.core.plan.types import Criterion, Fit, Plan, Recommendation
+from capplan.units import format_bytes, format_rate
+
+_WEAK_EVIDENCE = {
+    Evidence.SEGMENT: "it was timed only on GPUs of related architectures",
+    Evidence.SPEC_SHEET: "its latency rests on the spec sheet alone",
+}
+SHORTLIST_LENGTH = 10
+_TAKEABLE_SEGMENTS = (Segment.DATA_CENTRE, Segment.WORKSTATION)
+_AS_FAST = 0.98
+"""Of GPUs that reach this share of the highest throughput the cheapest is recommended as the fastest."""
+_WORTH_A_WORD = 0.9
+"""A choice passed over for its evidence is mentioned if it promises this share of the chosen one's cost or less."""
+
+
+def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Mapping[str, int] | None = None) -> Plan:
+    """Return a plan with its recommendations and the short list of GPUs to set side by side.
+
+    Args:
+        plan: a plan with its prices.
+        named: ids of the GPUs that the question names itself.
+        offers: how many providers rent each GPU on demand; without it, GPUs with a price count as offered once.
+    """
+    fits = [fit for fit in plan.fits if _is_takeable(fit.gpu, named)] or list(plan.fits)
+    if not fits:
+        return plan
+    found = [_cheapest(fits), _fastest(fits), _smallest(fits)]
+    recommended = tuple(each for each in found if each is not None)
+    chosen = [each.fit.gpu.id for each in recommended]
+    return replace(plan, recommended=recommended, shortlist=_shortlist(fits, plan, named, chosen, offers))
+
+
+def _is_takeable(gpu: GpuSpec, named: Collection[str]) -> bool:
+    if named:
+        return gpu.id in named
+    return gpu.segment in _TAKEABLE_SEGMENTS and gpu.status is not Status.END_OF_SALE
+
+
+def _cheapest(fits: Sequence[Fit]) -> Recommendation | None:
+    priced = [fit for fit in fits if fit.usd_per_million_samples is not None]
+    if not priced:
+        return None
+    fit, other = _choose(priced, lambda each: each.usd_per_million_samples or 0.0)
+    reason = f"{fit.usd_per_million_samples:.3g} USD per million samples, the least of {_gpus(priced)} with a price"
+    return Recommendation(
+        criterion=Criterion.CHEAPEST, fit=fit, reason=f"{reason}{_passed_over(other)}", warning=_warning(fit)
+    )
+
+
+def _fastest(fits: Sequence[Fit]) -> Recommendation | None:
+    priced = [fit for fit in fits if fit.rent is not None]
+    if not priced:
+        return None
+    fit, other = _choose(priced, lambda each: 1 / each.latency.throughput_per_s.expected)
+    equals = [
+        each
+        for each in priced
+        if _warning(each) == _warning(fit)
+        and each.latency.throughput_per_s.expected >= _AS_FAST * fit.latency.throughput_per_s.expected
+    ]
+    fit = min(equals, key=lambda each: each.usd_per_million_samples or 0.0)
+    rate = format_rate(fit.latency.throughput_per_s.expected)
+    reason = f"{rate} samples/s, the most of {_gpus(priced)} with a price"
+    return Recommendation(
+        criterion=Criterion.FASTEST_PRICED, fit=fit, reason=f"{reason}{_passed_over(other)}", warning=_warning(fit)
+    )
+
+
+def _smallest(fits: Sequence[Fit]) -> Recommendation:
+    largest = max(fit.batch for fit in fits)
+    holding = [fit for fit in fits if fit.batch == largest] if len({fit.batch for fit in fits}) > 1 else list(fits)
+    sure = [fit for fit in holding if fit.status is FitStatus.FITS] or holding
+    fit = min(sure, key=_size)
+    reason = (
+        f"{format_bytes(fit.gpu.memory_bytes)}, the smallest of {_gpus(holding)} that hold it; "
+        f"it needs {format_bytes(fit.memory.total_bytes.expected)}"
+    )
+    warning = "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None
+    return Recommendation(criterion=Criterion.SMALLEST, fit=fit, reason=reason, warning=warning)
+
+
+def _size(fit: Fit) -> tuple[float, float, float, float, str]:
+    """Order by memory, then by price, power and usable memory."""
+    rent = fit.rent.usd_per_hour if fit.rent else float("inf")
+    return fit.gpu.memory_bytes, rent, fit.gpu.tdp_w or float("inf"), usable_memory(fit.gpu).expected, fit.gpu.id
+
+
+def _choose(fits: Sequence[Fit], cost: Callable[[Fit], float]) -> tuple[Fit, Fit | None]:
+    """Return the surest least one, and the one passed over that promises clearly less."""
+    least = min(fits, key=cost)
+    sure = [fit for fit in fits if _warning(fit) is None]
+    if not sure:
+        return least, None
+    chosen = min(sure, key=cost)
+    return chosen, least if cost(least) < _WORTH_A_WORD * cost(chosen) else None
+
+
+def _warning(fit: Fit) -> str | None:
+    """Say what makes a choice uncertain; None where nothing does."""
+    if fit.latency.evidence in _WEAK_EVIDENCE:
+        return _WEAK_EVIDENCE[fit.latency.evidence]
+    return "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None
+
+
+def _passed_over(fit: Fit | None) -> str:
+    return "" if fit is None else f"; {fit.gpu.id} promises more, but {_warning(fit)}"
+
+
+def _gpus(fits: Sequence[Fit]) -> int:
+    return len({fit.gpu.id for fit in fits})
+
+
+def _shortlist(
+    fits: Sequence[Fit],
+    plan: Plan,
+    named: Collection[str],
+    chosen: Sequence[str],
+    offers: Mapping[str, int] | None,
+) -> tuple[str, ...]:
+    """Return the ids to show, the most important first: the recommended, then those named or the most offered."""
+    if named:
+        return tuple(dict.fromkeys((*chosen, *(fit.gpu.id for fit in plan.fits if fit.gpu.id in named))))
+    shown = list(dict.fromkeys(chosen))
+    for gpu_id in _most_offered(fits, offers or {}):
+        if len(shown) >= SHORTLIST_LENGTH:
+            break
+        if family_of(gpu_id) not in {family_of(each) for each in shown}:
+            shown.append(gpu_id)
+    return tuple(shown)
+
+
+def _most_offered(fits: Sequence[Fit], offers: Mapping[str, int]) -> list[str]:
+    """Return the ids of GPUs, those of most providers first, then the newest; a price counts as one offer."""
+    by_id = {fit.gpu.id: fit for fit in fits}
+
+    def key(fit: Fit) -> tuple[int, int, str]:
+        offered = max(offers.get(fit.gpu.id, 0), 1 if fit.rent else 0)
+        released = fit.gpu.release_date.toordinal() if fit.gpu.release_date else 0
+        return -offered, -released, fit.gpu.id
+
+    return [fit.gpu.id for fit in sorted(by_id.values(), key=key)]

@@ -1,0 +1,376 @@
+"""The short answer to a plan: one screen that says what the model needs, what to take, and what else there is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capplan.core.latency.types import Evidence
+from capplan.core.memory.types import FitStatus
+from capplan.core.plan.recommend import SHORTLIST_LENGTH
+from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
+from capplan.report.table import Align
+from capplan.report.text.styled import Line, Span, Style, StyledColumn, cut_line, line, plain_text, styled_table
+from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
+
+WIDTH = 100
+MOST_LINES = 20
+_MOST_BATCH_COLUMNS = 4
+_MOST_MISSES = 8
+_LABEL_WIDTH = 9
+
+EVIDENCE_WORDS = {
+    Evidence.MEASURED: "measured",
+    Evidence.MICROBENCHMARKS: "kernels",
+    Evidence.ARCHITECTURE: "same arch",
+    Evidence.SEGMENT: "related",
+    Evidence.SPEC_SHEET: "spec sheet",
+}
+"""What an estimate rests on, in a word for tables."""
+_EVIDENCE_MEANINGS = {
+    Evidence.MEASURED: "steps timed on it",
+    Evidence.MICROBENCHMARKS: "its kernels timed",
+    Evidence.ARCHITECTURE: "its architecture timed",
+    Evidence.SEGMENT: "a related one timed",
+    Evidence.SPEC_SHEET: "nothing timed",
+}
+_TAKE_WORDS = {
+    Criterion.CHEAPEST: "cheapest per sample",
+    Criterion.FASTEST_PRICED: "fastest with a price",
+    Criterion.SMALLEST: "smallest that holds it",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which GPUs a short answer shows: those of the plan's short list, or the first `top` in the plan's order."""
+
+    top: int | None = None
+
+    def ids(self, plan: Plan, room: int | None) -> list[str]:
+        """Return the ids to show in the plan's order, no more than there is room for."""
+        ranked = list(dict.fromkeys(fit.gpu.id for fit in plan.fits))
+        if self.top is not None:
+            return ranked[: self.top]
+        shown = set((plan.shortlist or ranked)[:room])
+        return [gpu_id for gpu_id in ranked if gpu_id in shown]
+
+
+def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None = None) -> list[Line]:
+    """Lay the short answer out in lines of at most `width` characters.
+
+    Args:
+        plan: a plan with its recommendations.
+        width: characters that a line may have.
+        selection: the GPUs to show; without it, those of the plan's short list.
+    """
+    chosen = selection or Selection()
+    above = [_model_line(plan), *_needs_lines(plan, width), *_take_lines(plan, width)]
+    below = [*_changes_lines(plan, width), *_fits_lines(plan, width)]
+    closing = 3 if _own_note(plan) else 2
+    room = None if chosen.top is not None else max(1, MOST_LINES - len(above) - len(below) - closing - 2)
+    ids = chosen.ids(plan, room)
+    table = [line(""), *_table(plan, ids, width=width)] if ids else []
+    return [cut_line(each, width) for each in (*above, *table, *below, *_remark_lines(plan, ids, width))]
+
+
+def render_answer(plan: Plan, *, width: int = WIDTH, selection: Selection | None = None) -> str:
+    """Write the short answer as plain text."""
+    return plain_text(answer_lines(plan, width=width, selection=selection))
+
+
+def _labelled(label: str, *pieces: "str | Span") -> Line:
+    return line(Span(text=label.ljust(_LABEL_WIDTH), style=Style.HEADING), *pieces)
+
+
+def _fitted(label: str, parts: Sequence[str], *, width: int, separator: str = ", ", rest: str = "") -> Line:
+    """Join as many parts as a line holds; `rest` says that there are more, with {} for how many."""
+    for count in range(len(parts), 0, -1):
+        left = len(parts) - count
+        text = separator.join(parts[:count]) + (rest.format(left) if left else "")
+        if _LABEL_WIDTH + len(text) <= width or count == 1:
+            return _labelled(label, text)
+    return _labelled(label)
+
+
+def _model_line(plan: Plan) -> Line:
+    model = plan.model
+    batches = sorted({*(fit.batch for fit in plan.fits), *(each.batch for each in plan.rejections)})
+    shown = ", ".join(map(str, batches)) if len(batches) <= _MOST_BATCH_COLUMNS else f"{batches[0]} to {batches[-1]}"
+    words = "batch" if len(batches) == 1 else "batches"
+    layout = "" if plan.workload.layout.value == "nchw" else ", channels_last"
+    framework = "" if plan.workload.framework.value == "eager" else f", {plan.workload.framework.value}"
+    return line(
+        Span(text=model.name, style=Style.CHOSEN),
+        f" · {words} {shown} · {plan.precision_label} {plan.workload.configuration.mode}{framework}{layout} · "
+        f"{format_count(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)} per sample",
+    )
+
+
+def _needs_lines(plan: Plan, width: int) -> list[Line]:
+    best = plan.best()
+    if best is None:
+        return []
+    largest = max((fit for fit in plan.fits if fit.gpu.id == best.gpu.id), key=lambda fit: fit.batch)
+    memory = largest.memory
+    parts = sorted((*memory.parts, memory.slack, memory.context), key=lambda part: -part.size_bytes.expected)
+    shown = [
+        f"{part.name} {format_bytes(part.size_bytes.expected)}" for part in parts if part.size_bytes.expected >= 2**20
+    ]
+    at_batch = f" at batch {largest.batch}" if _batches(plan) > 1 else ""
+    total = f"{format_bytes(memory.total_bytes.expected)} on {best.gpu.id}{at_batch}: "
+    return [_fitted("Needs", [total + shown[0], *shown[1:]], width=width, rest=", …")]
+
+
+def _fits_lines(plan: Plan, width: int) -> list[Line]:
+    """Say how many GPUs fit, and name the nearest misses; where nothing fits, each miss on a line."""
+    fitting = {fit.gpu.id for fit in plan.fits}
+    asked = fitting | {each.gpu.id for each in plan.rejections}
+    head = f"{len(fitting)} of {len(asked)} GPUs{_limits(plan)}"
+    nearest = list({each.gpu.id: each for each in sorted(plan.rejections, key=_distance, reverse=True)}.values())[::-1]
+    nearest = [each for each in nearest if each.gpu.id not in fitting or len(asked) <= SHORTLIST_LENGTH]
+    if not plan.fits:
+        return [_labelled("Fits", head), *_all_misses(plan, nearest)]
+    some = [f"{each.gpu.id}{_at(plan, each)} {_short_reason(each)}" for each in nearest if each.needed]
+    unable = len(nearest) - len(some)
+    parts = [f"{head}; nearest misses: {some[0]}", *some[1:]] if some else [head]
+    parts += [f"{unable} cannot run {plan.workload.precision}"] if unable else []
+    return [_fitted("Fits", parts, width=width, rest="; {} more", separator="; ")]
+
+
+def _limits(plan: Plan) -> str:
+    limits = []
+    if plan.limits.max_latency_s is not None:
+        limits.append(f"within {format_seconds(plan.limits.max_latency_s)}")
+    if plan.limits.min_throughput_per_s is not None:
+        limits.append(f"at {format_rate(plan.limits.min_throughput_per_s)}/s or more")
+    return f" {' and '.join(limits)}" if limits else ""
+
+
+def _all_misses(plan: Plan, nearest: Sequence[Rejection]) -> list[Line]:
+    lines = [
+        _labelled("Misses" if index == 0 else "", f"{each.gpu.id}{_at(plan, each)}: {each.reason}")
+        for index, each in enumerate(nearest[:_MOST_MISSES])
+    ]
+    more = len(nearest) - len(lines)
+    lines += [_labelled("", f"{more} more: --all")] if more > 0 else []
+    return lines + [_labelled("Try", text) for text in _remedies(nearest)]
+
+
+def _take_lines(plan: Plan, width: int) -> list[Line]:
+    """Write one line per recommended GPU and batch, with all that it is best in."""
+    grouped: dict[tuple[str, int], list[Recommendation]] = {}
+    for each in plan.recommended:
+        grouped.setdefault((each.fit.gpu.id, each.fit.batch), []).append(each)
+    label_width = max((len(_gpu_label(plan, each[0].fit)) for each in grouped.values()), default=0)
+    return [
+        _take_line(_gpu_label(plan, reasons[0].fit).ljust(label_width), reasons, is_first=index == 0, width=width)
+        for index, reasons in enumerate(grouped.values())
+    ]
+
+
+def _take_line(label: str, reasons: Sequence[Recommendation], *, is_first: bool, width: int) -> Line:
+    """Write a recommendation; figures are left out from the last where the line is too long, a warning never."""
+    fit = reasons[0].fit
+    what = ", ".join(_TAKE_WORDS[each.criterion] for each in reasons)
+    warnings = "; ".join(dict.fromkeys(each.warning for each in reasons if each.warning))
+    warning = Span(text=f"; careful: {warnings}" if warnings else "", style=Style.UNSURE)
+    figures = _figures(fit, of_size=reasons[0].criterion is Criterion.SMALLEST)
+    while len(figures) > 1 and _LABEL_WIDTH + len(label) + len(f"  {what}: {', '.join(figures)}{warning.text}") > width:
+        figures.pop()
+    head = "Take" if is_first else "or"
+    return _labelled(head, Span(text=label, style=Style.CHOSEN), f"  {what}: {', '.join(figures)}", warning)
+
+
+def _figures(fit: Fit, *, of_size: bool) -> list[str]:
+    """Return the figures of a recommendation, the most important first."""
+    rate = f"{format_rate(fit.latency.throughput_per_s.expected)}/s"
+    figures = [format_seconds(fit.latency.latency_s.expected), rate]
+    if fit.rent is not None and fit.usd_per_million_samples is not None:
+        cost = f"{fit.usd_per_million_samples:.3g} USD/M"
+        figures = [cost, f"{fit.rent.usd_per_hour:.2f} USD/h ({fit.rent.provider})", *figures]
+    return [format_bytes(fit.gpu.memory_bytes), *figures] if of_size else figures
+
+
+def _gpu_label(plan: Plan, fit: Fit) -> str:
+    return f"{fit.gpu.id} at batch {fit.batch}" if _batches(plan) > 1 else fit.gpu.id
+
+
+def _batches(plan: Plan) -> int:
+    return len({fit.batch for fit in plan.fits})
+
+
+def _table(plan: Plan, ids: Sequence[str], *, width: int) -> list[Line]:
+    shown = [[fit for fit in plan.fits if fit.gpu.id == gpu_id] for gpu_id in ids]
+    per_gpu = len({fit.batch for fits in shown for fit in fits}) == 1 or all(len(fits) == 1 for fits in shown)
+    columns = _columns(plan, [fits[0] for fits in shown]) if per_gpu else _batch_columns(plan, shown)
+    return styled_table(columns, width=width)
+
+
+def _columns(plan: Plan, fits: Sequence[Fit]) -> list[StyledColumn]:
+    """Return the columns of a table with one batch per GPU."""
+    batches = {fit.batch for fit in fits}
+    columns = [_gpu_column(plan, fits)]
+    if len(batches) > 1:
+        columns.append(_column("batch", [f"{fit.batch:,}" for fit in fits], rank=1))
+    columns += [
+        _column("latency", [format_seconds(fit.latency.latency_s.expected) for fit in fits], rank=0),
+        _column("from … to", [_span(fit) for fit in fits], rank=6),
+        _column("samples/s", [format_rate(fit.latency.throughput_per_s.expected) for fit in fits], rank=3),
+        _column("memory", [_memory(fit) for fit in fits], rank=5),
+        _column("max batch", [f"{fit.max_batch:,}" for fit in fits], rank=8),
+    ]
+    return [*columns, *_closing_columns(plan, fits)]
+
+
+def _batch_columns(plan: Plan, rows: Sequence[Sequence[Fit]]) -> list[StyledColumn]:
+    """Return the columns of a table with the latency at each batch side by side."""
+    sizes = sorted({fit.batch for fits in rows for fit in fits})
+    if len(sizes) > _MOST_BATCH_COLUMNS:
+        sizes = [sizes[round(i * (len(sizes) - 1) / (_MOST_BATCH_COLUMNS - 1))] for i in range(_MOST_BATCH_COLUMNS)]
+    best = [max(fits, key=lambda fit: fit.latency.throughput_per_s.expected) for fits in rows]
+    columns = [_gpu_column(plan, best)]
+    for size in sizes:
+        at_size = [next((fit for fit in fits if fit.batch == size), None) for fits in rows]
+        times = [format_seconds(fit.latency.latency_s.expected) if fit else "no" for fit in at_size]
+        columns.append(_column(f"batch {size}", times, rank=1))
+    columns += [
+        _column("most samples/s", [format_rate(fit.latency.throughput_per_s.expected) for fit in best], rank=3),
+        _column("max batch", [f"{fit.max_batch:,}" for fit in best], rank=8),
+    ]
+    return [*columns, *_closing_columns(plan, best)]
+
+
+def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[StyledColumn]:
+    unsure = (Evidence.SPEC_SHEET, Evidence.SEGMENT)
+    evidence = tuple(
+        Span(
+            text=EVIDENCE_WORDS[fit.latency.evidence],
+            style=Style.UNSURE if fit.latency.evidence in unsure else Style.PLAIN,
+        )
+        for fit in fits
+    )
+    hours = [f"{found.expected:,.3g}" if (found := plan.gpu_hours(fit)) else "" for fit in fits]
+    borderline = any(fit.status is FitStatus.BORDERLINE for fit in fits)
+    words = ["borderline" if fit.status is FitStatus.BORDERLINE else "yes" for fit in fits]
+    job = [_column("GPU-hours", hours, rank=0)] if plan.job else []
+    return [
+        *([_column("fits", words, rank=0)] if borderline else []),
+        *job,
+        _column("USD/h", [f"{fit.rent.usd_per_hour:.2f}" if fit.rent else "" for fit in fits], rank=4),
+        _column("USD/M", [_cost(fit) for fit in fits], rank=2),
+        StyledColumn(title="evidence", cells=evidence, align=Align.LEFT, rank=1),
+    ]
+
+
+def _gpu_column(plan: Plan, fits: Sequence[Fit]) -> StyledColumn:
+    chosen = {each.fit.gpu.id for each in plan.recommended}
+    cells = tuple(Span(text=fit.gpu.id, style=Style.CHOSEN if fit.gpu.id in chosen else Style.PLAIN) for fit in fits)
+    return StyledColumn(title="GPU", cells=cells, align=Align.LEFT)
+
+
+def _column(title: str, cells: Sequence[str], *, rank: int) -> StyledColumn:
+    return StyledColumn(title=title, cells=tuple(Span(text=cell) for cell in cells), rank=rank)
+
+
+def _span(fit: Fit) -> str:
+    return f"{format_seconds(fit.latency.latency_s.low)} … {format_seconds(fit.latency.latency_s.high)}"
+
+
+def _memory(fit: Fit) -> str:
+    return format_bytes(fit.memory.total_bytes.expected)
+
+
+def _cost(fit: Fit) -> str:
+    return "" if fit.usd_per_million_samples is None else f"{fit.usd_per_million_samples:.3g}"
+
+
+def _changes_lines(plan: Plan, width: int) -> list[Line]:
+    if not plan.changes:
+        return []
+    where = f"on {plan.changes[0].before.gpu.id}: "
+    told = [f"{change.name} {_time(change)}, ×{change.speedup:.2f} ({change.option})" for change in plan.changes]
+    if _LABEL_WIDTH + len(where) + len("; ".join(told)) > width:
+        told = [f"{change.option} ×{change.speedup:.2f} ({_time(change)})" for change in plan.changes]
+    return [_fitted("Faster?", [where + told[0], *told[1:]], width=width, separator="; ")]
+
+
+def _time(change: Change) -> str:
+    return format_seconds(change.after.latency.latency_s.expected)
+
+
+def _at(plan: Plan, rejection: Rejection) -> str:
+    batches = {*(fit.batch for fit in plan.fits), *(each.batch for each in plan.rejections)}
+    return f" at batch {rejection.batch}" if len(batches) > 1 else ""
+
+
+def _distance(rejection: Rejection) -> float:
+    """Return by which factor a limit is missed; GPUs that cannot run the workload at all come last."""
+    if not rejection.needed or not rejection.available:
+        return float("inf")
+    return rejection.needed / rejection.available
+
+
+def _short_reason(rejection: Rejection) -> str:
+    if rejection.needed is None or rejection.available is None:
+        return "cannot run it"
+    missing = rejection.needed - rejection.available
+    if rejection.constraint is Constraint.MEMORY:
+        return f"{format_bytes(missing)} short"
+    if rejection.constraint is Constraint.LATENCY:
+        return f"{format_seconds(missing)} too slow"
+    return f"{format_rate(missing)}/s short"
+
+
+def _remedies(nearest: Sequence[Rejection]) -> list[str]:
+    """Return what would make the nearest miss fit."""
+    by_memory = next((each for each in nearest if each.constraint is Constraint.MEMORY), None)
+    if by_memory is None:
+        return []
+    found = []
+    if by_memory.max_batch:
+        found.append(f"--batch {by_memory.max_batch} is the largest on {by_memory.gpu.id}")
+    if by_memory.min_gpus:
+        found.append(f"{by_memory.min_gpus} × {by_memory.gpu.id} at least, with the weights sharded")
+    return found
+
+
+def _remark_lines(plan: Plan, ids: Sequence[str], width: int) -> list[Line]:
+    """Explain the words of the table, and say what is left out."""
+    lines = []
+    used = [kind for kind in Evidence if any(fit.latency.evidence is kind for fit in plan.fits if fit.gpu.id in ids)]
+    if used:
+        lines.append(line(Span(text=_legend(used, width), style=Style.ASIDE)))
+    if note := _own_note(plan):
+        lines.append(line(Span(text=note, style=Style.UNSURE)))
+    more = len({fit.gpu.id for fit in plan.fits} - set(ids))
+    rest = f"{more} more GPUs fit: --all or --top N. " if more > 0 else ""
+    lines.append(line(Span(text=f"{rest}{_footer(plan, width - len(rest))}", style=Style.ASIDE)))
+    return lines
+
+
+def _legend(used: Sequence[Evidence], width: int) -> str:
+    """Explain the words of the evidence column; where the line is too long, the plainest words are left out."""
+    for plain in ((), (Evidence.MEASURED,), (Evidence.MEASURED, Evidence.SPEC_SHEET)):
+        told = [f"{EVIDENCE_WORDS[kind]}: {_EVIDENCE_MEANINGS[kind]}" for kind in used if kind not in plain]
+        text = f"Evidence: {'; '.join(told)}."
+        if len(text) <= width:
+            break
+    return text
+
+
+def _own_note(plan: Plan) -> str | None:
+    """Return what was assumed of this model in one line; conditions that hold for every plan are left out."""
+    found = [*plan.cautions, *plan.notes]
+    if not found:
+        return None
+    more = f" ({len(found) - 1} more: --all)" if len(found) > 1 else ""
+    return f"Note: {found[0].rstrip('.')}.{more}"
+
+
+def _footer(plan: Plan, width: int) -> str:
+    torch = "PyTorch {}.{}".format(*plan.workload.torch_version)
+    days = sorted(fit.rent.date for fit in plan.fits if fit.rent)
+    pieces = [f"Estimates for {torch}", f"{plan.limits.utilization_fraction:.0%} of memory"]
+    pieces += [f"prices of {days[0]} to {days[-1]}"] if days else []
+    while len(pieces) > 1 and len(", ".join(pieces)) >= width:
+        pieces.pop()
+    return f"{', '.join(pieces)}."

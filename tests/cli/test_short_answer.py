@@ -1,0 +1,105 @@
+"""The short answer of `capplan plan`: one screen, whatever the model, the question and the width."""
+
+import os
+import pty
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from capplan.app.gpus import GpuRequest
+from capplan.app.plan import PlanRequest, plan
+from capplan.core.batches import parse_batches
+from capplan.core.plan.types import Plan
+from capplan.probe.inputs.request import ModelRequest
+from capplan.report.text.answer import MOST_LINES, Selection, render_answer
+from tests.cli.conftest import Run
+from tests.snapshot import assert_is_snapshot
+
+
+def made(net_trace: Path, batches: str, *gpus: str) -> Plan:
+    request = PlanRequest(
+        models=(ModelRequest(words=str(net_trace)),), batches=parse_batches(batches), gpus=GpuRequest(ids=gpus)
+    )
+    return plan(request)[0]
+
+
+@pytest.mark.zoo
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("resnet50", "torchvision:resnet50 --batch 32"),
+        ("vit", "timm:vit_base_patch16_224 --batch 1,8,32 --precision fp16"),
+        ("bert", "hf:bert --seq-len 128 --batch 16"),
+        ("detector", "torchvision:ssdlite320_mobilenet_v3_large --batch 4"),
+    ],
+)
+def test_the_short_answer(run: Run, name: str, words: str) -> None:
+    result = run("plan", *shlex.split(words))
+    assert result.exit_code == 0, result.stderr
+    assert len(result.stdout.splitlines()) <= 20
+    assert max(map(len, result.stdout.splitlines())) <= 100
+    assert_is_snapshot(f"answer-{name}.txt", result.stdout)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("batches", ["32", "1,8,64", "1..1024", "auto", "max", "100000"])
+@pytest.mark.parametrize("gpus", [(), ("t4", "l4", "a100"), ("t4",)])
+def test_it_keeps_to_its_lines_and_columns(net_trace: Path, width: int, batches: str, gpus: tuple[str, ...]) -> None:
+    lines = render_answer(made(net_trace, batches, *gpus), width=width).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= width
+
+
+def test_every_recommended_gpu_stands_in_the_table(net_trace: Path) -> None:
+    answer = made(net_trace, "32")
+    text = render_answer(answer)
+    table = text[text.index("\nGPU ") :]
+    assert answer.recommended
+    for each in answer.recommended:
+        assert f"\n{each.fit.gpu.id} " in table
+
+
+def test_top_shows_as_many_as_asked_for(net_trace: Path) -> None:
+    answer = made(net_trace, "32")
+    text = render_answer(answer, selection=Selection(top=30))
+    assert all(f"\n{fit.gpu.id} " in text for fit in answer.fits[:30])
+    assert f"\n{answer.fits[30].gpu.id} " not in text
+
+
+def test_where_nothing_fits_the_misses_say_by_how_much(run: Run, net_trace: Path) -> None:
+    result = run("plan", net_trace, "--gpu", "t4,l4", "--batch", "100000")
+    assert result.exit_code == 1
+    assert "Fits     0 of 2 GPUs" in result.stdout
+    assert "too much" in result.stdout
+    assert "is the largest on" in result.stdout
+
+
+def test_colour_is_off_when_piped_and_can_be_forced(run: Run, net_trace: Path) -> None:
+    words = ("plan", net_trace, "--gpu", "t4", "--batch", "8")
+    plain, forced = run(*words).stdout, run(*words, "--color", "always").stdout
+    assert "\x1b[" not in plain
+    assert "\x1b[1;32m" in forced
+
+
+@pytest.mark.parametrize(("variables", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colour_on_a_terminal(net_trace: Path, variables: dict[str, str], colored: bool) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
+    command = [sys.executable, "-m", "capplan", "plan", str(net_trace), "--gpu", "t4", "--batch", "8"]
+    main, other = pty.openpty()
+    subprocess.run(command, stdout=other, check=True, env={**environment, "TERM": "xterm", **variables})
+    os.close(other)
+    written = os.read(main, 100_000)
+    os.close(main)
+    assert (b"\x1b[" in written) is colored
+
+
+def test_price_filters(run: Run, net_trace: Path) -> None:
+    # the fixture's prices: aws rents a t4 for 0.5 USD/h and an l4 for 0.75, azure no l4
+    words = ("plan", net_trace, "--batch", "8", "--format", "csv")
+    assert ",l4," in run(*words, "--provider", "aws").stdout
+    assert ",l4," not in run(*words, "--provider", "aws", "--max-price", "0.6").stdout
+    assert run(*words, "--provider", "nobody").exit_code == 2
+    assert run(*words, "--max-price", "0.0001").exit_code == 2
