@@ -15,6 +15,8 @@ WIDTH = 100
 MOST_LINES = 20
 _MOST_BATCH_COLUMNS = 4
 _MOST_MISSES = 8
+_WORTH_TELLING = 0.02
+"""Changes that move the throughput by a smaller share are left out."""
 _LABEL_WIDTH = 9
 
 EVIDENCE_WORDS = {
@@ -284,12 +286,13 @@ def _cost(fit: Fit) -> str:
 
 
 def _changes_lines(plan: Plan, width: int) -> list[Line]:
-    if not plan.changes:
+    changes = [each for each in plan.changes if abs(each.speedup - 1) >= _WORTH_TELLING]
+    if not changes:
         return []
-    where = f"on {plan.changes[0].before.gpu.id}: "
-    told = [f"{change.name} {_time(change)}, ×{change.speedup:.2f} ({change.option})" for change in plan.changes]
+    where = f"on {changes[0].before.gpu.id}: "
+    told = [f"{each.name} {_time(each)}, ×{each.speedup:.2f} ({each.option})" for each in changes]
     if _LABEL_WIDTH + len(where) + len("; ".join(told)) > width:
-        told = [f"{change.option} ×{change.speedup:.2f} ({_time(change)})" for change in plan.changes]
+        told = [f"{each.option} ×{each.speedup:.2f} ({_time(each)})" for each in changes]
     return [_fitted("Faster?", [where + told[0], *told[1:]], width=width, separator="; ")]
 
 

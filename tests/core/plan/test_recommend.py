@@ -111,8 +111,11 @@ def test_of_equally_fast_gpus_the_cheaper_is_the_fastest_with_a_price() -> None:
 
 def test_the_short_list_holds_one_variant_of_each_family_and_the_most_offered_first() -> None:
     fits = [
-        fit(card("a100-pcie-40gb")), fit(card("a100-sxm4-80gb")), fit(card("l4", memory_gib=8)), fit(card("h100-pcie-80gb")),
-    ]  # fmt: skip
+        fit(card("a100-pcie-40gb")),
+        fit(card("a100-sxm4-80gb")),
+        fit(card("l4", memory_gib=8)),
+        fit(card("h100-pcie-80gb")),
+    ]
     offers = {"a100-sxm4-80gb": 9, "a100-pcie-40gb": 3, "h100-pcie-80gb": 5}
     made = with_recommendations(replace(BASE, fits=tuple(fits)), offers=offers)
     assert made.shortlist == ("l4", "a100-sxm4-80gb", "h100-pcie-80gb")  # the smallest is recommended
