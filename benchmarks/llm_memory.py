@@ -1,7 +1,7 @@
 """Judge the predicted serving memory on vLLM's start-up logs, each model by constants fitted without it.
 
-Run as `python benchmarks/llm_memory.py ../shared/data/llm/vllm-memory-h100.csv.gz`. It prints the relative errors of the
-cache, of the weights, and of the tokens that the logged cache holds, per run and in sum, as a Markdown table.
+Run as `python benchmarks/llm_memory.py ../shared/data/llm/vllm-memory-h100.csv.gz`. It prints the relative errors of
+the cache, of the weights, and of the tokens that the logged cache holds, per run and in sum, as a Markdown table.
 """
 
 import csv
