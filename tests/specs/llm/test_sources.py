@@ -232,8 +232,8 @@ class Hub(BaseHTTPRequestHandler):
         else:
             self.send_response(200)
         self.end_headers()
+        type(self).sent += len(content)  # before the client can have read it
         self.wfile.write(content)
-        type(self).sent += len(content)
 
     def log_message(self, *arguments):
         pass
