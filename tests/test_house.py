@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,12 @@ def test_no_folder_holds_more_modules_than_a_reader_can_survey() -> None:
     counts = modules_by_folder()
     print("\n".join(f"{count:3d} {folder}" for folder, count in sorted(counts.items())))
     assert {folder: count for folder, count in counts.items() if count > LARGEST_FOLDER} == {}
+
+
+def test_every_package_is_listed_for_the_wheel() -> None:
+    listed = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    found = {str(path.parent.relative_to(PACKAGE.parent)).replace("/", ".") for path in PACKAGE.rglob("__init__.py")}
+    assert found - set(listed) == set()
 
 
 def test_import_contracts_of_pyproject_hold() -> None:

@@ -1,5 +1,7 @@
-"""The `capplan` command: registers the commands, turns expected errors into exit codes."""
+"""The `capplan` command: registers the commands, turns errors into one sentence and an exit code."""
 
+import traceback
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +13,7 @@ from capplan.version import __version__
 
 EPILOG = (
     "Exit codes: 0 answered; 1 nothing fits, or a gate failed; 2 bad usage or input; "
-    "3 the model could not be traced; 4 measuring failed; 130 interrupted."
+    "3 the model could not be traced; 4 measuring failed; 70 a bug in capplan; 130 interrupted."
 )
 
 
@@ -36,16 +38,29 @@ COMMANDS = {
 """Every command and where it lies; only the module of the one that is called is imported."""
 
 
+UNEXPECTED = 70
+"""The exit code of an exception that nothing expected: EX_SOFTWARE of sysexits.h."""
+
+_OF_TYPER: tuple[Any, ...] = (typer.BadParameter.__mro__[2], typer.Exit, typer.Abort)
+"""What typer raises to end a command: ClickException, which every release keeps elsewhere, Exit and Abort."""
+
+
 class CapplanGroup(LazyGroup):
-    """A command group that prints expected errors as one sentence and exits with their code."""
+    """A command group that prints every error as one sentence and exits with its code."""
 
     lazy_commands = COMMANDS
+    command_for_models = "plan"
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
+        is_debugging = bool(ctx.params.get("debug"))
         try:
             return super().invoke(ctx)
+        except _OF_TYPER:
+            raise
         except CapplanError as error:
+            if is_debugging:
+                traceback.print_exc()
             warn(f"capplan: {error}")
             raise typer.Exit(error.exit_code) from error
         except BrokenPipeError:
@@ -53,6 +68,27 @@ class CapplanGroup(LazyGroup):
         except KeyboardInterrupt:
             typer.echo("capplan: interrupted.", err=True)
             raise typer.Exit(130) from None
+        except Exception as error:
+            if is_debugging:
+                traceback.print_exc()
+            warn(f"capplan: {describe_bug(error)}")
+            raise typer.Exit(UNEXPECTED) from error
+
+
+def describe_bug(error: Exception) -> str:
+    """Return one sentence on an exception that nothing expected, with how to report it.
+
+    Args:
+        error: the exception, with its traceback.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(Path(__file__).parents[1])]
+    where = f" in {Path(ours[-1].filename).name}, line {ours[-1].lineno}" if ours else ""
+    words = " ".join(str(error).split())[:300]
+    return (
+        f"unexpected {type(error).__name__}{where}{': ' + words if words else ''}; this is a bug in capplan: please "
+        "report it with the command and the traceback that it shows as `capplan --debug COMMAND ...`."
+    )
 
 
 app = typer.Typer(
@@ -78,8 +114,12 @@ def capplan(
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="CAPPLAN_DEBUG", help="Show the traceback of an error.")
+    ] = False,
 ) -> None:
     """Register the options that stand before any command."""
+    del debug  # the group reads it where errors are caught
 
 
 def main() -> None:

@@ -23,7 +23,15 @@ def test_every_command_has_help(run: Run, name: str) -> None:
     assert result.stdout.startswith(f"Usage: capplan {name} ")
 
 
-def test_an_unknown_command_is_a_usage_error(run: Run) -> None:
-    result = run("plna")
+def test_a_mistyped_command_is_a_usage_error_with_the_one_meant(run: Run) -> None:
+    result = run("plna", "resnet50")
     assert result.exit_code == 2
-    assert "No such command 'plna'" in result.stderr
+    assert "unknown command 'plna'; did you mean plan?" in result.stderr
+    assert "shwo" not in run("gpus", "shwo").stdout
+    assert "did you mean show?" in run("gpus", "shwo").stderr
+
+
+def test_a_model_in_the_place_of_a_command_is_told_how_to_ask(run: Run) -> None:
+    result = run("resnet50", "--batch", "32")
+    assert result.exit_code == 2
+    assert "For a model, write `capplan plan resnet50 --batch 32`" in result.stderr

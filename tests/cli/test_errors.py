@@ -1,0 +1,59 @@
+"""What was not expected is one sentence and an exit code of its own; the traceback is shown on request."""
+
+import pytest
+
+from capplan.cli.main import describe_bug
+from capplan.errors import UsageError
+from capplan.units import BYTES, parse_quantity
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Break the loading of the GPU database as a bug would."""
+
+    def fail(**_: object) -> None:
+        raise KeyError("no such\nkey")
+
+    monkeypatch.setattr("capplan.specs.load_gpus", fail)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_bug_is_one_sentence_with_how_to_report_it(run: Run) -> None:
+    result = run("gpus")
+    assert result.exit_code == 70
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert "unexpected KeyError" in result.stderr
+    assert "please report it" in result.stderr
+    assert "capplan --debug" in result.stderr
+
+
+@pytest.mark.usefixtures("broken")
+def test_debug_shows_the_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Traceback" in run("--debug", "gpus").stderr
+    monkeypatch.setenv("CAPPLAN_DEBUG", "1")
+    result = run("gpus")
+    assert result.exit_code == 70
+    assert "Traceback" in result.stderr
+
+
+def test_an_expected_error_keeps_its_code_and_has_a_traceback_on_request(run: Run) -> None:
+    assert "Traceback" not in run("gpus", "show", "nonesuch").stderr
+    result = run("--debug", "gpus", "show", "nonesuch")
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+
+
+def test_usage_errors_of_the_command_line_keep_their_code(run: Run) -> None:
+    assert run("gpus", "--nonesuch").exit_code == 2
+    assert run("estimate").exit_code == 2
+
+
+def test_the_place_of_a_bug_is_named_where_it_is_ours() -> None:
+    with pytest.raises(ZeroDivisionError) as theirs:
+        divmod(1, 0)
+    assert describe_bug(theirs.value).startswith("unexpected ZeroDivisionError:")
+    with pytest.raises(UsageError) as ours:
+        parse_quantity("x", BYTES, what="--x")
+    assert "in units.py, line" in describe_bug(ours.value)
