@@ -3,7 +3,7 @@
 The verbs of the command line, for Python callers. Importing capplan loads neither torch nor numpy.
 """
 
-from capplan.api import (
+from capplan.api.verbs import (
     analyze,
     calibrate,
     estimate,

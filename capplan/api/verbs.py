@@ -557,7 +557,7 @@ def measure(
 
 def _source(model: "ModelLike", left: "Made") -> "ModelSource":
     """Take a model's options from those that are left, and return the model of a request."""
-    from capplan.app.sources import find_source
+    from capplan.api.sources import find_source
 
     return find_source(model, **{name: left.pop(name) for name in ModelOptions.__annotations__ if name in left})
 

@@ -1,0 +1,1 @@
+"""The use cases for Python callers; `capplan` offers their verbs."""
