@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from capplan.app.analyze import AnalyzeAnswer
+    from capplan.app.answers import PlanAnswer
     from capplan.app.estimate import EstimateAnswer
     from capplan.app.gpus import GpuRequest
     from capplan.app.models import ModelSource
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from capplan.core.memory.sharding import Sharding
     from capplan.core.memory.summary import MemoryAnswer
     from capplan.core.ops.flops import Formulas
-    from capplan.core.plan.types import Plan
     from capplan.core.trace.types import Trace
     from capplan.core.workload import Training, Workload
     from capplan.report.procurement.types import Report
@@ -263,10 +263,12 @@ def analyze(model: "ModelLike", **options: Unpack[AnalyzeOptions]) -> "AnalyzeAn
     return count(request)
 
 
-def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options: Unpack[PlanOptions]) -> "Plan":
-    """Return for every GPU and batch whether it fits, how fast it is and what binds it.
+def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options: Unpack[PlanOptions]) -> "PlanAnswer":
+    """Return for every GPU and batch whether it fits, how fast it is and what binds it, and which GPUs to take.
 
-    A model that does not scale with the batch is traced anew at every batch listed.
+    The answer prints as the short answer of the command line, and shows it in a notebook. `best()` is the recommended
+    fit, `to_frame()` everything as a pandas frame. A model that does not scale with the batch is traced anew at every
+    batch listed.
 
     Args:
         model: words as on the command line, an `nn.Module`, or a trace.
@@ -281,6 +283,7 @@ def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options
         TraceError: the model could not be traced, or is refused by `strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
+    from capplan.app.answers import PlanAnswer
     from capplan.app.plan import PlanRequest
     from capplan.app.plan import plan as make_plans
     from capplan.core.plan.types import DEFAULT_UTILIZATION, Limits, SortKey
@@ -302,7 +305,7 @@ def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options
     )
     _refuse_unknown("plan", left)
     (made,) = make_plans(request)
-    return made
+    return PlanAnswer.of(made)
 
 
 def memory(model: "ModelLike", *, batch: int = 1, **options: Unpack[MemoryOptions]) -> "MemoryAnswer":
@@ -585,7 +588,7 @@ def _gpu_request(left: "Made") -> "GpuRequest":
     overlays, gpus = tuple(map(Path, left.pop("specs", ()))), left.pop("gpus", None)
     if gpus is None or isinstance(gpus, Gpus):
         return GpuRequest(database=gpus, overlays=overlays)
-    named = list(gpus)
+    named = [gpus] if isinstance(gpus, str) else list(gpus)
     if not named:
         raise UsageError("gpus is empty: name at least one GPU, or leave it out for all.")
     return GpuRequest(

@@ -1,5 +1,7 @@
 """A plan for people: text for the terminal, Markdown for a pull request, CSV for a sheet."""
 
+from collections.abc import Sequence
+
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
@@ -50,31 +52,36 @@ _CSV_TITLES = (
 
 def render_plans_csv(plans: list[Plan]) -> str:
     """Write one row per model, GPU and batch in base units; what is unknown is empty."""
-    rows = [row for plan in plans for row in (*map(_csv_fit, [plan] * len(plan.fits), plan.fits),)]
-    rows += [_csv_rejection(plan, rejection) for plan in plans for rejection in plan.rejections]
+    columns = plan_columns(plans)
+    rows = [tuple(map(_csv_value, row)) for row in zip(*columns.values(), strict=True)]
     return render_csv(table(_CSV_TITLES, rows))
 
 
-def _csv_fit(plan: Plan, fit: Fit) -> tuple[str, ...]:
+def plan_columns(plans: Sequence[Plan]) -> dict[str, list[object]]:
+    """Return a column of values in base units for each title of the CSV, fits first; None is unknown."""
+    rows = [_fit_values(plan, fit) for plan in plans for fit in plan.fits]
+    rows += [_rejection_values(plan, rejection) for plan in plans for rejection in plan.rejections]
+    return {title: [row[index] for row in rows] for index, title in enumerate(_CSV_TITLES.split("|"))}
+
+
+def _fit_values(plan: Plan, fit: Fit) -> tuple[object, ...]:
     memory, latency = fit.memory, fit.latency
     total = memory.total_bytes
-    values = (
+    return (
         plan.model.name, fit.gpu.id, fit.batch, fit.status.value, None,
         round(memory.peak_allocated_bytes.expected), round(memory.peak_reserved_bytes.expected),
         round(total.expected), round(total.low), round(total.high), round(usable_memory(fit.gpu).expected),
         fit.max_batch, fit.recommended_batch, latency.bound_s, latency.latency_s.low, latency.latency_s.expected,
         latency.latency_s.high, latency.throughput_per_s.expected, latency.bound_by.value, fit.host_copy_s,
         fit.rent.usd_per_hour if fit.rent else None, fit.usd_per_million_samples, None,
-        fit.latency.evidence.value, " ".join(each.criterion for each in plan.recommended if each.fit == fit),
+        fit.latency.evidence.value, " ".join(each.criterion for each in plan.recommended if each.fit is fit),
     )  # fmt: skip
-    return tuple(map(_csv_value, values))
 
 
-def _csv_rejection(plan: Plan, rejection: Rejection) -> tuple[str, ...]:
+def _rejection_values(plan: Plan, rejection: Rejection) -> tuple[object, ...]:
     reason = f"{rejection.constraint.value}: {rejection.reason}"
     head = (plan.model.name, rejection.gpu.id, rejection.batch, FitStatus.DOES_NOT_FIT.value, reason)
-    values = (*head, *[None] * 6, rejection.max_batch, *[None] * 10, rejection.min_gpus, None, None)
-    return tuple(map(_csv_value, values))
+    return (*head, *[None] * 6, rejection.max_batch, *[None] * 10, rejection.min_gpus, None, None)
 
 
 def _csv_value(value: object) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from html import escape
 
 from capplan.printable import printable_line
 from capplan.report.table import Align
@@ -39,6 +40,27 @@ def line(*pieces: "str | Span") -> Line:
 def plain_text(lines: Iterable[Line]) -> str:
     """Join lines without their styles."""
     return "".join(f"{_text(each).rstrip()}\n" for each in lines)
+
+
+_HTML_STYLES = {
+    Style.PLAIN: "",
+    Style.HEADING: "font-weight:bold",
+    Style.CHOSEN: "font-weight:bold;color:#1a7f37",
+    Style.UNSURE: "color:#9a6700",
+    Style.FAILED: "color:#cf222e",
+    Style.ASIDE: "opacity:.7",
+}
+
+
+def html_text(lines: Iterable[Line]) -> str:
+    """Write lines as preformatted HTML, as notebooks show it."""
+    body = "\n".join("".join(map(_html_span, each)) for each in lines)
+    return f'<pre style="line-height:1.25">{body}</pre>'
+
+
+def _html_span(span: Span) -> str:
+    text = escape(span.text)
+    return f'<span style="{_HTML_STYLES[span.style]}">{text}</span>' if _HTML_STYLES[span.style] else text
 
 
 def cut_line(content: Line, width: int) -> Line:

@@ -1,0 +1,44 @@
+"""Answers as Python callers use them: short in a prompt, a table in a notebook, a frame for pandas."""
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from capplan.core.plan.types import Plan
+from capplan.report.text.answer import answer_lines, render_answer
+from capplan.report.text.plan import plan_columns
+from capplan.report.text.styled import html_text
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class PlanAnswer(Plan):
+    """A plan that shows its short answer; `best()` and `to_frame()` give the figures."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, plan: Plan) -> "PlanAnswer":
+        """Return a plan as an answer that shows itself."""
+        return cls(**{each.name: getattr(plan, each.name) for each in fields(plan)})
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """Return a row for each GPU and batch, rejected ones too, with units in the columns' names.
+
+        What is unknown or does not apply is missing.
+        """
+        import pandas
+
+        return pandas.DataFrame(plan_columns([self]))
+
+    def __repr__(self) -> str:
+        fitting, rejected = ({each.gpu.id for each in found} for found in (self.fits, self.rejections))
+        best = self.best()
+        taken = "" if best is None else f", best {best.gpu.id} at batch {best.batch}"
+        return f"<Plan of {self.model.name}: fits {len(fitting)} of {len(fitting | rejected)} GPUs{taken}>"
+
+    def __str__(self) -> str:
+        return render_answer(self)
+
+    def _repr_html_(self) -> str:
+        return html_text(answer_lines(self))

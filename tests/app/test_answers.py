@@ -1,0 +1,70 @@
+"""A plan as Python callers meet it: its short form, its frame, and the example notebook."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+import capplan
+from capplan.app.answers import PlanAnswer
+from tests.cli.conftest import EXAMPLES, NET
+
+NOTEBOOK = EXAMPLES / "plan.ipynb"
+
+
+@pytest.fixture(scope="module")
+def answer() -> PlanAnswer:
+    return capplan.plan(NET, inputs=["x=3x224x224"], batches=[8, 100_000], gpus=["t4", "l4"], precision="fp32")
+
+
+def test_a_plan_is_short_in_a_prompt(answer: PlanAnswer) -> None:
+    assert repr(answer) == "<Plan of Net: fits 2 of 2 GPUs, best l4 at batch 8>"
+
+
+def test_a_frame_has_a_row_for_each_gpu_and_batch(answer: PlanAnswer) -> None:
+    frame = answer.to_frame()
+    assert set(zip(frame.gpu, frame.batch, strict=True)) == {(g, b) for g in ("t4", "l4") for b in (8, 100_000)}
+    rejected = frame[frame.status == "does not fit"]
+    assert rejected.latency_s.isna().all()
+    (fit,) = [each for each in answer.fits if each.gpu.id == "t4"]
+    row = frame[(frame.gpu == "t4") & (frame.batch == 8)].iloc[0]
+    assert row.latency_s == fit.latency.latency_s.expected
+    assert row.usd_per_hour == 0.5
+
+
+def test_a_notebook_shows_the_short_answer(answer: PlanAnswer) -> None:
+    html = answer._repr_html_()
+    assert html.startswith("<pre")
+    assert html.count("\n") < 20
+    assert "t4" in html
+    assert "\x1b" not in html
+
+
+def test_a_models_name_cannot_write_html(answer: PlanAnswer) -> None:
+    from dataclasses import replace
+
+    named = replace(answer, model=replace(answer.model, name="<script>"))
+    assert "<script>" not in named._repr_html_()
+    assert "&lt;script&gt;" in named._repr_html_()
+
+
+def test_the_example_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    names: dict[str, object] = {}
+    shown = [run_cell("".join(cell["source"]), names) for cell in code_cells(NOTEBOOK)]
+    assert isinstance(names["plan"], PlanAnswer)
+    assert all(each is not None for each in shown)
+
+
+def code_cells(path: Path) -> list[dict[str, list[str]]]:
+    return [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+
+
+def run_cell(source: str, names: dict[str, object]) -> object:
+    """Run a cell and return what it shows: the value of its last line."""
+    tree = ast.parse(source)
+    last = tree.body.pop()
+    assert isinstance(last, ast.Expr)
+    exec(compile(tree, "cell", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
