@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from capplan.core.llm.model import LanguageModel
-from capplan.core.llm.quantisation import Quantisation, find_weight_format
+from capplan.core.llm.quantisation import Quantisation, default_quantisation, find_weight_format
 from capplan.core.llm.tensors import Role
 from capplan.errors import CapplanError, UnknownNameError, nearest_names
 from capplan.specs.llm.config.parse import parse_config
@@ -16,6 +17,13 @@ from capplan.specs.llm.config.unusual import UnusualModelError
 
 _REFUSED = "refused.json"
 _SUFFIXES = ("-instruct", "-it", "-chat", "-base")
+_SUFFIX_FORMATS = {
+    "fp8": "fp8", "fp8dynamic": "fp8", "quantizedw8a8": "int8", "w8a8": "int8", "quantizedw4a16": "int4_wo",
+    "w4a16": "int4_wo", "awq": "awq", "gptq": "gptq", "gptqint4": "gptq", "int4": "int4_wo", "nvfp4": "nvfp4",
+}  # fmt: skip
+_FORMAT_SUFFIX = re.compile(
+    r"[-.](fp8-dynamic|fp8|(?:quantized\.)?w8a8|(?:quantized\.)?w4a16|awq|gptq-int4|gptq|int4|nvfp4)$", re.IGNORECASE
+)
 
 
 @cache
@@ -43,12 +51,41 @@ def load_catalogue() -> dict[str, LanguageModel]:
 def find_in_catalogue(name: str) -> LanguageModel | None:
     """Return the model of a name, None if there is none.
 
+    A name that ends in a number format, such as Qwen3-32B-AWQ or Qwen2.5-7B-Instruct-quantized.w8a8, is the model
+    before it, stored in that format.
+
     Args:
         name: An id, a publisher's name with or without its organisation, in either case, with or without a suffix
             such as -instruct where one model alone has it.
     """
-    found = _names().get(_plain(name.rpartition("/")[2]))
-    return None if found is None else _model(_entries()[found])
+    word = name.rpartition("/")[2]
+    found = _find_id(word)
+    if found is not None:
+        return _model(_entries()[found])
+    suffix = _FORMAT_SUFFIX.search(word)
+    base = _find_id(word[: suffix.start()]) if suffix is not None else None
+    if suffix is None or base is None:
+        return None
+    return _stored_in(_model(_entries()[base]), _SUFFIX_FORMATS[_plain(suffix[1])], word)
+
+
+def _find_id(word: str) -> str | None:
+    """Return the id of a name, also of one that adds words of fine-tuning to it, which change no layer."""
+    names = _names()
+    bare = re.sub(r"^meta-", "", word, flags=re.IGNORECASE)
+    tuned = re.sub(r"-(instruct|chat|it|base|hf)(?=-v[\d.]+$|$)", "", bare, flags=re.IGNORECASE)
+    return next((names[_plain(each)] for each in (word, bare, tuned) if _plain(each) in names), None)
+
+
+def _stored_in(model: LanguageModel, weights: str, name: str) -> LanguageModel:
+    quantisation = default_quantisation(model.architecture, find_weight_format(weights))
+    return replace(
+        model,
+        architecture=replace(model.architecture, name=name),
+        quantisation=quantisation,
+        hf_id=None,
+        source=f"{model.source}; number format by the name",
+    )
 
 
 def unknown_model(name: str) -> CapplanError:

@@ -74,12 +74,36 @@ def folder(tmp_path):
         ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b-instruct"),
         ("GPT-OSS-120B", "gpt-oss-120b"),
         ("gemma-3-27b", "gemma-3-27b-it"),
+        ("meta-llama/Meta-Llama-3.1-70B-Instruct", "llama-3.1-70b-instruct"),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
+        ("qwen3-32b-fp8", "qwen3-32b-fp8"),
     ],
 )
 def test_models_are_found_as_people_type_them(typed, found):
     model = find_in_catalogue(typed)
     assert model is not None
     assert model.architecture.name == found
+
+
+@pytest.mark.parametrize(
+    ("typed", "weights"),
+    [
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8", "int8"),
+        ("Qwen/Qwen2.5-7B-Instruct-AWQ", "awq"),
+        ("RedHatAI/Qwen2.5-7B-Instruct-fp8-dynamic", "fp8"),
+        ("phi-4-quantized.w4a16", "int4_wo"),
+    ],
+)
+def test_a_number_format_at_the_end_of_a_name_is_how_it_is_stored(typed, weights):
+    model = find_in_catalogue(typed)
+    assert model is not None
+    assert model.own_quantisation.format.name == weights
+    assert "by the name" in model.source
+
+
+def test_other_models_are_not_taken_for_a_known_one():
+    for name in ("Qwen3-30B-A3B-Instruct-2507", "llama-3.1-7b", "qwen3", "mixtral", "-it", "", "awq", "deepseek"):
+        assert find_in_catalogue(name) is None
 
 
 def test_unknown_names_get_the_nearest_ones():
