@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 from typer.testing import CliRunner
 
@@ -40,6 +41,26 @@ def test_the_document_holds_what_it_promises():
     assert found["kv_tokens"] == pytest.approx(1_317_600, rel=2e-3)
     low, expected, high = (found["kv_pool_interval_bytes"][end] for end in ("low", "expected", "high"))
     assert low < expected == found["kv_pool_bytes"] < high
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["deepseek-v3", *H100, "--tp", "8", "--pp", "2"],
+        ["qwen3.5-122b-a10b", *H100, "--tp", "8", "--engine", "sglang"],
+        ["gpt-oss-120b", "--gpu", "apple-m2-ultra", "--engine", "llama.cpp", "--kv", "q8_0"],
+        ["gemma-3-27b-it", *H100, "--engine", "trtllm", "--max-len", "8192", "--kv-pool", "10GiB"],
+    ],
+)
+def test_documents_are_what_the_schema_says(arguments):
+    schema = json.loads(run_schema("llm-memory"))
+    jsonschema.validate(answer(*arguments), schema)
+
+
+def run_schema(name):
+    result = CliRunner().invoke(app, ["schema", name])
+    assert result.exit_code == 0
+    return result.stdout
 
 
 def test_what_does_not_fit_is_answered_with_exit_code_1():

@@ -24,6 +24,8 @@ from capplan.errors import CapplanError, UsageError
 _NEEDED_PEAKS = {"fp8": PeakKind.FP8, "fp4": PeakKind.FP4, "int8": PeakKind.INT8}
 _DEFAULT_LENGTH = 8192
 _LLAMACPP_BATCH = 512
+_TRANSFER_FRACTION = 0.01
+"""Share of a GPU's memory by which contexts and workspaces of other GPUs differ: 0.25 to 1 GiB of 24 to 192."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +252,9 @@ def _pool_interval(request: MemoryRequest, memory: ServingMemory, engine: Engine
     if request.pool_bytes is not None:
         return Interval(low=pool, expected=pool, high=pool)
     share = 0.002 if request.model.exact_bytes else engine.uncertain_fraction
-    wide = (2 if evidence == "transferred" else 1) * (share * stage.weight_bytes + engine.uncertain_bytes)
+    wide = share * stage.weight_bytes + engine.uncertain_bytes
+    if evidence == "transferred":
+        wide = 2 * wide + _TRANSFER_FRACTION * memory.deployment.total_bytes
     return Interval(low=max(0.0, pool - wide), expected=pool, high=pool + wide)
 
 
