@@ -43,6 +43,12 @@ def test_a_plan_is_that_of_the_command_line() -> None:
     assert as_json(plan_to_json(made)) == shown(*words)
 
 
+def test_filters_and_prices_are_those_of_the_command_line() -> None:
+    made = capplan.plan(NET, inputs=[INPUT], batches=[8], where=["bf16 >= 100 TFLOP/s"], priced=True, samples=1000)
+    words = ("plan", NET, "--batch", "8", "--where", "bf16 >= 100 TFLOP/s", "--priced", "--samples", "1000")
+    assert as_json(plan_to_json(made)) == shown(*words)
+
+
 def test_counts_are_those_of_the_command_line() -> None:
     made = capplan.analyze(NET, inputs=[INPUT], batch=4, precision="amp-fp16")
     assert as_json(analysis_to_json(made.analysis)) == shown("analyze", NET, "--batch", 4, "--precision", "amp-fp16")

@@ -21,156 +21,50 @@ Options of GPUs:
 
     gpus: what `load_gpus` returned, or ids and `GpuSpec`s; all GPUs of the database by default.
     specs: folders and files of own specs and prices, laid over the built-in ones.
+    where, vendors, architectures, min_memory: conditions that the GPUs must meet, as `capplan gpus` takes them.
 
 Importing this module loads neither torch nor numpy.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
+
+from capplan.api.options import (
+    AnalyzeOptions,
+    EstimateOptions,
+    MeasureOptions,
+    MemoryOptions,
+    ModelOptions,
+    PlanOptions,
+    ReportOptions,
+    TraceOptions,
+)
+from capplan.api.requests import (
+    choose,
+    listed_batches,
+    read_batches,
+    refuse_unknown,
+    take_gpu_request,
+    take_rules,
+    take_source,
+    take_workload,
+)
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from capplan.api.options import ModelLike
     from capplan.app.analyze import AnalyzeAnswer
     from capplan.app.answers import PlanAnswer
     from capplan.app.estimate import EstimateAnswer
-    from capplan.app.gpus import GpuRequest
-    from capplan.app.models import ModelSource
     from capplan.app.validate import ValidateAnswer
-    from capplan.core.batches import Batches
     from capplan.core.calibrate.fit import FittedCalibration
-    from capplan.core.gpus.spec import GpuSpec
     from capplan.core.measurement.types import Point
-    from capplan.core.memory.sharding import Sharding
     from capplan.core.memory.summary import MemoryAnswer
-    from capplan.core.ops.flops import Formulas
     from capplan.core.trace.types import Trace
-    from capplan.core.workload import Training, Workload
     from capplan.report.procurement.types import Report
     from capplan.specs import Gpus
-
-    ModelLike = str | nn.Module | Trace
-    GpusLike = Gpus | Iterable[GpuSpec | str]
-    Made = dict[str, Any]
-
-
-Word = TypeVar("Word", bound=StrEnum)
-
-
-class ModelOptions(TypedDict, total=False):
-    """A model's arguments and inputs."""
-
-    arguments: Mapping[str, Any]
-    inputs: Sequence[str] | Callable[[int], Any]
-    input_size: Sequence[int]
-    seq_len: int
-
-
-class WorkloadOptions(ModelOptions, total=False):
-    """A model's arguments and inputs, and the conditions under which it runs."""
-
-    precision: str
-    framework: str
-    layout: str
-    training: "Training | None"
-    torch_version: tuple[int, int]
-
-
-class GpuOptions(WorkloadOptions, total=False):
-    """A model, its conditions, and the GPUs."""
-
-    gpus: "GpusLike"
-    specs: Sequence[Path]
-
-
-class TraceOptions(ModelOptions, total=False):
-    """What is recorded: number formats, memory format, training steps, the only batch, formulas of own operators."""
-
-    precisions: Iterable[str]
-    layout: str
-    training: "Training | None"
-    exact_batch: int
-    formulas: "Formulas"
-    anonymous: bool
-
-
-class AnalyzeOptions(ModelOptions, total=False):
-    """What is counted: batch, number format, depth of the module view, other counters beside."""
-
-    batch: int
-    precision: str
-    layout: str
-    training: "Training | None"
-    depth: int
-    compare: bool
-    strict: bool
-
-
-class PlanOptions(GpuOptions, total=False):
-    """Limits of a plan: share of memory that may be filled, latency [s], throughput [samples/s]; and its order."""
-
-    utilization_fraction: float
-    max_latency_s: float
-    min_throughput_per_s: float
-    sort: str
-    strict: bool
-
-
-class MemoryOptions(GpuOptions, total=False):
-    """Share of memory that may be filled, GPUs that share the work and how, the allocator, advice."""
-
-    utilization_fraction: float
-    rank_count: int
-    shardings: "Iterable[str | Sharding]"
-    expandable_segments: bool
-    advice: bool
-    strict: bool
-
-
-class EstimateOptions(GpuOptions, total=False):
-    """An own calibration file, the gain that defines the knee, other frameworks beside."""
-
-    calibration: Path
-    gain_fraction: float
-    compare_frameworks: bool
-
-
-class ReportOptions(GpuOptions, total=False):
-    """The load, own prices, providers and regions, measurements beside, the title."""
-
-    load: Path
-    prices: Sequence[Path]
-    providers: Sequence[str]
-    regions: Sequence[str]
-    measured: Sequence[Path]
-    utilization_fraction: float
-    title: str
-
-
-class MeasureOptions(ModelOptions, total=False):
-    """How a model is timed: conditions, rules of timing, limits of memory [bytes], file of points, theory beside."""
-
-    device: str
-    precision: str
-    framework: str
-    layout: str
-    warm_up_runs: int
-    repetitions: int
-    budget_s: float
-    flush_l2: bool
-    autotune: bool
-    max_batch: int
-    memory_limit_bytes: int
-    isolate: bool
-    timeout_s: float
-    lines: Path
-    resume: bool
-    profile: Path
-    gpu: "GpuSpec | str"
-    specs: Sequence[Path]
-    calibration: Path
 
 
 def trace(model: "ModelLike", **options: Unpack[TraceOptions]) -> "Trace":
@@ -190,19 +84,17 @@ def trace(model: "ModelLike", **options: Unpack[TraceOptions]) -> "Trace":
     from capplan.app.trace import trace as make_trace
     from capplan.core.workload import Configuration, Layout, Precision
 
-    left: Made = dict(options)
-    variants = dict.fromkeys(
-        _choose(Precision, each, "precision").variant for each in left.pop("precisions", ("fp32",))
-    )
-    layout, training = _choose(Layout, left.pop("layout", "nchw"), "layout"), left.pop("training", None)
+    left: dict[str, Any] = dict(options)
+    variants = dict.fromkeys(choose(Precision, each, "precision").variant for each in left.pop("precisions", ("fp32",)))
+    layout, training = choose(Layout, left.pop("layout", "nchw"), "layout"), left.pop("training", None)
     request = TraceRequest(
-        model=_source(model, left),
+        model=take_source(model, left),
         configurations=tuple(Configuration(variant=each, layout=layout, training=training) for each in variants),
         exact_batch=left.pop("exact_batch", None),
         formulas=left.pop("formulas", None) or {},
         is_anonymous=left.pop("anonymous", False),
     )
-    _refuse_unknown("trace", left)
+    refuse_unknown("trace", left)
     return make_trace(request)
 
 
@@ -250,16 +142,16 @@ def analyze(model: "ModelLike", **options: Unpack[AnalyzeOptions]) -> "AnalyzeAn
     from capplan.app.analyze import AnalyzeRequest
     from capplan.app.analyze import analyze as count
 
-    left: Made = dict(options)
+    left: dict[str, Any] = dict(options)
     request = AnalyzeRequest(
-        model=_source(model, left),
+        model=take_source(model, left),
         batch=left.pop("batch", 1),
-        configuration=_workload(left).configuration,
+        configuration=take_workload(left).configuration,
         depth=left.pop("depth", None),
         compares_counters=left.pop("compare", False),
         is_strict=left.pop("strict", False),
     )
-    _refuse_unknown("analyze", left)
+    refuse_unknown("analyze", left)
     return count(request)
 
 
@@ -275,8 +167,10 @@ def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options
         batches: sizes, or words as on the command line: "1,8,32", "1..1024", "auto" (the recommended batch of each
             GPU) or "max".
         **options: those of a model, of the workload and of GPUs; `utilization_fraction` of usable memory that may be
-            filled, `max_latency_s`, `min_throughput_per_s`; `sort` by "throughput", "latency", "memory", "cost" or
-            "name"; `strict`, to refuse a model with operators that could not be counted.
+            filled, `max_latency_s`, `min_throughput_per_s`; `providers` whose on-demand prices count, `priced` GPUs
+            only, `max_usd_per_hour` of one GPU; `samples` and `epochs` of a job, which adds its GPU-hours; `sort` by
+            "throughput", "latency", "memory", "cost" or "name"; `strict`, to refuse a model with operators that could
+            not be counted.
 
     Raises:
         UsageError: there is no such model or GPU.
@@ -284,26 +178,32 @@ def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.answers import PlanAnswer
-    from capplan.app.plan import PlanRequest
+    from capplan.app.plan import PlanRequest, PriceFilters
     from capplan.app.plan import plan as make_plans
-    from capplan.core.plan.types import DEFAULT_UTILIZATION, Limits, SortKey
+    from capplan.core.plan.types import DEFAULT_UTILIZATION, Job, Limits, SortKey
 
-    left: Made = dict(options)
+    left: dict[str, Any] = dict(options)
     request = PlanRequest(
-        models=(_source(model, left),),
-        gpus=_gpu_request(left),
-        batches=_batches(batches),
+        models=(take_source(model, left),),
+        gpus=take_gpu_request(left),
+        batches=read_batches(batches),
         tries_half="precision" not in left and left.get("training") is None,
-        workload=_workload(left),
+        workload=take_workload(left),
         limits=Limits(
             utilization_fraction=left.pop("utilization_fraction", DEFAULT_UTILIZATION),
             max_latency_s=left.pop("max_latency_s", None),
             min_throughput_per_s=left.pop("min_throughput_per_s", None),
         ),
-        sort=_choose(SortKey, left.pop("sort", "throughput"), "sort key"),
+        prices=PriceFilters(
+            providers=tuple(left.pop("providers", ())),
+            only_priced=left.pop("priced", False),
+            max_usd_per_hour=left.pop("max_usd_per_hour", None),
+        ),
+        job=Job(samples=left.pop("samples"), epochs=left.pop("epochs", 1.0)) if "samples" in left else None,
+        sort=choose(SortKey, left.pop("sort", "throughput"), "sort key"),
         is_strict=left.pop("strict", False),
     )
-    _refuse_unknown("plan", left)
+    refuse_unknown("plan", left)
     (made,) = make_plans(request)
     return PlanAnswer.of(made)
 
@@ -327,22 +227,22 @@ def memory(model: "ModelLike", *, batch: int = 1, **options: Unpack[MemoryOption
     from capplan.app.memory import memory as answer
     from capplan.core.memory.sharding import Sharding
 
-    left: Made = dict(options)
+    left: dict[str, Any] = dict(options)
     names_gpus = "gpus" in left
-    gpus = _gpu_request(left)
+    gpus = take_gpu_request(left)
     request = MemoryRequest(
-        model=_source(model, left),
+        model=take_source(model, left),
         batch=batch,
         gpus=gpus if names_gpus else None,
-        workload=_workload(left),
+        workload=take_workload(left),
         utilization_fraction=left.pop("utilization_fraction", 1.0),
         rank_count=left.pop("rank_count", 1),
-        shardings=tuple(_choose(Sharding, each, "sharding") for each in left.pop("shardings", ())),
+        shardings=tuple(choose(Sharding, each, "sharding") for each in left.pop("shardings", ())),
         has_expandable_segments=left.pop("expandable_segments", False),
         advises=left.pop("advice", False),
         is_strict=left.pop("strict", False),
     )
-    _refuse_unknown("memory", left)
+    refuse_unknown("memory", left)
     return answer(request).answer
 
 
@@ -365,17 +265,17 @@ def estimate(
     from capplan.app.estimate import EstimateRequest
     from capplan.app.estimate import estimate as make_estimates
 
-    left: Made = dict(options)
+    left: dict[str, Any] = dict(options)
     request = EstimateRequest(
-        model=_source(model, left),
-        gpus=_gpu_request(left),
-        batches=_listed(batches),
-        workload=_workload(left),
+        model=take_source(model, left),
+        gpus=take_gpu_request(left),
+        batches=listed_batches(batches),
+        workload=take_workload(left),
         calibration=left.pop("calibration", None),
         gain_fraction=left.pop("gain_fraction", 0.10),
         compares_frameworks=left.pop("compare_frameworks", False),
     )
-    _refuse_unknown("estimate", left)
+    refuse_unknown("estimate", left)
     return make_estimates(request)
 
 
@@ -400,13 +300,13 @@ def make_report(
     from capplan.app.report import OfferRequest, ReportRequest, report
     from capplan.core.plan.types import DEFAULT_UTILIZATION
 
-    left: Made = dict(options)
+    left: dict[str, Any] = dict(options)
     shared = {name: left.pop(name) for name in ModelOptions.__annotations__ if name in left}
     request = ReportRequest(
-        models=tuple(_source(each, dict(shared)) for each in models),
-        gpus=_gpu_request(left),
-        largest_batches=_listed(batches),
-        workload=_workload(left),
+        models=tuple(take_source(each, dict(shared)) for each in models),
+        gpus=take_gpu_request(left),
+        largest_batches=listed_batches(batches),
+        workload=take_workload(left),
         utilization_fraction=left.pop("utilization_fraction", DEFAULT_UTILIZATION),
         load=left.pop("load", None),
         offers=OfferRequest(
@@ -418,7 +318,7 @@ def make_report(
         title=left.pop("title", None),
         command="capplan.make_report",
     )
-    _refuse_unknown("make_report", left)
+    refuse_unknown("make_report", left)
     return report(request)
 
 
@@ -528,14 +428,14 @@ def measure(
     from capplan.app.measure.run import measure as run
     from capplan.core.workload import Framework, Layout, Precision
 
-    left: Made = dict(options)
+    left: dict[str, Any] = dict(options)
     request = MeasureRequest(
-        model=_source(model, left),
-        curve=Curve(batches=_batches(batches), at_most=left.pop("max_batch", LARGEST_SEARCHED_BATCH)),
-        rules=_rules(left),
-        precision=_choose(Precision, left.pop("precision", "fp32"), "precision"),
-        framework=_choose(Framework, left.pop("framework", "eager"), "framework"),
-        layout=_choose(Layout, left.pop("layout", "nchw"), "layout"),
+        model=take_source(model, left),
+        curve=Curve(batches=read_batches(batches), at_most=left.pop("max_batch", LARGEST_SEARCHED_BATCH)),
+        rules=take_rules(left),
+        precision=choose(Precision, left.pop("precision", "fp32"), "precision"),
+        framework=choose(Framework, left.pop("framework", "eager"), "framework"),
+        layout=choose(Layout, left.pop("layout", "nchw"), "layout"),
         device=left.pop("device", None),
         allowed_bytes=left.pop("memory_limit_bytes", None),
         reserve_fraction=0.05,
@@ -551,93 +451,8 @@ def measure(
         profile=left.pop("profile", None),
         command="capplan.measure",
     )
-    _refuse_unknown("measure", left)
+    refuse_unknown("measure", left)
     made = run(request)
     if made.ended_by is not None:
         raise made.ended_by
     return made.points
-
-
-def _source(model: "ModelLike", left: "Made") -> "ModelSource":
-    """Take a model's options from those that are left, and return the model of a request."""
-    from capplan.api.sources import find_source
-
-    return find_source(model, **{name: left.pop(name) for name in ModelOptions.__annotations__ if name in left})
-
-
-def _workload(left: "Made") -> "Workload":
-    """Take a workload's options from those that are left."""
-    from capplan.core.workload import Framework, Layout, Precision, Workload
-
-    version = {"torch_version": left.pop("torch_version")} if left.get("torch_version") else {}
-    return Workload(
-        precision=_choose(Precision, left.pop("precision", "fp32"), "precision"),
-        framework=_choose(Framework, left.pop("framework", "eager"), "framework"),
-        layout=_choose(Layout, left.pop("layout", "nchw"), "layout"),
-        training=left.pop("training", None),
-        **version,
-    )
-
-
-def _gpu_request(left: "Made") -> "GpuRequest":
-    """Take the options of GPUs from those that are left."""
-    from capplan.app.gpus import GpuRequest
-    from capplan.errors import UsageError
-    from capplan.specs import Gpus
-
-    overlays, gpus = tuple(map(Path, left.pop("specs", ()))), left.pop("gpus", None)
-    if gpus is None or isinstance(gpus, Gpus):
-        return GpuRequest(database=gpus, overlays=overlays)
-    named = [gpus] if isinstance(gpus, str) else list(gpus)
-    if not named:
-        raise UsageError("gpus is empty: name at least one GPU, or leave it out for all.")
-    return GpuRequest(
-        ids=tuple(each for each in named if isinstance(each, str)),
-        specs=tuple(each for each in named if not isinstance(each, str)),
-        overlays=overlays,
-    )
-
-
-def _choose(words: type[Word], value: str, kind: str) -> Word:
-    """Return the member of an enumeration that a word names."""
-    from capplan.errors import UnknownNameError
-
-    known = [each.value for each in words]
-    if value not in known:
-        raise UnknownNameError(kind, value, known, hint=f"Known: {', '.join(known)}.")
-    return words(value)
-
-
-def _batches(batches: Sequence[int] | str) -> "Batches":
-    from capplan.core.batches import BatchChoice, Batches, parse_batches
-
-    if isinstance(batches, str):
-        return parse_batches(batches)
-    return Batches(choice=BatchChoice.LISTED, sizes=tuple(batches))
-
-
-def _listed(batches: Sequence[int] | str) -> tuple[int, ...]:
-    from capplan.errors import UsageError
-
-    if not (sizes := _batches(batches).sizes):
-        raise UsageError(f"batches {batches!r} lists none; give sizes, or words such as '1..256'.")
-    return sizes
-
-
-def _rules(left: "Made") -> Any:
-    """Take the rules of timing from the options that are left."""
-    from capplan.probe.measure.point import Rules
-    from capplan.probe.measure.timing import StopRule, WarmUpRule
-
-    return Rules(
-        warm_up=WarmUpRule(runs=left.pop("warm_up_runs", None)),
-        stop=StopRule(repetitions=left.pop("repetitions", None), budget_s=left.pop("budget_s", 10.0)),
-        flush_l2=left.pop("flush_l2", False),
-        autotune=left.pop("autotune", False),
-    )
-
-
-def _refuse_unknown(verb: str, left: "Made") -> None:
-    """Refuse options that nothing took, as Python does."""
-    if left:
-        raise TypeError(f"{verb}() got an unexpected keyword argument {next(iter(left))!r}")

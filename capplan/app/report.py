@@ -9,7 +9,7 @@ from typing import Any
 
 from capplan.app.documents import read_json
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus import GpuChoice, GpuRequest, find_gpus
+from capplan.app.gpus import GpuChoice, GpuFilters, GpuRequest, find_gpus
 from capplan.app.models import ModelSource, not_scaling, open_model
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.assumptions import Demand
@@ -139,7 +139,7 @@ def _subjects(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feed
     if documents is None:
         documents = [_plan(source, request, gpus, feedback)]
     subjects = [read_subject(each, where=words) for each in documents]
-    names_gpus = bool(request.gpus.ids or request.gpus.specs)
+    names_gpus = bool(request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters())
     return [_only(each, {gpu.id for gpu in gpus.chosen}) for each in subjects] if names_gpus else subjects
 
 

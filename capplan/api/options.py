@@ -1,0 +1,141 @@
+"""The options that the Python verbs take by name."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.core.memory.sharding import Sharding
+    from capplan.core.ops.flops import Formulas
+    from capplan.core.trace.types import Trace
+    from capplan.core.workload import Training
+    from capplan.specs import Gpus
+
+    ModelLike = str | nn.Module | Trace
+    GpusLike = Gpus | Iterable[GpuSpec | str]
+
+
+class ModelOptions(TypedDict, total=False):
+    """A model's arguments and inputs."""
+
+    arguments: Mapping[str, Any]
+    inputs: Sequence[str] | Callable[[int], Any]
+    input_size: Sequence[int]
+    seq_len: int
+
+
+class WorkloadOptions(ModelOptions, total=False):
+    """A model's arguments and inputs, and the conditions under which it runs."""
+
+    precision: str
+    framework: str
+    layout: str
+    training: "Training | None"
+    torch_version: tuple[int, int]
+
+
+class GpuOptions(WorkloadOptions, total=False):
+    """A model, its conditions, and the GPUs."""
+
+    gpus: "GpusLike"
+    specs: Sequence[Path]
+    where: Sequence[str]
+    vendors: Sequence[str]
+    architectures: Sequence[str]
+    min_memory: str
+
+
+class TraceOptions(ModelOptions, total=False):
+    """What is recorded: number formats, memory format, training steps, the only batch, formulas of own operators."""
+
+    precisions: Iterable[str]
+    layout: str
+    training: "Training | None"
+    exact_batch: int
+    formulas: "Formulas"
+    anonymous: bool
+
+
+class AnalyzeOptions(ModelOptions, total=False):
+    """What is counted: batch, number format, depth of the module view, other counters beside."""
+
+    batch: int
+    precision: str
+    layout: str
+    training: "Training | None"
+    depth: int
+    compare: bool
+    strict: bool
+
+
+class PlanOptions(GpuOptions, total=False):
+    """Limits of a plan: share of memory that may be filled, latency [s], throughput [samples/s], price; its order."""
+
+    utilization_fraction: float
+    max_latency_s: float
+    min_throughput_per_s: float
+    providers: Sequence[str]
+    priced: bool
+    max_usd_per_hour: float
+    samples: int
+    epochs: float
+    sort: str
+    strict: bool
+
+
+class MemoryOptions(GpuOptions, total=False):
+    """Share of memory that may be filled, GPUs that share the work and how, the allocator, advice."""
+
+    utilization_fraction: float
+    rank_count: int
+    shardings: "Iterable[str | Sharding]"
+    expandable_segments: bool
+    advice: bool
+    strict: bool
+
+
+class EstimateOptions(GpuOptions, total=False):
+    """An own calibration file, the gain that defines the knee, other frameworks beside."""
+
+    calibration: Path
+    gain_fraction: float
+    compare_frameworks: bool
+
+
+class ReportOptions(GpuOptions, total=False):
+    """The load, own prices, providers and regions, measurements beside, the title."""
+
+    load: Path
+    prices: Sequence[Path]
+    providers: Sequence[str]
+    regions: Sequence[str]
+    measured: Sequence[Path]
+    utilization_fraction: float
+    title: str
+
+
+class MeasureOptions(ModelOptions, total=False):
+    """How a model is timed: conditions, rules of timing, limits of memory [bytes], file of points, theory beside."""
+
+    device: str
+    precision: str
+    framework: str
+    layout: str
+    warm_up_runs: int
+    repetitions: int
+    budget_s: float
+    flush_l2: bool
+    autotune: bool
+    max_batch: int
+    memory_limit_bytes: int
+    isolate: bool
+    timeout_s: float
+    lines: Path
+    resume: bool
+    profile: Path
+    gpu: "GpuSpec | str"
+    specs: Sequence[Path]
+    calibration: Path

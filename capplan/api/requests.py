@@ -1,0 +1,120 @@
+"""From the options of a Python call to the parts of a request; each function takes its options from those left."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from capplan.api.options import ModelOptions
+
+if TYPE_CHECKING:
+    from capplan.api.options import ModelLike
+    from capplan.app.gpus import GpuRequest
+    from capplan.app.models import ModelSource
+    from capplan.core.batches import Batches
+    from capplan.core.workload import Workload
+
+Word = TypeVar("Word", bound=StrEnum)
+Made: TypeAlias = dict[str, Any]
+
+
+def take_source(model: "ModelLike", left: Made) -> "ModelSource":
+    """Take a model's options from those that are left, and return the model of a request."""
+    from capplan.api.sources import find_source
+
+    return find_source(model, **{name: left.pop(name) for name in ModelOptions.__annotations__ if name in left})
+
+
+def take_workload(left: Made) -> "Workload":
+    """Take a workload's options from those that are left."""
+    from capplan.core.workload import Framework, Layout, Precision, Workload
+
+    version = {"torch_version": left.pop("torch_version")} if left.get("torch_version") else {}
+    return Workload(
+        precision=choose(Precision, left.pop("precision", "fp32"), "precision"),
+        framework=choose(Framework, left.pop("framework", "eager"), "framework"),
+        layout=choose(Layout, left.pop("layout", "nchw"), "layout"),
+        training=left.pop("training", None),
+        **version,
+    )
+
+
+def take_gpu_request(left: Made) -> "GpuRequest":
+    """Take the options of GPUs from those that are left."""
+    from capplan.app.gpus import GpuFilters, GpuRequest
+    from capplan.errors import UsageError
+    from capplan.specs import Gpus
+
+    overlays, gpus = tuple(map(Path, left.pop("specs", ()))), left.pop("gpus", None)
+    filters = GpuFilters(
+        where=tuple(left.pop("where", ())),
+        vendors=tuple(left.pop("vendors", ())),
+        architectures=tuple(left.pop("architectures", ())),
+        min_memory=left.pop("min_memory", None),
+    )
+    if gpus is None or isinstance(gpus, Gpus):
+        return GpuRequest(database=gpus, overlays=overlays, filters=filters)
+    named = [gpus] if isinstance(gpus, str) else list(gpus)
+    if not named:
+        raise UsageError("gpus is empty: name at least one GPU, or leave it out for all.")
+    return GpuRequest(
+        ids=tuple(each for each in named if isinstance(each, str)),
+        specs=tuple(each for each in named if not isinstance(each, str)),
+        overlays=overlays,
+        filters=filters,
+    )
+
+
+def choose(words: type[Word], value: str, kind: str) -> Word:
+    """Return the member of an enumeration that a word names."""
+    from capplan.errors import UnknownNameError
+
+    known = [each.value for each in words]
+    if value not in known:
+        raise UnknownNameError(kind, value, known, hint=f"Known: {', '.join(known)}.")
+    return words(value)
+
+
+def read_batches(batches: Sequence[int] | str) -> "Batches":
+    """Return batches given as sizes, or in the words of the command line.
+
+    Raises:
+        UsageError: the words break their grammar.
+    """
+    from capplan.core.batches import BatchChoice, Batches, parse_batches
+
+    if isinstance(batches, str):
+        return parse_batches(batches)
+    return Batches(choice=BatchChoice.LISTED, sizes=tuple(batches))
+
+
+def listed_batches(batches: Sequence[int] | str) -> tuple[int, ...]:
+    """Return the sizes of batches that must be listed.
+
+    Raises:
+        UsageError: they list none.
+    """
+    from capplan.errors import UsageError
+
+    if not (sizes := read_batches(batches).sizes):
+        raise UsageError(f"batches {batches!r} lists none; give sizes, or words such as '1..256'.")
+    return sizes
+
+
+def take_rules(left: Made) -> Any:
+    """Take the rules of timing from the options that are left."""
+    from capplan.probe.measure.point import Rules
+    from capplan.probe.measure.timing import StopRule, WarmUpRule
+
+    return Rules(
+        warm_up=WarmUpRule(runs=left.pop("warm_up_runs", None)),
+        stop=StopRule(repetitions=left.pop("repetitions", None), budget_s=left.pop("budget_s", 10.0)),
+        flush_l2=left.pop("flush_l2", False),
+        autotune=left.pop("autotune", False),
+    )
+
+
+def refuse_unknown(verb: str, left: Made) -> None:
+    """Refuse options that nothing took, as Python does."""
+    if left:
+        raise TypeError(f"{verb}() got an unexpected keyword argument {next(iter(left))!r}")
