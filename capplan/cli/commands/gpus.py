@@ -175,6 +175,49 @@ def validate(
     emit(f"{validate_specs(path)}\n", output=None)
 
 
+@app.command("import-microbench")
+def import_microbench(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="CSV of microbenchmarks, also .gz.", show_default=False)
+    ],
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder of specs to write into.")],
+    retrieved: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM-DD", help="When the sources were read; today by default.")
+    ] = None,
+    specs: SpecFolders = None,
+) -> None:
+    """Summarise microbenchmarks by GPU, and write them as the `measured:` block of its file in a folder of specs.
+
+    Columns: gpu (an id), kind (matmul, copy_bandwidth, read_bandwidth, l2_bandwidth, launch_overhead), dtype,
+    accumulate, value, unit, source, quality (A, B, C), regime (large, median_shapes, best_shape). Files that exist
+    keep all else.
+
+    Examples:
+
+      capplan gpus import-microbench mine.csv -o ~/.config/capplan/gpu_specs
+    """
+    from datetime import date
+
+    from capplan.specs import load_gpus
+    from capplan.specs.gpus.microbench import import_microbench as write_blocks
+    from capplan.specs.gpus.microbench import read_microbench
+
+    try:
+        day = date.fromisoformat(retrieved) if retrieved else date.today()
+    except ValueError as error:
+        raise UsageError(f"--retrieved {retrieved!r} is not a date such as 2026-11-21.") from error
+    rows = [row for path in files for row in read_microbench(path)]
+    done = write_blocks(rows, known=load_gpus(overlays=specs or ()), folder=output, retrieved=day)
+    if not done.written:
+        raise UsageError(
+            f"no row is of a GPU that the database knows; rows name {', '.join(done.unknown[:3]) or 'none'}."
+        )
+    emit("".join(f"{path}\n" for path in done.written), output=None)
+    if done.unknown:
+        warn(f"left out, no spec: {', '.join(done.unknown)}")
+
+
 @app.command()
 def new(
     *,

@@ -64,6 +64,53 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Microbenchmark(StrEnum):
+    """What single kernels were timed at, or a clock or interval was read, on a GPU: rates that it sustains.
+
+    Matrix products are large squares with fp32 accumulation as PyTorch runs them, `MATMUL_HALF` in fp16 or bf16,
+    `MATMUL_FP32` without tensor cores. `COPY` counts bytes read and written, `LAUNCH` the time between small kernels
+    behind a full queue, `GRAPH_LAUNCH` inside a CUDA graph, `LOADED_CLOCK` the clock under matrix products.
+    """
+
+    MATMUL_HALF = "matmul-half"
+    MATMUL_TF32 = "matmul-tf32"
+    MATMUL_FP32 = "matmul-fp32"
+    MATMUL_FP8 = "matmul-fp8"
+    COPY = "copy"
+    READ = "read"
+    L2_READ = "l2-read"
+    LAUNCH = "launch"
+    GRAPH_LAUNCH = "graph-launch"
+    LOADED_CLOCK = "loaded-clock"
+
+
+class Quality(StrEnum):
+    """How far a measurement is trusted: `A` is a documented run, `B` one with gaps in its description, `C` a bound."""
+
+    A = "A"
+    B = "B"
+    C = "C"
+
+
+class Regime(StrEnum):
+    """How a rate was measured: over long runs of large shapes, or as the best of short ones.
+
+    A GPU that its power limit slows reaches less in a sustained run than in a burst.
+    """
+
+    SUSTAINED = "sustained"
+    BURST = "burst"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRate:
+    """One microbenchmark's result. [FLOP/s, bytes/s, s or Hz by kind]"""
+
+    value: float
+    quality: Quality
+    regime: Regime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where a value was read."""
@@ -81,13 +128,15 @@ class Figure:
 
     `text` is the figure and its unit, "none" for what is unsupported; `printed` is what the source
     prints instead, where that is only the rate with structured sparsity; `origin` is "built-in" or the
-    user's file.
+    user's file. `quality` and `regime` belong to measured rates.
     """
 
     text: str
     sources: tuple[Source, ...] = ()
     printed: str | None = None
     origin: str = "built-in"
+    quality: Quality | None = None
+    regime: Regime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +166,8 @@ class GpuSpec:
     `memory_bytes` is what is printed, `usable_bytes` what torch reports as the device's total,
     `driver_total_bytes` what nvidia-smi prints. `nvlink_bytes_per_s` is the sum of both directions, as
     printed, also of AMD's and Intel's links; `pcie_bytes_per_s` is one direction. `nominal_tdp_w` is the
-    power limit of the full-power card that this one is a capped edition of. `figures` maps a dotted key
+    power limit of the full-power card that this one is a capped edition of. `measured` holds microbenchmarks, apart
+    from what is printed. `figures` maps a dotted key
     of the YAML file to what is written there and its sources.
     """
 
@@ -156,6 +206,7 @@ class GpuSpec:
     nominal_tdp_w: float | None = None
     nvlink_bytes_per_s: float | None = None
     pcie_bytes_per_s: float | None = None
+    measured: Mapping[Microbenchmark, MeasuredRate] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     figures: Mapping[str, Figure] = field(default_factory=dict)
     origin: str = "built-in"

@@ -70,6 +70,8 @@ def _figure_document(figure: Figure) -> dict[str, Any]:
     return {
         "as_written": figure.text,
         **({"printed": figure.printed} if figure.printed else {}),
+        **({"quality": figure.quality.value} if figure.quality else {}),
+        **({"regime": figure.regime.value} if figure.regime else {}),
         "origin": figure.origin,
         "sources": [_source_document(source) for source in figure.sources],
     }
@@ -98,7 +100,7 @@ def render_gpu(spec: GpuSpec, architecture: Architecture) -> str:
     rows = [
         (
             key,
-            figure.text,
+            f"{figure.text} ({figure.quality}, {figure.regime})" if figure.quality else figure.text,
             figure.printed or "",
             " ".join(f"[{sources[source]}]" for source in figure.sources),
             _origin(figure),

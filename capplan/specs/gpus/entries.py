@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from capplan.core.gpus.spec import Figure, Source
+from capplan.core.gpus.spec import Figure, MeasuredRate, Microbenchmark, Quality, Regime, Source
 from capplan.specs.gpus.fields import Field, Form
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree
 
 _QUANTITY_KEYS = ("value", "unit", "source", "printed")
 _VALUE_KEYS = ("value", "source")
+_MEASURED_KEYS = ("value", "unit", "source", "quality", "regime")
 _PRINTED_TOLERANCE = 0.01
 
 Value = float | int | str | date | tuple[str, ...] | None
@@ -54,6 +55,15 @@ class Entries(dict[str, Entry]):
         value = self[key].value if key in self else None
         return value if isinstance(value, date) else None
 
+    def measured(self) -> dict[Microbenchmark, MeasuredRate]:
+        """The microbenchmarks, by kind."""
+        found = {}
+        for kind in Microbenchmark:
+            value, entry = self.number(f"measured.{kind}"), self.get(f"measured.{kind}")
+            if value is not None and entry is not None and entry.figure.quality and entry.figure.regime:
+                found[kind] = MeasuredRate(value=value, quality=entry.figure.quality, regime=entry.figure.regime)
+        return found
+
     def figures(self) -> dict[str, Figure]:
         """How every value is written, with its sources."""
         return {key: entry.figure for key, entry in self.items()}
@@ -79,7 +89,8 @@ class EntryReader(Checker):
         if not isinstance(given, dict):
             self.refuse(key, f"must be {_form(rule)}, not {given!r}")
             return None
-        self.unknown_keys(given, _QUANTITY_KEYS if rule.form is Form.QUANTITY else _VALUE_KEYS, f"{key}.")
+        keys = _QUANTITY_KEYS if rule.form is Form.QUANTITY else _VALUE_KEYS
+        self.unknown_keys(given, _MEASURED_KEYS if rule.is_measured else keys, f"{key}.")
         if "value" not in given:
             self.refuse(f"{key}.value", "is missing")
             return None
@@ -91,7 +102,12 @@ class EntryReader(Checker):
         unit = f" {given['unit']}" if "unit" in given else ""
         figure = given["value"]
         text = ", ".join(map(str, figure)) if isinstance(figure, list) else f"{figure}{unit}"
-        return Entry(value, Figure(text=text, sources=named, printed=printed, origin=self.origin))
+        found = Figure(text=text, sources=named, printed=printed, origin=self.origin)
+        if rule.is_measured:
+            quality = self.member(f"{key}.quality", given.get("quality"), Quality)
+            regime = self.member(f"{key}.regime", given.get("regime"), Regime)
+            found = replace(found, quality=quality, regime=regime)
+        return Entry(value, found)
 
     def _named_sources(self, key: str, given: object, sources: Mapping[str, Source]) -> tuple[Source, ...]:
         names = given if isinstance(given, list) else [given]
@@ -185,6 +201,9 @@ class EntryReader(Checker):
 
 
 def _form(rule: Field) -> str:
+    if rule.is_measured:
+        units = " or ".join(rule.units or {})
+        return f"{{value: ..., unit: {units}, source: ..., quality: A or B or C, regime: sustained or burst}}"
     if rule.form is Form.QUANTITY:
         return f"{{value: ..., unit: {' or '.join(rule.units or {})}, source: ...}}"
     return "{value: ..., source: ...}"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from capplan.core.gpus.spec import PeakKind, Segment, Status
-from capplan.units import BITS_PER_S, BYTES, BYTES_PER_S, FLOPS_PER_S, HERTZ, WATTS
+from capplan.core.gpus.spec import Microbenchmark, PeakKind, Segment, Status
+from capplan.units import BITS_PER_S, BYTES, BYTES_PER_S, FLOPS_PER_S, HERTZ, SECONDS, WATTS
 
 BITS: Mapping[str, float] = {"bit": 1}
 
@@ -24,7 +24,8 @@ class Form(StrEnum):
 class Field:
     """One key: how its value is written, what it may be, and what it means.
 
-    `low` and `high` are in the base unit and part the possible from the mistyped.
+    `low` and `high` are in the base unit and part the possible from the mistyped. A measured value also states its
+    quality and regime.
     """
 
     form: Form
@@ -36,6 +37,7 @@ class Field:
     pattern: str | None = None
     nullable: bool = False
     whole: bool = False
+    is_measured: bool = False
 
 
 def _some(units: Mapping[str, float], names: str) -> Mapping[str, float]:
@@ -64,6 +66,33 @@ MEMORY_DATA_RATES: Mapping[str, tuple[float, float]] = {
     "LPDDR5X": (6.4e9, 10.7e9),
 }
 """Bits a second on each pin that a memory type is sold with. [bit/s]"""
+
+_MEASURED_HELP: Mapping[Microbenchmark, str] = {
+    Microbenchmark.MATMUL_HALF: "large fp16 or bf16 matrix products with fp32 accumulation, random data",
+    Microbenchmark.MATMUL_TF32: "large TF32 matrix products",
+    Microbenchmark.MATMUL_FP32: "large fp32 matrix products without TF32",
+    Microbenchmark.MATMUL_FP8: "large fp8 matrix products",
+    Microbenchmark.COPY: "copy in device memory, bytes read and written",
+    Microbenchmark.READ: "reading device memory",
+    Microbenchmark.L2_READ: "reading the last cache",
+    Microbenchmark.LAUNCH: "time between small kernels behind a full queue",
+    Microbenchmark.GRAPH_LAUNCH: "time between small kernels inside a CUDA graph",
+    Microbenchmark.LOADED_CLOCK: "clock under long matrix products",
+}
+
+
+def _measured(kind: Microbenchmark) -> Field:
+    words = _MEASURED_HELP[kind]
+    if kind in (Microbenchmark.COPY, Microbenchmark.READ, Microbenchmark.L2_READ):
+        return Field(form=Form.QUANTITY, help=words, units=_RATE, low=5e9, high=50e12, is_measured=True)
+    if kind in (Microbenchmark.LAUNCH, Microbenchmark.GRAPH_LAUNCH):
+        units = _some(SECONDS, "us")
+        return Field(form=Form.QUANTITY, help=words, units=units, low=1e-7, high=1e-3, is_measured=True)
+    if kind is Microbenchmark.LOADED_CLOCK:
+        return Field(form=Form.QUANTITY, help=words, units=_CLOCK, low=1e8, high=5e9, is_measured=True)
+    units = _some(FLOPS_PER_S, "TFLOP/s PFLOP/s")
+    return Field(form=Form.QUANTITY, help=words, units=units, low=1e9, high=1e17, is_measured=True)
+
 
 FIELDS: Mapping[str, Field] = {
     "segment": Field(
@@ -131,6 +160,7 @@ FIELDS: Mapping[str, Field] = {
         form=Form.WORD, help="PCI Express generation and lanes, such as 5.0 x16",
         pattern=r"[1-6]\.[01] x(?:1|2|4|8|16)", nullable=True,
     ),
+    **{f"measured.{kind}": _measured(kind) for kind in Microbenchmark},
 }  # fmt: skip
 
 ARCHITECTURE_FIELDS: Mapping[str, Field] = {

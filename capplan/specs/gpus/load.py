@@ -263,6 +263,7 @@ def _spec(sheet: Sheet, architecture: Architecture, *, nominal_tdp_w: float | No
         nominal_tdp_w=nominal_tdp_w,
         nvlink_bytes_per_s=entries.number("nvlink"),
         pcie_bytes_per_s=_pcie_bytes_per_s(entries.text("pcie")),
+        measured=entries.measured(),
         notes=sheet.notes,
         figures=entries.figures(),
         origin=" + ".join(dict.fromkeys(entry.figure.origin for entry in entries.values())),

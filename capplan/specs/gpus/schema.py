@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from capplan.core.gpus.spec import SourceKind
+from capplan.core.gpus.spec import Quality, Regime, SourceKind
 from capplan.specs.gpus.fields import FIELDS, RULES, Field, Form
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -13,6 +13,7 @@ _DAY = {"type": "string", "format": "date"}
 def gpu_schema() -> dict[str, Any]:
     """Describe a GPU's file; what JSON Schema cannot say (ranges in base units, rules) `validate` checks."""
     top = {key: _field(rule) for key, rule in FIELDS.items() if "." not in key}
+    measured = {key.removeprefix("measured."): _field(rule) for key, rule in FIELDS.items() if rule.is_measured}
     peaks = {key.removeprefix("peak."): _field(rule) for key, rule in FIELDS.items() if key.startswith("peak.")}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -26,6 +27,10 @@ def gpu_schema() -> dict[str, Any]:
                 "capped_from": {**_TEXT, "description": "id of the full-power card"},
                 **top,
                 "peak": _closed(peaks),
+                "measured": {
+                    **_closed(measured),
+                    "description": "rates that single kernels reached",
+                },
                 "exemptions": {"type": "array", "items": _exemption()},
                 "notes": _TEXTS,
                 "sources": {"type": "object", "additionalProperties": _source()},
@@ -52,7 +57,13 @@ def _field(rule: Field) -> dict[str, Any]:
             "source": source,
             "printed": printed,
         }
-        schema = _closed(properties, ["value", "unit", "source"])
+        needed = ["value", "unit", "source"]
+        if rule.is_measured:
+            del properties["printed"]
+            properties["quality"] = {"enum": [quality.value for quality in Quality]}
+            properties["regime"] = {"enum": [regime.value for regime in Regime]}
+            needed += ["quality", "regime"]
+        schema = _closed(properties, needed)
     else:
         schema = _closed({"value": _value(rule), "source": source}, ["value", "source"])
     described = {**schema, "description": rule.help}

@@ -11,9 +11,13 @@ from capplan.specs.yaml.strict import Tree, read_yaml
 GPU_WORDS = ("name", "architecture", "form_factor", "capped_from")
 ARCHITECTURE_WORDS = ("name", "vendor", "unit")
 
-_PEAK_KEYS = dict.fromkeys(key for key in FIELDS if "." in key)
+_PEAK_KEYS = dict.fromkeys(key for key in FIELDS if key.startswith("peak."))
+_MEASURED_KEYS = dict.fromkeys(key for key in FIELDS if key.startswith("measured."))
 _GPU_KEYS = dict.fromkeys(
-    (*GPU_WORDS, "aliases", *(key for key in FIELDS if "." not in key), "peak", "exemptions", "notes", "sources")
+    (
+        *(*GPU_WORDS, "aliases", *(key for key in FIELDS if "." not in key)),
+        *("peak", "measured", "exemptions", "notes", "sources"),
+    )
 )
 _OPERATION_KEYS = dict.fromkeys(key for key in ARCHITECTURE_FIELDS if "." in key)
 _ARCHITECTURE_KEYS = dict.fromkeys(
@@ -57,18 +61,19 @@ def read_gpu_sheet(path: Path, *, shown: str, origin: str) -> Sheet:
     tree = read_yaml(path, shown=shown)
     checker.check_id(path.stem)
     sources = checker.sources(tree)
-    peaks = checker.group(tree, "peak")
+    peaks, measured = checker.group(tree, "peak"), checker.group(tree, "measured")
     sheet = Sheet(
         id=path.stem,
         file=shown,
         words=checker.words(tree, GPU_WORDS),
         aliases=checker.texts(tree, "aliases"),
-        entries=checker.entries({**tree, **peaks}, FIELDS, sources),
+        entries=checker.entries({**tree, **peaks, **measured}, FIELDS, sources),
         exemptions=checker.exemptions(tree),
         notes=checker.texts(tree, "notes"),
     )
     checker.unknown_keys(tree, _GPU_KEYS, "")
     checker.unknown_keys(peaks, _PEAK_KEYS, "")
+    checker.unknown_keys(measured, _MEASURED_KEYS, "")
     checker.finish(sources)
     return sheet
 

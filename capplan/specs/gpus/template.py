@@ -16,13 +16,12 @@ def render_template(sheet: Sheet | None) -> str:
     """A file with every key explained: the values of `sheet` where it has them, the others commented out."""
     names = _source_names(sheet)
     lines = [_HEAD, *_identity(sheet)]
-    in_peaks = False
+    before = ""
     for key, rule in FIELDS.items():
-        if key.startswith("peak.") and not in_peaks:
-            lines.append("\npeak:" if sheet and _has_peaks(sheet) else "\n# peak:")
-        elif in_peaks and not key.startswith("peak."):
-            lines.append("")
-        in_peaks = key.startswith("peak.")
+        group = _group(key)
+        if group != before:
+            lines.append(f"\n{'' if sheet and _holds(sheet, group) else '# '}{group}:" if group else "")
+        before = group
         lines += _field(key, rule, sheet.entries.get(key) if sheet else None, names)
     lines += ["", *_sources(names)]
     return "\n".join(lines) + "\n"
@@ -46,18 +45,26 @@ def _identity(sheet: Sheet | None) -> list[str]:
     return lines
 
 
-def _has_peaks(sheet: Sheet) -> bool:
-    return any(key.startswith("peak.") for key in sheet.entries)
+def _group(key: str) -> str:
+    """Return the mapping that a dotted key lies in; empty for a key of the top level."""
+    group, dot, _ = key.partition(".")
+    return group if dot else ""
+
+
+def _holds(sheet: Sheet, group: str) -> bool:
+    return any(_group(key) == group for key in sheet.entries)
 
 
 def _field(key: str, rule: Field, entry: Entry | None, names: dict[Source, str]) -> list[str]:
-    indent, name = ("  ", key.removeprefix("peak.")) if key.startswith("peak.") else ("", key)
+    indent, name = ("  ", key.partition(".")[2]) if _group(key) else ("", key)
     units = f" [{' or '.join(rule.units)}]" if rule.units else ""
     words = f": {', '.join(rule.words)}" if rule.words else ""
     needed = ", needed" if key in REQUIRED else ""
     comment = f"{indent}# {rule.help}{units}{words}{needed}"
     if entry is None:
         value = "{value: ..., unit: ..., source: ...}" if rule.form is Form.QUANTITY else "{value: ..., source: ...}"
+        if rule.is_measured:
+            value = "{value: ..., unit: ..., source: ..., quality: A or B or C, regime: sustained or burst}"
         return [comment, f"{indent}# {name}: {value}"]
     if entry.value is None:
         return [comment, f"{indent}{name}: null"]
@@ -79,7 +86,8 @@ def _value(rule: Field, figure: Figure, names: dict[Source, str]) -> str:
     if figure.printed:
         value, *_, factor = figure.printed.split()
         printed = f", printed: {{value: {value}, sparse_factor: {factor}}}"
-    return f"{{value: {text}{unit}, source: {source}{printed}}}"
+    trust = f", quality: {figure.quality}, regime: {figure.regime}" if rule.is_measured else ""
+    return f"{{value: {text}{unit}, source: {source}{printed}{trust}}}"
 
 
 def _source_names(sheet: Sheet | None) -> dict[Source, str]:

@@ -1,0 +1,258 @@
+"""Fit the model of what GPUs sustain of their printed rates to the microbenchmarks of all GPUs in the database.
+
+A GPU's share is its clock over the printed one until its density of printed FLOP/s per watt passes what its chip family
+can do for a joule. Capacities of families follow the process and the kind of memory, with a deviation of their own.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Quality, Regime
+from capplan.core.gpus.sustained import FAMILIES, half_peak, is_consumer, power_law
+from capplan.core.gpus.sustained_constants import BURST_EXPONENT, CopyShares, PowerLaw
+from capplan.core.numbers import FloatArray
+
+_PROCESS_NM = {
+    "gp10x": 16, "gp100": 16, "gv100": 12, "tu10x": 12, "ga100": 7, "ga10x": 8, "ad10x": 5, "gh100": 5, "gb20x": 4.5,
+    "gb10x": 4.5, "cdna1": 7, "cdna2": 6, "cdna3": 5, "cdna4": 3, "rdna3": 5, "gaudi2": 7, "gaudi3": 5, "xe-hpg": 6,
+    "xe2-hpg": 5,
+}  # fmt: skip
+"""The foundry's name of the process in nanometres; 4N and 4NP are 5 nm processes, the latter slightly denser."""
+
+_STACKED_MEMORY = frozenset(
+    {"gp100", "gv100", "ga100", "gh100", "gb10x", "cdna1", "cdna2", "cdna3", "cdna4", "gaudi2", "gaudi3"}
+)
+"""Families with HBM, which takes fewer joules a byte than GDDR and leaves more of the limit to arithmetic."""
+
+_SHARED_DATAPATH = frozenset({"ga10x", "ad10x", "gb20x"})
+"""Families with 128 FMA lanes a multiprocessor, of which matrix products keep about two thirds busy."""
+
+_SD_SUSTAINED, _SD_BURST, _SD_CLOCK = 0.08, 0.12, 0.12
+_LAPTOPS_AND_BOARDS = ("Jetson",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One GPU's measured share of a printed rate, and how far it is trusted; logs."""
+
+    gpu: str
+    family: str
+    consumer: bool
+    flops_per_s: float
+    tdp_w: float
+    log_share: float
+    log_sd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """One GPU's measured share beside predictions without it, and without its whole family."""
+
+    observation: Observation
+    without_gpu: float
+    without_family: float
+
+
+def half_observations(gpus: Sequence[GpuSpec]) -> list[Observation]:
+    """Return the measured shares of 16-bit tensor rates; a clock under load stands in where no product was timed."""
+    found = []
+    for gpu in gpus:
+        printed = half_peak(gpu)
+        own = _observed(gpu, printed, Microbenchmark.MATMUL_HALF, BURST_EXPONENT["half"])
+        clock = gpu.measured.get(Microbenchmark.LOADED_CLOCK)
+        if own is None and clock and gpu.boost_clock_hz:
+            own = _observation(gpu, printed, math.log(0.9 * clock.value / gpu.boost_clock_hz), _SD_CLOCK)
+        found += [own] if own else []
+    return found
+
+
+def single_observations(gpus: Sequence[GpuSpec]) -> list[Observation]:
+    """Return the measured shares of fp32 rates outside tensor cores, where matrix cores do not confuse them."""
+    found = []
+    for gpu in gpus:
+        printed = gpu.peak(PeakKind.FP32_MATRIX) or gpu.peak(PeakKind.FP32)
+        own = _observed(gpu, printed, Microbenchmark.MATMUL_FP32, BURST_EXPONENT["single"])
+        found += [own] if own else []
+    return found
+
+
+def _observed(gpu: GpuSpec, printed: float | None, kind: Microbenchmark, exponent: float) -> Observation | None:
+    own = gpu.measured.get(kind)
+    if own is None or own.quality is Quality.C or not printed:
+        return None
+    log, sd = math.log(own.value / printed), _SD_SUSTAINED
+    if own.regime is Regime.BURST:
+        log, sd = min(log, exponent * log), _SD_BURST
+    return _observation(gpu, printed, log, sd)
+
+
+def _observation(gpu: GpuSpec, printed: float | None, log: float, sd: float) -> Observation | None:
+    family = FAMILIES.get(gpu.architecture_id)
+    if family is None or not printed or gpu.tdp_w is None or any(word in gpu.name for word in _LAPTOPS_AND_BOARDS):
+        return None
+    return Observation(
+        gpu=gpu.id, family=family, consumer=is_consumer(gpu), flops_per_s=printed, tdp_w=gpu.tdp_w,
+        log_share=log, log_sd=sd,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """The parameters of one law: their prior, and the law that a vector of them stands for."""
+
+    mean: FloatArray
+    sd: FloatArray
+    law: Callable[[FloatArray], PowerLaw]
+
+
+_NAMES = tuple(_PROCESS_NM)
+_USUAL_NM = 5
+
+
+def _shrunk(family: str) -> float:
+    """Return the log of how much smaller a family's process is than 12 nm."""
+    return math.log(12 / _PROCESS_NM[family])
+
+
+def _half_layout() -> _Layout:
+    """Clock shares, capacity, its growth with the process and with HBM, the slope, a capacity deviation by family."""
+    mean = np.array([math.log(1.04), math.log(0.95), math.log(0.3e12), 1.0, 0.4, math.log(0.7), *[0.0] * len(_NAMES)])
+    sd = np.array([0.05, 0.04, 0.4, 0.5, 0.4, 0.2, *[0.25] * len(_NAMES)])
+
+    def law(x: FloatArray) -> PowerLaw:
+        def capacity_of(name: str) -> float:
+            return float(np.exp(x[2] + x[3] * _shrunk(name) + x[4] * (name in _STACKED_MEMORY)))
+
+        capacity = {name: capacity_of(name) * float(np.exp(x[6 + index])) for index, name in enumerate(_NAMES)}
+        capacity[""] = float(np.exp(x[2] + x[3] * math.log(12 / _USUAL_NM)))
+        return _law(x[0], x[1], x[5], capacity, {"": 1.0})
+
+    return _Layout(mean=mean, sd=sd, law=law)
+
+
+def _single_layout() -> _Layout:
+    """Clock shares, ceilings of shared and own datapaths, capacity and its growth, the slope, ceilings by family."""
+    mean = np.array([
+        math.log(1.05), 0.0, math.log(0.65), math.log(0.92), math.log(0.06e12), 1.0, math.log(0.7), *[0.0] * len(_NAMES)
+    ])  # fmt: skip
+    sd = np.array([0.05, 0.02, 0.1, 0.05, 0.5, 0.3, 0.2, *[0.07] * len(_NAMES)])
+
+    def law(x: FloatArray) -> PowerLaw:
+        capacity = {name: float(np.exp(x[4] + x[5] * _shrunk(name))) for name in _NAMES}
+        capacity[""] = float(np.exp(x[4] + x[5] * math.log(12 / _USUAL_NM)))
+        shared = {name: x[2 if name in _SHARED_DATAPATH else 3] for name in _NAMES}
+        ceiling = {name: float(np.exp(shared[name] + x[7 + index])) for index, name in enumerate(_NAMES)}
+        ceiling[""] = float(np.exp(x[3]))
+        return _law(x[0], x[1], x[6], capacity, ceiling)
+
+    return _Layout(mean=mean, sd=sd, law=law)
+
+
+def _law(
+    consumer: float, other: float, slope: float, capacity: dict[str, float], ceiling: dict[str, float]
+) -> PowerLaw:
+    return PowerLaw(
+        clock_consumer=float(np.exp(consumer)), clock_other=float(np.exp(other)), slope=float(np.exp(slope)),
+        capacity_flops_per_joule=capacity, ceiling=ceiling, log_sd_consumer=0.1, log_sd_other=0.1, log_sd_unknown=0.2,
+    )  # fmt: skip
+
+
+def fit_half(seen: Sequence[Observation]) -> PowerLaw:
+    """Fit the law of 16-bit tensor rates; its spreads are placeholders until GPUs were left out."""
+    return _fit(seen, _half_layout())
+
+
+def fit_single(seen: Sequence[Observation]) -> PowerLaw:
+    """Fit the law of fp32 rates outside tensor cores; its spreads are placeholders until GPUs were left out."""
+    return _fit(seen, _single_layout())
+
+
+def _fit(seen: Sequence[Observation], layout: _Layout) -> PowerLaw:
+    measured, sd = np.array([each.log_share for each in seen]), np.array([each.log_sd for each in seen])
+
+    def residuals(x: FloatArray) -> FloatArray:
+        law = layout.law(x)
+        return np.asarray((np.array([predicted(law, each) for each in seen]) - measured) / sd)
+
+    def derivatives(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        here = residuals(x)
+        steps = 1e-5 * np.eye(len(x))
+        return here, np.stack([(residuals(x + step) - here) / 1e-5 for step in steps], axis=1)
+
+    problem = Problem(
+        residuals=residuals, derivatives=derivatives, row_weight=np.ones(len(seen)), prior_mean=layout.mean,
+        prior_sd=layout.sd, huber=2.0,
+    )  # fmt: skip
+    return layout.law(minimise(problem, layout.mean, iterations=60, tolerance=1e-7))
+
+
+def predicted(law: PowerLaw, each: Observation) -> float:
+    """Return the log share that a law gives a GPU."""
+    return power_law(law, family=each.family, consumer=each.consumer, flops_per_s=each.flops_per_s, tdp_w=each.tdp_w)
+
+
+def leave_out(seen: Sequence[Observation], fit: Callable[[Sequence[Observation]], PowerLaw]) -> list[LeftOut]:
+    """Predict every GPU from a fit without it, and from one without its family."""
+    without_family = {
+        family: fit([each for each in seen if each.family != family]) for family in {each.family for each in seen}
+    }
+    return [
+        LeftOut(
+            observation=each,
+            without_gpu=predicted(fit([other for other in seen if other.gpu != each.gpu]), each),
+            without_family=predicted(without_family[each.family], each),
+        )
+        for each in seen
+    ]
+
+
+def spreads(found: Sequence[LeftOut]) -> tuple[float, float, float]:
+    """Return the log spreads of consumer GPUs and of others left out, and of GPUs whose whole family was."""
+    consumer = [each.without_gpu - each.observation.log_share for each in found if each.observation.consumer]
+    other = [each.without_gpu - each.observation.log_share for each in found if not each.observation.consumer]
+    family = [each.without_family - each.observation.log_share for each in found if not each.observation.consumer]
+    return _rms(consumer), _rms(other), max(_rms(family), _rms(other))
+
+
+def fit_copies(gpus: Sequence[GpuSpec]) -> CopyShares:
+    """Average copies by kind of memory and architecture, in logs, shrunk to all by one pseudo-observation each.
+
+    The spread is that of GPUs left out in turn.
+    """
+    found = [
+        (gpu.memory_type or "", gpu.architecture_id, math.log(own.value / gpu.memory_bandwidth_bytes_per_s))
+        for gpu in gpus
+        if (own := gpu.measured.get(Microbenchmark.COPY)) and own.quality is not Quality.C
+    ]
+    errors = []
+    for index, (memory, architecture, log) in enumerate(found):
+        rest = _copies(found[:index] + found[index + 1 :])
+        errors.append(
+            math.log(rest.by_memory.get(memory, rest.by_memory[""]) * rest.by_architecture.get(architecture, 1.0)) - log
+        )
+    whole = _copies(found)
+    return CopyShares(by_memory=whole.by_memory, by_architecture=whole.by_architecture, log_sd=_rms(errors))
+
+
+def _copies(found: Sequence[tuple[str, str, float]]) -> CopyShares:
+    overall = float(np.mean([log for *_, log in found]))
+    memories, architectures = defaultdict(list), defaultdict(list)
+    for memory, _, log in found:
+        memories[memory].append(log - overall)
+    shared = {memory: overall + sum(logs) / (len(logs) + 1) for memory, logs in memories.items()}
+    for memory, architecture, log in found:
+        architectures[architecture].append(log - shared[memory])
+    return CopyShares(
+        by_memory={"": math.exp(overall), **{memory: math.exp(log) for memory, log in sorted(shared.items())}},
+        by_architecture={name: math.exp(sum(logs) / (len(logs) + 1)) for name, logs in sorted(architectures.items())},
+        log_sd=0.1,
+    )
+
+
+def _rms(values: Sequence[float]) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))

@@ -1,0 +1,163 @@
+"""Estimate what a GPU sustains of its printed rates: from its own microbenchmarks, else from a physical model.
+
+A GPU holds its printed rate until its power limit binds. How much arithmetic a watt allows depends on the process and
+on the memory beside the chip. So each chip family has a density of printed FLOP/s per watt from which on the sustained
+share falls. The constants are fitted to the microbenchmarks of all GPUs, see `sustained_constants`.
+"""
+
+import math
+from dataclasses import dataclass
+
+from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime, Segment
+from capplan.core.gpus.sustained_constants import BURST_EXPONENT, COPY, HALF, SINGLE, PowerLaw
+
+FAMILIES = {
+    "pascal": "gp10x", "pascal-gp100": "gp100", "pascal-tegra": "gp10x", "volta": "gv100", "volta-tegra": "gv100",
+    "turing": "tu10x", "turing-geforce": "tu10x", "ampere-ga100": "ga100", "ampere": "ga10x", "ampere-geforce": "ga10x",
+    "ampere-a10g": "ga10x", "ampere-tegra": "ga10x", "ada": "ad10x", "ada-l40": "ad10x", "ada-geforce": "ad10x",
+    "hopper": "gh100", "blackwell": "gb20x", "blackwell-geforce": "gb20x", "blackwell-tegra": "gb20x",
+    "blackwell-gb100": "gb10x", "blackwell-ultra": "gb10x", "cdna1": "cdna1", "cdna2": "cdna2", "cdna3": "cdna3",
+    "cdna4": "cdna4", "rdna3": "rdna3", "gaudi2": "gaudi2", "gaudi3": "gaudi3", "xe-hpg": "xe-hpg",
+    "xe2-hpg": "xe2-hpg",
+}  # fmt: skip
+"""Architectures by chip family: same process, same multiprocessor, so the same arithmetic per joule."""
+
+_CONSUMER = ("geforce", "radeon", "titan", "gtx", "arc a", "arc b")
+_SHARPNESS = 4
+"""How suddenly the power limit takes over: the exponent that joins the two regimes."""
+
+_SUSTAINED_SD, _BURST_SD, _CLOCK_SD, _COPY_SD = 0.06, 0.12, 0.10, 0.04
+"""Log standard deviations of one published measurement: eight cards of a kind differ by 7 % in one test."""
+
+_ISSUED_AT_CLOCK = 0.9
+"""The share of the printed rate at the clock under load that matrix products reach (RTX PRO 6000 Server: 0.90)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What a GPU sustains of a printed rate: the share, and the standard deviation of its log.
+
+    `is_own` says that a microbenchmark of this GPU is part of it.
+    """
+
+    fraction: float
+    log_sd: float
+    is_own: bool
+
+
+def is_consumer(gpu: GpuSpec) -> bool:
+    """Return True for cards made for players, which run above their printed boost clock."""
+    if gpu.segment is not None:
+        return gpu.segment in (Segment.CONSUMER, Segment.LAPTOP)
+    return any(brand in gpu.name.lower() for brand in _CONSUMER)
+
+
+def half_peak(gpu: GpuSpec) -> float | None:
+    """Return the faster of the two printed 16-bit tensor rates, which differ on few GPUs. [FLOP/s]"""
+    return max((rate for kind in (PeakKind.FP16, PeakKind.BF16) if (rate := gpu.peak(kind))), default=None)
+
+
+def half_share(gpu: GpuSpec, *, use_own: bool = True) -> Share:
+    """Estimate the share of the printed 16-bit tensor rate that long matrix products sustain.
+
+    Args:
+        gpu: its printed rates, power limit and microbenchmarks.
+        use_own: False ignores the GPU's own microbenchmarks, as if nobody had run any.
+    """
+    printed = half_peak(gpu)
+    model = _modelled(HALF, gpu, printed)
+    if not printed or not use_own:
+        return model
+    share = _joined(model, gpu.measured.get(Microbenchmark.MATMUL_HALF), printed, exponent=BURST_EXPONENT["half"])
+    if share.is_own or not gpu.boost_clock_hz:
+        return share
+    clock = gpu.measured.get(Microbenchmark.LOADED_CLOCK)
+    return _weighed(model, math.log(_ISSUED_AT_CLOCK * clock.value / gpu.boost_clock_hz), _CLOCK_SD) if clock else model
+
+
+def single_share(gpu: GpuSpec, *, use_own: bool = True) -> Share:
+    """Estimate the share of the printed fp32 rate that long matrix products without tensor cores sustain.
+
+    Args:
+        gpu: its printed rates, power limit and microbenchmarks.
+        use_own: False ignores the GPU's own microbenchmarks, as if nobody had run any.
+    """
+    printed = gpu.peak(PeakKind.FP32_MATRIX) or gpu.peak(PeakKind.FP32)
+    model = _modelled(SINGLE, gpu, printed)
+    if not printed or not use_own:
+        return model
+    return _joined(model, gpu.measured.get(Microbenchmark.MATMUL_FP32), printed, exponent=BURST_EXPONENT["single"])
+
+
+def vector_share(gpu: GpuSpec) -> Share:
+    """Estimate the share of the printed fp32 rate that instructions outside matrix products sustain: clock alone."""
+    model = _modelled(SINGLE, gpu, gpu.peak(PeakKind.FP32))
+    ceiling = SINGLE.ceiling.get(_family(gpu), SINGLE.ceiling[""])
+    return Share(fraction=model.fraction / ceiling, log_sd=model.log_sd, is_own=False)
+
+
+def copy_share(gpu: GpuSpec, *, use_own: bool = True) -> Share:
+    """Estimate the share of the printed memory bandwidth that a copy sustains. A power limit does not touch it.
+
+    Args:
+        gpu: its kind of memory and microbenchmarks.
+        use_own: False ignores the GPU's own microbenchmarks, as if nobody had run any.
+    """
+    shared = COPY.by_memory.get(gpu.memory_type or "", COPY.by_memory[""])
+    by_architecture = COPY.by_architecture.get(gpu.architecture_id, 1.0)
+    model = Share(fraction=shared * by_architecture, log_sd=COPY.log_sd, is_own=False)
+    own = gpu.measured.get(Microbenchmark.COPY)
+    if own is None or not use_own or own.quality is Quality.C:
+        return model
+    return _weighed(model, math.log(own.value / gpu.memory_bandwidth_bytes_per_s), _COPY_SD)
+
+
+def power_law(law: PowerLaw, *, family: str, consumer: bool, flops_per_s: float, tdp_w: float) -> float:
+    """Return the log of the share that a power limit leaves of a printed rate.
+
+    log share = log(clock · ceiling) − slope/4 · log(1 + (density ÷ capacity)⁴), with the density of printed FLOP/s per
+    watt of limit: 0 slope below the family's capacity, the fitted slope above.
+
+    Args:
+        law: the fitted constants.
+        family: a chip family of `FAMILIES`; an unknown one takes the typical constants.
+        consumer: a card for players, whose clock exceeds the printed one.
+        flops_per_s: the printed dense rate. [FLOP/s]
+        tdp_w: the power limit. [W]
+    """
+    clock = law.clock_consumer if consumer else law.clock_other
+    ceiling = law.ceiling.get(family, law.ceiling[""])
+    density = math.log(flops_per_s / tdp_w / law.capacity_flops_per_joule.get(family, law.capacity_flops_per_joule[""]))
+    return math.log(clock * ceiling) - law.slope / _SHARPNESS * math.log1p(math.exp(_SHARPNESS * density))
+
+
+def _modelled(law: PowerLaw, gpu: GpuSpec, printed: float | None) -> Share:
+    family, consumer = _family(gpu), is_consumer(gpu)
+    known = family in law.capacity_flops_per_joule
+    spread = (law.log_sd_consumer if consumer else law.log_sd_other) if known else law.log_sd_unknown
+    if not printed or gpu.tdp_w is None:
+        ceiling = law.ceiling.get(family, law.ceiling[""])
+        clock = law.clock_consumer if consumer else law.clock_other
+        return Share(fraction=clock * ceiling, log_sd=spread, is_own=False)
+    log = power_law(law, family=family, consumer=consumer, flops_per_s=printed, tdp_w=gpu.tdp_w)
+    return Share(fraction=math.exp(log), log_sd=spread, is_own=False)
+
+
+def _family(gpu: GpuSpec) -> str:
+    return FAMILIES.get(gpu.architecture_id, "")
+
+
+def _joined(model: Share, own: MeasuredRate | None, printed: float, *, exponent: float) -> Share:
+    """Weigh a GPU's own measurement with the model by their variances."""
+    if own is None or own.quality is Quality.C:
+        return model
+    log, spread = math.log(own.value / printed), _SUSTAINED_SD
+    if own.regime is Regime.BURST:
+        log, spread = min(log, exponent * log), _BURST_SD
+    return _weighed(model, log, spread)
+
+
+def _weighed(model: Share, log: float, sd: float) -> Share:
+    weight = model.log_sd**2 / (model.log_sd**2 + sd**2)
+    fraction = math.exp(weight * log + (1 - weight) * math.log(model.fraction))
+    return Share(fraction=fraction, log_sd=model.log_sd * math.sqrt(1 - weight), is_own=True)

@@ -1,0 +1,171 @@
+"""Import microbenchmarks: read tables of them, and write the `measured:` block of GPUs' files."""
+
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from capplan.core.gpus.microbench import MicrobenchRow, SourcedRate, Summaries, summarise
+from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Quality, Regime
+from capplan.errors import UsageError
+from capplan.specs.gpus.fields import FIELDS
+
+COLUMNS = frozenset({"gpu", "kind", "dtype", "accumulate", "value", "unit", "source", "quality", "regime"})
+
+_MATMULS = {
+    "fp16": Microbenchmark.MATMUL_HALF, "bf16": Microbenchmark.MATMUL_HALF, "tf32": Microbenchmark.MATMUL_TF32,
+    "fp32": Microbenchmark.MATMUL_FP32, "fp8": Microbenchmark.MATMUL_FP8,
+}  # fmt: skip
+_OTHERS = {
+    "copy_bandwidth": Microbenchmark.COPY,
+    "read_bandwidth": Microbenchmark.READ,
+    "l2_bandwidth": Microbenchmark.L2_READ,
+}
+_REGIMES = {"large": Regime.SUSTAINED, "median_shapes": Regime.SUSTAINED, "best_shape": Regime.BURST}
+_UNITS = {"TFLOP/s": 1e12, "GB/s": 1e9, "us": 1e-6, "MHz": 1e6}
+_TENSOR_CLOCK = "clock under tensor load"
+_PREFIX = "bench-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import wrote: the files, and the GPUs without a spec that it left out."""
+
+    written: tuple[Path, ...]
+    unknown: tuple[str, ...]
+
+
+def read_microbench(path: Path) -> tuple[MicrobenchRow, ...]:
+    """Read the usable rows of a table in CSV (also gzipped), whose columns are at least `COLUMNS`.
+
+    Rows of other kinds are left out, as are constant inputs, power sweeps, high percentiles of shapes, and 16-bit
+    products that accumulate in 16 bits.
+
+    Raises:
+        UsageError: the file cannot be read or lacks columns.
+    """
+    try:
+        raw = path.read_bytes()
+        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read microbenchmarks from {path}: {error}.") from error
+    table = csv.DictReader(io.StringIO(text))
+    missing = COLUMNS - set(table.fieldnames or ())
+    if missing:
+        raise UsageError(f"{path} lacks the columns {', '.join(sorted(missing))}.")
+    return tuple(_usable(table, path))
+
+
+def _usable(table: "csv.DictReader[str]", path: Path) -> Iterator[MicrobenchRow]:
+    for number, cells in enumerate(table, start=2):
+        kind = _kind(cells)
+        if kind is None or cells["unit"] not in _UNITS:
+            continue
+        try:
+            value, quality = float(cells["value"]) * _UNITS[cells["unit"]], Quality(cells["quality"])
+        except ValueError as error:
+            raise UsageError(f"{path}, line {number}: {error}.") from error
+        regime = _REGIMES.get(cells["regime"], Regime.SUSTAINED)
+        if kind.value.startswith("matmul") and cells["regime"] not in _REGIMES:
+            continue
+        yield MicrobenchRow(
+            gpu=cells["gpu"], kind=kind, value=value, quality=quality, regime=regime, dtype=cells["dtype"],
+            source=_repository(cells["source"]),
+        )  # fmt: skip
+
+
+def _kind(cells: Mapping[str, str]) -> Microbenchmark | None:
+    if cells["kind"] == "matmul":
+        return None if cells["accumulate"] == "fp16" else _MATMULS.get(cells["dtype"])
+    if cells["kind"] == "launch_overhead":
+        return Microbenchmark.GRAPH_LAUNCH if "graph" in cells.get("size", "") else Microbenchmark.LAUNCH
+    if cells["kind"] == "other":
+        return Microbenchmark.LOADED_CLOCK if cells.get("size") == _TENSOR_CLOCK else None
+    return _OTHERS.get(cells["kind"])
+
+
+def _repository(source: str) -> str:
+    """Return the repository of a source such as owner/name path@commit."""
+    return re.split(r"[ @]", source, maxsplit=1)[0]
+
+
+def import_microbench(
+    rows: Sequence[MicrobenchRow], *, known: Mapping[str, GpuSpec], folder: Path, retrieved: date
+) -> Imported:
+    """Write the `measured:` block of each GPU into its file in a folder; a file that exists keeps everything else.
+
+    Args:
+        rows: what `read_microbench` read.
+        known: GPUs by id; rows of others are left out and named.
+        folder: built-in specs or a folder of own ones; it is made where it is missing.
+        retrieved: the day on which the sources were read.
+    """
+    summaries: Summaries = summarise([row for row in rows if not _is_emulated(row, known.get(row.gpu))])
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for gpu, rates in summaries.items():
+        if gpu not in known:
+            continue
+        path = folder / f"{gpu}.yaml"
+        path.write_text(with_measured(path.read_text() if path.exists() else "", rates, retrieved))
+        written.append(path)
+    return Imported(written=tuple(written), unknown=tuple(gpu for gpu in summaries if gpu not in known))
+
+
+def _is_emulated(row: MicrobenchRow, gpu: GpuSpec | None) -> bool:
+    """Return True for bf16 products where tensor cores lack bf16: PyTorch emulates them at a tenth of the fp16 rate."""
+    return gpu is not None and row.dtype == "bf16" and not gpu.peak(PeakKind.BF16)
+
+
+def with_measured(text: str, rates: Mapping[Microbenchmark, SourcedRate], retrieved: date) -> str:
+    """Return a GPU's file with its `measured:` block, and the sources of that block, replaced."""
+    names = _source_names(rates)
+    block = ["measured:"] + [f"  {kind}: {_entry(kind, found, names)}" for kind, found in rates.items()]
+    sources = [f"  {name}: {_source(source, retrieved)}" for source, name in names.items()]
+    kept = _without_measured(text.splitlines())
+    position = next(
+        (index for index, line in enumerate(kept) if re.match(r"(exemptions|notes|sources):", line)), len(kept)
+    )
+    lines = [*kept[:position], *block, *kept[position:]]
+    if "sources:" not in lines:
+        lines.append("sources:")
+    return "\n".join([*lines, *sources]) + "\n"
+
+
+def _source(source: str, retrieved: date) -> str:
+    url = f', url: "https://github.com/{source}"' if _is_repository(source) else ""
+    return f'{{kind: measured, title: "microbenchmarks of {source}"{url}, retrieved: {retrieved}}}'
+
+
+def _without_measured(lines: list[str]) -> list[str]:
+    kept, inside = [], False
+    for line in lines:
+        if not line.startswith((" ", "#")):
+            inside = line.startswith("measured:")
+        if not inside and not line.startswith(f"  {_PREFIX}"):
+            kept.append(line)
+    return kept
+
+
+def _source_names(rates: Mapping[Microbenchmark, SourcedRate]) -> dict[str, str]:
+    sources = sorted({source for found in rates.values() for source in found.sources})
+    return {source: f"{_PREFIX}{re.sub(r'[^a-z0-9]+', '-', source.lower()).strip('-')}" for source in sources}
+
+
+def _is_repository(source: str) -> bool:
+    return re.fullmatch(r"[\w-]+/[\w.-]+", source) is not None
+
+
+def _entry(kind: Microbenchmark, found: SourcedRate, names: Mapping[str, str]) -> str:
+    unit, scale = next(iter((FIELDS[f"measured.{kind}"].units or {}).items()))
+    sources = [names[source] for source in found.sources]
+    spelled = sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
+    rate = found.rate
+    return (
+        f"{{value: {rate.value / scale:.4g}, unit: {unit}, source: {spelled}, quality: {rate.quality}, "
+        f"regime: {rate.regime}}}"
+    )

@@ -1,0 +1,76 @@
+"""What GPUs sustain of their printed rates: the power law, and how own measurements weigh in."""
+
+import math
+
+import pytest
+
+from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime
+from capplan.core.gpus.sustained import copy_share, half_share, power_law, single_share
+from capplan.core.gpus.sustained_constants import PowerLaw
+from tests.core.latency.latency_cases import gpu
+
+LAW = PowerLaw(
+    clock_consumer=1.1, clock_other=1.0, slope=0.5, capacity_flops_per_joule={"": 1e12}, ceiling={"": 0.8},
+    log_sd_consumer=0.1, log_sd_other=0.1, log_sd_unknown=0.2,
+)  # fmt: skip
+
+
+def share(flops_per_s: float, tdp_w: float, *, consumer: bool = False) -> float:
+    """The share that the law above gives a GPU of no known family."""
+    return math.exp(power_law(LAW, family="", consumer=consumer, flops_per_s=flops_per_s, tdp_w=tdp_w))
+
+
+def test_without_a_binding_limit_the_clock_and_the_ceiling_remain():
+    # 1 TFLOP/s at 100 W is a hundredth of the capacity: (1 + 1e-8)^(-1/8) is 1 to 1e-9.
+    assert share(1e12, 100) == pytest.approx(0.8)
+    assert share(1e12, 100, consumer=True) == pytest.approx(0.88)
+
+
+def test_beyond_the_capacity_the_share_falls_with_the_slope():
+    # 100 TFLOP/s at 1 W is 100 times the capacity: 0.8 · 100^(-0.5) = 0.08, and at the capacity 0.8 · 2^(-1/8).
+    assert share(100e12, 1) == pytest.approx(0.08)
+    assert share(1e12, 1) == pytest.approx(0.8 * 2 ** (-0.125))
+
+
+@pytest.mark.parametrize(("lower", "higher"), [((50e12, 60), (60e12, 60)), ((50e12, 60), (50e12, 80))])
+def test_a_higher_printed_rate_or_limit_is_never_slower(lower: tuple[float, float], higher: tuple[float, float]):
+    assert higher[0] * share(*higher) >= lower[0] * share(*lower)
+
+
+def measured(kind: Microbenchmark, value: float, regime: Regime = Regime.SUSTAINED) -> GpuSpec:
+    """A GPU of 100 TFLOP/s and 1 TB/s with one microbenchmark."""
+    return gpu(measured={kind: MeasuredRate(value=value, quality=Quality.B, regime=regime)})
+
+
+def test_an_own_measurement_draws_the_share_most_of_the_way():
+    model = half_share(gpu()).fraction
+    own = half_share(measured(Microbenchmark.MATMUL_HALF, 40e12))
+    assert 0.4 < own.fraction < 0.4 + 0.3 * (model - 0.4)
+    assert own.is_own
+    assert own.log_sd < half_share(gpu()).log_sd
+
+
+def test_a_burst_below_print_is_taken_to_fall_further():
+    sustained = half_share(measured(Microbenchmark.MATMUL_HALF, 50e12)).fraction
+    burst = half_share(measured(Microbenchmark.MATMUL_HALF, 50e12, Regime.BURST))
+    assert burst.log_sd > half_share(measured(Microbenchmark.MATMUL_HALF, 50e12)).log_sd
+    # 0.5^1.44 = 0.37 is what a burst of 0.5 stands for: the two meet between the measurement and the model.
+    assert half_share(measured(Microbenchmark.MATMUL_HALF, 37e12)).fraction < burst.fraction
+    assert sustained > 0.5
+
+
+def test_own_measurements_can_be_left_aside():
+    timed = measured(Microbenchmark.MATMUL_FP32, 3e12)
+    assert single_share(timed, use_own=False) == single_share(gpu())
+    assert single_share(timed).fraction < single_share(gpu()).fraction
+
+
+def test_a_power_limit_does_not_touch_the_bandwidth():
+    assert copy_share(gpu(tdp_w=100.0)).fraction == copy_share(gpu(tdp_w=700.0)).fraction
+
+
+def test_matrix_cores_count_for_fp32_products():
+    # Half of the matrix cores' printed rate was measured, which is all of the vector rate.
+    both = {**gpu().peak_flops_per_s, PeakKind.FP32: 20e12, PeakKind.FP32_MATRIX: 40e12}
+    timed = MeasuredRate(value=20e12, quality=Quality.A, regime=Regime.SUSTAINED)
+    assert single_share(gpu(peak_flops_per_s=both, measured={Microbenchmark.MATMUL_FP32: timed})).fraction < 0.7
