@@ -46,6 +46,7 @@ def ceil_guarded(value: float) -> int:
 
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
 BoolArray = NDArray[np.bool_]

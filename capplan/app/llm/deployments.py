@@ -53,6 +53,7 @@ class ServingDeployment:
     machine: Machine
     kernels: Kernels
     sequences_that_fit: Callable[[float], float]
+    weights_bytes: int
 
 
 @dataclass(slots=True)
@@ -80,13 +81,18 @@ class Deployments:
             self._found[words] = self._make(words)
         return self._found[words]
 
-    def _model(self, name: str) -> LanguageModel:
+    def model(self, name: str) -> LanguageModel:
+        """Return a model by name, file or folder.
+
+        Raises:
+            CapplanError: There is no such model, or it cannot be read.
+        """
         if name not in self._models:
             self._models[name] = find_model(name, download=self.download)
         return self._models[name]
 
     def _make(self, words: DeploymentWords) -> ServingDeployment:
-        model, gpu, engine = self._model(words.model), self.gpus.find(words.gpu), find_engine(words.engine)
+        model, gpu, engine = self.model(words.model), self.gpus.find(words.gpu), find_engine(words.engine)
         machine = machine_of(gpu, link_bytes_per_s=words.link_bytes_per_s)
         if machine is None:
             raise UsageError(f"{gpu.id} states no peak rate in 16 or 32 bits, so that no time can be computed for it.")
@@ -127,6 +133,7 @@ class Deployments:
             machine=machine,
             kernels=kernels,
             sequences_that_fit=sequences_that_fit(memory),
+            weights_bytes=round(memory.stage.weight_bytes),
         )
 
     def _default_kv(self, model: LanguageModel, quantisation: Quantisation, words: DeploymentWords) -> str:

@@ -8,6 +8,8 @@ COMMANDS = {
     "models": "capplan.cli.commands.llm.models:models",
     "memory": "capplan.cli.commands.llm.memory:memory",
     "estimate": "capplan.cli.commands.llm.estimate:estimate",
+    "plan": "capplan.cli.commands.llm.plan:plan",
+    "simulate": "capplan.cli.commands.llm.simulate:simulate",
     "validate": "capplan.cli.commands.llm.validate:validate",
     "fit": "capplan.cli.commands.llm.fit:fit",
     "fit-memory": "capplan.cli.commands.llm.fit_memory:fit_memory",

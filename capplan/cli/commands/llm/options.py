@@ -1,10 +1,13 @@
 """Options that commands about language models share, and their words turned into types."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from capplan.core.llm.serving.load_answer import LatencyLimits
 
 LlmModel = Annotated[
     str,
@@ -66,3 +69,57 @@ def parse_link(text: str | None) -> float | None:
     if rate <= 0:
         raise UsageError(f"--link {text}: write a rate above 0, such as '900 GB/s'.")
     return rate
+
+
+def parse_rates(text: str) -> tuple[float, ...]:
+    """Read request rates: 2, 0.5,1,2 or 1..16 for doublings. [1/s]
+
+    Raises:
+        UsageError: The text is none of these, or a rate is not above 0.
+    """
+    try:
+        if ".." in text:
+            low, high = (float(part) for part in text.split(".."))
+            rates = _doublings(low, high)
+        else:
+            rates = [float(part) for part in text.split(",")]
+    except ValueError:
+        rates = []
+    if not rates or not all(0 < each <= MOST_RATE_PER_S for each in rates):
+        raise UsageError(
+            f"--rate {text}: write 2, 0.5,1,2 or 1..16, each above 0 and at most {MOST_RATE_PER_S:g} per s."
+        )
+    return tuple(sorted(set(rates)))
+
+
+MOST_RATE_PER_S = 100_000.0
+
+
+def _doublings(low: float, high: float) -> list[float]:
+    rates: list[float] = []
+    while 0 < low <= high and len(rates) < 64:
+        rates.append(low)
+        low *= 2
+    return [*rates, high] if rates else []
+
+
+def parse_limits(max_ttft: str | None, max_tpot: str | None, max_e2e: str | None) -> "LatencyLimits":
+    """Read limits such as "1s" and "40ms".
+
+    Raises:
+        UsageError: One of them is not a time above 0.
+    """
+    from capplan.core.llm.serving.load_answer import LatencyLimits
+    from capplan.units import SECONDS, parse_quantity
+
+    def read(text: str | None, what: str) -> float | None:
+        if text is None:
+            return None
+        value = parse_quantity(text, SECONDS, what=what)
+        if value <= 0:
+            raise UsageError(f"{what} {text}: write a time above 0, such as 500ms.")
+        return value
+
+    return LatencyLimits(
+        ttft_s=read(max_ttft, "--max-ttft"), tpot_s=read(max_tpot, "--max-tpot"), e2e_s=read(max_e2e, "--max-e2e")
+    )

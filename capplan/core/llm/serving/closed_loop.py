@@ -50,13 +50,14 @@ class LoopTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class _StepGrid:
+class StepGrid:
     """Times of steps by decoding sequences (every number) and prompt tokens (a grid, interpolated)."""
 
     chunks: list[float]
     seconds: list[list[float]]
 
     def at(self, running: int, chunk: float) -> float:
+        """Return the time of a step by decoding sequences and prompt tokens. [s]"""
         row = self.seconds[running]
         if chunk <= 0:
             return row[0]
@@ -69,15 +70,21 @@ class _StepGrid:
         return row[index - 1] + (row[index] - row[index - 1]) * (chunk - low) / (high - low)
 
 
-def _grid(loop: ClosedLoop, seconds: StepSeconds) -> _StepGrid:
-    most = int(min(loop.clients, loop.capacity)) + 1
+def step_grid(most: int, token_budget: float, seconds: StepSeconds) -> StepGrid:
+    """Tabulate the time of steps with up to `most` decoding sequences and up to a token budget.
+
+    Args:
+        most: The most sequences that decode at a time.
+        token_budget: The most prompt tokens of a step.
+        seconds: Time of a step.
+    """
     running = np.unique(np.round(np.geomspace(1, most + 1, min(most + 1, 10)))) - 1
-    chunks = np.array([0.0, *np.geomspace(16.0, max(loop.token_budget, 32.0), 7)])
+    chunks = np.array([0.0, *np.geomspace(16.0, max(token_budget, 32.0), 7)])
     points = np.meshgrid(running, chunks, indexing="ij")
     table = seconds(points[0].ravel(), points[1].ravel()).reshape(points[0].shape)
     every = np.arange(most + 1)
     dense = np.stack([np.interp(every, running, table[:, column]) for column in range(chunks.size)], axis=1)
-    return _StepGrid(chunks.tolist(), dense.tolist())
+    return StepGrid(chunks.tolist(), dense.tolist())
 
 
 def simulate(loop: ClosedLoop, seconds: StepSeconds) -> LoopTimes:
@@ -87,11 +94,12 @@ def simulate(loop: ClosedLoop, seconds: StepSeconds) -> LoopTimes:
         loop: Clients, lengths, and what the engine admits.
         seconds: Time of a step.
     """
-    return _Run(loop, _grid(loop, seconds)).times()
+    most = int(min(loop.clients, loop.capacity)) + 1
+    return _Run(loop, step_grid(most, loop.token_budget, seconds)).times()
 
 
 class _Run:
-    def __init__(self, loop: ClosedLoop, grid: _StepGrid) -> None:
+    def __init__(self, loop: ClosedLoop, grid: StepGrid) -> None:
         self.loop, self.grid = loop, grid
         self.total = loop.clients * loop.waves
         rng = np.random.default_rng(0)

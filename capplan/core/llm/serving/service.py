@@ -276,6 +276,48 @@ def open_load(service: Service, demand: Demand, *, rate_per_s: float) -> Serving
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPoint:
+    """One replica under Poisson arrivals: requests per second, and what a request sees. [1/s, s]"""
+
+    running: float
+    rate_per_s: float
+    ttft_s: float
+    tpot_s: float
+
+    def e2e_s(self, output_len: float) -> float:
+        """Return the mean time of a whole answer. [s]"""
+        return self.ttft_s + max(output_len - 1.0, 0.0) * self.tpot_s
+
+
+def load_curve(service: Service, demand: Demand) -> tuple[LoadPoint, ...]:
+    """Follow one replica from an idle one to a full one, by the number of requests in it.
+
+    At each number of running requests, Little's law gives the rate; TTFT and TPOT are those of `open_load`.
+
+    Args:
+        service: The deployment.
+        demand: Lengths and capacity of one replica.
+    """
+    most = _most_running(service, demand)
+    sizes = np.unique(np.round(np.geomspace(1.0, most, 14), 3))
+    return tuple(_load_point(service, demand, running=float(size)) for size in sizes)
+
+
+def _load_point(service: Service, demand: Demand, *, running: float) -> LoadPoint:
+    times = _smooth(service, demand, batch=running)
+    rate_per_s = running / (times.ttft_s + demand.output_len * times.tpot_s)
+    busy = min(rate_per_s * _prefill_cost_s(service, demand, batch=running), 0.95)
+    queue = 1.0 + busy / (2.0 * (1.0 - busy))
+    ttft_s = lone_ttft_s(service, demand) * queue + 1.5 * times.tpot_s
+    return LoadPoint(running=running, rate_per_s=rate_per_s, ttft_s=ttft_s, tpot_s=times.tpot_s)
+
+
+def most_running(service: Service, demand: Demand) -> float:
+    """Return how many requests one replica processes at a time, by memory and by the engine."""
+    return _most_running(service, demand)
+
+
 def _smooth(service: Service, demand: Demand, *, batch: float) -> ServingTimes:
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     requests = _requests(service, demand, batch)
