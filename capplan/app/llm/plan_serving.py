@@ -7,7 +7,8 @@ from math import ceil
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
 from capplan.app.llm.simulate_serving import simulate_replica
-from capplan.app.llm.validate_serving import constants_of
+from capplan.app.llm.validate_serving import constants_of, width_name
+from capplan.core.llm.serving.cases import Metric, Serving
 from capplan.core.llm.serving.deployment_plan import (
     DeploymentFit,
     DeploymentPlan,
@@ -21,7 +22,7 @@ from capplan.core.llm.serving.load_answer import LatencyLimits
 from capplan.core.llm.serving.service import Demand, LoadPoint, Service, load_curve
 from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
-from capplan.core.llm.timing.calibration import LlmCalibration
+from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.llm.timing.constants import Constants
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
@@ -180,10 +181,12 @@ class _Search:
             vendor=deployment.gpu.vendor,
             engine=deployment.engine,
         )
-        widths = self.calibration.widths
-        ttft = interval(at.ttft_s, width=widths["ttft"], evidence=evidence, adjustment=Adjustment())
-        tpot = interval(at.tpot_s, width=widths["tpot"], evidence=evidence, adjustment=Adjustment())
-        factor = half_width(widths["tpot"], evidence)
+        ttft = interval(
+            at.ttft_s, width=self._width(Metric.TTFT, deployment), evidence=evidence, adjustment=Adjustment()
+        )
+        width = self._width(Metric.TPOT, deployment)
+        tpot = interval(at.tpot_s, width=width, evidence=evidence, adjustment=Adjustment())
+        factor = half_width(width, evidence)
         whole = at.e2e_s(self.question.load.output_len)
         e2e = Interval(low=whole / factor, expected=whole, high=whole * factor)
         return DeploymentFit(
@@ -206,6 +209,10 @@ class _Search:
             is_transferred=evidence is Evidence.TRANSFER,
             rent=self.question.rents.get(deployment.gpu.id),
         )
+
+    def _width(self, metric: Metric, deployment: ServingDeployment) -> Width:
+        name = width_name(metric, Serving.OPEN_LOAD, has_experts=deployment.model.architecture.is_moe)
+        return self.calibration.widths[name]
 
     def simulated(self, fit: DeploymentFit) -> DeploymentFit:
         """Add percentiles of one replica at its share of the load."""
