@@ -79,12 +79,17 @@ def replace_whole(path: Path, content: bytes) -> None:
         Path(temporary).unlink(missing_ok=True)
 
 
-def exists(words: str) -> bool:
+def exists(words: str | Path) -> bool:
     """Return True if words name something on disk; words too long or with a NUL, as arguments may be, name nothing."""
     try:
         return Path(words).exists()
     except (OSError, ValueError):
         return False
+
+
+def is_file(words: str | Path) -> bool:
+    """Return True if words name a file; words too long or with a NUL, as arguments may be, name none."""
+    return exists(words) and Path(words).is_file()
 
 
 def _mode_of(path: Path) -> int:

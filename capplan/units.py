@@ -4,6 +4,7 @@ Inside the program a quantity is a plain number in a base unit (bytes, seconds, 
 hertz, watts). GB is 10⁹ bytes, GiB 2³⁰.
 """
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -51,7 +52,10 @@ def parse_quantity(text: str, units: Mapping[str, float], *, what: str) -> float
     if match is None or match[2] not in units:
         known = ", ".join(unit for unit in units if unit)
         raise UsageError(f"{what}: {text!r} is no quantity; write a number and one of {known}.")
-    return float(match[1]) * units[match[2]]
+    value = float(match[1]) * units[match[2]]
+    if not math.isfinite(value):
+        raise UsageError(f"{what}: a number of {len(match[1])} characters is too large.")
+    return value
 
 
 def _scaled(value: float, scales: list[tuple[float, str]], digits: int) -> str:

@@ -288,8 +288,8 @@ def read_trace_file(words: str) -> Trace | None:
         return None
     try:
         content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {words}: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        raise UsageError(f"cannot read {words}: {getattr(error, 'strerror', None) or error}.") from error
     if looks_like_one or is_trace_content(content):
         return load_trace(content, where=words)
     raise UsageError(f"{words} is JSON but not a trace file; for a transformers config write hf:{words}.")

@@ -110,7 +110,7 @@ def parse_torch_version(text: str) -> tuple[int, int]:
         UsageError: it is no version.
     """
     pieces = text.split("+", maxsplit=1)[0].split(".")
-    if len(pieces) < 2 or not all(piece.isdecimal() for piece in pieces[:2]):
+    if len(pieces) < 2 or not all(piece.isascii() and piece.isdecimal() and len(piece) < 5 for piece in pieces[:2]):
         raise UsageError(f"--torch {text!r} is no PyTorch version; write MAJOR.MINOR, such as {DEFAULT_TORCH}.")
     return int(pieces[0]), int(pieces[1])
 

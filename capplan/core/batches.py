@@ -8,6 +8,8 @@ from capplan.errors import UsageError
 LARGEST_BATCH = 2**40
 """No batch above this is asked for or searched; sizes in bytes stay exact integers."""
 
+_MOST_DIGITS = 30
+
 
 class BatchChoice(StrEnum):
     """How the batch is chosen."""
@@ -52,7 +54,8 @@ def _piece_sizes(piece: str, text: str) -> list[int]:
 
 
 def _size(digits: str, text: str) -> int:
-    if not digits.isdecimal():
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > _MOST_DIGITS:
+        digits = digits if len(digits) <= _MOST_DIGITS else f"{digits[:_MOST_DIGITS]}..."
         raise UsageError(f"--batch {text!r}: {digits!r} is no batch; write 8, 1,8,32, 1..1024, auto or max.")
     size = int(digits)
     if not 1 <= size <= LARGEST_BATCH:

@@ -23,6 +23,9 @@ class ValueReader(Checker):
         if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
             self.refuse(where, f"must be a number, not {given!r}")
             return None
+        if abs(given) > _LARGEST or 0 < abs(given) < 1 / _LARGEST:
+            self.refuse(where, f"must lie between {1 / _LARGEST:g} and {_LARGEST:g}, not {given:g}")
+            return None
         return float(given)
 
     def fraction(self, where: str, given: object) -> float | None:
@@ -74,6 +77,9 @@ class ValueReader(Checker):
         return self.positive(where, self.number(where, given))
 
 
+_LARGEST = 1e15
+_MOST_YEARS = 50
+_MOST_GPUS_PER_SERVER = 1024
 _DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
 HOURS_PER_DAY = 24
 
@@ -270,8 +276,9 @@ class _LoadReader(ValueReader):
         for each in fields(Money):
             value = self.assumed[each.name].value
             whole = each.type is int
-            if whole and (value != int(value) or value < 1):
-                self.refuse(f"assumptions.{each.name}", f"must be a whole number of at least 1, not {value:g}")
+            most = _MOST_YEARS if each.name == "years" else _MOST_GPUS_PER_SERVER
+            if whole and (value != int(value) or not 1 <= value <= most):
+                self.refuse(f"assumptions.{each.name}", f"must be a whole number from 1 to {most}, not {value:g}")
             if value < 0 or (each.name.endswith("_fraction") and value > 1):
                 self.refuse(f"assumptions.{each.name}", f"must lie between 0 and 1, not {value:g}")
             values[each.name] = int(value) if whole else value

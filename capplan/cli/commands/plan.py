@@ -33,12 +33,16 @@ def plan(
         str | None, typer.Option(metavar="TIME", help="Latency limit per batch, such as 50ms.", show_default=False)
     ] = None,
     min_throughput: Annotated[
-        float | None, typer.Option(min=0, metavar="SAMPLES/S", help="Samples per second wanted.", show_default=False)
+        float | None,
+        typer.Option(min=0, max=1e15, metavar="SAMPLES/S", help="Samples per second wanted.", show_default=False),
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Samples of a whole job: adds the GPU-hours it takes.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1, max=10**15, help="Samples of a whole job: adds the GPU-hours it takes.", show_default=False
+        ),
     ] = None,
-    epochs: Annotated[float, typer.Option(min=0, help="How often the job takes each of its samples.")] = 1.0,
+    epochs: Annotated[float, typer.Option(min=0, max=1e9, help="How often the job takes each of its samples.")] = 1.0,
     utilization: options.Utilization = 0.9,
     everything: Annotated[
         bool, typer.Option("--all", help="Show every GPU, with all columns and notes, not the short answer.")

@@ -34,7 +34,7 @@ from capplan.core.trace.types import ALWAYS, Kernel, Recording
 from capplan.core.workload import Variant, Workload
 from capplan.errors import UsageError
 
-LARGEST_BYTES = 2**62
+LARGEST_BYTES = 2**48
 """No size above this is worked out: no device is within a factor of a million of it. [bytes]"""
 
 
@@ -226,7 +226,7 @@ def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], bat
         raise UsageError(f"the batch size must be at least 1, not {batch}.")
     total = int(np.sum(constants, dtype=object)) + int(np.sum(np.abs(per_sample), dtype=object)) * batch
     if total > LARGEST_BYTES:
-        raise UsageError(f"batch {batch} needs more than 2^62 bytes, which no device can hold; use a smaller one.")
+        raise UsageError(f"batch {batch} needs more than 256 TiB, which no device can hold; use a smaller one.")
 
 
 def build_program(recording: Recording, sizes: ExtraSizes) -> Program:

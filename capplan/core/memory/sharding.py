@@ -110,6 +110,8 @@ def _share(storage: Storage, batch: int, gpus: int, sharding: Sharding, optimize
 
 
 def _optimizer_ops(recording: Recording) -> frozenset[int]:
+    if not recording.phases:  # inference has none
+        return frozenset()
     ends = [phase.first_op for phase in recording.phases[1:]] + [len(recording.ops)]
     return frozenset(
         op

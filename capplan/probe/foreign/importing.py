@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from capplan.errors import TraceError, UsageError, nearest_names
+from capplan.files import is_file
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.torchvision_ops import import_torchvision, lacks_operators
 
@@ -44,7 +45,7 @@ def _load(where: str) -> ModuleType:
 
 
 def _load_file(path: Path) -> ModuleType:
-    if not path.is_file():
+    if not is_file(path):
         raise UsageError(f"there is no file {path}.")
     real = path.resolve()
     if (real.parent / "__init__.py").is_file():

@@ -8,6 +8,8 @@ from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 from capplan.probe.inputs.tensors import FunctionInputs, InputMaker, SpecInputs
 
+_IMAGE_RANK = 3
+
 
 def image_spec(size: tuple[int, ...], *, name: str | None = None) -> InputSpec:
     """One batched float image or clip of a size."""
@@ -15,12 +17,23 @@ def image_spec(size: tuple[int, ...], *, name: str | None = None) -> InputSpec:
 
 
 def resized(size: tuple[int, ...], wanted: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Apply `--input-size` to a known shape: all of its dimensions, or the last ones."""
+    """Apply `--input-size` to a known shape: all dimensions, height and width, or one number for both.
+
+    Raises:
+        UsageError: more dimensions than the shape has, or too few of them beginning with the channels.
+    """
     if wanted is None:
         return size
+    known, words = "x".join(map(str, size)), "x".join(map(str, wanted))
     if len(wanted) > len(size):
-        known = "x".join(map(str, size))
-        raise UsageError(f"--input-size {'x'.join(map(str, wanted))} has more dimensions than the model's {known}.")
+        raise UsageError(f"--input-size {words} has more dimensions than the model's {known}.")
+    if len(wanted) == 1 and len(size) >= _IMAGE_RANK:
+        return (*size[:-2], *wanted, *wanted)
+    if 1 < len(wanted) < len(size) and wanted[0] == size[0]:
+        raise UsageError(
+            f"--input-size {words} could begin with the {size[0]} channels or not: write all dimensions of {known}, "
+            "height and width alone, or one number for a square image."
+        )
     return (*size[: len(size) - len(wanted)], *wanted)
 
 

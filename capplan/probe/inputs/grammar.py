@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeAlias
 
 from capplan.core.trace.affine import Affine
@@ -12,8 +13,15 @@ from capplan.errors import UsageError, nearest_names
 
 BATCH = Affine(0, 1)
 
+LARGEST_ELEMENTS = 2**32
+"""Most elements of one sample of one input: a cube of 1,600³, or a text of 16 million tokens times 256."""
+
+LONGEST_SEQUENCE = 2**24
+"""Most tokens of a sample: more than any model is made for, and few enough to fail within seconds."""
+
 GRAMMAR = "NAME=[DTYPE:]DIM(xDIM)*, e.g. x=3x224x224 or ids=int64:Nx128, with N for the batch"
 
+_MOST_DIGITS = 18
 _DTYPES = tuple(dtype for dtype in ITEM_BYTES if not dtype.startswith(("half", "q", "float8", "float4")))
 _INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>[A-Za-z]\w*):)?(?P<dims>[^:=]+)")
 
@@ -32,6 +40,14 @@ class InputSpec:
     name: str | None = None
     high: int = 2
     row: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        elements = prod(max(1, dim.constant + dim.per_sample) for dim in self.shape)
+        if elements > LARGEST_ELEMENTS:
+            size = "x".join(str(dim.constant) for dim in self.shape if dim != BATCH)
+            raise UsageError(
+                f"an input of {size[:80]} has more than 2^32 elements, the most that are traced; use less."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +101,8 @@ def parse_request(
         raise UsageError("--inputs-from makes all inputs: drop --input, --input-size and --seq-len beside it.")
     if seq_len is not None and seq_len < 1:
         raise UsageError(f"--seq-len {seq_len} must be at least 1.")
+    if seq_len is not None and seq_len > LONGEST_SEQUENCE:
+        raise UsageError(f"--seq-len must be at most {LONGEST_SEQUENCE:,} tokens; more are not traced.")
     specs = tuple(map(parse_input, inputs))
     named = [spec.name for spec in specs if spec.name]
     if repeated := sorted({name for name in named if named.count(name) > 1}):
@@ -127,7 +145,7 @@ def parse_size(words: str) -> tuple[int, ...]:
     """Read `--input-size`: the shape of one sample without the batch, e.g. 3x640x640."""
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", words.strip()):
         raise UsageError(f"--input-size {words!r} is not DIM(xDIM)*, e.g. 3x640x640, without the batch.")
-    return tuple(map(int, words.strip().split("x")))
+    return tuple(_parse_whole(dim, f"--input-size {words!r}") for dim in words.strip().split("x"))
 
 
 def _parse_dim(text: str, words: str) -> Affine:
@@ -135,4 +153,10 @@ def _parse_dim(text: str, words: str) -> Affine:
         return BATCH
     if not re.fullmatch(r"[1-9]\d*", text):
         raise UsageError(f"--input {words!r}: dimension {text!r} is neither a positive integer nor N; {GRAMMAR}.")
-    return Affine(int(text))
+    return Affine(_parse_whole(text, f"--input {words!r}"))
+
+
+def _parse_whole(digits: str, words: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise UsageError(f"{words[:60]}: a dimension of {len(digits)} digits is too large.")
+    return int(digits)

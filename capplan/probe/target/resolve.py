@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from capplan.errors import UsageError
+from capplan.files import is_file
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.target.prepare import find_steps
 from capplan.probe.target.types import Target
@@ -50,7 +51,7 @@ def _find_target(words: str, request: InputRequest) -> Target:
         from capplan.probe.target.sources.exported import exported_target
 
         return exported_target(Path(words), request)
-    if "/" in words or words.endswith(_FOREIGN) or Path(words).is_file():
+    if "/" in words or words.endswith(_FOREIGN) or is_file(words):
         raise UsageError(_refusal(Path(words)))
     return _bare_target(words, request)
 
@@ -63,7 +64,7 @@ def _refusal(path: Path) -> str:
     instead = "Give the code, as FILE.py:Name or package.module:Name, or a .pt2 of torch.export.save."
     if path.suffix == ".json":
         return f"{path} is no model by itself: write hf:{path} for a transformers config."
-    if not path.is_file():
+    if not is_file(path):
         return f"there is no model or file {path}. {instead}"
     if path.suffix == ".onnx":
         return f"{path}: ONNX is not read. {instead}"

@@ -17,6 +17,7 @@ from capplan.specs.yaml.problems import Problem, SpecFileError
 
 MAX_FILE_BYTES = 1_000_000
 _MAX_DEPTH = 12
+_LARGEST_NUMBER = 1e30
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -181,7 +182,10 @@ class _Reader:
         if _INTEGER.fullmatch(text) and len(text) < 20:
             return int(text)
         if _DECIMAL.fullmatch(text) and len(text) < 30:
-            return float(text)
+            value = float(text)
+            if abs(value) > _LARGEST_NUMBER or (value and abs(value) < 1 / _LARGEST_NUMBER):
+                self._refuse(f"{text} is out of range; numbers lie between 1e-30 and 1e+30")
+            return value
         if _DATE.fullmatch(text):
             try:
                 return date.fromisoformat(text)

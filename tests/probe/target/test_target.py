@@ -206,9 +206,9 @@ def test_a_file_that_raises_is_told_and_may_be_mended(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text("import nowhere_to_be_found\n")
     with pytest.raises(TraceError, match="nowhere_to_be_found"):
-        find(f"{path}:Net", input_size="3")
+        find(f"{path}:Net", input_size="3x8x8")
     path.write_text("from torch import nn\nNet = nn.Identity\n")
-    assert find(f"{path}:Net", input_size="3").name == "Net"
+    assert find(f"{path}:Net", input_size="3x8x8").name == "Net"
 
 
 def test_a_constructor_that_wants_a_gpu_and_values_is_built_on_meta(net: str) -> None:
@@ -322,11 +322,21 @@ def test_arguments_that_change_the_image_change_the_input() -> None:
 
 @pytest.mark.zoo
 def test_a_size_replaces_the_image_or_its_sides() -> None:
-    for size, shape in (("3x640x640", (1, 3, 640, 640)), ("320x320", (1, 3, 320, 320))):
+    sizes = {"3x640x640": (1, 3, 640, 640), "320x256": (1, 3, 320, 256), "256": (1, 3, 256, 256)}
+    for size, shape in sizes.items():
         (image,) = input_tensors(find("torchvision:resnet50", input_size=size).make_inputs(1, device="meta"))
         assert tuple(image.shape) == shape
     with pytest.raises(UsageError, match="more dimensions"):
         find("torchvision:resnet50", input_size="1x3x64x64")
+    with pytest.raises(UsageError, match="could begin with the 3 channels or not"):
+        find("torchvision:resnet50", input_size="3x224")
+
+
+def test_one_number_is_no_size_of_a_module_whose_input_is_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text("from torch import nn\nNet = nn.Identity\n")
+    with pytest.raises(UsageError, match="write --input-size 3x256x256 for an image, or --input 256 for a vector"):
+        find(f"{path}:Net", input_size="256")
 
 
 @pytest.mark.zoo

@@ -3,12 +3,12 @@
 import copy
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from capplan.errors import UsageError
+from capplan.files import is_file
 from capplan.probe.foreign.importing import _attribute, _is_module_class, _own_modules, load_code
 from capplan.probe.inputs.common import asked_inputs, image_spec, refuse_seq_len
 from capplan.probe.inputs.grammar import InputRequest
@@ -63,7 +63,7 @@ def module_target(
 
 
 def _offer(words: str) -> str:
-    names = _own_modules(load_code(words)) if Path(words).is_file() else []
+    names = _own_modules(load_code(words)) if is_file(words) else []
     return f" Its modules are {', '.join(names)}." if names else ""
 
 
@@ -113,6 +113,12 @@ def _inputs(thing: Any, words: str, request: InputRequest) -> InputMaker:
     names = _parameter_names(forward)
     if asked := asked_inputs(request, positional_names=names, forward=forward):
         return asked
+    if request.size is not None and len(request.size) == 1:
+        [side] = request.size
+        raise UsageError(
+            f"{words}: --input-size {side} leaves open what it is the size of: write --input-size 3x{side}x{side} for "
+            f"an image, or --input {side} for a vector."
+        )
     if request.size is not None:
         return SpecInputs(specs=(image_spec(request.size),), positional_names=names)
     takes = f"forward({', '.join(names)})" if names else "its forward"

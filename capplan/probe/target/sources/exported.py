@@ -4,14 +4,15 @@ Loading one with torch's own loader evaluates expressions and may unpickle. Here
 operators by name out of PyTorch's and torchvision's own, shapes and dtypes of the weights, never the weights.
 """
 
-import json
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from capplan.core.json_fields import as_mapping
 from capplan.core.trace.affine import Affine
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
@@ -19,6 +20,7 @@ from capplan.probe.inputs.tensors import Device, SpecInputs
 from capplan.probe.target.sources.exported_replay import DTYPES, ExportedModule, WeightMeta
 from capplan.probe.target.types import Target
 from capplan.probe.target.words import full_words, hash_files, versions_of
+from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
 
 _SYMBOL = re.compile(r"Symbol\('(\w+)'.*\)|(s\d+)")
 
@@ -90,12 +92,17 @@ def _read(path: Path) -> dict[str, Any]:
             models = [name for name in names if re.fullmatch(r"[^/]+/models/[^/]+\.json", name)]
             if len(models) != 1:
                 raise UsageError(f"{path} {_not_exported(names)}")
-            program = json.loads(archive.read(models[0]))
+            program = as_mapping(_member(archive, models[0]), models[0])
             configs = [name for name in names if name.endswith("/model_weights_config.json")]
-            shared = [json.loads(archive.read(name))["config"] for name in configs]
-    except (OSError, zipfile.BadZipFile, ValueError, KeyError) as error:
+            shared = [_member(archive, name)["config"] for name in configs]
+            return {**program, "shared": {path: weight for config in shared for path, weight in config.items()}}
+    except (OSError, zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is damaged or no torch.export archive ({error}).") from error
-    return {**program, "shared": {path: weight for config in shared for path, weight in config.items()}}
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> Any:
+    with archive.open(name) as stream:
+        return read_json(stream.read(LARGEST_TEXT_BYTES + 1), allow_infinite=True)
 
 
 def _not_exported(names: list[str]) -> str:

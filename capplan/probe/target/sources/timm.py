@@ -45,6 +45,7 @@ def timm_target(name: str, request: InputRequest) -> Target:
     timm = import_timm()
     if not timm.is_model(name):
         raise UnknownNameError("timm model", name, timm.list_models())
+    _check_tag(timm, name)
     words = full_words(f"timm:{name}", request)
     refuse_seq_len(words, request)
     arguments = dict(request.arguments)
@@ -57,6 +58,15 @@ def timm_target(name: str, request: InputRequest) -> Target:
         versions=versions_of("torch", "timm"),
         source_sha256=source_sha256(timm.model_entrypoint(name)),
     )
+
+
+def _check_tag(timm: ModuleType, name: str) -> None:
+    """Refuse an unknown pretrained tag, which timm itself notices when it builds the model."""
+    architecture, dot, tag = name.partition(".")
+    known = timm.models.get_arch_pretrained_cfgs(architecture) if dot else {}
+    if dot and name not in known and tag not in known:
+        hint = f"timm has {', '.join(sorted(known))}." if known else f"{architecture} has no tags."
+        raise UnknownNameError("timm model", name, known, hint=hint)
 
 
 def _inputs(timm: ModuleType, name: str, request: InputRequest) -> InputMaker:

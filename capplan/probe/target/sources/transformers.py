@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from capplan.errors import TraceError, UnknownNameError, UsageError, nearest_names
+from capplan.files import exists, is_file
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.libraries import import_library
 from capplan.probe.foreign.torchvision_ops import import_torchvision
@@ -74,9 +75,9 @@ def _build(model_class: Any, config: Any) -> torch.nn.Module:
 def _config_path(words: str) -> Path | None:
     """The config file that words name; None where they name an architecture."""
     path = Path(words)
-    if path.is_dir():
+    if exists(path) and path.is_dir():
         path = path / "config.json"
-    if path.is_file():
+    if is_file(path):
         return path
     if "/" in words or words.endswith(".json"):
         raise UsageError(f"there is no {path}; nothing is downloaded, so hf: takes a local config.json or its folder.")
