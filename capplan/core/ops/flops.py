@@ -56,7 +56,21 @@ class Traffic:
 
 
 def kernel_macs(kernel: Kernel, batch: int) -> int:
-    """Count multiply-accumulates of convolutions, linear layers, matrix products, attention and recurrent layers."""
+    """Count multiply-accumulates of convolutions, linear layers, matrix products, attention and recurrent layers.
+
+    They are real ones: (a + bi) · (c + di) takes four products, so a product of complex matrices counts four times.
+    """
+    return _products(kernel, batch) * (_REAL_PER_COMPLEX if _is_complex(kernel) else 1)
+
+
+_REAL_PER_COMPLEX = 4
+
+
+def _is_complex(kernel: Kernel) -> bool:
+    return any(operand.dtype.startswith("complex") for operand in kernel.inputs)
+
+
+def _products(kernel: Kernel, batch: int) -> int:
     row = find_row(kernel)
     products = (row.products if row is not None else None) or ""
     if products in MAC_FORMULAS:

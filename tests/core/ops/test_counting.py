@@ -166,3 +166,11 @@ def test_what_no_formula_knows_is_named_and_weighed():
     assert uncounted(recording) == ("2 × my::op",)
     # three relus move 3 · 200 elements, two my::op 2 · 100
     assert counted_bytes_fraction(recording, 1) == 600 / 800
+
+
+def test_a_complex_product_takes_four_real_ones():
+    # [batch, 64] by [64, 64]: 64 · 64 complex products a sample; (a + bi)(c + di) = ac - bd + (ad + bc)i takes four.
+    inputs = [operand(BATCH, 64, dtype="complex64"), operand(64, 64, dtype="complex64", weight=True)]
+    product = kernel("aten.mm", inputs, [operand(BATCH, 64, dtype="complex64")])
+    assert kernel_macs(product, 2) == 4 * 2 * 64 * 64
+    assert kernel_flops(product, 2) == 8 * 2 * 64 * 64
