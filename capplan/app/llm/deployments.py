@@ -12,9 +12,11 @@ from capplan.core.llm.model import LanguageModel
 from capplan.core.llm.quantisation import Quantisation
 from capplan.core.llm.serving.service import decode_class, engine_variant, prefill_class
 from capplan.core.llm.sharding import Sharding
+from capplan.core.llm.tensors import all_tensors
 from capplan.core.llm.timing.machine import Machine, machine_of
 from capplan.core.llm.timing.stage_kernels import Formats, stage_kernels
 from capplan.core.llm.timing.work import Kernels
+from capplan.core.llm.weights import EngineLayout, stage_weights
 from capplan.errors import UsageError
 from capplan.specs import Gpus
 from capplan.specs.llm.memory_calibration import find_engine, load_llm_memory
@@ -120,6 +122,7 @@ class Deployments:
                 cache_bytes=cache_bytes,
                 units=machine.units,
                 decode=decode_class(variant),
+                weight_scale=_weight_scale(model, quantisation),
                 prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
             ),
         )
@@ -141,3 +144,13 @@ class Deployments:
         if stated_narrow and quantisation.format.name in _NARROW_CACHE:
             return "fp8"
         return "fp8" if model.declares_fp8_cache and not words.weights else "bf16"
+
+
+def _weight_scale(model: LanguageModel, quantisation: Quantisation) -> float:
+    """Return the bytes of a GGUF mix over those by its base format, 1 for formats that do not mix."""
+    if quantisation.format.gguf is None:
+        return 1.0
+    architecture = model.architecture
+    mixed = stage_weights(architecture, quantisation=quantisation, sharding=Sharding(), layout=EngineLayout()).total
+    base = sum(tensor.parameters * quantisation.bits(tensor.role) / 8 for tensor in all_tensors(architecture))
+    return mixed / base

@@ -28,14 +28,15 @@ class DoesNotFitError(CapplanError):
 class ServingQuestion:
     """A deployment and what it is asked: mean lengths [tokens] and numbers of clients of one replica.
 
-    `spread` is the relative half-width of the lengths. `measured` are runs of the same deployment.
+    `spread` is the relative half-width of the lengths, by default that of benchmarks which draw them from 0.8 to 1
+    times the longest. `measured` are runs of the same deployment.
     """
 
     words: DeploymentWords
     concurrencies: tuple[int, ...]
     input_len: float
     output_len: float
-    spread: float = 0.0
+    spread: float = 0.1 / 0.9
     measured: tuple[MeasuredRun, ...] = ()
 
 

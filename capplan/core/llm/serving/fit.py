@@ -12,7 +12,7 @@ import numpy as np
 from capplan.core.calibrate.solver import Problem, minimise
 from capplan.core.llm.serving.cases import Case, Metric, Serving
 from capplan.core.llm.serving.closed_loop import LoopTimes
-from capplan.core.llm.serving.service import SCHEDULING, Service, loop_times
+from capplan.core.llm.serving.service import SCHEDULING, Service, loop_times, waiting_names, waiting_parts
 from capplan.core.llm.serving.serving_point import (
     Arrivals,
     Requests,
@@ -257,36 +257,24 @@ def _corrections(items: Sequence[Observation], loops: Loops, closed: FloatArray)
 def _fit_waiting(
     observations: Sequence[Observation], loops: Loops, vector: FloatArray, *, layout: Layout, prior: Prior
 ) -> FloatArray:
-    """Fit how the time to the first token follows from the stepped loop, engine by engine."""
+    """Fit how the time to the first token follows from the stepped loop, by engine and kind of arrivals."""
     fitted = vector.copy()
     names = list(layout.names)
-    for engine in layout.engines:
-        items = [
-            item
-            for item in observations
-            if item.case.engine == engine and item.metric is Metric.TTFT and item.case.serving is Serving.CLOSED_LOOP
-        ]
-        if not items:
-            continue
-        parts = np.array([[*waiting_parts(loops[id(item.case)]), 1.0] for item in items])
-        which = [names.index(f"engine/{engine}/{name}") for name in WAITING]
-        weight = block_weights([item.block for item in items], correlation=WAITING_CORRELATION)
+    groups: dict[tuple[str, tuple[str, ...]], list[Observation]] = {}
+    for item in observations:
+        if item.metric is Metric.TTFT and item.case.serving is Serving.CLOSED_LOOP:
+            key = (item.case.engine, waiting_names(spread=item.case.demand.spread))
+            groups.setdefault(key, []).append(item)
+    for (engine, constants), items in groups.items():
+        which = [names.index(f"engine/{engine}/{name}") for name in constants]
         fitted[which] = _fit_sum(
-            parts,
+            np.array([[*waiting_parts(loops[id(item.case)]), 1.0] for item in items]),
             np.log([item.value for item in items]),
-            weight,
+            block_weights([item.block for item in items], correlation=WAITING_CORRELATION),
             mean=prior.mean[which],
             deviation=prior.deviation[which],
         )
     return fitted
-
-
-WAITING = ("ttft_scale", "ttft_burst", "ttft_steps", "ttft_offset_s")
-
-
-def waiting_parts(loop: LoopTimes) -> tuple[float, float, float]:
-    """Return what the time to the first token is a sum of: later waves, the first beyond them, decode steps. [s]"""
-    return loop.later_ttft_s, max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0), loop.tpot_s
 
 
 def _loop(case: Case, constants: Constants) -> LoopTimes:

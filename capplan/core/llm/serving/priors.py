@@ -28,10 +28,10 @@ _KERNELS = {
     KernelClass.GEMM_16: _kernel(0.78, 0.84, 4),
     KernelClass.GEMM_FP8: _kernel(0.60, 0.87, 7),
     KernelClass.GEMM_FP8_BLOCK: _kernel(0.53, 0.83, 9),
-    KernelClass.GEMM_INT8: _kernel(0.60, 0.85, 7),
+    KernelClass.GEMM_INT8: _kernel(0.75, 0.90, 9),
     KernelClass.GEMM_FP4: _kernel(0.60, 0.66, 8),
-    KernelClass.GEMM_W8A16: _kernel(0.60, 0.80, 7),
-    KernelClass.GEMM_W4A16: _kernel(0.50, 0.65, 9),
+    KernelClass.GEMM_W8A16: _kernel(0.80, 0.90, 8),
+    KernelClass.GEMM_W4A16: _kernel(0.75, 0.85, 10),
     KernelClass.MOE_16: _kernel(0.43, 0.86, 25),
     KernelClass.MOE_FP8: _kernel(0.30, 0.85, 25),
     KernelClass.MOE_FP8_BLOCK: _kernel(0.22, 0.90, 28),
@@ -61,6 +61,11 @@ def _engine(layer_us: float, step_us: float, sequence_us: float, prefill_layer_u
         ttft_burst=burst,
         ttft_steps=1.5,
         ttft_offset_s=0.02,
+        lockstep_scale=0.8,
+        lockstep_burst=burst,
+        lockstep_steps=1.5,
+        lockstep_offset_s=0.02,
+        elementwise_bytes=80.0,
     )
 
 
@@ -77,9 +82,7 @@ PRIOR = LlmCalibration(
     },
     switched=LinkConstants(latency_s=4.5e-6, latency_growth=0.3, bus_fraction=0.32, bus_decline=1.0),
     host=LinkConstants(latency_s=8e-6, latency_growth=0.9, bus_fraction=0.29, bus_decline=0.77),
-    device=DeviceConstants(
-        power_knee=2.3e12, narrow_bandwidth=1.1, other_compute=0.65, other_bandwidth=0.80, elementwise_bytes=100.0
-    ),
+    device=DeviceConstants(power_knee=2.3e12, narrow_bandwidth=1.1, other_compute=0.65, other_bandwidth=0.80),
 )
 """`host` are PCIe 5.0 hosts. `other_*` follow MLPerf Inference 5.1: eight MI300X give 0.9 times the offline tokens of
 eight H100 SXM on Llama-2-70B, with 1.3 times the peak and 1.6 times the bandwidth. `STATE` runs several small kernels
@@ -99,6 +102,10 @@ _DEVIATIONS = {
     "ttft_burst": 0.7,
     "ttft_steps": 1.0,
     "ttft_offset_s": 0.7,
+    "lockstep_scale": 0.4,
+    "lockstep_burst": 0.7,
+    "lockstep_steps": 1.0,
+    "lockstep_offset_s": 0.7,
     "latency_s": 0.3,
     "latency_growth": 0.5,
     "bus_fraction": 0.25,

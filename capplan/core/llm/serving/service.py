@@ -179,13 +179,9 @@ def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingT
         clients: Clients of one replica.
     """
     times = loop_times(service, demand, clients=clients)
-    waiting_s = max(times.first_wave_ttft_s - times.later_ttft_s, 0.0)
-    ttft_s = (
-        service.of_engine("ttft_scale") * times.later_ttft_s
-        + service.of_engine("ttft_burst") * waiting_s
-        + service.of_engine("ttft_steps") * times.tpot_s
-        + service.of_engine("ttft_offset_s")
-    )
+    parts = (*waiting_parts(times), 1.0)
+    names = waiting_names(spread=demand.spread)
+    ttft_s = sum(service.of_engine(name) * part for name, part in zip(names, parts, strict=True))
     whole_s = ttft_s + max(demand.output_len - 1.0, 0.0) * times.tpot_s
     return ServingTimes(
         ttft_s=ttft_s,
@@ -193,6 +189,22 @@ def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingT
         output_tokens_per_s=clients * demand.output_len / whole_s,
         running=min(clients, _most_running(service, demand)),
     )
+
+
+def waiting_names(*, spread: float) -> tuple[str, str, str, str]:
+    """Return the engine's constants that the time to the first token is summed with.
+
+    Args:
+        spread: Relative half-width of the lengths; 0 for equal ones.
+    """
+    if spread:
+        return "ttft_scale", "ttft_burst", "ttft_steps", "ttft_offset_s"
+    return "lockstep_scale", "lockstep_burst", "lockstep_steps", "lockstep_offset_s"
+
+
+def waiting_parts(loop: LoopTimes) -> tuple[float, float, float]:
+    """Return what the time to the first token is a sum of: later waves, the first beyond them, decode steps. [s]"""
+    return loop.later_ttft_s, max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0), loop.tpot_s
 
 
 def loop_times(service: Service, demand: Demand, *, clients: float) -> LoopTimes:

@@ -24,7 +24,9 @@ class EngineTimes:
     that holds prompt tokens takes at least `prefill_layer_s` per layer to launch. `prefill_share` of what prefill adds
     to a step is seen by the decoding sequences. Offline runs give `offline_scale` times the closed form. The mean
     time to the first token is `ttft_scale` times the simulated one of later waves, `ttft_burst` of what the first
-    wave waits beyond that, `ttft_steps` decode steps, and `ttft_offset_s`.
+    wave waits beyond that, `ttft_steps` decode steps, and `ttft_offset_s`. The `lockstep` constants are the same for
+    requests of equal length, whose clients stay in step so that every wave is a burst. Norms, activations and residual
+    additions move `elementwise_bytes` per token, layer and element of width; compiled engines fuse more of them.
     """
 
     layer_s: float
@@ -37,6 +39,11 @@ class EngineTimes:
     ttft_burst: float
     ttft_steps: float
     ttft_offset_s: float
+    lockstep_scale: float
+    lockstep_burst: float
+    lockstep_steps: float
+    lockstep_offset_s: float
+    elementwise_bytes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +67,13 @@ class DeviceConstants:
 
     Peaks are divided by (1 + (FLOP per joule ÷ `power_knee`)^4)^¼, because power limits clocks. GDDR and LPDDR
     reach `narrow_bandwidth` times the share of bandwidth that HBM reaches. GPUs of other vendors than NVIDIA reach
-    `other_compute` and `other_bandwidth` times the shares. `elementwise_bytes` is the traffic of norms, activations
-    and residual additions per token, layer and element of width.
+    `other_compute` and `other_bandwidth` times the shares.
     """
 
     power_knee: float
     narrow_bandwidth: float
     other_compute: float
     other_bandwidth: float
-    elementwise_bytes: float
 
 
 WIDTH_NAMES = (

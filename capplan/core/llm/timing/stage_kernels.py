@@ -5,7 +5,7 @@ Identical layers are counted once. A stage of a pipeline holds an equal share of
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capplan.core.llm.architecture import Architecture, Layer
 from capplan.core.llm.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
@@ -25,7 +25,8 @@ class Formats:
     """Number formats of a deployment on a GPU.
 
     `cache_bytes` are those of one element of the KV cache, `units` the arithmetic that the GPU has. `decode` and
-    `prefill` are the classes of attention with separate keys and values.
+    `prefill` are the classes of attention with separate keys and values. `weight_scale` corrects the bytes of weights
+    whose format mixes several, as GGUF does.
     """
 
     quantisation: Quantisation
@@ -33,6 +34,7 @@ class Formats:
     units: frozenset[Arithmetic]
     decode: KernelClass = KernelClass.DECODE_GQA
     prefill: KernelClass = KernelClass.PREFILL
+    weight_scale: float = 1.0
 
 
 def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Formats) -> Kernels:
@@ -79,7 +81,8 @@ class _Lister:
     formats: Formats
 
     def _kernel(self, role: Role) -> WeightKernel:
-        return weight_kernel(self.formats.quantisation, role, units=self.formats.units)
+        kernel = weight_kernel(self.formats.quantisation, role, units=self.formats.units)
+        return replace(kernel, weight_bytes=kernel.weight_bytes * self.formats.weight_scale)
 
     def products(self, layer: Layer, count: float) -> Iterator[Product]:
         """Yield a product for the tensors of a layer that an engine concatenates."""

@@ -174,7 +174,7 @@ def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray |
     engine = table.engine
     return StepTime(
         kernels_s=kernels_s,
-        elementwise_s=table.elementwise_s * constants.device("elementwise_bytes"),
+        elementwise_s=table.elementwise_s * constants.engine("elementwise_bytes")[engine],
         collectives_s=collectives_s(table.collectives, constants),
         engine_s=constants.engine("layer_s")[engine] * table.layers
         + constants.engine("step_s")[engine] / table.stages

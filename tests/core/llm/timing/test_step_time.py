@@ -33,13 +33,13 @@ H100 = GpuSpec(
 def ideal() -> LlmCalibration:
     """Return constants under which every kernel reaches its bound and nothing else takes time."""
     kernel = KernelConstants(compute_fraction=1.0, bandwidth_fraction=1.0, fixed_s=1e-12)
-    free = {"layer_s": 1e-12, "step_s": 1e-12, "sequence_s": 1e-12, "prefill_layer_s": 1e-12}
+    free = {"layer_s": 1e-12, "step_s": 1e-12, "sequence_s": 1e-12, "prefill_layer_s": 1e-12, "elementwise_bytes": 1e-9}
     return replace(
         PRIOR,
         kernels=dict.fromkeys(PRIOR.kernels, kernel),
         engines={name: replace(engine, **free) for name, engine in PRIOR.engines.items()},
         switched=LinkConstants(latency_s=1e-12, latency_growth=0.1, bus_fraction=1e9, bus_decline=1.0),
-        device=replace(PRIOR.device, elementwise_bytes=1e-9, power_knee=1e18),
+        device=replace(PRIOR.device, power_knee=1e18),
     )
 
 

@@ -1,0 +1,145 @@
+"""What clients see: laws between the answers of one deployment, and cases worked out by hand."""
+
+import pytest
+
+from capplan.core.llm.serving.cases import Case, Serving, answer
+from capplan.core.llm.serving.priors import PRIOR, default_layout
+from capplan.core.llm.serving.service import (
+    Demand,
+    Service,
+    closed_loop,
+    decode_class,
+    engine_variant,
+    fixed_batch,
+    lone_ttft_s,
+    offline,
+    open_load,
+    prefill_class,
+)
+from capplan.core.llm.sharding import Sharding
+from capplan.core.llm.timing.constants import Constants
+from capplan.core.llm.timing.kernel_classes import KernelClass
+from capplan.core.llm.timing.weight_kernels import Arithmetic
+from capplan.core.llm.timing.work import Load
+from tests.core.llm.architectures import LLAMA_8B
+from tests.core.llm.timing.test_step_time import machine
+from tests.core.llm.timing.test_work import kernels
+
+DEMAND = Demand(input_len=512, output_len=128, capacity=256, spread=0.1)
+
+
+def constants() -> Constants:
+    layout = default_layout()
+    return layout.view(layout.pack(PRIOR))
+
+
+def service(engine: str = "vllm", *, pipeline: int = 1) -> Service:
+    return Service(
+        kernels=kernels(LLAMA_8B, sharding=Sharding(pipeline=pipeline)),
+        machine=machine(),
+        engine=engine,
+        constants=constants(),
+    )
+
+
+def test_a_static_batch_is_its_prefill_and_then_a_step_a_token() -> None:
+    times = fixed_batch(service("trtllm"), DEMAND, batch=8)
+    whole_s = times.ttft_s + 127 * times.tpot_s
+    assert times.output_tokens_per_s == pytest.approx(8 * 128 / whole_s)
+    # the mean context of the answer's tokens is 512 + 64
+    step = service("trtllm").step(Load.of(decoding=8, context=512 + 64))
+    assert times.tpot_s == pytest.approx(float(step.total_s[0]))
+
+
+def test_an_offline_run_gives_its_batch_once_a_step() -> None:
+    times = offline(service(), DEMAND)
+    assert times.running == 256
+    assert times.output_tokens_per_s == pytest.approx(256 / times.tpot_s)
+
+
+def test_a_pipeline_has_as_many_passes_in_flight_as_stages() -> None:
+    # two stages: each pass holds half of the batch, and a sequence's next token needs both stages
+    times = offline(service(pipeline=2), DEMAND)
+    half = service(pipeline=2).step(Load.of(decoding=128, context=576))
+    assert times.tpot_s > 2 * float(half.total_s[0])
+    assert times.output_tokens_per_s > offline(service(), DEMAND).output_tokens_per_s
+
+
+def test_an_open_load_gives_what_it_is_asked_until_it_is_saturated() -> None:
+    easy = open_load(service(), DEMAND, rate_per_s=2.0)
+    busy = open_load(service(), DEMAND, rate_per_s=20.0)
+    flooded = open_load(service(), DEMAND, rate_per_s=1e6)
+    assert easy.output_tokens_per_s == pytest.approx(2.0 * 128)
+    assert easy.tpot_s < busy.tpot_s
+    assert easy.running < busy.running
+    assert easy.ttft_s < busy.ttft_s
+    assert flooded == offline(service(), DEMAND)
+
+
+def test_the_requests_in_an_open_load_obey_littles_law() -> None:
+    times = open_load(service(), DEMAND, rate_per_s=10.0)
+    # requests in the system = rate · (time to the first token + a step for each token)
+    assert times.running == pytest.approx(10.0 * (lone_ttft_s(service(), DEMAND) + 128 * times.tpot_s), rel=0.02)
+
+
+def test_one_client_waits_at_least_for_its_prompt() -> None:
+    times = closed_loop(service(), DEMAND, clients=1)
+    alone = service().step(Load.of(decoding=1, context=576))
+    assert times.tpot_s == pytest.approx(float(alone.total_s[0]), rel=0.01)
+    assert times.ttft_s > lone_ttft_s(service(), DEMAND)
+
+
+def test_clients_beyond_the_capacity_wait_and_those_inside_keep_their_pace() -> None:
+    roomy = closed_loop(service(), Demand(input_len=512, output_len=128, capacity=64), clients=64)
+    tight = closed_loop(service(), Demand(input_len=512, output_len=128, capacity=16), clients=64)
+    assert tight.running == 16
+    assert tight.ttft_s > 3 * roomy.ttft_s
+    assert tight.tpot_s < roomy.tpot_s
+
+
+def test_replicas_share_the_clients_and_add_their_tokens() -> None:
+    one = Case(
+        kernels=service().kernels,
+        machine=machine(),
+        engine="vllm",
+        demand=DEMAND,
+        serving=Serving.CLOSED_LOOP,
+        clients=8,
+    )
+    four = Case(
+        kernels=service().kernels,
+        machine=machine(),
+        engine="vllm",
+        demand=DEMAND,
+        serving=Serving.CLOSED_LOOP,
+        clients=32,
+        replicas=4,
+    )
+    single, fleet = answer(one, constants()), answer(four, constants())
+    assert fleet.tpot_s == single.tpot_s
+    assert fleet.output_tokens_per_s == pytest.approx(4 * single.output_tokens_per_s)
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "variant", "decode"),
+    [
+        ("trtllm", (0, 10), "trtllm before 0.11", KernelClass.DECODE_VECTOR),
+        ("trtllm", (0, 17), "trtllm before 1.0", KernelClass.DECODE_GQA),
+        ("trtllm", (1, 2), "trtllm", KernelClass.DECODE_GQA),
+        ("trtllm", None, "trtllm", KernelClass.DECODE_GQA),
+        ("vllm", (0, 9), "vllm", KernelClass.DECODE_GQA),
+    ],
+)
+def test_generations_of_an_engine_have_their_own_constants(
+    engine: str, version: tuple[int, ...] | None, variant: str, decode: KernelClass
+) -> None:
+    assert engine_variant(engine, version) == variant
+    assert decode_class(variant) is decode
+
+
+def test_fp8_attention_needs_an_fp8_cache_units_for_it_and_an_engine_that_has_it() -> None:
+    both = frozenset({Arithmetic.HALF, Arithmetic.FP8})
+    assert prefill_class("trtllm", cache_bytes=1, units=both) is KernelClass.PREFILL_FP8
+    assert prefill_class("trtllm", cache_bytes=2, units=both) is KernelClass.PREFILL
+    assert prefill_class("trtllm", cache_bytes=1, units=frozenset({Arithmetic.HALF})) is KernelClass.PREFILL
+    assert prefill_class("vllm", cache_bytes=1, units=both) is KernelClass.PREFILL
