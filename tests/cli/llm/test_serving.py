@@ -11,7 +11,11 @@ from capplan.core.llm.timing.calibration import WIDTH_NAMES, Width
 from capplan.specs.llm.time_calibration import dump_time_calibration
 from tests.cli.conftest import Run
 
-HEAD = "model,gpu,tp,engine,input_len,output_len,concurrency,serving,ttft_ms,tpot_ms,output_tokens_per_s,quality"
+HEAD = (
+    "model,gpu,tp,engine,input_len,output_len,concurrency,serving,ttft_ms,tpot_ms,output_tokens_per_s,quality,lengths"
+)
+LONGEST = f"{1024 / 0.9},{256 / 0.9}"
+"""Lengths of which a draw from 0.8 to 1 times has the means that `llm estimate` takes by default."""
 LLAMA = ("llama-3.1-8b-instruct", "--gpu", "h100-sxm5-80gb")
 
 
@@ -138,8 +142,8 @@ def test_validate_judges_rows_and_lists_those_it_cannot_predict(run: Run, calibr
     (point,) = points(run, *LLAMA, "-c", 8, "--calibration", calibration)
     exact = 1000 * point["tpot_s"]["expected"]  # type: ignore[index]
     rows = [
-        f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,1024,256,8,online,,{exact},,A",
-        f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,1024,256,8,online,,{exact / 2},,C",
+        f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,{LONGEST},8,online,,{exact},,A,uniform 0.8..1",
+        f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,{LONGEST},8,online,,{exact / 2},,C,uniform 0.8..1",
         "unknown-model,h100-sxm5-80gb,1,vllm,1024,256,8,online,,10,,A",
         "llama-3.1-8b-instruct,unknown-gpu,1,vllm,1024,256,8,online,,10,,A",
         "llama-3.1-8b-instruct,h100-sxm5-80gb,1,unknown-engine,1024,256,8,online,,10,,A",
@@ -184,7 +188,8 @@ def test_fit_learns_an_engines_overhead_from_runs(run: Run, tmp_path: Path, monk
         for point in points(run, *words):
             slower = 1300 * point["tpot_s"]["expected"]  # type: ignore[index]
             rows.append(
-                f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,1024,{output_len},{point['concurrency']},online,,{slower},,A"
+                f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,{1024 / 0.9},{output_len / 0.9},{point['concurrency']},"
+                f"online,,{slower},,A,uniform 0.8..1"
             )
     path, fitted = tmp_path / "runs.csv", tmp_path / "fitted.yaml"
     path.write_text("\n".join([HEAD, *rows]) + "\n")
