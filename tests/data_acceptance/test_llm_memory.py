@@ -2,18 +2,23 @@
 
 import csv
 import gzip
+import json
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 from capplan.core.llm.engines import Engine
+from capplan.core.llm.layers import Attention, LatentAttention
 from capplan.core.llm.memory_answer import MemoryRequest, answer_memory
+from capplan.core.llm.model_query import kv_bytes_per_token
 from capplan.core.llm.sharding import Sharding
+from capplan.core.llm.tensors import count_active_parameters, count_parameters
 from capplan.specs import load_gpus
 from capplan.specs.llm.catalogue import find_in_catalogue
 from capplan.specs.llm.memory_calibration import load_llm_memory
 
+CONFIGS = Path(__file__).parents[3] / "shared" / "data" / "llm" / "configs" / "index.json"
 LOGS = Path(__file__).parents[3] / "shared" / "data" / "llm" / "vllm-memory-h100.csv.gz"
 GIB = 1 << 30
 
@@ -22,6 +27,43 @@ def test_the_shipped_rules_cover_every_engine():
     constants = load_llm_memory()
     assert {each.engine for each in constants.engines} == set(Engine)
     assert constants.find(Engine.VLLM, (0, 16)).since < constants.find(Engine.VLLM, (0, 19)).since
+
+
+@pytest.mark.parametrize(
+    ("name", "size_bytes"),
+    [
+        # layers · key-value heads · (key + value width) · 2, or layers · (rank + rotary width) · 2
+        ("llama-3.1-405b-instruct", 126 * 8 * 256 * 2),
+        ("kimi-k2-instruct", 61 * 576 * 2),
+        ("qwen3-32b", 64 * 8 * 256 * 2),
+        ("mixtral-8x7b", 32 * 8 * 256 * 2),
+    ],
+)
+def test_cache_per_token_of_the_catalogue(name, size_bytes):
+    model = find_in_catalogue(name)
+    assert model is not None
+    assert kv_bytes_per_token(model) == size_bytes
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not CONFIGS.is_file(), reason="needs the configurations beside the project")
+def test_the_catalogue_agrees_with_the_study_of_the_same_configurations():
+    for row in json.loads(CONFIGS.read_text()):
+        model = find_in_catalogue(row["id"])
+        if model is None or row["params_formula"] is None:
+            continue
+        architecture = model.architecture
+        assert count_parameters(architecture) == pytest.approx(row["params_formula"], rel=1e-4)
+        # the study counts the biases of all of gpt-oss's experts as active
+        assert count_active_parameters(architecture) == pytest.approx(row["params_active"], rel=7e-3)
+        mixers = [mixer for _, mixer in architecture.attention_layers()]
+        indexers = sum(isinstance(mixer, LatentAttention) and mixer.indexer is not None for mixer in mixers)
+        once = 0  # the study counts Gemma 4's shared projection once, but its keys and values are cached apart
+        for mixer in mixers:
+            if isinstance(mixer, Attention) and mixer.keys_are_values:
+                once += mixer.kv_heads * mixer.value_dim * 2
+        expected = row["kv_bytes_per_token_bf16"] + 132 * indexers + once
+        assert kv_bytes_per_token(model) == expected, row["id"]
 
 
 @pytest.mark.shared
@@ -34,7 +76,8 @@ def test_start_up_logs_of_vllm():
     for row in rows:
         model = find_in_catalogue(row["model"])
         assert model is not None
-        stored = {"torch.float32": "fp32"}.get(row["dtype"]) if row["quantization"] == "None" else row["quantization"]
+        formats = {"None": {"torch.float32": "fp32"}.get(row["dtype"]), "compressed-tensors": None}
+        stored = formats.get(row["quantization"], row["quantization"])
         request = MemoryRequest(
             model=model,
             gpu=gpu,

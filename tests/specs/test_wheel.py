@@ -52,6 +52,13 @@ def test_every_package_and_every_spec_file_is_in_it(installed: Path) -> None:
     assert {path.relative_to(folder) for path in folder.rglob("*.*")} == files
 
 
+def test_models_calibrations_and_schemas_are_in_it(installed: Path) -> None:
+    for folder in ("llm_models", "calibrations", "schemas"):
+        files = {path.name for path in (CHECKOUT / "capplan" / folder).iterdir()}
+        assert files
+        assert {path.name for path in (installed / "capplan" / folder).iterdir()} == files
+
+
 def test_the_licence_is_in_it(installed: Path) -> None:
     (metadata,) = installed.glob("*.dist-info")
     assert (metadata / "licenses" / "LICENSE").read_text() == (CHECKOUT / "LICENSE").read_text()
