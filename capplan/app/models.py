@@ -20,6 +20,7 @@ from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.target.names import canonical_words
 
 if TYPE_CHECKING:
     from capplan.probe.target.types import Target
@@ -271,6 +272,7 @@ def open_model(source: ModelSource, *, feedback: Feedback = SILENCE, formulas: F
         if source.options:
             raise UsageError(f"{source.words} is a trace: its arguments and inputs are fixed; trace the model again.")
         return ReadModel(held=trace, words=source.words)
+    source = replace(source, words=canonical_words(source.words))
     cache = None if formulas else default_cache()
     return TracedModel(words=source.words, request=source, feedback=feedback, cache=cache, formulas=formulas or {})
 

@@ -56,7 +56,20 @@ def _find_target(words: str, request: InputRequest) -> Target:
     return _bare_target(words, request)
 
 
-_FOREIGN = (".pt", ".pth", ".onnx", ".pkl", ".pickle", ".ckpt", ".safetensors", ".bin", ".json")
+_FOREIGN = (
+    ".pt",
+    ".pth",
+    ".onnx",
+    ".pkl",
+    ".pickle",
+    ".ckpt",
+    ".safetensors",
+    ".bin",
+    ".json",
+    ".gguf",
+    ".engine",
+    ".plan",
+)
 
 
 def _refusal(path: Path) -> str:
@@ -66,6 +79,10 @@ def _refusal(path: Path) -> str:
         return f"{path} is no model by itself: write hf:{path} for a transformers config."
     if not is_file(path):
         return f"there is no model or file {path}. {instead}"
+    if path.suffix == ".gguf":
+        return f"{path} holds quantised weights for llama.cpp: `capplan llm memory {path}` reads it. {instead}"
+    if path.suffix in (".engine", ".plan"):
+        return f"{path} is an engine built for one GPU, which says nothing of others. {instead}"
     if path.suffix == ".onnx":
         return f"{path}: ONNX is not read. {instead}"
     if path.suffix == ".safetensors":

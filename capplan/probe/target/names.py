@@ -1,0 +1,85 @@
+"""Names of torchvision's and timm's models, read from their sources: importing either takes seconds.
+
+A mistyped name is refused within a fraction of a second, and names as people write them (`EfficientNet-B0`) are turned
+into those that the libraries know.
+"""
+
+import importlib.util
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from capplan.errors import UnknownNameError, UsageError
+
+_REGISTERED = re.compile(
+    rb"^@register_model(?:\((?:name=[\"'](\w+)[\"'])?[^\n]*\))?\n(?:(?:@|[ )]).*\n)*def (\w+)\(", re.MULTILINE
+)
+"""A decorated function that makes a model, under its own name or a stated one."""
+_LIBRARIES = ("torchvision", "timm")
+_ELSEWHERE: Mapping[str, str] = {
+    "yolo": "YOLO models come from ultralytics: write a file with `net = YOLO(...).model` and name FILE.py:net",
+    "sam": "give the code that builds it, as FILE.py:Name or package.module:Name",
+}
+_OTHERS = "Others are FILE.py:Name, package.module:Name, or hf: with a config.json, its folder or an architecture."
+
+
+def canonical_words(words: str) -> str:
+    """Return a model's words with a library's name as the library spells it; anything else as it is.
+
+    Args:
+        words: a model's name on the command line, such as EfficientNet-B0 or timm:ResNet50.
+
+    Raises:
+        UnknownNameError: the name is none of the libraries', and nothing else that names a model.
+        UsageError: the words name something that is not read, such as a URL.
+    """
+    if "://" in words:
+        raise UsageError(f"{words} would be downloaded, and nothing is: save it, and name the file or hf:config.json.")
+    prefix, colon, rest = words.partition(":")
+    if colon and prefix not in _LIBRARIES:
+        return words
+    name = rest if colon else words
+    if "/" in name or "\\" in name or Path(name).suffix in _SUFFIXES or Path(name).exists():
+        return words
+    known = [each for each in (_LIBRARIES if not colon else (prefix,)) if source_names(each)]
+    if not known:
+        return words
+    names = {name: None for library in known for name in source_names(library)}
+    architecture, dot, tag = name.partition(".")
+    if architecture in names:
+        return words
+    alike = [each for each in names if _squeeze(each) == _squeeze(architecture)]
+    if len(alike) == 1:
+        return f"{prefix}:{alike[0]}{dot}{tag}" if colon else f"{alike[0]}{dot}{tag}"
+    raise UnknownNameError(f"{prefix} model" if colon else "model", name, names, hint=_hint(architecture))
+
+
+_SUFFIXES = frozenset(
+    {".py", ".pt2", ".pt", ".pth", ".onnx", ".pkl", ".pickle", ".ckpt", ".safetensors", ".bin", ".json", ".gz", ".gguf",
+     ".engine", ".plan", ".tflite", ".h5", ".pb"}
+)  # fmt: skip
+"""Endings of files: such words name a file, whether it is there or not."""
+
+
+@cache
+def source_names(library: str) -> frozenset[str]:
+    """Return the models that an installed library registers, from its sources; none where they cannot be read."""
+    spec = importlib.util.find_spec(library)
+    if spec is None or spec.origin is None:
+        return frozenset()
+    files = (Path(spec.origin).parent / "models").rglob("*.py")
+    return frozenset(_registered(path.read_bytes() for path in files))
+
+
+def _registered(sources: Iterable[bytes]) -> set[str]:
+    return {(found[1] or found[2]).decode() for source in sources for found in _REGISTERED.finditer(source)}
+
+
+def _squeeze(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
+
+
+def _hint(name: str) -> str:
+    other = next((hint for start, hint in _ELSEWHERE.items() if name.casefold().startswith(start)), None)
+    return f"{other}." if other else _OTHERS

@@ -1,0 +1,56 @@
+"""Names of library models from their sources: as the libraries list them, and as people write them."""
+
+from pathlib import Path
+
+import pytest
+
+from capplan.errors import UnknownNameError, UsageError
+from capplan.probe.target.names import canonical_words, source_names
+
+
+@pytest.mark.zoo
+def test_the_sources_name_what_the_libraries_register() -> None:
+    from capplan.probe.target.sources.timm import timm_names
+    from capplan.probe.target.sources.torchvision import torchvision_names
+
+    assert source_names("torchvision") == torchvision_names()
+    assert source_names("timm") == timm_names()
+
+
+@pytest.mark.zoo
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("EfficientNet-B0", "efficientnet_b0"),
+        ("ResNet50", "resnet50"),
+        ("timm:ViT_Base_Patch16_224", "timm:vit_base_patch16_224"),
+        ("ResNet-50.a1_in1k", "resnet50.a1_in1k"),
+        ("torchvision:ViT-B-16", "torchvision:vit_b_16"),
+    ],
+)
+def test_names_as_people_write_them(typed: str, meant: str) -> None:
+    assert canonical_words(typed) == meant
+
+
+@pytest.mark.parametrize("words", ["hf:bert", "net.py:Net", "package.module:Net", "model.gguf", "folder/model.onnx"])
+def test_other_words_stay_as_they_are(words: str) -> None:
+    assert canonical_words(words) == words
+
+
+def test_a_file_without_an_ending_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("weights").write_bytes(b"")
+    assert canonical_words("weights") == "weights"
+
+
+@pytest.mark.zoo
+def test_unknown_names_are_refused_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean resnet50"):
+        canonical_words("resnet5O")
+    with pytest.raises(UnknownNameError, match="ultralytics"):
+        canonical_words("yolov8n")
+
+
+def test_nothing_is_downloaded() -> None:
+    with pytest.raises(UsageError, match="nothing is"):
+        canonical_words("https://example.org/model.pt")
