@@ -14,7 +14,7 @@ from capplan.core.llm.serving.service import Demand, Service, ServingTimes
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.llm.timing.constants import Constants
-from capplan.core.llm.timing.work import Load
+from capplan.core.llm.timing.work import Load, kernel_classes
 from capplan.errors import CapplanError, UsageError
 
 
@@ -112,6 +112,8 @@ def _evidence(deployment: ServingDeployment, calibration: LlmCalibration) -> Evi
         gpu=deployment.gpu.id,
         vendor=deployment.gpu.vendor,
         engine=deployment.engine,
+        segment=str(deployment.gpu.segment) if deployment.gpu.segment else None,
+        kernels=kernel_classes(deployment.kernels),
     )
 
 

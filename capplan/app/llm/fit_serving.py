@@ -110,6 +110,7 @@ def _learnt(item: PreparedRun) -> list[LearntRun]:
             gpu=deployment.gpu.id,
             model=deployment.model.architecture.name,
             family=deployment.model.architecture.family,
+            segment=str(deployment.gpu.segment or ""),
             width=width_name(metric, run.serving, has_experts=deployment.model.architecture.is_moe),
         )
         for metric in judged_metrics(run)

@@ -24,6 +24,7 @@ from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
 from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.llm.timing.constants import Constants
+from capplan.core.llm.timing.work import kernel_classes
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
 
@@ -180,6 +181,8 @@ class _Search:
             gpu=deployment.gpu.id,
             vendor=deployment.gpu.vendor,
             engine=deployment.engine,
+            segment=str(deployment.gpu.segment) if deployment.gpu.segment else None,
+            kernels=kernel_classes(deployment.kernels),
         )
         ttft = interval(
             at.ttft_s, width=self._width(Metric.TTFT, deployment), evidence=evidence, adjustment=Adjustment()

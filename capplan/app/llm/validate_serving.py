@@ -11,6 +11,7 @@ from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
 from capplan.core.llm.serving.service import Demand
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.llm.timing.constants import Constants, Layout
+from capplan.core.llm.timing.work import kernel_classes
 from capplan.errors import CapplanError, UsageError
 
 LONGEST_TOKENS = 2_000_000
@@ -147,6 +148,8 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
         gpu=deployment.gpu.id,
         vendor=deployment.gpu.vendor,
         engine=deployment.engine,
+        segment=str(deployment.gpu.segment) if deployment.gpu.segment else None,
+        kernels=kernel_classes(deployment.kernels),
     )
     return [
         JudgedAnswer(

@@ -66,6 +66,8 @@ def _calibration(document: Mapping[str, Any], where: str) -> LlmCalibration:
             measured_gpus=frozenset(document.get("measured_gpus", ())),
             measured_models=frozenset(document.get("measured_models", ())),
             measured_engines=frozenset(document.get("measured_engines", ())),
+            measured_segments=frozenset(document.get("measured_segments", ())),
+            measured_kernels=frozenset(document.get("measured_kernels", ())),
             origin=_origin(document.get("origin"), where),
         )
     except KeyError as error:
@@ -109,6 +111,8 @@ def dump_time_calibration(calibration: LlmCalibration) -> str:
         "measured_gpus": sorted(calibration.measured_gpus),
         "measured_models": sorted(calibration.measured_models),
         "measured_engines": sorted(calibration.measured_engines),
+        "measured_segments": sorted(calibration.measured_segments),
+        "measured_kernels": sorted(calibration.measured_kernels),
     }
     return yaml.safe_dump(_rounded(document), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 

@@ -29,6 +29,8 @@ def calibration(tmp_path: Path) -> Path:
         measured_gpus=frozenset({"h100-sxm5-80gb"}),
         measured_models=frozenset({"llama-3.1-8b-instruct"}),
         measured_engines=frozenset({"vllm"}),
+        measured_segments=frozenset({"data-centre"}),
+        measured_kernels=frozenset(map(str, PRIOR.kernels)),
     )
     path = tmp_path / "own.yaml"
     path.write_text(dump_time_calibration(own))
@@ -54,12 +56,13 @@ def test_the_document_holds_what_the_contract_names(run: Run, calibration: Path)
 
 def test_a_gpu_that_was_not_measured_gets_a_wider_interval(run: Run, calibration: Path) -> None:
     widths = {}
-    for gpu in ("h100-sxm5-80gb", "rtx-4090", "mi300x", "apple-m4-max"):
+    for gpu in ("h100-sxm5-80gb", "l40s", "rtx-4090", "mi300x", "apple-m4-max"):
         (point,) = points(run, LLAMA[0], "--gpu", gpu, "-c", 1, "--calibration", calibration)
         interval = point["tpot_s"]
         assert isinstance(interval, dict)
         widths[gpu] = interval["high"] / interval["low"]
-    assert widths["h100-sxm5-80gb"] < widths["rtx-4090"] < widths["mi300x"] == pytest.approx(widths["apple-m4-max"])
+    assert widths["h100-sxm5-80gb"] < widths["l40s"] < widths["rtx-4090"]
+    assert widths["rtx-4090"] == pytest.approx(widths["mi300x"]) == pytest.approx(widths["apple-m4-max"])
 
 
 def test_a_measured_run_moves_tpot_towards_it_and_narrows_the_interval(

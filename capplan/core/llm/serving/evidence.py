@@ -1,10 +1,12 @@
 """How sure a prediction is: what was measured of its deployment decides the width of its interval."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, log, sqrt
 
 from capplan.core.llm.timing.calibration import LlmCalibration, Width
+from capplan.core.llm.timing.kernel_classes import KernelClass
 from capplan.core.numbers import Interval
 
 NORMAL_90 = 1.645
@@ -32,8 +34,19 @@ class Adjustment:
     runs: int = 0
 
 
-def evidence_of(calibration: LlmCalibration, *, model: str, gpu: str, vendor: str, engine: str) -> Evidence:
+def evidence_of(
+    calibration: LlmCalibration,
+    *,
+    model: str,
+    gpu: str,
+    vendor: str,
+    engine: str,
+    segment: str | None = None,
+    kernels: Set[KernelClass] = frozenset(),
+) -> Evidence:
     """Classify a deployment by what was measured.
+
+    A class of kernels that no run exercised (an unusual format, linear attention) makes the model a new one.
 
     Args:
         calibration: The constants, with the names of what they were learnt from.
@@ -41,11 +54,15 @@ def evidence_of(calibration: LlmCalibration, *, model: str, gpu: str, vendor: st
         gpu: Id of the GPU.
         vendor: Vendor of the GPU.
         engine: Name of the engine.
+        segment: Market of the GPU, such as data-centre or consumer; None where it is not known.
+        kernels: Classes of kernels that the deployment runs.
     """
-    if vendor != "NVIDIA" or engine not in calibration.measured_engines:
+    known_gpu = gpu in calibration.measured_gpus
+    new_kind = segment is not None and segment not in calibration.measured_segments and not known_gpu
+    if vendor != "NVIDIA" or engine not in calibration.measured_engines or new_kind:
         return Evidence.TRANSFER
-    known_model, known_gpu = model in calibration.measured_models, gpu in calibration.measured_gpus
-    if known_model:
+    known_kernels = all(kernel in calibration.measured_kernels for kernel in kernels)
+    if model in calibration.measured_models and known_kernels:
         return Evidence.SAME if known_gpu else Evidence.OTHER_GPU
     return Evidence.OTHER_MODEL if known_gpu else Evidence.OTHER_BOTH
 

@@ -9,6 +9,7 @@ from capplan.core.llm.serving.cases import answer, metric_of
 from capplan.core.llm.serving.fit import FullFit, Observation, Prior, fit_constants
 from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.llm.timing.constants import Constants, Layout
+from capplan.core.llm.timing.work import kernel_classes
 from capplan.core.numbers import FloatArray
 
 COVERED = 0.9
@@ -23,6 +24,7 @@ class LearntRun:
     model: str
     family: str
     width: str
+    segment: str = ""
 
 
 def learn(runs: Sequence[LearntRun], *, layout: Layout, prior: Prior, name: str) -> LlmCalibration:
@@ -47,6 +49,10 @@ def learn(runs: Sequence[LearntRun], *, layout: Layout, prior: Prior, name: str)
         measured_gpus=frozenset(run.gpu for run in runs),
         measured_models=frozenset(run.model for run in runs),
         measured_engines=frozenset(run.observation.case.engine for run in runs),
+        measured_segments=frozenset(run.segment for run in runs if run.segment),
+        measured_kernels=frozenset(
+            str(kernel) for run in runs for kernel in kernel_classes(run.observation.case.kernels)
+        ),
     )
 
 

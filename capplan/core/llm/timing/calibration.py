@@ -112,7 +112,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmCalibration:
-    """All constants of step times; `widths` by metric, `measured_*` what the constants were learnt from."""
+    """All constants of step times; `widths` by metric, `measured_*` what the constants were learnt from.
+
+    `measured_segments` are markets of GPUs (data-centre, consumer, ...), `measured_kernels` classes of kernels.
+    """
 
     name: str
     kernels: Mapping[KernelClass, KernelConstants]
@@ -124,4 +127,6 @@ class LlmCalibration:
     measured_gpus: frozenset[str] = frozenset()
     measured_models: frozenset[str] = frozenset()
     measured_engines: frozenset[str] = frozenset()
+    measured_segments: frozenset[str] = frozenset()
+    measured_kernels: frozenset[str] = frozenset()
     origin: Origin | None = None

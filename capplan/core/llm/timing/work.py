@@ -194,6 +194,11 @@ def step_work(kernels: Kernels, load: Load) -> StepWork:
     )
 
 
+def kernel_classes(kernels: Kernels) -> frozenset[KernelClass]:
+    """Return the classes of the kernels that a deployment runs."""
+    return frozenset(_classes(kernels))
+
+
 def _classes(kernels: Kernels) -> Sequence[KernelClass]:
     return (
         [item.kernel_class for item in kernels.products]

@@ -7,6 +7,7 @@ import pytest
 from capplan.core.llm.serving.evidence import Adjustment, Evidence, evidence_of, interval, learn_adjustment
 from capplan.core.llm.serving.priors import PRIOR
 from capplan.core.llm.timing.calibration import LlmCalibration, Width
+from capplan.core.llm.timing.kernel_classes import KernelClass
 
 WIDTH = Width(same=1.2, other_model=1.4, other_gpu=1.5, other_both=1.6, transfer=2.0)
 
@@ -22,6 +23,8 @@ def calibration() -> LlmCalibration:
         measured_gpus=frozenset({"h100"}),
         measured_models=frozenset({"llama"}),
         measured_engines=frozenset({"vllm"}),
+        measured_segments=frozenset({"data-centre"}),
+        measured_kernels=frozenset({KernelClass.GEMM_16}),
     )
 
 
@@ -40,6 +43,16 @@ def test_evidence_follows_from_what_was_measured(
     model: str, gpu: str, vendor: str, engine: str, expected: Evidence
 ) -> None:
     assert evidence_of(calibration(), model=model, gpu=gpu, vendor=vendor, engine=engine) is expected
+
+
+def test_a_market_or_a_class_of_kernels_that_was_never_measured_counts_as_new() -> None:
+    common = {"model": "llama", "vendor": "NVIDIA", "engine": "vllm"}
+    consumer = evidence_of(calibration(), gpu="rtx-4090", segment="consumer", **common)
+    other = evidence_of(calibration(), gpu="l40s", segment="data-centre", kernels={KernelClass.GEMM_16}, **common)
+    unusual = evidence_of(calibration(), gpu="h100", segment="data-centre", kernels={KernelClass.STATE}, **common)
+    assert consumer is Evidence.TRANSFER
+    assert other is Evidence.OTHER_GPU
+    assert unusual is Evidence.OTHER_MODEL
 
 
 def test_less_evidence_gives_a_wider_interval() -> None:
