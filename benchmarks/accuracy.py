@@ -245,7 +245,7 @@ def _kernels_table(rows: Sequence[Described], errors: FloatArray) -> str:
 
 def gather(paths: Sequence[Path], traces: Path | None) -> list[Described]:
     """Trace and describe every usable row of some files."""
-    from capplan.app.calibrate import described_steps
+    from capplan.app.calibration.calibrate import described_steps
     from capplan.core.calibrate.kernel_rows import kernel_step
     from capplan.specs import load_gpus
     from capplan.specs.measured.kernels import holds_kernels, read_kernels

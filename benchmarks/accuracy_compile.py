@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from capplan.app.measured_models import group_runs, recording_for, trace_folder
+from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from capplan.api.options import ModelLike
     from capplan.app.analyze import AnalyzeAnswer
     from capplan.app.answers import PlanAnswer
+    from capplan.app.calibration.validate import ValidateAnswer
     from capplan.app.estimate import EstimateAnswer
-    from capplan.app.validate import ValidateAnswer
     from capplan.core.calibrate.fit import FittedCalibration
     from capplan.core.measurement.types import Point
     from capplan.core.memory.summary import MemoryAnswer
@@ -343,8 +343,8 @@ def validate(
     Raises:
         UsageError: a file is missing, unreadable or lacks a column, or `by` names an unknown one.
     """
-    from capplan.app.validate import DEFAULT_KEYS, ValidateRequest
-    from capplan.app.validate import validate as judge
+    from capplan.app.calibration.validate import DEFAULT_KEYS, ValidateRequest
+    from capplan.app.calibration.validate import validate as judge
 
     return judge(
         ValidateRequest(
@@ -383,8 +383,8 @@ def calibrate(
     """
     from datetime import date
 
-    from capplan.app.calibrate import CalibrateRequest
-    from capplan.app.calibrate import calibrate as fit
+    from capplan.app.calibration.calibrate import CalibrateRequest
+    from capplan.app.calibration.calibrate import calibrate as fit
 
     return fit(
         CalibrateRequest(

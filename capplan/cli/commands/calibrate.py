@@ -60,7 +60,7 @@ def device(
 
       capplan calibrate device --device cuda:0 -o mine.yaml
     """
-    from capplan.app.calibrate import DeviceRequest, benchmark, device_calibration
+    from capplan.app.calibration.calibrate import DeviceRequest, benchmark, device_calibration
     from capplan.report.text.devices import device_table
     from capplan.specs.calibration import dump_calibration
 
@@ -104,7 +104,7 @@ def fit(
 
       capplan calibrate fit measured.csv -o mine.yaml
     """
-    from capplan.app.calibrate import CalibrateRequest, calibrate
+    from capplan.app.calibration.calibrate import CalibrateRequest, calibrate
     from capplan.specs.calibration import dump_calibration
 
     request = CalibrateRequest(

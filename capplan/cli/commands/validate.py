@@ -58,8 +58,8 @@ def validate(
 
       capplan validate measured.csv.gz --by gpu,layout --format json -o errors.json
     """
-    from capplan.app.validate import ValidateRequest
-    from capplan.app.validate import validate as judge
+    from capplan.app.calibration.validate import ValidateRequest
+    from capplan.app.calibration.validate import validate as judge
     from capplan.report.text.validation import validation_svg
 
     chosen = answer.format()

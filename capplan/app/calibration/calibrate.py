@@ -7,8 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.measured_models import group_runs, recording_for, trace_folder
 from capplan.core.calibrate.dataset import TimedStep, held_out_together, timed_step
 from capplan.core.calibrate.device import DeviceBenchmark, calibrated_by
 from capplan.core.calibrate.fit import FittedCalibration, fit_calibration

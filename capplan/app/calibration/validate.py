@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from capplan.app.measured_models import group_runs, recording_for, trace_folder
+from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
 from capplan.core.calibrate.validation import CELL_KEYS, JudgedStep, Validation
 from capplan.core.calibrate.validation import validate as judge

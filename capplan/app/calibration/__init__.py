@@ -1,0 +1,1 @@
+"""Predictions judged by measurements, and calibrations fitted to them."""
