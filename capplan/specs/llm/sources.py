@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from capplan.core.llm.model import LanguageModel
+from capplan.core.llm.quantisation import default_quantisation, find_weight_format
 from capplan.errors import SpecError
 from capplan.specs.llm.catalogue import find_in_catalogue, unknown_model
 from capplan.specs.llm.config.parse import parse_config
 from capplan.specs.llm.config.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
 from capplan.specs.llm.download import download_model
 from capplan.specs.llm.headers.gguf import read_gguf_header
-from capplan.specs.llm.headers.gguf_config import gguf_config
+from capplan.specs.llm.headers.gguf_config import gguf_config, gguf_weights
 from capplan.specs.llm.headers.safetensors import StoredTensor, read_safetensors_header
 
 LARGEST_CONFIG_BYTES = 32_000_000
@@ -132,7 +133,11 @@ def _from_gguf(path: Path) -> LanguageModel:
     headers = [read_gguf_header(part) for part in _gguf_parts(path)]
     tensors = [tensor for header in headers for tensor in header.tensors]
     config = gguf_config(replace(headers[0], tensors=tuple(tensors)), where=str(path))
-    return _from_config(config, name=_PART.sub("", path.stem), where=str(path), tensors=tensors)
+    model = _from_config(config, name=_PART.sub("", path.stem), where=str(path), tensors=tensors)
+    weights = gguf_weights(headers[0])
+    if weights is None:
+        return model
+    return replace(model, quantisation=default_quantisation(model.architecture, find_weight_format(weights)))
 
 
 def _gguf_parts(path: Path) -> list[Path]:

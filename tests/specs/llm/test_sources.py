@@ -188,6 +188,7 @@ def gguf_file(**changes):
     }  # fmt: skip
     keys = [entry("general.architecture", 8, text("llama"))]
     keys += [entry(f"llama.{name}", 4, struct.pack("<I", value)) for name, value in facts.items()]
+    keys += [entry("general.file_type", 4, struct.pack("<I", 15))]
     shapes = [("token_embd.weight", (256, 1000)), ("output.weight", (256, 1000))]
     shapes += [(f"blk.{layer}.ffn_down.weight", (512, 256)) for layer in range(2)]
     tensors = [gguf_tensor(name, shape, 12) for name, shape in shapes]
@@ -201,6 +202,7 @@ def test_a_gguf_file_states_its_architecture_and_its_bytes(tmp_path):
     path.write_bytes(content)
     model = find_model(str(path))
     assert model.exact_bytes == size
+    assert model.own_quantisation.format.name == "q4_k_m"
     assert model.architecture.max_positions == 512
     assert not model.architecture.tied_embeddings
     # per layer: q and o 256 · 256, k and v 128 · 256, three matrices of 512 · 256, two norms; two tables; a norm
@@ -360,3 +362,20 @@ def test_mutated_configurations_are_read_or_refused(tmp_path, data):
     with contextlib.suppress(CapplanError):  # any other exception fails the test
         model = find_model(str(path))
         assert count_parameters(model.architecture) > 0
+
+
+def test_a_gguf_file_of_experts_states_their_width(tmp_path):
+    facts = {
+        "block_count": 2, "embedding_length": 256, "context_length": 512, "feed_forward_length": 512,
+        "vocab_size": 1000, "attention.head_count": 4, "attention.head_count_kv": 2, "attention.key_length": 64,
+        "attention.value_length": 64,
+        "expert_count": 8, "expert_used_count": 2, "expert_feed_forward_length": 96,
+    }  # fmt: skip
+    keys = [entry("general.architecture", 8, text("qwen3moe"))]
+    keys += [entry(f"qwen3moe.{name}", 4, struct.pack("<I", value)) for name, value in facts.items()]
+    path = tmp_path / "moe.gguf"
+    path.write_bytes(gguf_bytes(keys, [gguf_tensor("token_embd.weight", (256, 1000), 12)]) + bytes(1000 * 144))
+    architecture = find_model(str(path)).architecture
+    (_, experts), *_ = architecture.expert_layers()
+    assert (experts.count, experts.per_token, experts.width) == (8, 2, 96)
+    assert architecture.tied_embeddings

@@ -6,7 +6,7 @@ from capplan.specs.llm.config.traits import Traits
 
 _EXPERT_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 _PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "num_experts_per_token", "moe_k", "moe_topk")
-_WIDTH_IS_EXPERTS = (
+EXPERTS_OF_PLAIN_WIDTH = (
     "mixtral",
     "gpt_oss",
     "llama4_text",
@@ -16,6 +16,7 @@ _WIDTH_IS_EXPERTS = (
     "granitemoe",
     "granitemoeshared",
 )
+"""Families whose configurations call the width of an expert intermediate_size."""
 _HAS_CORRECTION_BIAS = (
     "deepseek_v3",
     "deepseek_v32",
@@ -82,7 +83,7 @@ def read_experts(fields: Fields, traits: Traits) -> Experts:
     count, per_token = fields.size(*_EXPERT_COUNTS), fields.size(*_PER_TOKEN)
     if per_token > count:
         raise fields.error(f"{per_token} experts per token are more than the {count} experts")
-    width = fields.size(*(("intermediate_size",) if family in _WIDTH_IS_EXPERTS else ("moe_intermediate_size",)))
+    width = fields.size(*(("intermediate_size",) if family in EXPERTS_OF_PLAIN_WIDTH else ("moe_intermediate_size",)))
     beside = read_dense(fields, traits) if fields.flag("enable_moe_block") else None
     hidden = fields.size("hidden_size")
     return Experts(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from capplan.errors import SpecError, UnknownNameError
+from capplan.specs.llm.config.mlps import EXPERTS_OF_PLAIN_WIDTH
 from capplan.specs.llm.headers.gguf import GgufHeader
 
 _FAMILIES = {
@@ -23,6 +24,27 @@ _FAMILIES = {
     "falcon": "falcon",
     "gptj": "gptj",
     "minimax-m2": "minimax_m2",
+    "olmo2": "olmo2",
+    "olmoe": "olmoe",
+    "command-r": "cohere",
+    "cohere2": "cohere2",
+    "starcoder2": "starcoder2",
+    "stablelm": "stablelm",
+    "gptneox": "gpt_neox",
+    "seed_oss": "seed_oss",
+    "ernie4_5": "ernie4_5",
+    "hunyuan-dense": "hunyuan_v1_dense",
+    "exaone4": "exaone4",
+    "glm4": "glm4",
+    "glm4moe": "glm4_moe",
+    "smollm3": "smollm3",
+    "nemotron": "nemotron",
+    "arcee": "arcee",
+    "qwen3vl": "qwen3",
+    "qwen3vlmoe": "qwen3_moe",
+    "dots1": "dots1",
+    "granitemoe": "granitemoe",
+    "phimoe": "phimoe",
 }
 _SIZES = {
     "block_count": "num_hidden_layers",
@@ -49,6 +71,23 @@ _SIZES = {
 }
 
 
+_FILE_TYPES = {
+    0: "fp32", 1: "fp16", 2: "q4_0", 7: "q8_0", 8: "q5_0", 10: "q2_k", 11: "q3_k_s", 12: "q3_k_m", 14: "q4_k_s",
+    15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m", 18: "q6_k", 30: "iq4_xs", 32: "bf16", 38: "mxfp4",
+}  # fmt: skip
+"""llama.cpp's numbers of mixes (`llama_ftype`) as weight formats."""
+
+
+def gguf_weights(header: GgufHeader) -> str | None:
+    """Return the weight format that a GGUF file states, None if it is not one of those known here.
+
+    Args:
+        header: The header.
+    """
+    stated = header.metadata.get("general.file_type")
+    return _FILE_TYPES.get(stated) if isinstance(stated, int) else None
+
+
 def gguf_config(header: GgufHeader, *, where: str) -> dict[str, Any]:
     """Return the configuration that a GGUF header states, in Hugging Face's words.
 
@@ -71,7 +110,7 @@ def gguf_config(header: GgufHeader, *, where: str) -> dict[str, Any]:
     config["model_type"] = _family(family, config)
     config["tie_word_embeddings"] = "output.weight" not in names
     config.setdefault("vocab_size", metadata.get("tokenizer.ggml.tokens length"))
-    if config.get("num_experts") and family in ("llama", "gpt-oss", "minimax-m2"):
+    if config.get("num_experts") and config["model_type"] in EXPERTS_OF_PLAIN_WIDTH:
         config["num_local_experts"] = config.pop("num_experts")
         config["intermediate_size"] = config.get("moe_intermediate_size") or config.get("intermediate_size")
     if "kv_lora_rank" in config:
