@@ -5,7 +5,7 @@ model scales with the batch is decided here and nowhere else.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -120,17 +120,39 @@ class Model(ABC):
     def traces_for(self, configuration: Configuration, batches: Batches) -> list[tuple[Trace, Batches]]:
         """Return the traces that answer for batches, each with those that it holds at.
 
+        A model that must be traced batch by batch is traced at `UNSCALED_BATCHES` where the batch is left to capplan,
+        at those of them that it runs at.
+
         Raises:
-            UsageError: the model must be traced batch by batch, and the batches are not listed.
+            UsageError: the model must be traced batch by batch, and the largest batch is asked for.
+            TraceError: it could be traced at none of the batches, or not at one that is listed.
         """
         if self.scales(configuration) or not self.can_be_traced:
             return [(self.trace([configuration]), batches)]
-        if batches.choice is not BatchChoice.LISTED:
+        if batches.choice is BatchChoice.MAX:
             raise not_scaling(self.words, "list the batches to plan, such as --batch 1,8,32")
-        return [
-            (self.trace_at(configuration, size), Batches(choice=BatchChoice.LISTED, sizes=(size,)))
-            for size in batches.sizes
-        ]
+        if batches.choice is BatchChoice.LISTED:
+            found = [(self.trace_at(configuration, size), size) for size in batches.sizes]
+        else:
+            found = list(self._traces_found(configuration))
+        return [(trace, Batches(choice=BatchChoice.LISTED, sizes=(size,))) for trace, size in found]
+
+    def _traces_found(self, configuration: Configuration) -> Iterator[tuple[Trace, int]]:
+        """Trace at the usual batches; where the model runs at none of them, at the one that its inputs allow."""
+        failures = 0
+        for size in UNSCALED_BATCHES:
+            try:
+                yield self.trace_at(configuration, size), size
+            except TraceError:
+                failures += 1
+        if failures == len(UNSCALED_BATCHES):
+            only = self.recording(configuration).exact_batch
+            assert only is not None
+            yield self.trace([configuration]), only
+
+
+UNSCALED_BATCHES = (1, 8, 32)
+"""Batches that are planned for a model that must be traced at each of them, where none is asked for."""
 
 
 def _joined(traces: Sequence[Trace]) -> Trace:

@@ -70,7 +70,7 @@ class KnownValues:
         if self.knows(tensor):
             value: Tensor = tensor._known_value  # type: ignore[attr-defined]  # our own mark
             return value.to(dtype, copy=True)
-        self._count_assumed("values copied to the host")
+        self.count_assumed("values copied to the host")
         return torch.zeros(tensor.shape, dtype=dtype)
 
     def to_device(
@@ -136,7 +136,7 @@ class KnownValues:
         assumed = assumed_values(name, args, out)
         if assumed is not None:
             attach(*assumed)
-            self._count_assumed(name)
+            self.count_assumed(name)
 
     def _run_known(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor]
@@ -217,10 +217,11 @@ class KnownValues:
         out = assume_output(operator.overload, args, kwargs)
         if out is NotImplemented:
             return operator.overload(*args, **kwargs)
-        self._count_assumed(operator.name)
+        self.count_assumed(operator.name)
         return out
 
-    def _count_assumed(self, name: str) -> None:
+    def count_assumed(self, name: str) -> None:
+        """Count a value that was assumed, under the operator's name."""
         self.assumed[name] = self.assumed.get(name, 0) + 1
 
 

@@ -266,6 +266,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         node = torch._C._current_autograd_node()
         return self.module if node is None else self._modules_by_node.get(node._sequence_nr(), self.module)
 
+    def lacks_value(self, tensor: Tensor) -> bool:
+        """Return True if a tensor's value could only be assumed."""
+        return tensor.is_meta and not self._known.knows(tensor)
+
+    def assume(self, what: str) -> None:
+        """Count something that was assumed for want of data."""
+        self._known.count_assumed(what)
+
     def begin_phase(self, name: str, step: int) -> None:
         """Mark that the next op starts a phase."""
         self.record.phases.append((name, step, len(self.record.op_kernels)))

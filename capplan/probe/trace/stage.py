@@ -15,6 +15,7 @@ from capplan.core.trace.types import InputTensor, Recording, Role
 from capplan.core.workload import Configuration, Layout, Variant
 from capplan.errors import TraceError
 from capplan.probe.cuda.autocast import Autocast, cuda_autocast
+from capplan.probe.cuda.higher_order import higher_order_rules
 from capplan.probe.cuda.preludes import PRELUDES
 from capplan.probe.cuda.rules import CudaRules, as_on_cuda
 from capplan.probe.foreign.code import model_code
@@ -99,6 +100,7 @@ class Stage:
                     self.paths.watched(recorder),
                     as_on_cuda(),
                     self._checkpointing(),
+                    higher_order_rules(recorder),
                     CudaRules(recorder, self._autocast),
                     recorder,
                 ):

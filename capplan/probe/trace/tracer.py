@@ -1,5 +1,6 @@
 """Trace a model: run it on the meta device, under the rules of CUDA, and keep what it runs as a list of facts."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,11 +11,16 @@ from capplan.core.ops.flops import Formulas
 from capplan.core.trace.types import Parameter, Provenance, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceError
+from capplan.probe.foreign.compilation import uncompiled
 from capplan.probe.foreign.preserve import globals_preserved
 from capplan.probe.target.types import Built
 from capplan.probe.trace.backends import LARGEST_REAL_BYTES, Backend, Builder, building, building_with_values
 from capplan.probe.trace.batch_fit import DoesNotFitError
+from capplan.probe.trace.lazy import initialise_lazy, is_uninitialised
 from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, Stage
+
+SINGLE_BATCHES = (1, 2)
+"""Batches that are traced alone where a model does not run at all of `BATCHES`."""
 
 BATCHES = (2, 3, 5)
 """Two batches to fit, a third to check. Batch 1 is special (broadcasts, squeezes) and never fitted from."""
@@ -46,6 +52,8 @@ def trace_module(
     from capplan.version import __version__
 
     batches = (exact_batch,) if exact_batch is not None else BATCHES
+    module = uncompiled(module)
+    initialise_lazy(module, make_inputs, name=name)
     tracer = _Tracer(
         module, make_inputs, name=name, batches=batches, rebuild=rebuild, has_values=has_values, formulas=formulas
     )
@@ -156,6 +164,25 @@ class _Tracer:
         self._stage: Stage | None = None
 
     def record(self, configuration: Configuration) -> Made:
+        """Record one configuration at several batches, or at one alone where the model runs at no others."""
+        try:
+            return self._record(configuration)
+        except TraceError as error:
+            if len(self._batches) == 1 or error.__cause__ is None:
+                raise
+            for batch in SINGLE_BATCHES:
+                with contextlib.suppress(TraceError):
+                    return self._record_at(batch, configuration)
+            raise
+
+    def _record_at(self, batch: int, configuration: Configuration) -> Made:
+        batches, self._batches = self._batches, (batch,)
+        try:
+            return self._record(configuration)
+        finally:
+            self._batches = batches
+
+    def _record(self, configuration: Configuration) -> Made:
         """Record one configuration on the first tracing backend that can."""
         attempts: list[Callable[[], Made]] = [
             lambda: self._attempt(self._module, Backend.META, configuration),
@@ -231,7 +258,9 @@ class _Tracer:
         if self._rebuild is None or self._has_values:
             return self._module
         with building_with_values():
-            return self._rebuild()
+            module = self._rebuild()
+        initialise_lazy(module, self._make_inputs, name=self._name)
+        return module
 
     def _real_module(self) -> nn.Module:
         if not self._on_meta:
@@ -243,7 +272,11 @@ class _Tracer:
             ) from MemoryError()
         with globals_preserved():
             torch.manual_seed(0)  # what depends on weights is the same every time
-            return self._rebuild()
+            module = self._rebuild()
+            if is_uninitialised(module):
+                made = self._make_inputs(2, device=torch.device("cpu"))
+                module(*made.args, **made.kwargs)
+            return module
 
 
 def _parameters(module: nn.Module) -> Iterator[Parameter]:

@@ -9,6 +9,7 @@ import torch
 
 from capplan.errors import UsageError
 from capplan.files import is_file
+from capplan.probe.foreign.compilation import uncompiled
 from capplan.probe.foreign.importing import _attribute, _is_module_class, _own_modules, load_code
 from capplan.probe.inputs.common import asked_inputs, image_spec, refuse_seq_len
 from capplan.probe.inputs.grammar import InputRequest
@@ -68,6 +69,7 @@ def _offer(words: str) -> str:
 
 
 def _builder(thing: Any, words: str, arguments: dict[str, Any]) -> Callable[[], torch.nn.Module]:
+    thing = uncompiled(thing) if isinstance(thing, torch.nn.Module) else thing
     if isinstance(thing, torch.nn.Module):
         if arguments:
             raise UsageError(f"{words} is an instance: --arg has no constructor to go to.")
@@ -102,6 +104,8 @@ def _copy(module: torch.nn.Module) -> torch.nn.Module:
         return copy.deepcopy(module)
     memo: dict[int, Any] = {}
     for tensor in (*module.parameters(), *module.buffers()):
+        if torch.nn.parameter.is_lazy(tensor):
+            continue
         twin = tensor.detach().to("meta")
         is_parameter = isinstance(tensor, torch.nn.Parameter)
         memo[id(tensor)] = torch.nn.Parameter(twin, requires_grad=tensor.requires_grad) if is_parameter else twin
