@@ -119,7 +119,7 @@ class Autocast:
     def _call_fp32_result(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         first = args[0] if args else kwargs.get("input")
         given = kwargs.get("dtype") is not None or any(isinstance(value, torch.dtype) for value in args)
-        if isinstance(first, Tensor) and first.dtype in _HALVES and first.device.type != "cpu" and not given:
+        if isinstance(first, Tensor) and first.dtype in _HALVES and not first.is_cpu and not given:
             kwargs = {**kwargs, "dtype": torch.float32}
         return func(*args, **kwargs)
 
@@ -127,7 +127,7 @@ class Autocast:
         if isinstance(value, Tensor):
             if value.dtype is dtype or not value.is_floating_point() or value.dtype is torch.float64:
                 return value
-            return value if value.device.type == "cpu" else self._kept_cast(value, dtype)
+            return value if value.is_cpu else self._kept_cast(value, dtype)
         if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
             return type(value)(self._cast(item, dtype) for item in value)
         return value

@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 from capplan.probe.cuda.attention import attend
 from capplan.probe.cuda.attention_native import encoder_layer, multi_head_attention
 from capplan.probe.cuda.autocast import OPERATORS, Autocast, contexts_of_models
+from capplan.probe.cuda.environment import CUDA_TYPES, cuda_present
 from capplan.probe.cuda.rnn import RnnRules
 from capplan.probe.record.recorder import Recorder
 
@@ -46,6 +47,10 @@ class CudaRules(TorchFunctionMode):
             torch.as_tensor: _make_from_data,
             torch.Tensor.tolist: _tolist,
             torch.Tensor.cuda: _cuda,
+            torch.Tensor.device.__get__: _device,  # type: ignore[attr-defined]  # a C property
+            torch.Tensor.is_cuda.__get__: _is_cuda,  # type: ignore[attr-defined]  # a C property
+            torch.Tensor.get_device: _device_index,
+            torch.Tensor.type: _type,
             torch.Tensor.to: _to,
             torch.Tensor.__setitem__: _set_item,
             torch.Tensor.__getitem__: _get_item,
@@ -91,7 +96,7 @@ class CudaRules(TorchFunctionMode):
     ) -> Tensor:
         """Use the fused kernel, as `at::rms_norm` does on CUDA since torch 2.9 where input and weight share a dtype."""
         mixed = weight is not None and weight.dtype is not x.dtype
-        if x.device.type == "cpu" or mixed or torch.is_grad_enabled():
+        if x.is_cpu or mixed or torch.is_grad_enabled():
             return torch.rms_norm(x, normalized_shape, weight, eps)
         with self._recorder.paused():
             out = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -119,7 +124,7 @@ def _softmax(fused: Callable[..., Tensor], plain: Callable[..., Tensor]) -> Call
 
 def _dropout(x: Tensor, p: float = 0.5, train: bool = False) -> Tensor:
     """Use the fused kernel, as `at::dropout` does on CUDA (aten/src/ATen/native/Dropout.cpp)."""
-    fused = train and 0 < p < 1 and x.numel() > 0 and x.device.type != "cpu"
+    fused = train and 0 < p < 1 and x.numel() > 0 and not x.is_cpu
     return torch.native_dropout(x, p, train)[0] if fused else torch.dropout(x, p, train)
 
 
@@ -167,6 +172,32 @@ def _cuda(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
     return tensor.to("meta")
 
 
+def _device(tensor: Tensor) -> torch.device:
+    return _CUDA if tensor.is_meta else tensor.device
+
+
+_CUDA = torch.device("cuda", 0)
+
+
+def _is_cuda(tensor: Tensor) -> bool:
+    return tensor.is_meta
+
+
+def _device_index(tensor: Tensor) -> int:
+    return 0 if tensor.is_meta else tensor.get_device()
+
+
+def _type(tensor: Tensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Take the legacy types of CUDA tensors by their names, too."""
+    if dtype is None:
+        name = tensor.type()
+        return name.replace("torch.", "torch.cuda.", 1) if tensor.is_meta else name
+    named = getattr(dtype, "dtype_made", None)
+    if isinstance(dtype, str) and dtype.startswith("torch.cuda."):
+        named = CUDA_TYPES.get(dtype.rpartition(".")[2])
+    return tensor.to(named) if named is not None else tensor.type(dtype, *args, **kwargs)
+
+
 def _to(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if args and _is_accelerator(args[0]):
         args = ("meta", *args[1:])
@@ -185,11 +216,12 @@ _SEES_THROUGH = ("torch.nn.functional", "torch.functional", "torch._tensor", "to
 
 
 @contextlib.contextmanager
-def as_on_cuda() -> Iterator[None]:
+def as_on_cuda(note: Callable[[str], None]) -> Iterator[None]:
     """Let the rules see what PyTorch's own Python functions call, and modules take the paths they take on CUDA.
 
     Python functions of PyTorch hand themselves over whole to an active function mode, which then is off inside them;
     nn.MultiheadAttention and nn.TransformerEncoderLayer take their fast path only on devices that they know.
+    `note` takes what models asked `torch.cuda` that can change what they run.
     """
     with contextlib.ExitStack() as stack:
         for module_name in _SEES_THROUGH:
@@ -200,6 +232,10 @@ def as_on_cuda() -> Iterator[None]:
         backends = torch.utils.backend_registration
         stack.enter_context(mock.patch.object(backends, "_privateuse1_backend_name", "meta"))
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
+        stack.enter_context(mock.patch.object(torch.backends.cudnn, "is_acceptable", _is_plain))
+        if (flexible := sys.modules.get("torch.nn.attention.flex_attention")) is not None:
+            stack.enter_context(mock.patch.object(flexible, "_warn_once", _is_plain))
+        stack.enter_context(cuda_present(note))
         stack.enter_context(contexts_of_models())
         stack.enter_context(autocast_of_cuda())
         yield
@@ -223,5 +259,5 @@ def _asks_cuda(question: Callable[..., Any]) -> Callable[..., Any]:
     return asks
 
 
-def _is_plain(*_: Any) -> bool:
+def _is_plain(*_: Any, **__: Any) -> bool:
     return False

@@ -17,6 +17,7 @@ from capplan.errors import CapplanError, TraceError
 from capplan.probe.foreign.compilation import compilation_off
 from capplan.probe.foreign.network import Attempts, no_network
 from capplan.probe.foreign.preserve import globals_preserved
+from capplan.probe.foreign.torchvision_ops import torchvision_importable
 from capplan.probe.foreign.where import user_line
 
 
@@ -34,6 +35,7 @@ def model_code(doing: str, *, error: type[CapplanError] = TraceError) -> Iterato
         globals_preserved(),
         no_network(attempts),
         compilation_off(),
+        torchvision_importable(),
         _output_to_stderr(),
     ):
         yield

@@ -9,11 +9,14 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 import torch
 
+from capplan.errors import UsageError
 from capplan.probe.foreign.libraries import import_library
 
 _ROI = "Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
@@ -61,6 +64,65 @@ def import_torchvision() -> ModuleType:
     _declare_operators()
     with _compiled_library_taken_as_loaded():
         return import_library("torchvision")
+
+
+@contextlib.contextmanager
+def torchvision_importable() -> Iterator[None]:
+    """Let `import torchvision` work in foreign code, wherever it stands: in a constructor, or inside a forward."""
+    finder = _TorchvisionFinder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _TorchvisionFinder(MetaPathFinder):
+    """Imports torchvision by `import_torchvision`, and leaves every other module to the finders after it."""
+
+    def __init__(self) -> None:
+        self._is_busy = False
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Return a spec that takes the module as it was imported."""
+        del path, target
+        if fullname != "torchvision" or self._is_busy:
+            return None
+        return ModuleSpec(fullname, _Imported(self))
+
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """Leave the import that goes on inside to the ordinary finders."""
+        self._is_busy = True
+        try:
+            yield
+        finally:
+            self._is_busy = False
+
+
+class _Imported(Loader):
+    """Hands over torchvision once it is imported; its own spec is put back."""
+
+    def __init__(self, finder: _TorchvisionFinder) -> None:
+        self._finder = finder
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Import torchvision, with its operators declared where they do not load."""
+        del spec
+        with self._finder.busy():
+            try:
+                module = import_torchvision()
+            except UsageError as error:
+                raise error.__cause__ or ModuleNotFoundError(
+                    "No module named 'torchvision'", name="torchvision"
+                ) from None
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module's own spec back, which the import system has replaced."""
+        module.__spec__ = self._spec
 
 
 def lacks_operators(error: BaseException) -> bool:

@@ -1,5 +1,6 @@
 """Find the line of the user's code that an error comes from."""
 
+import sys
 import sysconfig
 import traceback
 from functools import cache
@@ -19,13 +20,36 @@ def user_line(raised: BaseException) -> str | None:
     frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if frame.filename.endswith(".py")]
     library: str | None = None
     for frame in reversed(frames):
-        path = Path(frame.filename).resolve()
-        installed = _installed_below(path)
+        installed = _kind_of(frame.filename)
         if installed is None:
-            return f"{path.name}:{frame.lineno}"
+            return f"{Path(frame.filename).name}:{frame.lineno}"
         if library is None and installed:
             library = f"{installed}:{frame.lineno}"
     return library
+
+
+def calling_line() -> str | None:
+    """Return the line of the user's code that is running now, as `user_line` does for an error."""
+    frame = sys._getframe(1)
+    library: str | None = None
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.endswith(".py"):
+            below = _kind_of(name)
+            if below is None:
+                return f"{Path(name).name}:{frame.f_lineno}"
+            if below and library is None:
+                library = f"{below}:{frame.f_lineno}"
+        back = frame.f_back
+        if back is None or back.f_code.co_name == "_execute":  # the tracer's call of the model: users' frames are above
+            break
+        frame = back
+    return library
+
+
+@cache
+def _kind_of(filename: str) -> str | None:
+    return _installed_below(Path(filename).resolve())
 
 
 def _installed_below(path: Path) -> str | None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from capplan.probe.foreign.where import calling_line
 from capplan.probe.record.assumed_values import assume_output, assumed_values, is_choice, needs_values, selected_output
 from capplan.probe.record.schema import describe_operator
 from capplan.probe.record.shape_rules import broadcasts
@@ -46,6 +47,8 @@ class KnownValues:
         self.chose = False
         self._assumes_choices = assumes_choices
         self.assumed: dict[str, int] = {}
+        self._lines: dict[str, dict[str, None]] = {}
+        self._notes: dict[str, None] = {}
         self._is_meta = device.type == "meta"
         self._spoiled: dict[int, Tensor] = {}
 
@@ -223,6 +226,21 @@ class KnownValues:
     def count_assumed(self, name: str) -> None:
         """Count a value that was assumed, under the operator's name."""
         self.assumed[name] = self.assumed.get(name, 0) + 1
+        if (line := calling_line()) is not None:
+            self._lines.setdefault(name, {})[line] = None
+
+    def note(self, what: str) -> None:
+        """Note something that may have changed what the model ran, with the line that asked for it."""
+        line = calling_line()
+        self._notes[f"{what} (at {line})" if line else what] = None
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note for each operator whose value was assumed, with the lines that asked, and other notes."""
+        lines = {
+            name if " " in name else name.replace(".", "::", 1): _listed(list(found))
+            for name, found in self._lines.items()
+        }
+        return (*(f"assumed: {name} at {where}" for name, where in lines.items()), *self._notes)
 
 
 def _fits(args: tuple[Any, ...]) -> bool:
@@ -233,6 +251,11 @@ def _fits(args: tuple[Any, ...]) -> bool:
         agrees = other.shape == first.shape or broadcasts(other, first)
         return len(args) == 2 and other.dtype is first.dtype and agrees
     return not any(isinstance(value, (list, tuple, Tensor)) for value in args[1:])
+
+
+def _listed(lines: list[str]) -> str:
+    more = len(lines) - 3
+    return ", ".join(lines[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 class KnownValueMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped

@@ -73,7 +73,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
     def _view(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         source = args[0] if args else next(iter(kwargs.values()))
         out = operator.overload(*args, **kwargs)
-        if source.device.type == "cpu":
+        if source.is_cpu:
             return out
         storage = self._tag(source).storage
         for tensor in (out,) if isinstance(out, Tensor) else out:
@@ -245,7 +245,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
     def assign_role(self, tensors: Iterable[Tensor], role: Role) -> None:
         """Say what tensors that already have a storage in the record are for."""
         for tensor in tensors:
-            if tensor.device.type == self._known.device.type:
+            if tensor.is_meta == (self._known.device.type == "meta"):
                 self.record.roles[self._tag(tensor).storage] = role
 
     @contextlib.contextmanager

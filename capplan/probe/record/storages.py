@@ -41,6 +41,7 @@ class Storages:
     def __init__(self, record: Pass) -> None:
         self.is_weight: list[bool] = []
         self._record = record
+        self._births = record.births  # by the numbers given here; `accumulate_in_place` renumbers the record's own
         self._by_address: dict[int, _StorageRef] = {}
         self._closed = False
 
@@ -71,8 +72,7 @@ class Storages:
 
     def outlived(self) -> bool:
         """Tell whether something keeps storages that the pass made, once its output is gone."""
-        births = self._record.births
-        return any(births[reference.index] != ALWAYS for reference in self._by_address.values())
+        return any(self._births[reference.index] != ALWAYS for reference in self._by_address.values())
 
     def _freed(self, reference: Any) -> None:
         address: int = reference.address

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -32,7 +33,15 @@ HALF = torch.bfloat16
 
 MakeInputs = Callable[..., Any]
 NO_FORMULAS: Formulas = MappingProxyType({})
-Made = tuple[Recording, tuple[InputTensor, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A recording, the inputs that it was made with, and what was assumed for it, with the line of the user's code."""
+
+    recording: Recording
+    inputs: tuple[InputTensor, ...]
+    notes: tuple[str, ...] = ()
 
 
 class Stage:
@@ -56,6 +65,7 @@ class Stage:
         self._seen: dict[int, list[SeenInput]] = {}
         self.assumes_choices = False
         self.assumed_any = self.chose = False
+        self.notes: tuple[str, ...] = ()
         self._keeps = False
         self._autocast = Autocast(keeps_weights=configuration.training is not None)
         self._weights: list[tuple[Tensor, Role]] = []
@@ -98,7 +108,7 @@ class Stage:
                     torch.set_grad_enabled(training is not None),
                     self.factory.entered(),
                     self.paths.watched(recorder),
-                    as_on_cuda(),
+                    as_on_cuda(known.note),
                     self._checkpointing(),
                     higher_order_rules(recorder),
                     CudaRules(recorder, self._autocast),
@@ -112,6 +122,7 @@ class Stage:
         if output is None:
             raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
         record.assumed = known.assumed
+        self.notes = known.notes()
         del output
         self._keeps = recorder.outlived()
         return record
@@ -198,7 +209,8 @@ class Stage:
             backend=self.factory.backend.value,
             formulas=self.formulas,
         )
-        return recording, fit_inputs([self._seen[batch] for batch in batches], batches)
+        inputs = fit_inputs([self._seen[batch] for batch in batches], batches)
+        return Made(recording=recording, inputs=inputs, notes=self.notes)
 
 
 _ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -59,14 +60,16 @@ def trace_module(
     )
     parameters = tuple(_parameters(module))
     made = [tracer.record(configuration) for configuration in configurations]
+    assumptions = dict.fromkeys(note for each in made for note in each.notes)
+    provenance = provenance or Provenance(capplan_version=__version__, versions={"torch": torch.__version__})
     return Trace(
         name=name,
         target=target or name,
         class_name=type(module).__name__,
         parameters=parameters,
-        inputs=made[0][1] if made else (),
-        recordings=tuple(recording for recording, _ in made),
-        provenance=provenance or Provenance(capplan_version=__version__, versions={"torch": torch.__version__}),
+        inputs=made[0].inputs if made else (),
+        recordings=tuple(each.recording for each in made),
+        provenance=replace(provenance, notes=(*provenance.notes, *assumptions)),
     )
 
 
@@ -135,7 +138,7 @@ def _asked_for_values(error: TraceError) -> bool:
 
 
 def _assumed_count(made: Made) -> int:
-    return sum(guess.count for guess in made[0].guesses)
+    return sum(guess.count for guess in made.recording.guesses)
 
 
 class _Tracer:
@@ -203,7 +206,7 @@ class _Tracer:
                     raise
                 failures.append(error)
                 continue
-            if not made[0].guesses or index > _BALANCED:
+            if not made.recording.guesses or index > _BALANCED:
                 self._from = index
                 return made
             if assuming is None or index == _VALUED or _assumed_count(made) < _assumed_count(assuming[1]):

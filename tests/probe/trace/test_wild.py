@@ -1,0 +1,249 @@
+"""Ways of writing a model that people use and zoos do not, each as a small module of its own."""
+
+import inspect
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn import functional
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+from capplan.core.ops.flops import kernel_macs
+from capplan.core.trace.types import Trace
+from capplan.core.workload import Configuration, Training
+from capplan.probe.foreign.code import model_code
+from capplan.probe.trace.tracer import trace_module
+
+LINEAR_MACS = 16 * 16
+"""Multiply-accumulates a sample of a linear layer from 16 to 16."""
+
+
+def feeds(*shape: int) -> Callable[..., SimpleNamespace]:
+    def make(batch: int, *, device: Any) -> SimpleNamespace:
+        return SimpleNamespace(args=(torch.zeros((batch, *shape), device=device),), kwargs={}, names=("x",))
+
+    return make
+
+
+def trace(module: nn.Module, *shape: int, training: bool = False) -> Trace:
+    configuration = Configuration(training=Training() if training else None)
+    return trace_module(module, feeds(*shape), name="test", configurations=[configuration])
+
+
+def macs(made: Trace, batch: int = 1) -> int:
+    recording = made.recordings[0]
+    counts = recording.calls_per_kernel()
+    return sum(n * kernel_macs(kernel, batch) for kernel, n in zip(recording.kernels, counts, strict=True))
+
+
+class Two(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(16, 16)
+        self.b = nn.Linear(16, 16)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_compiled_and_scripted_parts_are_traced_as_what_they_hold() -> None:
+    with model_code("building"):
+
+        @torch.compile(mode="max-autotune")
+        def activate(x: Tensor) -> Tensor:
+            return functional.gelu(x)
+
+        class Compiled(Two):
+            def __init__(self) -> None:
+                super().__init__()
+                self.a = torch.compile(self.a, dynamic=True)
+                self.b = torch.jit.trace(torch.jit.script(self.b), torch.zeros(2, 16))
+
+            @torch.compile
+            def forward(self, x: Tensor) -> Tensor:
+                return activate(self.b(self.a(x)))
+
+        module = torch.compile(Compiled())
+        module.compile()
+    made = trace(module, 16)
+    assert made.class_name == "Compiled"
+    assert [kernel.name for kernel in made.recordings[0].kernels] == ["aten.addmm", "aten.gelu"]
+    assert macs(made) == 2 * LINEAR_MACS
+    assert torch.compile is not inspect.unwrap(module_code_compile())
+
+
+def module_code_compile() -> Any:
+    with model_code("looking"):
+        return torch.compile
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_module_compiled_before_is_unwrapped() -> None:
+    made = trace(torch.compile(nn.Sequential(nn.Linear(16, 16), nn.ReLU())), 16)
+    assert (made.class_name, macs(made)) == ("Sequential", LINEAR_MACS)
+    assert made.parameters[0].names == ("0.weight",)
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature:UserWarning")
+def test_lazy_layers_get_their_sizes_from_the_inputs() -> None:
+    module = nn.Sequential(nn.LazyConv2d(8, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(10))
+    made = trace(module, 3, 8, 8)
+    # 8 · 3 · 3 · 3 + 8; twice 8; 8 · 6 · 6 · 10 + 10
+    assert made.parameter_count == 224 + 16 + 2890
+    assert macs(made) == 6 * 6 * 8 * 27 + 288 * 10
+    assert made.recordings[0].exact_batch is None
+
+
+class Cond(Two):
+    """One branch has one linear layer, the other two."""
+
+    def __init__(self, predicate: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.predicate = predicate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(self.predicate(x), self.a, lambda x: self.b(self.a(x)), (x,))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "layers"),
+    [(lambda x: x.shape[0] > 1, 1), (lambda x: torch.tensor(1) > 1, 2), (lambda x: torch.ones(3).sum() > 2, 1)],
+)
+def test_the_branch_that_the_inputs_take_is_recorded(predicate: Callable[[Tensor], Any], layers: int) -> None:
+    made = trace(Cond(predicate), 16)
+    assert (macs(made), made.recordings[0].guesses) == (layers * LINEAR_MACS, ())
+
+
+def test_a_branch_that_depends_on_data_is_assumed_and_told_with_its_line() -> None:
+    made = trace(Cond(lambda x: x.sum() > 0), 16)
+    assert macs(made) == LINEAR_MACS
+    assert [(each.what, each.count) for each in made.recordings[0].guesses] == [("torch.cond taken as true", 1)]
+    line = inspect.getsourcelines(Cond.forward)[1] + 1
+    assert made.provenance.notes == (f"assumed: torch.cond taken as true at test_wild.py:{line}",)
+
+
+class Loop(Two):
+    def forward(self, x: Tensor) -> Tensor:
+        zero = torch.zeros((), dtype=torch.int64)
+        out: Tensor = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, self.a(x)), (zero, x))[1]
+        return out
+
+
+class Scan(Two):
+    def forward(self, x: Tensor) -> Tensor:
+        steps = x.unsqueeze(0).expand(5, -1, -1)
+        out: Tensor = scan(lambda carry, y: (self.a(carry) + y, carry.clone()), x.clone(), steps)[1]
+        return out
+
+
+@pytest.mark.parametrize(("module", "trips", "trained"), [(Loop(), 3, 8), (Scan(), 5, 12)])
+def test_loops_run_their_trips(module: nn.Module, trips: int, trained: int) -> None:
+    made = trace(module, 16)
+    assert (macs(made), made.recordings[0].guesses) == (trips * LINEAR_MACS, ())
+    # Forward, and the gradients of weights and inputs, but for the first input, which needs none. The scan stacks what
+    # it held before each trip, so that the last trip reaches no loss: 5 + 4 + 3.
+    assert macs(trace(module, 16, training=True)) == trained * LINEAR_MACS
+
+
+def causal(batch: Any, head: Any, query: Tensor, key: Tensor) -> Tensor:
+    return query >= key
+
+
+class Flexible(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(64, 192)
+
+    def forward(self, x: Tensor) -> Tensor:
+        samples, length, _ = x.shape
+        query, key, value = self.project(x).view(samples, length, 3, 4, 16).permute(2, 0, 3, 1, 4)
+        mask = create_block_mask(causal, None, None, length, length, device=x.device)
+        out: Tensor = torch.compile(flex_attention)(query, key, value, block_mask=mask)
+        return out
+
+
+def test_flexible_attention_is_one_operator() -> None:
+    made = trace(Flexible(), 128, 64)
+    assert [kernel.name for kernel in made.recordings[0].kernels].count("capplan.attention") == 1
+    # the projection, then scores and weighted sums of 4 heads of 16, the mask not credited
+    assert macs(made) == 128 * 64 * 192 + 2 * 4 * 128 * 128 * 16
+    assert made.recordings[0].rung == "meta"
+
+
+class OnCuda(Two):
+    """Asks everything that a forward may ask of a CUDA device."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not (torch.cuda.is_available() and x.is_cuda and self.a.weight.is_cuda and x.device.type == "cuda"):
+            raise RuntimeError("this model runs on CUDA only")
+        assert x.device == torch.device("cuda", torch.cuda.current_device())
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        start = torch.cuda.Event(enable_timing=True)
+        start.record()
+        with torch.cuda.stream(side), torch.cuda.device(x.device), torch.cuda.nvtx.range("linear"):
+            out: Tensor = self.a(x)
+        out.record_stream(side)
+        torch.cuda.synchronize()
+        assert start.elapsed_time(start) > 0
+        if torch.cuda.get_device_capability() >= (8, 0):
+            out = self.b(out)
+        out = out + torch.cuda.FloatTensor(x.shape[0], 16).fill_(0)
+        positions = torch.arange(16, device=x.device).to(x.device, torch.float32)
+        with torch.device(x.device):
+            out = out + torch.zeros(16) + positions
+        return out
+
+
+def test_cuda_calls_are_answered_as_a_cuda_device_would() -> None:
+    made = trace(OnCuda(), 16)
+    assert macs(made) == 2 * LINEAR_MACS
+    line = (
+        inspect.getsource(OnCuda).splitlines().index("        if torch.cuda.get_device_capability() >= (8, 0):")
+        + inspect.getsourcelines(OnCuda)[1]
+    )
+    said = f"the model asked torch.cuda and was given compute capability 8.0 (at test_wild.py:{line})"
+    assert made.provenance.notes == (said,)
+    assert not torch.cuda.is_available()
+    assert torch.zeros(1).device.type == "cpu"
+
+
+class ImportsLate(nn.Module):
+    """Imports torchvision inside its forward, where nobody has prepared the import."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.boxes = nn.Linear(16, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        import sys
+
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        from torchvision.ops import box_area
+
+        out: Tensor = box_area(self.boxes(x))
+        return out
+
+
+@pytest.mark.zoo
+def test_torchvision_may_be_imported_inside_a_forward() -> None:
+    assert macs(trace(ImportsLate(), 16)) == 16 * 4
+
+
+class OneSample(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear(x.view(16))
+        return out
+
+
+def test_a_model_that_runs_at_one_batch_alone_is_traced_there() -> None:
+    made = trace(OneSample(), 16)
+    assert (made.recordings[0].exact_batch, macs(made)) == (1, LINEAR_MACS)
