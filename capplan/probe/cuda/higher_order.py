@@ -7,6 +7,7 @@ inputs take is run, operator by operator; what depends on data is assumed, and c
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -40,7 +41,7 @@ def higher_order_rules(recorder: Recorder) -> Iterator[None]:
 
     def call(operator: HigherOrderOperator, /, *args: Any, **kwargs: Any) -> Any:
         rule = rules.get(operator.name())  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        return plain(operator, *args, **kwargs) if rule is None else rule(*args, **kwargs)
+        return (rule or partial(plain, operator))(*args, **kwargs)
 
     with mock.patch.object(HigherOrderOperator, "__call__", call):
         yield

@@ -47,7 +47,7 @@ class CudaRules(TorchFunctionMode):
             torch.as_tensor: _make_from_data,
             torch.Tensor.tolist: _tolist,
             torch.Tensor.cuda: _cuda,
-            torch.Tensor.device.__get__: _device,  # type: ignore[attr-defined]  # a C property
+            torch.Tensor.device.__get__: _device,
             torch.Tensor.is_cuda.__get__: _is_cuda,  # type: ignore[attr-defined]  # a C property
             torch.Tensor.get_device: _device_index,
             torch.Tensor.type: _type,
