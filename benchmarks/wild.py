@@ -1,0 +1,234 @@
+"""Trace models of libraries beyond the zoos and compare parameters and MACs with torch's own counter.
+
+    python benchmarks/wild.py [--only TEXT] [--jobs 2]     writes docs/wild.csv and docs/wild.md
+
+Each model runs in a process of its own. It is traced without weights; then it is built for real on the CPU and run
+once at batch 1 under `torch.utils.flop_counter.FlopCounterMode`, whose count is the reference.
+"""
+
+import argparse
+import contextlib
+import csv
+import json
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE, REPORT = ROOT / "docs" / "wild.csv", ROOT / "docs" / "wild.md"
+LIMIT_S = 400
+COLUMNS = (
+    "library", "version", "model", "outcome", "cause", "parameters", "reference_parameters", "macs", "reference_macs",
+    "exact_batch", "backend", "assumed", "uncounted", "built_on_cpu", "seconds",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="models whose library:name contains this text; others are kept")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--report", action="store_true", help="write docs/wild.md from docs/wild.csv alone")
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(examine(options.one)))
+        return
+    from wild_models import MODELS
+
+    known = {f"{row['library']}:{row['model']}": row for row in read_table()}
+    wanted = [] if options.report else [model.key for model in MODELS if options.only in model.key]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for row in pool.map(run_one, wanted):
+            known[f"{row['library']}:{row['model']}"] = row
+            print(row["library"], row["model"], row["outcome"], row["cause"], flush=True)
+    rows = [known[model.key] for model in MODELS if model.key in known]
+    write_table(rows)
+    REPORT.write_text(render(rows))
+
+
+def run_one(key: str) -> dict[str, Any]:
+    library, _, name = key.partition(":")
+    empty: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {
+        "library": library,
+        "model": name,
+        "version": installed(library),
+    }
+    words = [sys.executable, "-W", "ignore", __file__, "--one", key]
+    try:
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return empty | {"outcome": "failed", "cause": f"took longer than {LIMIT_S} s"}
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        return empty | {"outcome": "crashed", "cause": last[:200]}
+    return empty | json.loads(lines[-1])
+
+
+def installed(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
+
+
+def examine(key: str) -> dict[str, Any]:
+    """Trace one model and count it by torch's counter."""
+    from wild_models import MODELS
+
+    from capplan.core.ops.flops import kernel_macs, uncounted
+    from capplan.errors import CapplanError
+    from capplan.probe.inputs.tensors import FunctionInputs
+    from capplan.probe.target.types import Target
+    from capplan.probe.trace.tracer import trace_target
+
+    model = next(model for model in MODELS if model.key == key)
+    target = Target(
+        name=model.name,
+        words=key,
+        library="package",
+        builder=model.build,
+        inputs=FunctionInputs(words=model.name, function=model.inputs),
+    )
+    started = time.perf_counter()
+    try:
+        trace = trace_target(target)
+        if trace.recordings[0].exact_batch not in (None, 1):
+            with contextlib.suppress(CapplanError):
+                trace = trace_target(target, exact_batch=1)
+    except CapplanError as error:
+        return {"outcome": "failed", "cause": str(error)[:300]}
+    recording = trace.recordings[0]
+    batch = recording.exact_batch or 1
+    counts = recording.calls_per_kernel()
+    row: dict[str, Any] = {
+        "outcome": "traced",
+        "parameters": trace.parameter_count,
+        "macs": sum(n * kernel_macs(kernel, batch) for kernel, n in zip(recording.kernels, counts, strict=True)),
+        "exact_batch": recording.exact_batch or "",
+        "backend": recording.rung,
+        "assumed": sum(each.count for each in recording.guesses) or "",
+        "uncounted": "; ".join(uncounted(recording)),
+        "built_on_cpu": "yes" if any("built on the CPU" in note for note in trace.provenance.notes) else "",
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+    if model.hand_macs is not None:
+        return row | {"reference_macs": model.hand_macs, "reference_parameters": trace.parameter_count}
+    try:
+        parameters, macs = reference(target, batch)
+    except CapplanError as error:
+        return row | {"cause": f"reference: {error}"[:200]}
+    return row | {"reference_parameters": parameters, "reference_macs": macs}
+
+
+def reference(target: Any, batch: int) -> tuple[int, int]:
+    """Build for real, run once on the CPU, and return parameters and MACs by torch's counter."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from capplan.probe.foreign.code import model_code
+
+    torch.manual_seed(0)
+    module = target.build().eval()
+    inputs = target.make_inputs(batch, device=torch.device("cpu"))
+    counter = FlopCounterMode(display=False)
+    with model_code("the reference"), torch.no_grad(), counter:
+        module(*inputs.args, **inputs.kwargs)
+    return sum(p.numel() for p in module.parameters()), counter.get_total_flops() // 2
+
+
+def read_table() -> list[dict[str, Any]]:
+    if not TABLE.is_file():
+        return []
+    with TABLE.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_table(rows: list[dict[str, Any]]) -> None:
+    with TABLE.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({column: row.get(column, "") for column in COLUMNS} for row in rows)
+
+
+def render(rows: list[dict[str, Any]]) -> str:
+    """Write the page: totals, then a row per model."""
+    from wild_models import MODELS
+
+    reasons = {model.key: model.reason for model in MODELS}
+    traced = [row for row in rows if row["outcome"] == "traced"]
+    compared = [row for row in traced if str(row["reference_macs"]) not in ("", "None")]
+    same = [row for row in compared if same_macs(row)]
+    right = [row for row in traced if str(row["parameters"]) == str(row["reference_parameters"])]
+    lines = [
+        "# Models of libraries beyond the zoos",
+        "",
+        "Models built from their configurations, without weights, traced and compared with torch's own",
+        "`FlopCounterMode` on a real run on the CPU at batch 1. Remade by `python benchmarks/wild.py`; the libraries",
+        "must be installed (`pip install 'capplan[wild]'` has ten of them).",
+        "",
+        f"{len(rows)} models of {len({row['library'] for row in rows})} libraries: {len(traced)} traced; parameters "
+        f"equal in {len(right)}; MACs compared in {len(compared)}, equal within 0.1 % in {len(same)}.",
+        "",
+        "| library | model | parameters | MACs | by torch | difference | how, and why they differ |",
+        "| --- | --- | --: | --: | --: | --: | --- |",
+    ]
+    for row in rows:
+        key = f"{row['library']}:{row['model']}"
+        library = f"{row['library']} {row['version']}".strip()
+        if row["outcome"] != "traced":
+            cause = str(row["cause"]).replace("|", "\\|").replace("<", "&lt;")
+            lines.append(f"| {library} | {row['model']} | | | | | not traced: {cause} |")
+            continue
+        lines.append(
+            f"| {library} | {row['model']} | {int(row['parameters']):,} | {int(row['macs']):,} "
+            f"| {reference_words(row)} | {difference(row)} | {remarks(row, reasons.get(key, ''))} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def same_macs(row: dict[str, Any]) -> bool:
+    macs, reference = int(row["macs"]), int(row["reference_macs"])
+    return abs(macs - reference) <= 0.001 * max(reference, 1)
+
+
+def reference_words(row: dict[str, Any]) -> str:
+    return f"{int(row['reference_macs']):,}" if str(row["reference_macs"]) not in ("", "None") else "-"
+
+
+def difference(row: dict[str, Any]) -> str:
+    if str(row["reference_macs"]) in ("", "None"):
+        return "-"
+    macs, reference = int(row["macs"]), int(row["reference_macs"])
+    if macs == reference:
+        return "0"
+    return f"{(macs / reference - 1) * 100:+.2f} %" if reference else "only here"
+
+
+def remarks(row: dict[str, Any], reason: str) -> str:
+    found = []
+    if str(row["backend"]) not in ("", "meta"):
+        found.append(f"run on {row['backend']} tensors")
+    if row["built_on_cpu"]:
+        found.append("built on the CPU")
+    if str(row["exact_batch"]):
+        found.append(f"sizes hold at batch {row['exact_batch']} only")
+    if str(row["assumed"]):
+        found.append(f"{row['assumed']} values assumed")
+    if row["uncounted"]:
+        found.append(f"uncounted: {row['uncounted']}")
+    if str(row["parameters"]) != str(row["reference_parameters"]) and str(row["reference_parameters"]):
+        found.append(f"{int(row['reference_parameters']):,} parameters by torch")
+    if row["cause"]:
+        found.append(str(row["cause"]).replace("|", "\\|").replace("<", "&lt;"))
+    if reason:
+        found.append(reason)
+    return "; ".join(found)
+
+
+if __name__ == "__main__":
+    main()
