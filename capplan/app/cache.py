@@ -216,7 +216,7 @@ def _own_modules(question: Question) -> list[Path]:
     named = question.words.partition(":")[0].partition(".")[0]
     found = []
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
+        file = getattr(module, "__dict__", {}).get("__file__")  # lazy modules load at any other question
         if not isinstance(file, str) or not file.endswith(".py"):
             continue
         path = Path(file).resolve()

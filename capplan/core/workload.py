@@ -1,6 +1,6 @@
 """What is to be run: precision, mode, framework, layout. The words of every question to capplan."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -87,12 +87,14 @@ class Training:
 class Configuration:
     """Which of a trace's recordings: what changes the operators that run, GPU and batch apart.
 
-    `training` is None for inference.
+    `training` is None for inference. `half_dtype` is the 16-bit type that a half or autocast recording runs in; shapes
+    and bytes are the same in both types, so that a recording of either answers for the other.
     """
 
     variant: Variant = Variant.FULL
     layout: Layout = Layout.NCHW
     training: Training | None = None
+    half_dtype: str = field(default="bfloat16", compare=False)
 
     @property
     def mode(self) -> Mode:
@@ -100,7 +102,8 @@ class Configuration:
         return Mode.INFERENCE if self.training is None else Mode.TRAINING
 
     def __str__(self) -> str:
-        words = [self.variant.value, self.layout.value]
+        in_float16 = self.variant is not Variant.FULL and self.half_dtype == "float16"
+        words = [f"{self.variant.value}-float16" if in_float16 else self.variant.value, self.layout.value]
         if self.training:
             words += ["training", self.training.optimizer.value]
             words += ["checkpointing"] * self.training.checkpointing
@@ -124,4 +127,9 @@ class Workload:
     @property
     def configuration(self) -> Configuration:
         """The recording that answers this workload."""
-        return Configuration(variant=self.precision.variant, layout=self.layout, training=self.training)
+        return Configuration(
+            variant=self.precision.variant,
+            layout=self.layout,
+            training=self.training,
+            half_dtype=self.precision.half_dtype or "bfloat16",
+        )

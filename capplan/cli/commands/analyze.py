@@ -54,7 +54,10 @@ def analyze(
         model=inputs.request(model),
         batch=batch,
         configuration=Configuration(
-            variant=(precision or Precision.FP32).variant, layout=layout, training=steps.training()
+            variant=(precision or Precision.FP32).variant,
+            layout=layout,
+            training=steps.training(),
+            half_dtype=(precision or Precision.FP32).half_dtype or "bfloat16",
         ),
         depth=2 if depth is None and chosen in (Format.TABLE, Format.MD) else depth,
         compares_counters=compare,

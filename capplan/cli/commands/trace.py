@@ -48,10 +48,13 @@ def trace(
     if output.suffix not in (".json", ".gz"):
         raise UsageError(f"{output}: a trace is written as .json or .json.gz.")
     training = steps.training()
+    halves = {each.variant: each.half_dtype or "bfloat16" for each in reversed(precision or [Precision.FP32])}
     variants = dict.fromkeys(each.variant for each in precision or [Precision.FP32])
     request = TraceRequest(
         model=inputs.request(model),
-        configurations=tuple(Configuration(variant=each, layout=layout, training=training) for each in variants),
+        configurations=tuple(
+            Configuration(variant=each, layout=layout, training=training, half_dtype=halves[each]) for each in variants
+        ),
         exact_batch=batch,
         is_anonymous=anonymize,
     )

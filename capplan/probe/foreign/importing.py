@@ -113,9 +113,10 @@ def _shadowed(folder: Path) -> list[str]:
 
 def _is_users(module: ModuleType, *, outside: Path) -> bool:
     """Tell whether a module is neither installed nor below a folder."""
-    if not getattr(module, "__file__", None):
+    file = getattr(module, "__dict__", {}).get("__file__")  # a lazy module would load at any other question
+    if not file:
         return False
-    path = Path(str(module.__file__)).resolve()
+    path = Path(str(file)).resolve()
     installed = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
     return not any(path.is_relative_to(place) for place in (outside, *installed))
 

@@ -4,10 +4,11 @@ Values are random but the same every time, from a generator of their own: the gl
 """
 
 import copy
-import dataclasses
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -134,27 +135,52 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 def on_device(value: Any, device: Device) -> Any:
     """Copy a nest of tensors with every tensor on a device; on meta only its shape goes."""
+    return map_tensors(value, lambda tensor: tensor.to(device))
+
+
+def map_tensors(value: Any, replace: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Copy a nest of containers and objects with every tensor replaced; what holds no tensor is shared."""
     if isinstance(value, torch.Tensor):
-        return value.to(device)
+        return replace(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(on_device(part, device) for part in value))
+        return type(value)(*(map_tensors(part, replace) for part in value))
     if isinstance(value, list | tuple):
-        return type(value)(on_device(part, device) for part in value)
+        return type(value)(map_tensors(part, replace) for part in value)
     if isinstance(value, dict):
         moved = copy.copy(value)
-        moved.update({key: on_device(part, device) for key, part in value.items()})
+        for key, part in list(dict.items(value)):
+            dict.__setitem__(moved, key, map_tensors(part, replace))
         return moved
     if _has_parts(value):
         twin = copy.copy(value)
         for key, part in vars(value).items():
-            object.__setattr__(twin, key, on_device(part, device))
+            object.__setattr__(twin, key, map_tensors(part, replace))
         return twin
     return value
 
 
 def _has_parts(value: Any) -> bool:
-    """Tell whether a value is a dataclass or a mapping-like object that carries tensors in its attributes."""
-    return (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and hasattr(value, "__dict__")
+    """Return True if a value is an object that carries tensors in its attributes, as dataclasses do."""
+    if isinstance(value, _ALONE) or (callable(value) and not isinstance(value, Mapping)):
+        return False
+    parts = getattr(value, "__dict__", None)
+    return isinstance(parts, dict) and any(map(_holds_tensors, parts.values()))
+
+
+_ALONE = (type, ModuleType, torch.nn.Module, weakref.ReferenceType, str)
+
+
+def _holds_tensors(value: Any, depth: int = 3) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if depth == 0 or isinstance(value, _ALONE):
+        return False
+    if isinstance(value, Mapping):
+        return any(_holds_tensors(part, depth - 1) for part in value.values())
+    if isinstance(value, list | tuple):
+        return any(_holds_tensors(part, depth - 1) for part in value)
+    parts = getattr(value, "__dict__", None)
+    return isinstance(parts, dict) and any(_holds_tensors(part, depth - 1) for part in parts.values())
 
 
 def _as_call(made: Any, forward: Callable[..., Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:

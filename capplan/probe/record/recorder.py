@@ -42,6 +42,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self._is_weight = self._storages.is_weight
         self._operand = Operands(self.record).index_of
         self._sums: list[int] = []
+        self._wrappers: set[type] = set()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -51,6 +52,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if types and any(kind in self._wrappers or self._is_wrapper(kind) for kind in types):
+            return NotImplemented  # the class runs it on the tensors that it stores
         self._calls += 1
         operator = self._operators.get(func) or self.describe(func)
         kwargs = kwargs or {}
@@ -62,6 +65,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if operator.is_view:
             return self._view(operator, args, kwargs)
         return self._op(operator, args, kwargs)
+
+    def _is_wrapper(self, kind: type) -> bool:
+        """Return True if a tensor class keeps its data in other tensors; fake tensors do not."""
+        if not hasattr(kind, "__tensor_flatten__") or kind.__module__.startswith("torch._subclasses.fake"):
+            return False
+        self._wrappers.add(kind)
+        return True
 
     def describe(self, overload: OpOverload) -> Operator:
         """Look an overload up, reading its schema the first time."""

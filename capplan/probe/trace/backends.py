@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
+from capplan.probe.foreign.subclasses import is_wrapper, rewrapped
 from capplan.probe.record.known_values import KnownValueMode
 from capplan.probe.record.value_store import LARGEST_KNOWN
 
@@ -32,6 +34,7 @@ class TensorFactory:
         self.device = torch.device("meta" if backend is Backend.META else "cpu")
         self._half = half
         self._channels_last = channels_last
+        self.kept_full: frozenset[int] = frozenset()
         self._fake_mode: Any = None
         if backend is Backend.FAKE:
             from torch._subclasses.fake_tensor import FakeTensorMode
@@ -43,8 +46,12 @@ class TensorFactory:
         return contextlib.nullcontext() if self._fake_mode is None else self._fake_mode
 
     def weight(self, tensor: Tensor) -> Tensor:
-        """Make the tensor that stands in for a parameter or buffer."""
-        made = self._place(tensor)
+        """Make the tensor that stands in for a parameter or buffer; a wrapper's stored tensors keep their dtypes."""
+        if is_lazy(tensor):
+            return tensor
+        if is_wrapper(tensor):
+            return rewrapped(_in_dtype(tensor, self._half), lambda plain: self._place(plain, keeps_dtype=True))
+        made = self._place(tensor, keeps_dtype=id(tensor) in self.kept_full)
         if isinstance(tensor, nn.Parameter):
             return nn.Parameter(made, requires_grad=tensor.requires_grad)
         return made
@@ -56,8 +63,9 @@ class TensorFactory:
             made.__dict__["_drawn"] = True
         return made
 
-    def _place(self, tensor: Tensor) -> Tensor:
-        dtype = self._half if self._half is not None and tensor.is_floating_point() else tensor.dtype
+    def _place(self, tensor: Tensor, *, keeps_dtype: bool = False) -> Tensor:
+        casts = self._half is not None and tensor.is_floating_point() and not keeps_dtype
+        dtype = self._half if casts else tensor.dtype
         if self.backend is Backend.REAL:
             layout = torch.channels_last if self._channels_last and tensor.dim() == 4 else torch.preserve_format
             return tensor.detach().clone(memory_format=layout).to(dtype)
@@ -74,6 +82,16 @@ class TensorFactory:
         if value is not None and keeps:
             made.__dict__["_known_value"] = value.detach().to(dtype).clone()
         return made
+
+
+def _in_dtype(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """Convert a wrapper as the user would; one that cannot be converted stays as it is."""
+    if dtype is None or not tensor.is_floating_point():
+        return tensor
+    try:
+        return tensor.to(dtype)
+    except (RuntimeError, NotImplementedError, TypeError):
+        return tensor
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from capplan.core.ops.flops import Formulas
 from capplan.core.trace.types import InputTensor, Recording, Role
@@ -20,16 +19,16 @@ from capplan.probe.cuda.higher_order import higher_order_rules
 from capplan.probe.cuda.preludes import PRELUDES
 from capplan.probe.cuda.rules import CudaRules, as_on_cuda
 from capplan.probe.foreign.code import model_code
+from capplan.probe.foreign.half import kept_in_full
 from capplan.probe.foreign.preserve import preserved, swapped
+from capplan.probe.foreign.subclasses import stored_tensors
+from capplan.probe.inputs.tensors import map_tensors, named_tensors
 from capplan.probe.record.known_values import KnownValues
 from capplan.probe.record.recorder import Recorder
 from capplan.probe.record.types import Pass
 from capplan.probe.trace.backends import Backend, TensorFactory
 from capplan.probe.trace.batch_fit import SeenInput, fit_inputs, fit_recording
 from capplan.probe.trace.module_paths import ModulePaths
-
-HALF = torch.bfloat16
-"""The 16-bit type that tracing runs: float16 has extra branches against overflow in many models."""
 
 MakeInputs = Callable[..., Any]
 NO_FORMULAS: Formulas = MappingProxyType({})
@@ -55,9 +54,10 @@ class Stage:
         self.configuration = configuration
         self.name = name
         self.paths = ModulePaths(module)
+        self._half: torch.dtype = getattr(torch, configuration.half_dtype)
         self.factory = TensorFactory(
             backend,
-            half=HALF if configuration.variant is Variant.HALF else None,
+            half=self._half if configuration.variant is Variant.HALF else None,
             channels_last=configuration.layout is Layout.NHWC,
         )
         self.formulas: Formulas = NO_FORMULAS
@@ -76,6 +76,8 @@ class Stage:
         """Put other tensors in the model's place, and everything back afterwards."""
         with preserved(self.module):
             self.module.train(self.configuration.training is not None)
+            is_half = self.configuration.variant is Variant.HALF
+            self.factory.kept_full = kept_in_full(self.module, self._half) if is_half else frozenset()
             swapped(self.module, self.factory.weight)
             self._weights = list(_weights(self.module))
             yield
@@ -165,7 +167,7 @@ class Stage:
 
     def _autocasting(self) -> contextlib.AbstractContextManager[None]:
         amp = self.configuration.variant is Variant.AMP
-        return cuda_autocast(HALF, self._autocast) if amp else contextlib.nullcontext()
+        return cuda_autocast(self._half, self._autocast) if amp else contextlib.nullcontext()
 
     def _adopt_weights(self, recorder: Recorder) -> list[Tensor]:
         self._parameters = {}
@@ -175,23 +177,26 @@ class Stage:
 
     def _inputs(self, batch: int, recorder: Recorder) -> tuple[tuple[Any, ...], dict[str, Any]]:
         made = self.make_inputs(batch, device=self.factory.device)
-        leaves = pytree.tree_leaves((made.args, made.kwargs))
-        if any(isinstance(leaf, Tensor) and leaf.is_meta and not leaf.is_floating_point() for leaf in leaves):
+        leaves = (tensor for _, tensor in named_tensors(tuple(made.args), dict(made.kwargs)))
+        if any(leaf.is_meta and not leaf.is_floating_point() for leaf in leaves):
             made = self.make_inputs(batch, device=torch.device("cpu"))
         seen: list[SeenInput] = []
 
-        def place(value: Any) -> Any:
-            if not isinstance(value, Tensor):
-                return value
+        def place(value: Tensor) -> Tensor:
             name = made.names[len(seen)] if len(seen) < len(made.names) else f"input{len(seen)}"
             seen.append((name, value.dtype, tuple(value.shape)))
             placed = self.factory.input(value)
             recorder.adopt(placed, Role.INPUT)
             return placed
 
-        args, kwargs = pytree.tree_map(place, (tuple(made.args), dict(made.kwargs)))
+        args, kwargs = map_tensors((tuple(made.args), dict(made.kwargs)), place)
         self._seen[batch] = seen
         return args, kwargs
+
+    @property
+    def last_batch(self) -> int | None:
+        """Return the batch of the last pass; None before the first."""
+        return next(reversed(self._seen), None)
 
     def fit(self, passes: Sequence[Pass], batches: Sequence[int]) -> Made:
         """Make the recording of the passes, and the inputs' shapes.
@@ -204,7 +209,7 @@ class Stage:
             batches,
             configuration=self.configuration,
             modules=self.paths.names,
-            half=None if self.configuration.variant is Variant.FULL else HALF,
+            half=None if self.configuration.variant is Variant.FULL else self._half,
             parameters=self._parameters,
             backend=self.factory.backend.value,
             formulas=self.formulas,
@@ -235,4 +240,4 @@ def _weights(module: nn.Module) -> Iterator[tuple[Tensor, Role]]:
         for tensor in held:
             if id(tensor) not in seen:
                 seen.add(id(tensor))
-                yield tensor, role
+                yield from ((stored, role) for _, stored in stored_tensors(tensor))

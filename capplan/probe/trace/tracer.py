@@ -14,14 +14,12 @@ from capplan.core.workload import Configuration
 from capplan.errors import TraceError
 from capplan.probe.foreign.compilation import uncompiled
 from capplan.probe.foreign.preserve import globals_preserved
+from capplan.probe.foreign.subclasses import is_main, stored_tensors
 from capplan.probe.target.types import Built
 from capplan.probe.trace.backends import LARGEST_REAL_BYTES, Backend, Builder, building, building_with_values
 from capplan.probe.trace.batch_fit import DoesNotFitError
 from capplan.probe.trace.lazy import initialise_lazy, is_uninitialised
 from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, Stage
-
-SINGLE_BATCHES = (1, 2)
-"""Batches that are traced alone where a model does not run at all of `BATCHES`."""
 
 BATCHES = (2, 3, 5)
 """Two batches to fit, a third to check. Batch 1 is special (broadcasts, squeezes) and never fitted from."""
@@ -173,9 +171,9 @@ class _Tracer:
         except TraceError as error:
             if len(self._batches) == 1 or error.__cause__ is None:
                 raise
-            for batch in SINGLE_BATCHES:
-                with contextlib.suppress(TraceError):
-                    return self._record_at(batch, configuration)
+            ran_first = self._stage is not None and self._stage.last_batch != self._batches[0]
+            with contextlib.suppress(TraceError):
+                return self._record_at(self._batches[0] if ran_first else 1, configuration)
             raise
 
     def _record_at(self, batch: int, configuration: Configuration) -> Made:
@@ -293,10 +291,11 @@ def _parameters(module: nn.Module) -> Iterator[Parameter]:
             names.setdefault(id(tensor), []).append(name)
             tensors.setdefault(id(tensor), (tensor, is_buffer))
     for key, (tensor, is_buffer) in tensors.items():
-        yield Parameter(
-            names=tuple(names[key]),
-            dtype=str(tensor.dtype).removeprefix("torch."),
-            shape=tuple(tensor.shape),
-            is_buffer=is_buffer,
-            trainable=tensor.requires_grad,
-        )
+        for suffix, stored in stored_tensors(tensor):
+            yield Parameter(
+                names=tuple(f"{name}{suffix}" for name in names[key]),
+                dtype=str(stored.dtype).removeprefix("torch."),
+                shape=tuple(stored.shape),
+                is_buffer=is_buffer or not is_main(tensor, stored),
+                trainable=tensor.requires_grad,
+            )

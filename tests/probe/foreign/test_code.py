@@ -7,9 +7,11 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from capplan.app.cache import Question, files_behind
 from capplan.errors import TraceError
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.importing import load_code
@@ -80,3 +82,21 @@ def test_the_line_of_the_users_code_is_named(tmp_path: Path) -> None:
     said = r"running it failed: RuntimeError: .* \(at mended\.py:4\)"
     with pytest.raises(TraceError, match=said), model_code("running it"):
         module.fails()
+
+
+def test_modules_that_load_on_demand_are_not_touched(tmp_path: Path) -> None:
+    class Lazy(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError(f"asked for {name}, which would load the module")
+
+    (tmp_path / "lazy_part.py").write_text("")
+    (tmp_path / "net.py").write_text("from torch import nn\nNet = nn.Identity\n")
+    lazy = Lazy("lazy_part")
+    del lazy.__dict__["__spec__"]
+    sys.modules["lazy_part"] = lazy
+    try:
+        load_code(str(tmp_path / "net.py"))
+        assert files_behind(Question(words=f"{tmp_path}/net.py:Net"))
+        assert sys.modules["lazy_part"] is lazy
+    finally:
+        del sys.modules["lazy_part"]

@@ -177,7 +177,7 @@ def test_what_no_rung_cures_is_told_at_once_in_the_models_words():
 
     with pytest.raises(TraceError, match="heads do not divide the width"):
         record(Broken())
-    assert calls == ["meta"]
+    assert calls == ["cuda"] * 2  # at two samples, then at one alone
 
 
 class Routes(nn.Module):

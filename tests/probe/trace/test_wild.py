@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +16,10 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from capplan.core.ops.flops import kernel_macs
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Configuration, Training
+from capplan.core.workload import Configuration, Training, Variant
+from capplan.errors import TraceError
 from capplan.probe.foreign.code import model_code
+from capplan.probe.inputs.tensors import FunctionInputs
 from capplan.probe.trace.tracer import trace_module
 
 LINEAR_MACS = 16 * 16
@@ -247,3 +250,124 @@ class OneSample(nn.Module):
 def test_a_model_that_runs_at_one_batch_alone_is_traced_there() -> None:
     made = trace(OneSample(), 16)
     assert (made.recordings[0].exact_batch, macs(made)) == (1, LINEAR_MACS)
+
+
+@dataclass
+class Sample:
+    """An input inside a dataclass."""
+
+    x: Tensor
+    length: int
+
+
+class Masked:
+    """An input inside an object of the user's own, as DETR's NestedTensor is."""
+
+    def __init__(self, tensors: Tensor) -> None:
+        self.tensors = tensors
+
+
+class InContainers(Two):
+    def forward(self, sample: Sample, masked: Masked) -> Tensor:
+        assert sample.x.dtype is masked.tensors.dtype is self.a.weight.dtype
+        out: Tensor = self.a(sample.x) + self.b(masked.tensors)
+        return out
+
+
+def test_inputs_inside_objects_are_cast_like_the_rest() -> None:
+    made = FunctionInputs(words="f", function=lambda n: (Sample(torch.rand(n, 16), 3), Masked(torch.rand(n, 16))))
+    configuration = Configuration(variant=Variant.HALF)
+    found = trace_module(InContainers(), made, name="test", configurations=[configuration])
+    assert [(each.name, each.dtype) for each in found.inputs] == [
+        ("input0.x", "float32"),
+        ("input1.tensors", "float32"),
+    ]
+    assert {operand.dtype for kernel in found.recordings[0].kernels for operand in kernel.inputs} == {"half"}
+    assert macs(found) == 2 * LINEAR_MACS
+
+
+class AsksForDtype(nn.Module):
+    """Goes through an FFT, which takes float16 on CUDA and no bfloat16, and says what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dtype is torch.bfloat16:
+            raise ValueError("bfloat16 is not what was asked for")
+        out: Tensor = self.linear(torch.fft.irfft(torch.fft.rfft(x)).to(x.dtype))
+        return out
+
+
+@pytest.mark.parametrize("variant", [Variant.HALF, Variant.AMP])
+def test_half_precision_runs_in_the_type_that_was_asked_for(variant: Variant) -> None:
+    asked = Configuration(variant=variant, half_dtype="float16")
+    found = trace_module(AsksForDtype(), feeds(16), name="test", configurations=[asked])
+    assert macs(found) == LINEAR_MACS
+    assert found.recording(Configuration(variant=variant)) is found.recordings[0]  # sizes are those of bfloat16 too
+    if variant is Variant.HALF:
+        with pytest.raises(TraceError, match="bfloat16 is not what was asked for"):
+            trace_module(AsksForDtype(), feeds(16), name="test", configurations=[Configuration(variant=variant)])
+
+
+class KeepsPart(Two):
+    _keep_in_fp32_modules = ("b",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.b(self.a(x).to(self.b.weight.dtype))
+        return out
+
+
+@pytest.mark.parametrize(("half", "dtypes"), [("float16", ["half", "float32"]), ("bfloat16", ["half", "half"])])
+def test_parts_that_a_model_keeps_in_fp32_stay_there(half: str, dtypes: list[str]) -> None:
+    asked = Configuration(variant=Variant.HALF, half_dtype=half)
+    recording = trace_module(KeepsPart(), feeds(16), name="test", configurations=[asked]).recordings[0]
+    kernels = [recording.kernels[op.kernel] for op in recording.ops]
+    assert [kernel.outputs[0].dtype for kernel in kernels if kernel.name == "aten.addmm"] == dtypes
+
+
+class Int8(Tensor):
+    """Weights in int8 with a scale for each row, as quantisation libraries store them."""
+
+    qdata: Tensor
+    scale: Tensor
+
+    @staticmethod
+    def __new__(cls, qdata: Tensor, scale: Tensor) -> "Int8":
+        made = Tensor._make_wrapper_subclass(cls, qdata.shape, dtype=scale.dtype, device=qdata.device)
+        made.qdata, made.scale = qdata, scale
+        return made
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["qdata", "scale"], None
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner: dict[str, Tensor], _context: None, *_: Any) -> "Int8":
+        return cls(inner["qdata"], inner["scale"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.detach.default:
+            return cls(args[0].qdata, args[0].scale)
+        assert func is torch.ops.aten.t.default, func
+        return (args[0].qdata.to(args[0].scale.dtype) * args[0].scale[:, None]).t()
+
+
+def test_a_weight_counts_as_what_its_class_stores() -> None:
+    module = nn.Linear(16, 16, bias=False)
+    values = Int8(torch.zeros(16, 16, dtype=torch.int8), torch.ones(16))
+    module.weight = nn.Parameter(values, requires_grad=False)
+    made = trace(module, 16)
+    assert [(each.names, each.dtype, each.size_bytes, each.is_buffer) for each in made.parameters] == [
+        (("weight.qdata",), "int8", 256, False),
+        (("weight.scale",), "float32", 64, True),
+    ]
+    assert (made.parameter_count, made.weight_bytes) == (256, 256)
+    recording = made.recordings[0]
+    names = [recording.kernels[op.kernel].name for op in recording.ops]
+    assert names == ["aten._to_copy", "aten.mul", "aten.mm"]
+    assert macs(made) == LINEAR_MACS
+    stored = [storage for storage in recording.storages if storage.parameter is not None]
+    assert [(each.parameter, each.size_bytes.at(1)) for each in stored] == [(0, 256), (1, 64)]
+    assert type(module.weight.data) is Int8  # the user's own module is as it was
