@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capplan.cli.completion import complete_gpus, complete_models
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError
@@ -24,6 +25,7 @@ Models = Annotated[
         metavar="MODEL...",
         help=_MODEL_HELP,
         show_default=False,
+        autocompletion=complete_models,
     ),
 ]
 Model = Annotated[
@@ -32,6 +34,7 @@ Model = Annotated[
         metavar="MODEL",
         help=_MODEL_HELP,
         show_default=False,
+        autocompletion=complete_models,
     ),
 ]
 ModelArguments = Annotated[
@@ -90,6 +93,7 @@ GpuNames = Annotated[
         metavar="NAME",
         help="A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.",
         show_default=False,
+        autocompletion=complete_gpus,
     ),
 ]
 SpecFolders = Annotated[

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from capplan.cli.completion import complete_gpus
 from capplan.cli.options import SpecFolders
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
 from capplan.cli.sparing import SparingGroup
@@ -20,7 +21,10 @@ app = typer.Typer(
 )
 
 GpuName = Annotated[
-    str, typer.Argument(metavar="ID", help="Exact id or alias, such as a100-sxm4-80gb.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="NAME", help="A GPU such as l4 or 'RTX 4090'.", show_default=False, autocompletion=complete_gpus
+    ),
 ]
 
 
@@ -118,7 +122,12 @@ def show(
 
 @app.command()
 def compare(
-    names: Annotated[list[str], typer.Argument(metavar="ID...", help="Exact ids or aliases.", show_default=False)],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...", help="GPUs, or families such as a100.", show_default=False, autocompletion=complete_gpus
+        ),
+    ],
     *,
     specs: SpecFolders = None,
     chosen_format: FormatOption = None,
