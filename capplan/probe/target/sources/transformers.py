@@ -75,8 +75,8 @@ def _quantisation_notes(given: Mapping[str, Any]) -> list[str]:
     bits = quantisation.get("bits") or (4 if quantisation.get("load_in_4bit") else None)
     words = f"{method}, {bits} bits" if bits else str(method)
     return [
-        f"quantised ({words}) but counted at full width: memory is an upper bound, and latency is not that of quantised "
-        "kernels; `capplan llm memory` counts quantised language models."
+        f"quantised ({words}) but counted at full width: memory is an upper bound, and latency is not that of "
+        "quantised kernels; `capplan llm memory` counts quantised language models."
     ]
 
 
