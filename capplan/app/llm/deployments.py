@@ -112,20 +112,9 @@ class Deployments:
             ),
             self.memory,
         )
-        cache_bytes = kv_element_bytes(kv)
         variant = engine_variant(engine.value, version_of(words.version))
-        kernels = stage_kernels(
-            model.architecture,
-            sharding=words.sharding,
-            formats=Formats(
-                quantisation=quantisation,
-                cache_bytes=cache_bytes,
-                units=machine.units,
-                decode=decode_class(variant),
-                weight_scale=_weight_scale(model, quantisation),
-                prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
-            ),
-        )
+        formats = _formats(model, quantisation, variant, cache_bytes=kv_element_bytes(kv), machine=machine)
+        kernels = stage_kernels(model.architecture, sharding=words.sharding, formats=formats)
         return ServingDeployment(
             words=words,
             model=model,
@@ -144,6 +133,19 @@ class Deployments:
         if stated_narrow and quantisation.format.name in _NARROW_CACHE:
             return "fp8"
         return "fp8" if model.declares_fp8_cache and not words.weights else "bf16"
+
+
+def _formats(
+    model: LanguageModel, quantisation: Quantisation, variant: str, *, cache_bytes: float, machine: Machine
+) -> Formats:
+    return Formats(
+        quantisation=quantisation,
+        cache_bytes=cache_bytes,
+        units=machine.units,
+        decode=decode_class(variant),
+        prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
+        weight_scale=_weight_scale(model, quantisation),
+    )
 
 
 def _weight_scale(model: LanguageModel, quantisation: Quantisation) -> float:

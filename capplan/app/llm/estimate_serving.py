@@ -16,6 +16,7 @@ from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.llm.timing.constants import Constants
 from capplan.core.llm.timing.work import Load, kernel_classes
 from capplan.errors import CapplanError, UsageError
+from capplan.specs.llm.memory_calibration import find_engine
 
 
 class DoesNotFitError(CapplanError):
@@ -54,18 +55,10 @@ def estimate_serving(
         CapplanError: Something is not known, does not divide, or does not fit.
     """
     deployment = deployments.find(question.words)
-    tokens = question.input_len + question.output_len
-    _check_context(deployment, tokens)
-    capacity = deployment.sequences_that_fit(tokens)
-    if capacity < 1:
-        raise DoesNotFitError(
-            f"{question.words.model} with {tokens:.0f} tokens does not fit on {question.words.sharding.gpus} × "
-            f"{deployment.gpu.id}; use more GPUs (--tp), narrower weights or cache, or shorter requests."
-        )
+    capacity = _check_size(question, deployment)
     constants = constants_of(calibration)
-    evidence = _evidence(deployment, calibration)
     adjustments = _adjustments(question, deployment, calibration, constants)
-    basis = _Basis(calibration, constants, evidence, adjustments)
+    basis = _Basis(calibration, constants, _evidence(deployment, calibration), adjustments)
     points = tuple(_point(question, deployment, clients, basis) for clients in question.concurrencies)
     service = Service(
         kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine, constants=constants
@@ -78,7 +71,7 @@ def estimate_serving(
         params=count_parameters(architecture),
         active_params=count_active_parameters(architecture),
         gpu=deployment.gpu.id,
-        engine=deployment.engine,
+        engine=find_engine(words.engine).value,
         version=words.version,
         sharding=words.sharding,
         weights=deployment.quantisation.format.name,
@@ -94,6 +87,19 @@ def estimate_serving(
         measured_runs=learnt.runs if learnt else 0,
         notes=_notes(deployment, points, adjustments),
     )
+
+
+def _check_size(question: ServingQuestion, deployment: ServingDeployment) -> float:
+    """Return how many sequences fit, after a check that one does and that the model handles its length."""
+    tokens = question.input_len + question.output_len
+    _check_context(deployment, tokens)
+    capacity = deployment.sequences_that_fit(tokens)
+    if capacity < 1:
+        raise DoesNotFitError(
+            f"{question.words.model} with {tokens:.0f} tokens does not fit on {question.words.sharding.gpus} × "
+            f"{deployment.gpu.id}; use more GPUs (--tp), narrower weights or cache, or shorter requests."
+        )
+    return capacity
 
 
 def _check_context(deployment: ServingDeployment, tokens: float) -> None:

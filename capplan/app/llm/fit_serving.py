@@ -74,32 +74,39 @@ def fit_serving(
     if widths_of is not None:
         found = replace(calibration, widths=widths_of.widths, origin=origin)
         return FittedServing(calibration=found, held_out={}, skipped=tuple(skipped))
+    held_out = _hold_out(rows, calibration)
+    calibration = replace(calibration, widths=interval_widths(rows, held_out))
+    judged = _judge_all(learnt, held_out, calibration)
+    origin = replace(origin, held_out_errors=_errors(judged))
+    return FittedServing(calibration=replace(calibration, origin=origin), held_out=judged, skipped=tuple(skipped))
+
+
+def _hold_out(rows: Sequence[LearntRun], calibration: LlmCalibration) -> HeldOut:
+    """Predict all runs without their GPU, without their model, and without its family."""
+    layout = default_layout()
+    prior = default_prior(layout)
     known = full_fit([run.observation for run in rows], layout.pack(calibration), layout=layout)
-    held_out = HeldOut(
+    return HeldOut(
         same=predict(rows, layout.view(known.vector)),
         other_gpu=cross_validate(rows, by=lambda run: run.gpu, layout=layout, prior=prior, known=known),
         other_model=cross_validate(rows, by=lambda run: run.model, layout=layout, prior=prior, known=known),
         other_family=cross_validate(rows, by=lambda run: run.family, layout=layout, prior=prior, known=known),
     )
-    calibration = replace(calibration, widths=interval_widths(rows, held_out))
-    judged = {
-        name: _judge(learnt, predicted, calibration, evidence)
-        for name, predicted, evidence in (
-            ("none", held_out.same, Evidence.SAME),
-            ("gpu", held_out.other_gpu, Evidence.OTHER_GPU),
-            ("model", held_out.other_model, Evidence.OTHER_MODEL),
-            ("family", held_out.other_family, Evidence.OTHER_MODEL),
-        )
+
+
+def _judge_all(
+    learnt: Sequence[tuple[PreparedRun, LearntRun]], held_out: HeldOut, calibration: LlmCalibration
+) -> dict[str, ServingValidation]:
+    gpu = (held_out.other_gpu, calibration, Evidence.OTHER_GPU)
+    model = (held_out.other_model, calibration, Evidence.OTHER_MODEL)
+    return {
+        "none": _judge(learnt, held_out.same, calibration, Evidence.SAME),
+        "gpu": _judge(learnt, *gpu),
+        "model": _judge(learnt, *model),
+        "family": _judge(learnt, held_out.other_family, calibration, Evidence.OTHER_MODEL),
+        "gpu, one run": _after_one_run(learnt, *gpu),
+        "model, one run": _after_one_run(learnt, *model),
     }
-    judged |= {
-        f"{name}, one run": _after_one_run(learnt, predicted, calibration, evidence)
-        for name, predicted, evidence in (
-            ("gpu", held_out.other_gpu, Evidence.OTHER_GPU),
-            ("model", held_out.other_model, Evidence.OTHER_MODEL),
-        )
-    }
-    origin = replace(origin, held_out_errors=_errors(judged))
-    return FittedServing(calibration=replace(calibration, origin=origin), held_out=judged, skipped=tuple(skipped))
 
 
 def _learnt(item: PreparedRun) -> list[LearntRun]:
