@@ -10,9 +10,9 @@ from capplan.core.llm.kv import kv_element_bytes
 from capplan.core.llm.memory_answer import MemoryRequest
 from capplan.core.llm.model import LanguageModel
 from capplan.core.llm.quantisation import Quantisation
-from capplan.core.llm.serving.service import decode_class, engine_variant, prefill_class
 from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.tensors import all_tensors
+from capplan.core.llm.timing.engine_rules import decode_class, engine_variant, prefill_class
 from capplan.core.llm.timing.machine import Machine, machine_of
 from capplan.core.llm.timing.stage_kernels import Formats, stage_kernels
 from capplan.core.llm.timing.work import Kernels

@@ -12,7 +12,7 @@ import numpy as np
 from capplan.core.calibrate.solver import Problem, minimise
 from capplan.core.llm.serving.cases import Case, Metric, Serving
 from capplan.core.llm.serving.closed_loop import LoopTimes
-from capplan.core.llm.serving.service import SCHEDULING, Service, loop_times, waiting_names, waiting_parts
+from capplan.core.llm.serving.service import Service, loop_times, waiting_names, waiting_parts
 from capplan.core.llm.serving.serving_point import (
     Arrivals,
     Requests,
@@ -22,6 +22,7 @@ from capplan.core.llm.serving.serving_point import (
     steady_state,
 )
 from capplan.core.llm.timing.constants import Constants, Layout
+from capplan.core.llm.timing.engine_rules import SCHEDULING
 from capplan.core.llm.timing.step_time import StepTable, kernel_slopes_s, stack, step_table, step_time
 from capplan.core.llm.timing.work import IntArray
 from capplan.core.numbers import FloatArray

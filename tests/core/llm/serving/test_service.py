@@ -8,16 +8,14 @@ from capplan.core.llm.serving.service import (
     Demand,
     Service,
     closed_loop,
-    decode_class,
-    engine_variant,
     fixed_batch,
     lone_ttft_s,
     offline,
     open_load,
-    prefill_class,
 )
 from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.timing.constants import Constants
+from capplan.core.llm.timing.engine_rules import decode_class, engine_variant, prefill_class
 from capplan.core.llm.timing.kernel_classes import KernelClass
 from capplan.core.llm.timing.weight_kernels import Arithmetic
 from capplan.core.llm.timing.work import Load

@@ -1,0 +1,63 @@
+"""How serving engines fill their steps by default, and which kernels their generations run."""
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from capplan.core.llm.timing.kernel_classes import KernelClass
+from capplan.core.llm.timing.weight_kernels import Arithmetic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduling:
+    """How an engine fills its steps by default.
+
+    `token_budget` is the most tokens of a step, `mixes` says that prompt tokens share steps with decoding sequences,
+    and `most_sequences` run at a time.
+    """
+
+    token_budget: float
+    mixes: bool
+    most_sequences: float
+
+
+SCHEDULING: Mapping[str, Scheduling] = {
+    "vllm": Scheduling(token_budget=8192, mixes=True, most_sequences=1024),
+    "trtllm": Scheduling(token_budget=8192, mixes=True, most_sequences=2048),
+    "trtllm before 1.0": Scheduling(token_budget=8192, mixes=True, most_sequences=4096),
+    "trtllm before 0.11": Scheduling(token_budget=8192, mixes=True, most_sequences=2048),
+    "sglang": Scheduling(token_budget=16384, mixes=False, most_sequences=2048),
+    "llama.cpp": Scheduling(token_budget=2048, mixes=True, most_sequences=256),
+}
+"""Defaults of vLLM 0.19 and TensorRT-LLM 1.0 on data-centre GPUs, of SGLang 0.5 and of llama-server."""
+
+
+def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:
+    """Return the variant of an engine that a version is.
+
+    TensorRT-LLM compiled whole engines before 1.0, and decoded grouped-query attention without tensor cores before
+    0.11.
+
+    Args:
+        engine: Name of the engine.
+        version: Its version, None for the newest.
+    """
+    if engine != "trtllm" or version is None or version >= (1,):
+        return engine
+    return "trtllm before 0.11" if version < (0, 11) else "trtllm before 1.0"
+
+
+def decode_class(variant: str) -> KernelClass:
+    """Return the class of kernels that an engine variant decodes attention with separate keys and values with."""
+    return KernelClass.DECODE_VECTOR if variant == "trtllm before 0.11" else KernelClass.DECODE_GQA
+
+
+def prefill_class(variant: str, *, cache_bytes: float, units: Set[Arithmetic]) -> KernelClass:
+    """Return the class of kernels that prefill attention: TensorRT-LLM computes it in fp8 if the cache is in fp8.
+
+    Args:
+        variant: Variant of the engine.
+        cache_bytes: Bytes of one element of the cache.
+        units: Arithmetic that the GPU has.
+    """
+    narrow = variant.startswith("trtllm") and cache_bytes == 1 and Arithmetic.FP8 in units
+    return KernelClass.PREFILL_FP8 if narrow else KernelClass.PREFILL
