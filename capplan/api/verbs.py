@@ -85,11 +85,15 @@ def trace(model: "ModelLike", **options: Unpack[TraceOptions]) -> "Trace":
     from capplan.core.workload import Configuration, Layout, Precision
 
     left: dict[str, Any] = dict(options)
-    variants = dict.fromkeys(choose(Precision, each, "precision").variant for each in left.pop("precisions", ("fp32",)))
+    asked = [choose(Precision, each, "precision") for each in left.pop("precisions", ("fp32",))]
+    halves = {each.variant: each.half_dtype or "bfloat16" for each in reversed(asked)}
+    variants = dict.fromkeys(each.variant for each in asked)
     layout, training = choose(Layout, left.pop("layout", "nchw"), "layout"), left.pop("training", None)
     request = TraceRequest(
         model=take_source(model, left),
-        configurations=tuple(Configuration(variant=each, layout=layout, training=training) for each in variants),
+        configurations=tuple(
+            Configuration(variant=each, layout=layout, training=training, half_dtype=halves[each]) for each in variants
+        ),
         exact_batch=left.pop("exact_batch", None),
         formulas=left.pop("formulas", None) or {},
         is_anonymous=left.pop("anonymous", False),

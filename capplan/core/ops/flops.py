@@ -254,6 +254,17 @@ def _trilinear_macs(kernel: Kernel, batch: int) -> int:
     return samples * max(prod(operand.shape_at(batch)) for operand in kernel.inputs if operand.is_weight)
 
 
+def _sparse_macs(kernel: Kernel, batch: int) -> int:
+    """Multiply each stored element with a row of the dense matrix: elements × columns.
+
+    A sparse operand is recorded by its stored elements, as a vector.
+    """
+    shapes = [operand.shape_at(batch) for operand in kernel.inputs]
+    stored = [shape[0] for shape in shapes if len(shape) == 1]
+    dense = [shape for shape in shapes if len(shape) > 1]
+    return stored[0] * dense[-1][-1] if stored and dense else 0
+
+
 SHAPE_FORMULAS: Mapping[str, Callable[[Kernel, int], MatmulShape]] = {
     "convolution": _convolution,
     "product": _product,
@@ -274,6 +285,7 @@ MAC_FORMULAS: Mapping[str, Callable[[Kernel, int], int]] = {
     "rnn": _rnn_macs,
     "rnn_backward": _rnn_backward_macs,
     "trilinear": _trilinear_macs,
+    "sparse_product": _sparse_macs,
 }
 """Formulas of operators that hold several products, by the catalogue's column `products`."""
 

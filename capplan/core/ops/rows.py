@@ -44,6 +44,7 @@ _scaled_mm                               | matmul      | by shape       | own ke
 _int_mm                                  | matmul      | by shape       | own kernel |       | product              |
 _grouped_mm                              | matmul      | by shape       | own kernel |       | grouped_product      |
 _scaled_grouped_mm                       | matmul      | by shape       | own kernel |       | grouped_product      |
+sparse_mm                                | matmul      | by shape       | own kernel |       | sparse_product       |
 _addmm_activation                        | matmul      | by shape       | own kernel |       | product              |
 _trilinear                               | matmul      | by shape       | own kernel |       | trilinear            |
 linalg_vecdot                            | matmul      | by shape       | own kernel |       | uncounted            |

@@ -21,6 +21,17 @@ from capplan.probe.record.types import Operator, Pass, Prelude, RawKernel, flatt
 _sequence_number = torch._C._autograd._get_sequence_nr
 
 
+_PRODUCTS = frozenset({"aten.mm", "aten.addmm", "aten.bmm", "aten.mv", "aten._sparse_addmm", "aten._sparse_mm"})
+"""Products that take sparse operands, too."""
+
+
+_WRAPPING = frozenset(
+    {"aten._sparse_coo_tensor_with_dims_and_tensors", "aten._sparse_compressed_tensor_unsafe",
+     "aten._sparse_csr_tensor_unsafe", "aten.sparse_compressed_tensor"}
+)  # fmt: skip
+"""Operators that make a sparse tensor of the indices and elements given: no kernel runs."""
+
+
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """The dispatch mode that records a pass."""
 
@@ -118,10 +129,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             return out
         reads, read_operands, weight = self._reading(operator, inputs)
         out = self._known.run(operator, args, kwargs, inputs)
+        if isinstance(out, Tensor) and out.is_meta and out.layout is not torch.strided:
+            raise NotImplementedError("sparse tensors need their data")  # how many elements they store is in it
         outputs: Sequence[Tensor] = (out,) if isinstance(out, Tensor) else flatten((out,))
         if not outputs:
             outputs = self._written(operator, args, kwargs)
-        self.append(operator.name, self._attributes(operator, args, kwargs), reads, read_operands, outputs, weight)
+        name = operator.name
+        if name in _WRAPPING:
+            return out
+        if name in _PRODUCTS and any(tensor.layout is not torch.strided for tensor in inputs):
+            name = "capplan.sparse_mm"
+        self.append(name, self._attributes(operator, args, kwargs), reads, read_operands, outputs, weight)
         if self._in_backward and operator.overload is torch.ops.aten.add.Tensor and self._is_sum(args, out):
             self._sums.append(len(self.record.op_kernels) - 1)
         return out

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from capplan.core.trace.types import ALWAYS, Role
@@ -49,7 +50,7 @@ class Storages:
         self, tensor: Tensor, *, birth: int = ALWAYS, role: Role = Role.ACTIVATION, weight: bool = False
     ) -> int:
         """Give the number of a tensor's storage; one not seen before is born."""
-        storage = tensor.untyped_storage()
+        storage, size_bytes = _backing(tensor)
         address = storage._cdata
         known = self._by_address.get(address)
         if known is not None:
@@ -59,7 +60,7 @@ class Storages:
         reference.address = address
         reference.index = len(record.sizes_bytes)
         self._by_address[address] = reference
-        record.sizes_bytes.append(storage.nbytes())
+        record.sizes_bytes.append(size_bytes)
         record.roles.append(role)
         record.births.append(birth)
         record.deaths.append(None)
@@ -82,6 +83,27 @@ class Storages:
             self._record.deaths[reference.index] = len(self._record.op_kernels) - 1
 
 
+def stored_elements(tensor: Tensor) -> Tensor:
+    """Return the vector of elements that a sparse tensor stores."""
+    return tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
+
+
+def _backing(tensor: Tensor) -> tuple[Any, int]:
+    """Return a tensor's storage and its bytes; a sparse tensor's indices count with its elements. [bytes]"""
+    if tensor.layout is torch.strided:
+        storage = tensor.untyped_storage()
+        return storage, storage.nbytes()
+    elements = stored_elements(tensor)
+    storage = elements.untyped_storage()
+    if tensor.layout is torch.sparse_coo:
+        return storage, storage.nbytes() + tensor._indices().nbytes
+    by_rows = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
+    pointers, others = (
+        (tensor.crow_indices(), tensor.col_indices()) if by_rows else (tensor.ccol_indices(), tensor.row_indices())
+    )
+    return storage, storage.nbytes() + pointers.nbytes + others.nbytes
+
+
 class Operands:
     """Numbers the shapes, dtypes and layouts that a pass's operators see."""
 
@@ -92,6 +114,8 @@ class Operands:
 
     def index_of(self, tensor: Tensor) -> int:
         """Give the number of a tensor's shape, dtype and layout."""
+        if tensor.layout is not torch.strided:
+            tensor = stored_elements(tensor)
         dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
         key = (dtype, shape, strides)
         index = self._ids.get(key)

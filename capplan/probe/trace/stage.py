@@ -194,6 +194,11 @@ class Stage:
         return args, kwargs
 
     @property
+    def uses_sparse(self) -> bool:
+        """Return True if a pass met operators on sparse tensors, whose sizes depend on data."""
+        return any("sparse" in operator.name for operator in self._operators.values())
+
+    @property
     def last_batch(self) -> int | None:
         """Return the batch of the last pass; None before the first."""
         return next(reversed(self._seen), None)

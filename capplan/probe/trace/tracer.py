@@ -52,6 +52,7 @@ def trace_module(
 
     batches = (exact_batch,) if exact_batch is not None else BATCHES
     module = uncompiled(module)
+    _refuse_sparse(module, name)
     initialise_lazy(module, make_inputs, name=name)
     tracer = _Tracer(
         module, make_inputs, name=name, batches=batches, rebuild=rebuild, has_values=has_values, formulas=formulas
@@ -224,7 +225,9 @@ class _Tracer:
 
     def _lacks_values(self, cause: BaseException) -> bool:
         """Return True if another backend might succeed: the first assumed a value, or failed for lack of data."""
-        if isinstance(cause, NotImplementedError) or (self._stage is not None and self._stage.assumed_any):
+        if isinstance(cause, NotImplementedError):
+            return True
+        if self._stage is not None and (self._stage.assumed_any or self._stage.uses_sparse):
             return True
         words = str(cause).lower()
         return any(word in words for word in ("meta", "device", "cuda", "fake", "data"))
@@ -278,6 +281,15 @@ class _Tracer:
                 made = self._make_inputs(2, device=torch.device("cpu"))
                 module(*made.args, **made.kwargs)
             return module
+
+
+def _refuse_sparse(module: nn.Module, name: str) -> None:
+    for key, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.layout is not torch.strided:
+            raise TraceError(
+                f"{name} keeps {key} as a sparse tensor, which cannot be traced without its data: make it dense, or "
+                "make the sparse tensor in forward from indices that are an input."
+            )
 
 
 def _parameters(module: nn.Module) -> Iterator[Parameter]:

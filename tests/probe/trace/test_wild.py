@@ -14,7 +14,7 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.nn import functional
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from capplan.core.ops.flops import kernel_macs
+from capplan.core.ops.flops import kernel_macs, uncounted
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Training, Variant
 from capplan.errors import TraceError
@@ -371,3 +371,25 @@ def test_a_weight_counts_as_what_its_class_stores() -> None:
     stored = [storage for storage in recording.storages if storage.parameter is not None]
     assert [(each.parameter, each.size_bytes.at(1)) for each in stored] == [(0, 256), (1, 64)]
     assert type(module.weight.data) is Int8  # the user's own module is as it was
+
+
+class Adjacency(nn.Module):
+    """A graph layer that multiplies by a sparse matrix which it makes from edges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        weights = torch.ones(edges.shape[1], device=x.device)
+        matrix = torch.sparse_coo_tensor(edges, weights, (x.shape[0], x.shape[0]))
+        return torch.sparse.mm(matrix, self.linear(x))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_sparse_products_count_their_stored_elements() -> None:
+    edges = torch.stack([torch.arange(50) % 10, torch.arange(50) // 10])
+    made = FunctionInputs(words="f", function=lambda n: (torch.rand(10 * n, 16), edges.repeat(1, n)))
+    found = trace_module(Adjacency(), made, name="test", exact_batch=1)
+    assert macs(found) == 10 * LINEAR_MACS + 50 * 16  # 10 nodes; 50 edges of 16 features
+    assert uncounted(found.recordings[0]) == ()
