@@ -134,14 +134,24 @@ def validate_serving(
     prepared, skipped = prepare_all(runs, deployments, qualities=qualities)
     answers: list[JudgedAnswer] = []
     for item in prepared:
-        answers += judge(item, calibration, constants)
+        try:
+            answers += judge(item, calibration, constants)
+        except UsageError as error:
+            skipped.append(_skip(item.run, str(error)))
     return ServingValidation(answers=tuple(answers), skipped=(*unreadable, *skipped))
 
 
 def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) -> list[JudgedAnswer]:
-    """Predict one run and return each of its metrics with an interval."""
+    """Predict one run and return each of its metrics with an interval.
+
+    Raises:
+        UsageError: The prediction is not a positive number.
+    """
     times = answer(item.case, constants)
     deployment = item.deployment
+    for metric in judged_metrics(item.run):
+        if not 0 < metric_of(times, metric) < float("inf"):
+            raise UsageError(f"the predicted {metric} is {metric_of(times, metric):g}; the row's load has no answer.")
     evidence = evidence_of(
         calibration,
         model=deployment.model.architecture.name,

@@ -152,6 +152,8 @@ def test_validate_judges_rows_and_lists_those_it_cannot_predict(run: Run, calibr
         "llama-3.1-8b-instruct,h100-sxm5-80gb,1,unknown-engine,1024,256,8,online,,10,,A",
         "llama-3.1-8b-instruct,h100-sxm5-80gb,3,vllm,1024,256,8,online,,10,,A",
         "llama-3.1-8b-instruct,h100-sxm5-80gb,x,vllm,1024,256,8,online,,10,,A",
+        "llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,1024,256,1e9,online,,10,,A",
+        "llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,1e12,256,8,online,,10,,A",
     ]
     path = tmp_path / "serving.csv"
     path.write_text("\n".join([HEAD, *rows]) + "\n")
@@ -165,8 +167,10 @@ def test_validate_judges_rows_and_lists_those_it_cannot_predict(run: Run, calibr
     assert set(cell) >= {"p90", "bias", "coverage", "width", "spearman"}
     assert document["overall"]["tpot"]["coverage"] == 1.0
     assert document["overall"]["ttft"] is None
-    assert len(document["skipped"]) == 5
-    assert {row["line"] for row in document["skipped"]} == {4, 5, 6, 7, 8}
+    assert {row["line"] for row in document["skipped"]} == {4, 5, 6, 7, 8, 9, 10}
+    reasons = {row["line"]: row["reason"] for row in document["skipped"]}
+    assert "clients are more than" in reasons[9]
+    assert "tokens a request are more than" in reasons[10]
     with_c = json.loads(run("llm", "validate", path, "--quality", "ABC", "--json", "--calibration", calibration).stdout)
     assert with_c["overall"]["tpot"]["n"] == 2
 

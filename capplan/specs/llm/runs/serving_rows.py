@@ -157,6 +157,8 @@ def _lengths(text: str) -> tuple[float, float]:
     if not found:
         return 1.0, 0.0
     low, high = float(found[1]), float(found[2])
+    if not 0 < low <= high:
+        raise _UnreadableRowError(f"lengths is {text!r}; write uniform LOW..HIGH with 0 < LOW ≤ HIGH")
     return (low + high) / 2, (high - low) / (low + high)
 
 

@@ -61,6 +61,8 @@ def test_how_requests_come_follows_from_the_columns(
         ("m,g,,,,,,vllm,,,,100,100,,0,,,1,1,,,", "concurrency is 0; write 1 or more clients, or inf"),
         ("m,g,,,,,,vllm,,,,100,100,,8,,batch,1,1,,,", "serving is 'batch'; known are online, offline"),
         ("m,g,,,,,,vllm,,,,nan,100,,8,,,1,1,,,", "input_len is nan, which is not a quantity"),
+        ("m,g,,,,,,vllm,,,,100,100,uniform 0..0,8,,,1,1,,,", "lengths is 'uniform 0..0'; write uniform LOW..HIGH"),
+        ("m,g,,,,,,vllm,,,,100,100,uniform 2..1,8,,,1,1,,,", "lengths is 'uniform 2..1'; write uniform LOW..HIGH"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_skipped_with_its_reason(tmp_path: Path, row: str, reason: str) -> None:
