@@ -5,6 +5,7 @@ They run in the environment that nox was started from (README, second command), 
 
 import os
 import shutil
+from pathlib import Path
 
 import nox
 
@@ -89,6 +90,7 @@ def speed(session: nox.Session) -> None:
 @nox.session
 def clean(session: nox.Session) -> None:
     """Remove what the other recipes leave behind."""
-    for folder in ("site", "build", ".coverage", "htmlcov"):
+    for folder in ("site", "build", "htmlcov"):
         shutil.rmtree(folder, ignore_errors=True)
-        session.log(f"removed {folder}")
+    Path(".coverage").unlink(missing_ok=True)
+    session.log("removed site, build, htmlcov and .coverage")

@@ -1,7 +1,7 @@
 """Compare the branch coverage that the last test run left in .coverage with the floor of each package.
 
-A floor is what the tests reach, rounded down: it may rise, and falls only with a reason. Lines and branches count
-alike.
+A floor lies a few points below what the tests reach: it may rise, and falls only with a reason. Lines and branches
+count alike. What runs in processes of its own is not seen.
 """
 
 import json

@@ -26,6 +26,28 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SkipReport(config), "capplan-skips")
 
 
+SLOW = (
+    "cli/test_measure.py",
+    "cli/test_analyze_compare.py",
+    "cli/test_code_from_data.py",
+    "core/serving/test_simulation.py",
+    "data_acceptance/",
+    "probe/measure/test_public.py",
+    "probe/target/test_exported.py",
+    "report/procurement/",
+    "specs/test_any_input.py",
+    "specs/test_wheel.py",
+)
+"""Files and folders whose tests take most of a run's time: they trace, measure or render in processes of their own."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that `nox -s fast` leaves out for their time."""
+    for item in items:
+        if str(item.path.relative_to(Path(__file__).parent)).startswith(SLOW):
+            item.add_marker("slow")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     skip_what_is_missing(item)
 

@@ -32,6 +32,13 @@ def test_every_package_is_listed_for_the_wheel() -> None:
     assert found - set(listed) == set()
 
 
+def test_tests_lie_in_folders_named_after_the_packages_they_test() -> None:
+    tests = Path(__file__).parent
+    layers = ("app", "core", "probe", "report", "specs")
+    folders = {path.parent.relative_to(tests) for layer in layers for path in (tests / layer).rglob("test_*.py")}
+    assert {str(folder) for folder in folders if not (PACKAGE / folder).is_dir()} == set()
+
+
 def test_import_contracts_of_pyproject_hold() -> None:
     """Layers, forbidden third-party imports and acyclic siblings, as import-linter finds them."""
     lint = [
