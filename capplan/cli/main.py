@@ -30,6 +30,7 @@ COMMANDS = {
     "calibrate": "capplan.cli.commands.calibrate:app",
     "measure": "capplan.cli.commands.measure.command:measure",
     "llm": "capplan.cli.commands.llm.group:app",
+    "config": "capplan.cli.commands.config:config",
     "schema": "capplan.cli.commands.schema:schema",
     "gpus": "capplan.cli.commands.gpus:app",
     "prices": "capplan.cli.commands.prices:app",
@@ -55,6 +56,7 @@ class CapplanGroup(LazyGroup):
         """Run the chosen command."""
         is_debugging = bool(ctx.params.get("debug"))
         try:
+            ctx.default_map = configured_defaults(_command_of(ctx))
             return super().invoke(ctx)
         except _OF_TYPER:
             raise
@@ -73,6 +75,28 @@ class CapplanGroup(LazyGroup):
                 traceback.print_exc()
             warn(f"capplan: {describe_bug(error)}")
             raise typer.Exit(UNEXPECTED) from error
+
+
+def _command_of(ctx: Any) -> str | None:
+    """Return the command that is called, from the arguments that are left to it."""
+    words = [*getattr(ctx, "_protected_args", ()), *ctx.args]
+    return str(words[0]) if words else None
+
+
+def configured_defaults(command: str | None) -> dict[str, dict[str, Any]]:
+    """Return the defaults that configuration files set for a command, by the names of its parameters.
+
+    Raises:
+        UsageError: a configuration file cannot be read, or holds what no option takes.
+    """
+    from capplan.specs.settings import COMMANDS as CONFIGURABLE
+    from capplan.specs.settings import in_force, load_settings
+
+    if command not in CONFIGURABLE:
+        return {}
+    found = in_force(load_settings(), command)
+    renamed = {"torch": "torch_version"}
+    return {command: {renamed.get(key, key.replace("-", "_")): each.value for key, each in found.items()}}
 
 
 def describe_bug(error: Exception) -> str:

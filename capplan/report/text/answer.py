@@ -173,6 +173,8 @@ def _take_line(label: str, reasons: Sequence[Recommendation], *, is_first: bool,
     """Write a recommendation; figures are left out from the last where the line is too long, a warning never."""
     fit = reasons[0].fit
     what = ", ".join(_TAKE_WORDS[each.criterion] for each in reasons)
+    if len(reasons) == len(Criterion):
+        what = "cheapest, fastest, smallest"
     warnings = "; ".join(dict.fromkeys(each.warning for each in reasons if each.warning))
     warning = Span(text=f"; careful: {warnings}" if warnings else "", style=Style.UNSURE)
     figures = _figures(fit, of_size=reasons[0].criterion is Criterion.SMALLEST)

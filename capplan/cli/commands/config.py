@@ -1,0 +1,44 @@
+"""`capplan config`: which defaults are in force, and which file each comes from."""
+
+import typer
+
+from capplan.cli.groups import with_groups
+from capplan.cli.options import AnswerOptions
+from capplan.cli.output import Format, render_table, to_json
+
+
+@with_groups
+def config(*, answer: AnswerOptions) -> None:
+    """Show the defaults that configuration files set, and the file of each.
+
+    Read are, the later the stronger: capplan.toml in the user's configuration folder, [tool.capplan] of the nearest
+    pyproject.toml, and the nearest capplan.toml. CAPPLAN_CONFIG names one file to read instead, or none if it is empty.
+    Options on the command line win over all of them.
+
+    Examples:
+
+      capplan config
+
+      capplan config --json
+    """
+    from capplan.report.table import table
+    from capplan.specs.settings import COMMANDS, KEYS, in_force, load_settings
+
+    chosen = answer.format()
+    settings = load_settings()
+    rows = [
+        (command, each.key, _shown(each.value), str(each.file))
+        for command in COMMANDS
+        for each in sorted(in_force(settings, command).values(), key=lambda each: each.key)
+    ]
+    if chosen is Format.JSON:
+        keys = ("command", "option", "value", "file")
+        answer.emit(to_json({"settings": [dict(zip(keys, row, strict=True)) for row in rows]}))
+    elif rows or chosen is not Format.TABLE:
+        answer.emit(render_table(table("command|option|value|file", rows), chosen))
+    else:
+        typer.echo(f"no configuration file sets anything; capplan.toml may set {', '.join(KEYS)}.")
+
+
+def _shown(value: object) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)

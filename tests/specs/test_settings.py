@@ -1,0 +1,64 @@
+"""Configuration files: which are read, which wins, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from capplan.errors import UsageError
+from capplan.specs.settings import in_force, load_settings
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with both files, a folder below it to work in, and a configuration folder of the user's."""
+    own = tmp_path / "config" / "capplan"
+    own.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (own / "capplan.toml").write_text('precision = "fp16"\nsort = "cost"\nspecs = ["mine"]\n')
+    folder = tmp_path / "project" / "below"
+    folder.mkdir(parents=True)
+    (folder.parent / "pyproject.toml").write_text(
+        '[project]\nname = "x"\n[tool.capplan]\nprecision = "bf16"\ngpu = "l4"\n'
+    )
+    (folder.parent / "capplan.toml").write_text('gpu = ["t4", "l4"]\n[plan]\nsort = "memory"\nmax_price = 2\n')
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_the_nearest_file_wins_and_a_commands_table_over_it(project: Path) -> None:
+    settings = load_settings()
+    plan, report = in_force(settings, "plan"), in_force(settings, "report")
+    assert {key: each.value for key, each in plan.items()} == {
+        "precision": "bf16", "sort": "memory", "gpu": ("t4", "l4"), "max-price": 2,
+        "specs": (str(project.parents[1] / "config" / "capplan" / "mine"),),
+    }  # fmt: skip
+    assert (report["sort"].value, "max-price" in report) == ("cost", False)
+    assert plan["gpu"].file.name == "capplan.toml"
+    assert plan["precision"].file.name == "pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpux = 1", "did you mean gpu"),
+        ("gpu = 3", "gpu must be a text or a list of texts"),
+        ("[plam]\nsort = 'cost'", "did you mean plan"),
+        ("sort = ", "capplan.toml"),
+        ("sort = []", "sort must be a text or a number"),
+    ],
+)
+def test_what_no_option_takes_is_refused(project: Path, text: str, said: str) -> None:
+    (project / "capplan.toml").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        load_settings()
+
+
+def test_one_file_can_be_named_or_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPPLAN_CONFIG", "")
+    assert load_settings() == ()
+    (project / "other.toml").write_text("utilization = 0.5")
+    monkeypatch.setenv("CAPPLAN_CONFIG", "other.toml")
+    assert [(each.key, each.value) for each in load_settings()] == [("utilization", 0.5)]
+    monkeypatch.setenv("CAPPLAN_CONFIG", "missing.toml")
+    with pytest.raises(UsageError, match=r"cannot read missing\.toml"):
+        load_settings()
