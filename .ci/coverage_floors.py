@@ -31,7 +31,7 @@ def counted() -> dict[str, tuple[int, int]]:
 
 def main() -> int:
     """Print a line per package; 1 if one lies below its floor."""
-    floors = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["capplan"]["coverage-floors"]
+    floors = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage-floors"]
     below = 0
     for package, (covered, total) in sorted(counted().items()):
         percent = 100 * covered / total
