@@ -34,12 +34,16 @@ _LOAD_FACTORS = (0.1, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stress:
-    """The percentile at today's peak with one server down, and at twice the peak with all up. [s]
+    """A service at today's peak with all servers up and with one down, and at twice the peak with all up.
 
-    None where work piles up without end.
+    Times are the latency percentile [s], None where work piles up without end. Loads are shares of what the GPUs that
+    are up can do with full batches.
     """
 
+    all_up_s: float | None
+    all_up_load_fraction: float
     one_down_s: float | None
+    one_down_load_fraction: float | None
     doubled_s: float | None
 
 
@@ -210,7 +214,11 @@ def _stress(case: Case, option: Option) -> Stress | None:
     if not isinstance(case.load, Service):
         return None
     left, peak_per_s = option.fleet.gpus_after_failures, case.load.peak_per_s
+    capacity_per_s = option.operation.rate_per_s / case.load.utilization_ceiling_fraction
     return Stress(
+        all_up_s=option.sizing.percentile_s(peak_per_s / option.fleet.gpus),
+        all_up_load_fraction=peak_per_s / (option.fleet.gpus * capacity_per_s),
+        one_down_load_fraction=peak_per_s / (left * capacity_per_s) if left else None,
         one_down_s=option.sizing.percentile_s(peak_per_s / left) if left else None,
         doubled_s=option.sizing.percentile_s(2 * peak_per_s / option.fleet.gpus),
     )

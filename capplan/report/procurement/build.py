@@ -246,7 +246,10 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
         )
         if isinstance(load, Service)
         else None,
+        all_up_latency_s=stress.all_up_s if stress else None,
+        all_up_load_fraction=stress.all_up_load_fraction if stress else None,
         one_down_latency_s=stress.one_down_s if stress else None,
+        one_down_load_fraction=stress.one_down_load_fraction if stress else None,
         doubled_latency_s=stress.doubled_s if stress else None,
         memory_bytes=estimate.total_bytes,
         usable_bytes=estimate.usable_bytes,

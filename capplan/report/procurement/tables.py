@@ -120,7 +120,7 @@ def latency_words(report: Report) -> str:
     """Say which latency the tables hold."""
     load = report.demand.load
     if isinstance(load, Service):
-        return f"the {load.percentile:g}th percentile at peak, simulated, with the spares down"
+        return f"the {load.percentile:g}th percentile at peak, simulated, with only the needed GPUs up"
     return "the time of one full batch"
 
 
@@ -191,7 +191,7 @@ def _break_even(row: OptionRow) -> str:
     return f"above {format_fraction(share)} use, against {row.break_even_against}"
 
 
-def power_table(report: Report, model: ModelReport) -> Table:
+def power_table(model: ModelReport) -> Table:
     """Power, carbon and failure of the leading options."""
     rows = [
         (
@@ -201,18 +201,32 @@ def power_table(report: Report, model: ModelReport) -> Table:
             figures.whole(row.carbon_kg_per_year),
             figures.whole(row.embodied_kg),
             f"{100 * row.availability_fraction:.4g} %",
-            *(
-                (figures.seconds(row.one_down_latency_s), figures.seconds(row.doubled_latency_s))
-                if isinstance(report.demand.load, Service)
-                else ("", "")
-            ),
             f"{row.months_until_full:.0f}" if row.months_until_full is not None else "",
         )
         for row in model.options[:10]
     ]
     return table(
-        "option | nameplate kW> | kWh per year> | kg CO2e per year> | kg CO2e embodied> | load carried> "
-        "| latency, one server down> | latency, load doubled> | months until full>",
+        "option | nameplate kW> | kWh per year> | kg CO2e per year> | kg CO2e embodied> | availability> "
+        "| months until full>",
+        rows,
+    )
+
+
+def operation_table(report: Report, model: ModelReport) -> Table | None:
+    """Latency and load of the leading options as they run, with one server down, and at twice the load."""
+    if not isinstance(report.demand.load, Service):
+        return None
+    rows = [
+        (
+            f"{row.gpu_name} {row.term}", figures.whole(row.gpus),
+            figures.seconds(row.all_up_latency_s), figures.fraction(row.all_up_load_fraction),
+            figures.seconds(row.one_down_latency_s), figures.fraction(row.one_down_load_fraction),
+            figures.seconds(row.latency_s.expected), figures.seconds(row.doubled_latency_s),
+        )
+        for row in model.options[:10]
+    ]  # fmt: skip
+    return table(
+        "option | GPUs> | latency, all up> | load> | one server down> | load> | only those needed> | load doubled>",
         rows,
     )
 

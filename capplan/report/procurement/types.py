@@ -63,7 +63,10 @@ class OptionRow:
     headroom_fraction: float
     availability_fraction: float
     months_until_full: float | None
+    all_up_latency_s: float | None
+    all_up_load_fraction: float | None
     one_down_latency_s: float | None
+    one_down_load_fraction: float | None
     doubled_latency_s: float | None
     memory_bytes: Interval
     usable_bytes: float | None

@@ -20,6 +20,7 @@ from capplan.report.procurement.tables import (
     compared_table,
     facts_table,
     latency_words,
+    operation_table,
     power_table,
     price_table,
     refusal_table,
@@ -137,7 +138,9 @@ class _Writer:
             row += 1
         if any(option.cost_usd_per_year is not None for option in model.options):
             row = self.table(sheet, compared_table(self.report, model), row + 1)
-        row = self.table(sheet, power_table(self.report, model), row + 1)
+        row = self.table(sheet, power_table(model), row + 1)
+        if (operation := operation_table(self.report, model)) is not None:
+            row = self.table(sheet, operation, row + 1)
         return row
 
     def table(self, sheet: Any, content: Table, row: int) -> int:

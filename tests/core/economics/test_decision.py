@@ -270,3 +270,28 @@ def test_a_load_taken_as_stated_needs_no_second_fleet():
 def test_no_option_is_both_cheaper_and_faster_than_one_on_the_front():
     found = answer(rent("fast", 3.0), rent("slow", 1.0))
     assert set(found.recommendation.front) == {"fast/on-demand", "slow/on-demand"}  # 300 and 200 USD a year
+
+
+def test_a_fleet_with_all_servers_up_is_never_slower_than_with_one_down():
+    service = Service(
+        peak_per_s=900, mean_per_s=300, latency_limit_s=1.0, percentile=95, growth_per_year_fraction=0, spares=1,
+        utilization_ceiling_fraction=0.7, window_s=0.0, gap_scv=1.0,
+    )  # fmt: skip
+    found = answer(rent("fast", 3.0), rent("slow", 1.0), load=service)
+    assert found.stress
+    for stress in found.stress.values():
+        assert stress.one_down_s is None or stress.all_up_s <= stress.one_down_s
+        assert stress.one_down_load_fraction is None or stress.all_up_load_fraction < stress.one_down_load_fraction
+
+
+def test_load_is_the_peak_over_what_full_batches_could_do():
+    # 8 samples in 10 ms are 800/s a GPU; two GPUs (one needed, one spare) at 400/s are loaded to 25 %.
+    service = Service(
+        peak_per_s=400, mean_per_s=100, latency_limit_s=1.0, percentile=95, growth_per_year_fraction=0, spares=1,
+        utilization_ceiling_fraction=0.7, window_s=0.0, gap_scv=1.0,
+    )  # fmt: skip
+    found = answer(rent("fast", 3.0), load=service, candidates=(FAST,))
+    (stress,) = found.stress.values()
+    assert found.recommendation.choice.fleet.gpus == 2
+    assert stress.all_up_load_fraction == near(0.25, rel=0.05)
+    assert stress.one_down_load_fraction == near(0.5, rel=0.05)
