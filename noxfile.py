@@ -28,7 +28,7 @@ def fast(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-n", WORKERS, "-m", FAST, *session.posargs)
 
 
-FAST = "not zoo and not slow and not browser and not office and not device and not fuzz"
+FAST = "not zoo and not slow and not browser and not office and not device"
 """What `fast` selects."""
 
 
