@@ -187,12 +187,6 @@ add(
 )
 add(
     "diffusers",
-    "UNet1DModel",
-    made("diffusers:UNet1DModel", sample_size=1024, in_channels=2, out_channels=2, extra_in_channels=16),
-    named(sample=(2, 1024), timestep=("int", (), 1000)),
-)
-add(
-    "diffusers",
     "UNetSpatioTemporalConditionModel",
     made(
         "diffusers:UNetSpatioTemporalConditionModel",
@@ -340,12 +334,8 @@ add(
 add("torch-geometric", "GraphUNet", made("torch_geometric.nn:GraphUNet", 64, 64, 10, depth=2), _graph(200, 800, 64))
 add(
     "torch-geometric",
-    "SchNet",
-    made("torch_geometric.nn:SchNet", hidden_channels=64, num_filters=64, interaction_graph=None)
-    if False
-    else made("torch_geometric.nn.models:DeepGCNLayer")
-    if False
-    else made("torch_geometric.nn:MLP", [64, 128, 10]),
+    "MLP",
+    made("torch_geometric.nn:MLP", [64, 128, 10]),
     floats(64),
 )
 
@@ -919,8 +909,6 @@ for _net, _size in (
         made(f"pretrainedmodels:{_net}", num_classes=1000, pretrained=None),
         floats(3, _size, _size),
     )
-for _net in ("slow_r50", "x3d_xs"):
-    pass
 add(
     "pytorchvideo", "Slow R50", made("pytorchvideo.models.resnet:create_resnet", model_depth=50), floats(3, 8, 224, 224)
 )
