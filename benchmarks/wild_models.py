@@ -260,6 +260,7 @@ for _clip, _size in (
 def _sentence(kind: str, **config: Any) -> Callable[[], Any]:
     def build() -> Any:
         transformers, library = import_module("transformers"), import_module("sentence_transformers")
+        modules: Any = import_module("sentence_transformers.sentence_transformer.modules")
 
         class Transformer(torch.nn.Module):
             def __init__(self) -> None:
@@ -271,11 +272,9 @@ def _sentence(kind: str, **config: Any) -> Callable[[], Any]:
                 return {**features, "token_embeddings": out.last_hidden_state}
 
         width = config.get("hidden_size", 768)
-        pooling = library.models.Pooling(width)
-        dense = library.models.Dense(width, 256)
-        return library.SentenceTransformer(
-            modules=[Transformer(), pooling, dense, library.models.Normalize()], device="cpu"
-        )
+        pooling = modules.Pooling(width)
+        dense = modules.Dense(width, 256)
+        return library.SentenceTransformer(modules=[Transformer(), pooling, dense, modules.Normalize()], device="cpu")
 
     return build
 

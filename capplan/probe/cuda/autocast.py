@@ -190,7 +190,10 @@ def _initialise(
 
 def _enter(self: Any) -> Any:
     if self.device in ("cuda", "meta"):
-        self._before.append((torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")))
+        # a decorator made its context when its module was imported, before this function stood in for torch's
+        self.__dict__.setdefault("_before", []).append(
+            (torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda"))
+        )
         torch.set_autocast_enabled("cuda", self._enabled)
         torch.set_autocast_dtype("cuda", self.fast_dtype)
     return self

@@ -1,6 +1,7 @@
 """Ways of writing a model that people use and zoos do not, each as a small module of its own."""
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -393,3 +394,21 @@ def test_sparse_products_count_their_stored_elements() -> None:
     found = trace_module(Adjacency(), made, name="test", exact_batch=1)
     assert macs(found) == 10 * LINEAR_MACS + 50 * 16  # 10 nodes; 50 edges of 16 features
     assert uncounted(found.recordings[0]) == ()
+
+
+with warnings.catch_warnings(action="ignore"):  # there is no CUDA here
+    _OFF = torch.autocast("cuda", enabled=False)
+    """A context that was made at import, before any trace, as decorators make theirs."""
+
+
+class Decorated(Two):
+    @_OFF
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.a(x)
+        return out
+
+
+def test_autocast_contexts_made_at_import_act_as_on_cuda() -> None:
+    asked = Configuration(variant=Variant.AMP)
+    recording = trace_module(Decorated(), feeds(16), name="test", configurations=[asked]).recordings[0]
+    assert {operand.dtype for kernel in recording.kernels for operand in kernel.outputs} == {"float32"}
