@@ -12,13 +12,13 @@ from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.breakdown import break_down
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.device import Unsupported
-from capplan.core.latency.frameworks import (
+from capplan.core.latency.choices.frameworks import (
     ComparedRun,
     compare_frameworks,
     compared_configurations,
     compared_workloads,
 )
+from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import classic_bound

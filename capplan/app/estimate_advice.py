@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from capplan.app.models import Model
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.advice import Advice, advise, is_of_same_kind, stronger_gpus
 from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.choices.advice import Advice, advise, is_of_same_kind, stronger_gpus
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep

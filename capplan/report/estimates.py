@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from capplan.core.latency.advice import Advice
 from capplan.core.latency.breakdown import Breakdown
+from capplan.core.latency.choices.advice import Advice
 from capplan.core.latency.step_bound import ClassicBound
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.workload import Workload

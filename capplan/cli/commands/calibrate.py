@@ -61,7 +61,7 @@ def device(
       capplan calibrate device --device cuda:0 -o mine.yaml
     """
     from capplan.app.calibration.calibrate import DeviceRequest, benchmark, device_calibration
-    from capplan.report.text.devices import device_table
+    from capplan.report.text.gpus.devices import device_table
     from capplan.specs.calibration import dump_calibration
 
     chosen = resolve_format(format_, json_flag=json_, output=None)

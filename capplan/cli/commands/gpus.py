@@ -64,7 +64,7 @@ def gpus(
     from capplan.core.gpus.attributes import ATTRIBUTES, DEFAULT_COLUMNS, find_attribute
     from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
     from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus import LEGEND, gpu_base_table, gpu_table, gpus_document
+    from capplan.report.text.gpus.tables import LEGEND, gpu_base_table, gpu_table, gpus_document
     from capplan.specs import load_gpus
 
     conditions = [each for text in where or () for each in parse_conditions(text)]
@@ -98,8 +98,8 @@ def show(
     output: OutputOption = None,
 ) -> None:
     """Show every value of a GPU as it is written, with its source and date, and known prices."""
-    from capplan.report.text.gpu_prices import price_documents, render_prices
-    from capplan.report.text.gpus import gpu_document, render_gpu
+    from capplan.report.text.gpus.prices_of_one import price_documents, render_prices
+    from capplan.report.text.gpus.tables import gpu_document, render_gpu
     from capplan.specs import load_gpus
     from capplan.specs.prices import load_prices
 
@@ -136,7 +136,7 @@ def compare(
 ) -> None:
     """Put GPUs side by side, each number with its multiple of the first GPU's."""
     from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus import comparison_table, gpus_document
+    from capplan.report.text.gpus.tables import comparison_table, gpus_document
     from capplan.specs import load_gpus
 
     known = load_gpus(overlays=specs or ())
@@ -159,7 +159,7 @@ def detect(
     """Tell which GPUs are in this machine, and what they have otherwise than their specs. Exit 1 if there is none."""
     from capplan.core.gpus.installed import match_gpu
     from capplan.probe.installed_gpus import find_installed_gpus
-    from capplan.report.text.installed_gpus import installed_document, render_installed
+    from capplan.report.text.gpus.installed import installed_document, render_installed
     from capplan.specs import load_gpus
 
     known = load_gpus(overlays=specs or ())

@@ -51,7 +51,7 @@ def prices(
         return
     from capplan.app.prices import PriceRequest, list_prices
     from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.prices import price_list_document, price_table
+    from capplan.report.text.gpus.prices import price_list_document, price_table
 
     if old and max_age is None:
         raise UsageError("--old needs --max-age, such as --max-age 365.")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from capplan.core.latency.knee import gain_of_doubling
+from capplan.core.latency.choices.knee import gain_of_doubling
 from capplan.core.measurement.types import Measurement
 
 

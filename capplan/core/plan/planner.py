@@ -7,8 +7,8 @@ from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.prices import Price, cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.choices.knee import knee_batch
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.knee import knee_batch
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate

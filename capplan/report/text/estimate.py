@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from capplan.core.latency.advice import Advice
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.knee import knee_batch, saturating_batch
+from capplan.core.latency.choices.advice import Advice
+from capplan.core.latency.choices.knee import knee_batch, saturating_batch
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.report.estimates import EstimateReport

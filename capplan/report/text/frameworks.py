@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from capplan.core.latency.frameworks import ComparedRun
+from capplan.core.latency.choices.frameworks import ComparedRun
 from capplan.report.table import render_markdown, render_text, table
 from capplan.units import format_rate, format_seconds
 

@@ -1,6 +1,6 @@
 import pytest
 
-from capplan.core.latency.knee import knee_batch, saturating_batch
+from capplan.core.latency.choices.knee import knee_batch, saturating_batch
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
 

@@ -8,7 +8,7 @@ import pytest
 import capplan
 from capplan.core.gpus.prices import Price, Term
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.advice import Advice, advise, is_of_same_kind, stronger_gpus
+from capplan.core.latency.choices.advice import Advice, advise, is_of_same_kind, stronger_gpus
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from capplan.core.gpus.prices import Price, PurchasePrice
 from capplan.report.table import Table, table
-from capplan.report.text.gpu_prices import day_text, price_documents
+from capplan.report.text.gpus.prices_of_one import day_text, price_documents
 
 
 def price_table(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> Table:

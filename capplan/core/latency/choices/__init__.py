@@ -1,0 +1,1 @@
+"""What to choose by latency: the batch, the framework, another GPU."""

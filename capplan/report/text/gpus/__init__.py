@@ -1,0 +1,1 @@
+"""GPUs, their prices and devices as text tables."""
