@@ -1,22 +1,29 @@
-"""The shipped prices name the GPU that their instance names."""
+"""The shipped prices: of known GPUs, dated, and in the range in which anything is rented or sold."""
 
+from datetime import date
+
+from capplan.core.gpus.prices import Term
 from capplan.specs import load_gpus
 from capplan.specs.prices import load_prices
 
 
-def plain(name: str) -> str:
-    return name.lower().removeprefix("nvidia ").removeprefix("geforce ").strip()
-
-
-def test_an_instance_called_like_a_gpu_holds_that_gpu() -> None:
-    # One source lists "RTX A4000" and was read as an A40, a card of three times the memory.
+def test_prices_name_known_gpus_and_carry_their_day_and_source() -> None:
     gpus = load_gpus()
-    ids: dict[str, set[str]] = {}
-    for gpu in gpus.values():
-        ids.setdefault(plain(gpu.name), set()).add(gpu.id)
-    wrong = [
-        (price.provider, price.instance, price.gpu)
-        for price in load_prices(gpus).hourly
-        if price.instance and (named := ids.get(plain(price.instance))) and price.gpu not in named
-    ]
-    assert wrong == []
+    prices = load_prices(gpus)
+    every = (*prices.hourly, *prices.purchase)
+    assert {price.gpu for price in every} <= set(gpus)
+    assert all(date(2016, 1, 1) <= price.date <= date.today() for price in every)
+    assert all(price.source for price in every)
+
+
+def test_prices_are_of_the_size_of_prices() -> None:
+    # One GPU an hour: from old cards by the pod to the newest by the node. One GPU to buy: from a Jetson to a B200.
+    prices = load_prices(load_gpus())
+    assert all(0.05 < price.usd_per_hour < 100 for price in prices.hourly)
+    assert all(50 < price.usd < 100_000 for price in prices.purchase)
+
+
+def test_rents_come_on_demand_and_interruptible_from_several_providers() -> None:
+    hourly = load_prices(load_gpus()).hourly
+    assert {Term.ON_DEMAND, Term.SPOT} <= {price.term for price in hourly}
+    assert len({price.provider for price in hourly}) >= 5

@@ -1,0 +1,22 @@
+"""The shipped prices name the GPU that their instance names."""
+
+from capplan.specs import load_gpus
+from capplan.specs.prices import load_prices
+
+
+def plain(name: str) -> str:
+    return name.lower().removeprefix("nvidia ").removeprefix("geforce ").strip()
+
+
+def test_an_instance_called_like_a_gpu_holds_that_gpu() -> None:
+    # One source lists "RTX A4000" and was read as an A40, a card of three times the memory.
+    gpus = load_gpus()
+    ids: dict[str, set[str]] = {}
+    for gpu in gpus.values():
+        ids.setdefault(plain(gpu.name), set()).add(gpu.id)
+    wrong = [
+        (price.provider, price.instance, price.gpu)
+        for price in load_prices(gpus).hourly
+        if price.instance and (named := ids.get(plain(price.instance))) and price.gpu not in named
+    ]
+    assert wrong == []
