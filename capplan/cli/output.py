@@ -121,13 +121,29 @@ def emit_coloured(lines: "Sequence[Line]") -> None:
 
 def _write_to_stdout(content: str) -> None:
     try:
-        _standard_output().write(content)
-        _standard_output().flush()
+        _write_whole(_standard_output(), content)
     except BrokenPipeError:
         raise
     except OSError as error:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - or the interpreter fails again at its end
         raise UsageError(f"cannot write the answer: {error.strerror or error}.") from error
+
+
+def _write_whole(stream: TextIO, content: str) -> None:
+    """Write to a stream's descriptor until all is written.
+
+    Python's own buffering was seen to lose the rest, without an error, where a full disk took a part of it.
+    """
+    stream.flush()
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError, AttributeError):  # a stream in memory, as in tests and notebooks
+        stream.write(content)
+        stream.flush()
+        return
+    left = content.encode(stream.encoding, stream.errors or "strict")
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def _standard_output() -> TextIO:

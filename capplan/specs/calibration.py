@@ -121,7 +121,7 @@ class _Reader(Checker):
                 self.refuse(key, "is missing")
         words = self.words(document, ("name",))
         serves = document.get("serves", "eager")
-        if serves not in _SHIPPED:
+        if not isinstance(serves, str) or serves not in _SHIPPED:
             self.refuse("serves", f"{serves!r} is not known; use {', '.join(_SHIPPED)}")
         constants = self._part(GlobalConstants, document.get("constants", {}), "constants")
         classes = self._parts(ClassConstants, document, "classes")

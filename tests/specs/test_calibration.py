@@ -107,6 +107,7 @@ def test_a_file_written_by_hand_is_read(tmp_path):
         ("made: 2026-01-01", "made: today", r"origin\.made: is 'today'; write a date"),
         ("[a.csv]", "[5]", r"origin\.sources: must be a list of texts"),
         ("median: 0.1", "median: x", r"held_out_errors\.cell\.median: must be a number"),
+        ("serves: eager", "serves: []", r"serves: \[\] is not known"),
         ("serves: eager", "serves: all", "serves: 'all' is not known; use eager, compile, training"),
         ("name: own", "name: " + "[" * 200_000 + "]" * 200_000, "nested too deep"),
         ("name: own", "name: " + "x" * 1_100_000, "a file of specs has at most"),
