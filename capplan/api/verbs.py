@@ -111,9 +111,12 @@ def load_trace(path: str | Path) -> "Trace":
     Raises:
         TraceFileError: it is truncated, damaged, not a trace, or written by a newer capplan.
     """
+    from capplan.core.ops.checks import check_operators
     from capplan.core.trace.format import load_trace as parse_trace
 
-    return parse_trace(Path(path).read_bytes(), where=str(path))
+    trace = parse_trace(Path(path).read_bytes(), where=str(path))
+    check_operators(trace, where=str(path))
+    return trace
 
 
 def load_gpus(*, overlays: Sequence[Path] = ()) -> "Gpus":

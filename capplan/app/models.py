@@ -14,6 +14,7 @@ from capplan.app.cache import Question, TraceCache, default_cache, files_behind
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.opened_files import OpenedFiles, watched
 from capplan.core.batches import BatchChoice, Batches
+from capplan.core.ops.checks import check_operators
 from capplan.core.ops.flops import Formulas, uncounted
 from capplan.core.trace.format import is_trace_content, load_trace
 from capplan.core.trace.types import Recording, Trace
@@ -315,7 +316,9 @@ def read_trace_file(words: str) -> Trace | None:
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
         raise UsageError(f"cannot read {words}: {getattr(error, 'strerror', None) or error}.") from error
     if looks_like_one or is_trace_content(content):
-        return load_trace(content, where=words)
+        trace = load_trace(content, where=words)
+        check_operators(trace, where=words)
+        return trace
     raise UsageError(f"{words} is JSON but not a trace file; for a transformers config write hf:{words}.")
 
 

@@ -14,6 +14,7 @@ from capplan.core.latency.calibration import Calibration
 from capplan.core.measurement.format import parse_points, point_to_json
 from capplan.core.memory.model import MemoryModel
 from capplan.core.ops.analysis import analyze_trace
+from capplan.core.ops.checks import check_operators
 from capplan.core.plan.planner import make_plan
 from capplan.core.plan.types import Limits
 from capplan.core.trace.format import dump_trace, load_trace
@@ -64,6 +65,7 @@ def test_a_bent_trace_is_refused_or_counted(index: int, traces: list[Path], data
     content = as_json(data.draw(bent(without_checksum(traces[index]))))
     try:
         trace = load_trace(content, where="t.json")
+        check_operators(trace, where="t.json")
         answer(trace)
         assert load_trace(dump_trace(trace, compress=False), where="t.json") == trace
     except CapplanError as error:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from capplan.core.calibrate.measured import TRACE_SUFFIXES, MeasuredStep, Switch
+from capplan.core.ops.checks import check_operators
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Variant
@@ -108,9 +109,11 @@ def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
 
 def _read_trace(words: str) -> Trace:
     try:
-        return load_trace(Path(words).read_bytes(), where=words)
+        trace = load_trace(Path(words).read_bytes(), where=words)
     except OSError as error:
         raise UsageError(f"cannot read {words}: {error.strerror or error}.") from error
+    check_operators(trace, where=words)
+    return trace
 
 
 def _requests(run: ModelRun) -> Iterator[InputRequest]:
