@@ -22,7 +22,7 @@ from capplan.specs.folders import calibration_file
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SHIPPED = {"eager": "default.yaml", "compile": "compile.yaml", "training": "training.yaml"}
 _Part = TypeVar("_Part")
 
@@ -94,7 +94,8 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
     },
     DeviceFactors: {"compute": _FACTOR, "bandwidth": _FACTOR, "rows": _COUNT},
     IntervalWidth: {
-        "known": _HALF_WIDTH, "between_gpus": _HALF_WIDTH, "between_others": _HALF_WIDTH, "rows": _COUNT,
+        "below": _HALF_WIDTH, "above": _HALF_WIDTH, "between_gpus": _HALF_WIDTH, "between_sheets": _HALF_WIDTH,
+        "between_others": _HALF_WIDTH, "between_other_sheets": _HALF_WIDTH, "rows": _COUNT,
         "coverage_fraction": _Range(high=1.0, is_open=True),
     },
 }  # fmt: skip

@@ -36,14 +36,17 @@ def test_each_names_its_data_its_command_and_its_held_out_errors(part: Calibrati
 def test_no_fitted_bandwidth_beats_the_printed_one_by_more_than_an_error_of_the_fit(part: Calibration) -> None:
     # More than the printed bandwidth would be a graph that never ran, not an efficiency. The compiled part is left out:
     # few unfused kernels remain in compiled steps, so that some of its classes rest on a handful of rows.
+    # Bandwidths are shares of what a copy sustains, which is 0.75 to 0.94 of print: 0.9 on the GPUs with most rows.
     for label, constants in part.classes.items():
-        assert constants.bandwidth < 1.15, label
+        assert 0.9 * constants.bandwidth < 1.15, label
 
 
 def test_each_width_is_positive_and_covers_most_errors(part: Calibration) -> None:
     assert part.widths
     for cell, width in part.widths.items():
-        assert 0 < width.known < 1.5, cell
+        assert 0 < width.below < 1.5, cell
+        assert 0 < width.above < 1.5, cell
+        assert width.between_gpus <= width.between_sheets, cell
         assert 0.8 <= width.coverage_fraction < 1, cell
 
 

@@ -9,7 +9,7 @@ from capplan.specs.calibration import dump_calibration, load_calibration
 
 def test_a_folder_that_the_environment_names_stands_in_for_what_ships(tmp_path, monkeypatch):
     (tmp_path / "default.yaml").write_text(
-        "schema_version: 1\nname: ours\nconstants: {kernel_s: 1.0e-05}\nclasses: {}\n"
+        "schema_version: 2\nname: ours\nconstants: {kernel_s: 1.0e-05}\nclasses: {}\n"
     )
     monkeypatch.setenv("CAPPLAN_CALIBRATIONS", str(tmp_path))
     found = load_calibration()
@@ -34,7 +34,7 @@ def test_a_written_calibration_reads_back(tmp_path):
     ("change", "message"),
     [
         (lambda text: text.replace("l2_hit:", "l3_hit:"), r"constants\.l3_hit: unknown key; did you mean l2_hit"),
-        (lambda text: text.replace("schema_version: 1", "schema_version: 9"), "no calibration of schema_version 1"),
+        (lambda text: text.replace("schema_version: 2", "schema_version: 9"), "no calibration of schema_version 2"),
         (lambda text: "a: [", "line 2: did not find expected node content"),
         (lambda text: text.replace("\nclasses:", "\nsorts:"), "classes: is missing"),
     ],
@@ -47,7 +47,7 @@ def test_a_broken_file_is_refused(tmp_path, change, message):
 
 
 FILE = """\
-schema_version: 1
+schema_version: 2
 name: own
 origin: {made: 2026-01-01, command: by hand, sources: [a.csv], rows: 100, held_out_errors: {cell: {median: 0.1}}}
 constants: {kernel_s: 4.0e-06, l2_hit: 0.5}
@@ -58,7 +58,9 @@ gpus:
 deviations:
   torch 2.4: {conv: 1.1}
 widths:
-  launches: {known: 0.1, between_gpus: 0.2, between_others: 0.3, rows: 100}
+  launches:
+    {below: 0.1, above: 0.1, between_gpus: 0.2, between_sheets: 0.2, between_others: 0.3, between_other_sheets: 0.3,
+     rows: 100}
 serves: eager
 """
 
@@ -93,7 +95,7 @@ def test_a_file_written_by_hand_is_read(tmp_path):
         ("name: own", "name: own\nconstants: {}", "constants: is given twice"),
         ("name: own", "name: 5", "name: must be text, not 5"),
         ("name: own", "nom: own", "nom: unknown key"),
-        ("schema_version: 1", "schema_version: true", "no calibration of schema_version 1"),
+        ("schema_version: 2", "schema_version: true", "no calibration of schema_version 2"),
         ("conv: {", "konv: {", r"classes\.konv: unknown key; did you mean conv"),
         ("compute: 0.9", "compute: 0", r"classes\.conv\.compute: must lie above 0"),
         ("{compute: 0.9, bandwidth: 0.8}", "5", r"classes\.conv: must be keys with values, not 5"),
@@ -101,7 +103,7 @@ def test_a_file_written_by_hand_is_read(tmp_path):
         ("rows: 30", "rows: -1", r"gpus\.l4\.rows: must lie from 0"),
         ("conv: 1.1", "conv: -1.1", r"deviations\.torch 2\.4\.conv: must lie above 0"),
         ("conv: 1.1", "konv: 1.1", r"deviations\.torch 2\.4\.konv: unknown key"),
-        ("known: 0.1, ", "", r"widths\.launches\.known: is missing"),
+        ("below: 0.1, ", "", r"widths\.launches\.below: is missing"),
         ("rows: 100}\n", "rows: 100, coverage_fraction: 5.0}\n", "coverage_fraction: must lie above 0 to 1"),
         ("made: 2026-01-01", "made: 2026-02-30", r"origin\.made: 2026-02-30 is no day of the calendar"),
         ("made: 2026-01-01", "made: today", r"origin\.made: is 'today'; write a date"),

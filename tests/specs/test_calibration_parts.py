@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.latency.lookup import calibration_notes, half_widths, part_for
+from capplan.core.latency.lookup import calibration_notes, interval_sides, part_for
 from capplan.core.workload import Framework, Precision, Training, Workload
 from capplan.specs.calibration import dump_calibration, load_calibration
 from tests.core.latency.latency_cases import gpu
@@ -46,9 +46,9 @@ def test_a_cell_of_few_rows_is_widened_as_if_it_were_uncalibrated():
     # decides, 0.1 wide. Under 20 rows 0.4 is added in square: sqrt(0.1² + 0.4²). The GPU and torch 2.9 are measured.
     part = part_for(load_calibration(), COMPILED)
     workload = replace(COMPILED, torch_version=(2, 9))
-    device, host = half_widths(part, gpu(id="rtx-4090", compute_capability=(8, 9)), workload)
-    assert device == pytest.approx(0.2)
-    assert host == pytest.approx(math.sqrt(0.17))
+    device, host = interval_sides(part, gpu(id="rtx-4090", compute_capability=(8, 9)), workload)
+    assert (device.below, device.above) == pytest.approx((0.2, 0.2))
+    assert (host.below, host.above) == pytest.approx((math.sqrt(0.17), math.sqrt(0.17)))
 
 
 def test_compiled_training_is_put_together_and_less_sure():
@@ -57,5 +57,5 @@ def test_compiled_training_is_put_together_and_less_sure():
     found = part_for(shipped, workload)
     assert found.classes["fused norm"] == shipped.parts["compile"].classes["fused norm"]
     assert found.classes["optimizer"] == shipped.parts["training"].classes["optimizer"]
-    assert half_widths(found, gpu(), workload)[0] > half_widths(found, gpu(), TRAINED)[0]
+    assert interval_sides(found, gpu(), workload)[0].above > interval_sides(found, gpu(), TRAINED)[0].above
     assert any("not on compiled training" in note for note in calibration_notes(found, gpu(), workload))

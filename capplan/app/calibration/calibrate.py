@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.core.calibrate.dataset import TimedStep, held_out_together, timed_step
-from capplan.core.calibrate.device import DeviceBenchmark, calibrated_by
+from capplan.core.calibrate.device import DeviceBenchmark, calibrated_by, microbench_rows
 from capplan.core.calibrate.fit import FittedCalibration, fit_calibration
 from capplan.core.calibrate.kernel_rows import kernel_step
 from capplan.core.calibrate.measured import MeasuredStep
@@ -24,6 +24,7 @@ from capplan.core.trace.types import Recording
 from capplan.errors import CapplanError, UnknownNameError, UsageError
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
+from capplan.specs.gpus.microbench import import_microbench
 from capplan.specs.measured.kernels import holds_kernels, read_kernels
 from capplan.specs.measured.steps import read_measured
 
@@ -39,7 +40,8 @@ class CalibrateRequest:
 
     `measured` are files as for `validate`, and tables of single kernels (op-*.csv.gz). `serves` is the kind of steps
     that it is for: "eager", "compile" or "training". `folds` families of models are held out in turn to learn the
-    errors. `made` and `command` are kept in the calibration as its origin.
+    errors. `made` and `command` are kept in the calibration as its origin. With `only_traced`, rows whose models have
+    no trace in the folder `traces` are left out instead of traced.
     """
 
     measured: tuple[Path, ...]
@@ -51,6 +53,7 @@ class CalibrateRequest:
     overlays: tuple[Path, ...] = ()
     traces: Path | None = None
     allows_code: bool = False
+    only_traced: bool = False
 
 
 def calibrate(request: CalibrateRequest, *, feedback: Feedback = SILENCE) -> FittedCalibration:
@@ -92,7 +95,9 @@ def _steps(path: Path, gpus: Gpus, request: CalibrateRequest, feedback: Feedback
     found = read_measured(path, allow_code=request.allows_code)
     if found.skipped:
         feedback.warn(f"{path.name}: {len(found.skipped)} rows skipped, the first because {found.skipped[0].reason}")
-    described = described_steps(found.steps, gpus, request.traces, serves=request.serves, feedback=feedback)
+    described = described_steps(
+        found.steps, gpus, request.traces, serves=request.serves, only_traced=request.only_traced, feedback=feedback
+    )
     yield from (step for _, step in described)
 
 
@@ -102,6 +107,7 @@ def described_steps(
     traces: Path | None,
     *,
     serves: str = "eager",
+    only_traced: bool = False,
     feedback: Feedback = SILENCE,
 ) -> Iterator[tuple[MeasuredStep, TimedStep]]:
     """Trace the steps of one kind among some and describe each as the fit sees it.
@@ -111,12 +117,15 @@ def described_steps(
         gpus: the database that knows their GPUs.
         traces: where traces are kept; None for the user's cache.
         serves: the kind of steps that is described; others are left out.
+        only_traced: leave out rows whose models are not traced in that folder.
         feedback: where rows that cannot be described are named.
     """
     wanted = [step for step in steps if workload_kind(step.workload) == serves]
     rows_by_gpu = Counter(step.gpu for step in wanted)
     store = trace_folder(traces)
     for run, members in group_runs(wanted).items():
+        if only_traced and not store.holds(run):
+            continue
         try:
             trace = store.obtain(run)
         except CapplanError as error:
@@ -211,6 +220,23 @@ def device_calibration(
     if isinstance(calibration, Unsupported):
         raise UsageError(f"no calibration: {calibration.reason}.")
     return calibration
+
+
+def device_spec(found: DeviceBenchmark, *, gpu: GpuSpec, folder: Path, measured_on: date) -> Path:
+    """Write what a device reaches as the `measured:` block of its GPU's file in a folder of specs.
+
+    Args:
+        found: what the device reaches.
+        gpu: its spec.
+        folder: the folder of own specs; a file that exists keeps everything else.
+        measured_on: the day of the measurement.
+
+    Returns:
+        The file that was written.
+    """
+    rows = microbench_rows(found, gpu=gpu.id, source=f"{found.device}, torch {found.torch}")
+    (path,) = import_microbench(rows, known={gpu.id: gpu}, folder=folder, retrieved=measured_on).written
+    return path
 
 
 def _spec(title: str, request: DeviceRequest) -> GpuSpec:

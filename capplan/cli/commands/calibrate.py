@@ -47,12 +47,17 @@ def device(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the calibration here.", show_default=False)
     ] = None,
+    spec: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write them as the GPU's measured block into a folder of specs."),
+    ] = None,
     format_: FormatOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Measure what this device reaches in about a minute: matrix products, copies, launches, memory.
 
-    With -o FILE.yaml, write a calibration with this GPU's factors, for --calibration of other commands.
+    With -o FILE.yaml, write a calibration with this GPU's factors, for --calibration of other commands. With --spec
+    FOLDER, write what was measured as the `measured:` block of its spec, for --specs.
 
     Examples:
 
@@ -60,12 +65,14 @@ def device(
 
       capplan calibrate device --device cuda:0 -o mine.yaml
     """
-    from capplan.app.calibration.calibrate import DeviceRequest, benchmark, device_calibration
+    from capplan.app.calibration.calibrate import DeviceRequest, benchmark, device_calibration, device_spec
     from capplan.report.text.gpus.devices import device_table
     from capplan.specs.calibration import dump_calibration
 
     chosen = resolve_format(format_, json_flag=json_, output=None)
-    request = DeviceRequest(device=name, gpu=gpu, overlays=tuple(specs or ()), needs_spec=output is not None)
+    request = DeviceRequest(
+        device=name, gpu=gpu, overlays=tuple(specs or ()), needs_spec=output is not None or spec is not None
+    )
     made = benchmark(request, feedback=TERMINAL)
     if output is not None and made.gpu is not None:
         calibration = device_calibration(
@@ -77,6 +84,9 @@ def device(
             f"{output}: {made.gpu.id} reaches {factors.compute:.2f} of modelled compute, "
             f"{factors.bandwidth:.2f} of bandwidth."
         )
+    if spec is not None and made.gpu is not None:
+        written = device_spec(made.benchmark, gpu=made.gpu, folder=spec, measured_on=date.today())
+        warn(f"{written}: what was measured, for --specs {spec}")
     is_json = chosen is Format.JSON
     emit(
         to_json(asdict(made.benchmark)) if is_json else render_table(device_table(made.benchmark), chosen), output=None
@@ -92,6 +102,9 @@ def fit(
     specs: options.SpecFolders = None,
     traces: TracesOption = None,
     allow_code: AllowCode = False,
+    only_traced: Annotated[
+        bool, typer.Option("--only-traced", help="Use only rows whose models are traced in the folder of --traces.")
+    ] = False,
     folds: Annotated[int, typer.Option(min=2, help="Folds of families held out in turn.")] = 5,
     serves: Annotated[str, typer.Option(help="What it is for: eager, compile or training.")] = "eager",
 ) -> None:
@@ -117,6 +130,7 @@ def fit(
         overlays=tuple(specs or ()),
         traces=traces,
         allows_code=allow_code,
+        only_traced=only_traced,
     )
     fitted = calibrate(request, feedback=TERMINAL)
     emit(dump_calibration(fitted.calibration), output=output)

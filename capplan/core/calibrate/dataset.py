@@ -32,6 +32,8 @@ class FitRows:
     work: KernelWork
     peak_flops_per_s: FloatArray
     bandwidth_bytes_per_s: FloatArray
+    sheet_peak_flops_per_s: FloatArray
+    sheet_bandwidth_bytes_per_s: FloatArray
     l2_bytes: FloatArray
     latency_s: FloatArray
     weight: FloatArray
@@ -41,6 +43,14 @@ class FitRows:
     levels: Mapping[str, IntArray]
     gpu_names: tuple[str, ...]
     level_names: Mapping[str, tuple[str, ...]]
+
+    def without_microbenchmarks(self) -> "FitRows":
+        """Return the same rows with the rates that GPUs are believed to sustain by their spec sheets alone."""
+        return replace(
+            self,
+            peak_flops_per_s=self.sheet_peak_flops_per_s,
+            bandwidth_bytes_per_s=self.sheet_bandwidth_bytes_per_s,
+        )
 
     def select(self, rows: IntArray) -> "FitRows":
         """The same with only some rows."""
@@ -55,6 +65,8 @@ class FitRows:
             work=KernelWork(**{item.name: getattr(self.work, item.name)[kept] for item in fields(KernelWork)}),
             peak_flops_per_s=self.peak_flops_per_s[kept],
             bandwidth_bytes_per_s=self.bandwidth_bytes_per_s[kept],
+            sheet_peak_flops_per_s=self.sheet_peak_flops_per_s[kept],
+            sheet_bandwidth_bytes_per_s=self.sheet_bandwidth_bytes_per_s[kept],
             l2_bytes=self.l2_bytes[kept],
             latency_s=self.latency_s[rows],
             weight=self.weight[rows],
@@ -83,6 +95,8 @@ class TimedStep:
     work: KernelWork
     peak_flops_per_s: FloatArray
     bandwidth_bytes_per_s: float
+    sheet_peak_flops_per_s: FloatArray
+    sheet_bandwidth_bytes_per_s: float
     l2_bytes: float
     host_calls: float
     host_launches: float
@@ -103,8 +117,8 @@ def timed_step(
     family: str,
 ) -> TimedStep | None:
     """Describe a measured step: a table's kernels at one of its batches on one GPU; None where it lacks the peak."""
-    rates = device_rates(gpu, workload)
-    if not isinstance(rates, DeviceRates):
+    rates, sheet = device_rates(gpu, workload), device_rates(gpu, workload, use_own=False)
+    if not isinstance(rates, DeviceRates) or not isinstance(sheet, DeviceRates):
         return None
     count = kernel_counts(table, recording, workload, [gpu])[0]
     runs = count > 0
@@ -121,6 +135,8 @@ def timed_step(
         work=KernelWork(**{item.name: _column(getattr(work, item.name), column)[runs] for item in fields(KernelWork)}),
         peak_flops_per_s=rates.peaks_flops_per_s[table.peak_use[runs]],
         bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s,
+        sheet_peak_flops_per_s=sheet.peaks_flops_per_s[table.peak_use[runs]],
+        sheet_bandwidth_bytes_per_s=sheet.bandwidth_bytes_per_s,
         l2_bytes=rates.l2_bytes,
         cell=f"device {width_cell(workload)}",
         host_calls=table.host_calls * host_slowness(gpu),
@@ -169,6 +185,8 @@ def lay_out(
         ),
         peak_flops_per_s=np.concatenate([step.peak_flops_per_s for step in steps]),
         bandwidth_bytes_per_s=np.repeat([step.bandwidth_bytes_per_s for step in steps], sizes),
+        sheet_peak_flops_per_s=np.concatenate([step.sheet_peak_flops_per_s for step in steps]),
+        sheet_bandwidth_bytes_per_s=np.repeat([step.sheet_bandwidth_bytes_per_s for step in steps], sizes),
         l2_bytes=np.repeat([step.l2_bytes for step in steps], sizes),
         latency_s=np.array([step.latency_s for step in steps]),
         weight=np.array([step.weight for step in steps]),

@@ -6,7 +6,8 @@ from datetime import date
 
 import numpy as np
 
-from capplan.core.gpus.spec import GpuSpec
+from capplan.core.gpus.microbench import MicrobenchRow
+from capplan.core.gpus.spec import GpuSpec, Microbenchmark, Quality, Regime
 from capplan.core.latency.calibration import Calibration, DeviceFactors, Origin
 from capplan.core.latency.device import Unsupported, device_rates
 from capplan.core.latency.lookup import architecture_key
@@ -62,6 +63,33 @@ class DeviceBenchmark:
     context_bytes: int | None
     total_bytes: int | None
     usable_bytes: int | None
+
+
+_KINDS = {
+    Precision.FP16: Microbenchmark.MATMUL_HALF, Precision.BF16: Microbenchmark.MATMUL_HALF,
+    Precision.TF32: Microbenchmark.MATMUL_TF32, Precision.FP32_IEEE: Microbenchmark.MATMUL_FP32,
+}  # fmt: skip
+
+
+def microbench_rows(benchmark: DeviceBenchmark, *, gpu: str, source: str) -> tuple[MicrobenchRow, ...]:
+    """Return what was measured as microbenchmarks of a GPU: the largest product of each format, the largest copy.
+
+    Args:
+        benchmark: what the device reached.
+        gpu: the id of its spec.
+        source: who measured, as the spec will name it.
+    """
+    found = [(Microbenchmark.COPY, max(benchmark.copies, key=lambda copy: copy.size_bytes).bytes_per_s)]
+    for precision, kind in _KINDS.items():
+        products = [each for each in benchmark.matmuls if each.precision is precision]
+        if products:
+            found.append((kind, max(products, key=lambda each: each.size).flops_per_s))
+    if benchmark.kernel_s is not None:
+        found.append((Microbenchmark.LAUNCH, benchmark.kernel_s))
+    return tuple(
+        MicrobenchRow(gpu=gpu, kind=kind, value=value, quality=Quality.A, regime=Regime.SUSTAINED, source=source)
+        for kind, value in found
+    )
 
 
 def calibrated_by(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from capplan.core.calibrate.accuracy import ErrorStatistics, error_statistics
 from capplan.core.calibrate.dataset import LEVEL_KINDS, FitRows, TimedStep, lay_out
-from capplan.core.calibrate.residuals import GPU_COMPUTE_SD, LatencyFit
+from capplan.core.calibrate.residuals import LatencyFit
 from capplan.core.latency.calibration import Calibration, IntervalWidth, Origin
 from capplan.core.latency.lookup import FEW_ROWS, KERNELS, LAUNCHES, MANY_ROWS
 from capplan.core.latency.op_table import IntArray
@@ -22,16 +22,23 @@ StringArray = NDArray[np.str_]
 _T_QUANTILES = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)
 """Student's t at 95 %, one side, for 1 to 10 degrees of freedom: few GPUs tell little of how far GPUs spread."""
 _UNKNOWN_SPREAD = 0.3
+UNSEEN_GPU_SD, UNSEEN_SHEET_SD = 0.06, 0.10
+"""Log spreads of GPUs' rates: of one microbenchmark between cards of a kind, and of the physical model of tensor rates
+between players' cards that were left out (docs/sustained.md)."""
 _FEW_ROWS = 8
 _REFIT_ITERATIONS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
-    """log(predicted ÷ measured) of rows whose family, GPU, or both a fit had not seen; nan where not tried."""
+    """log(predicted ÷ measured) of rows whose family, GPU, or both a fit had not seen; nan where not tried.
+
+    `gpu` knows the GPU's own microbenchmarks, `sheet` only its spec sheet.
+    """
 
     family: FloatArray
     gpu: FloatArray
+    sheet: FloatArray
     both: FloatArray
 
 
@@ -46,7 +53,7 @@ class FittedCalibration:
 
 _FITS: Mapping[str, Callable[[FitRows], LatencyFit]] = {
     "eager": LatencyFit,
-    "compile": partial(LatencyFit, gpu_sd=0.02, deviation_sd={"architecture": 0.05, "torch": 0.07, "precision": 1e-3}),
+    "compile": partial(LatencyFit, gpu_sd=0.06, deviation_sd={"architecture": 0.05, "torch": 0.07, "precision": 1e-3}),
     "training": partial(LatencyFit, gpu_sd=0.02, deviation_sd={"architecture": 1e-3, "torch": 1e-3, "precision": 1e-3}),
 }
 """How far GPUs and versions may deviate: of one or two GPUs, what they share belongs to the classes."""
@@ -88,7 +95,7 @@ def fit_calibration(
     held_out = hold_out(rows, steps, make, start=best, folds=folds)
     statistics = {
         f"{how}: {cell}": error_statistics(errors[chosen])
-        for how, errors in (("family", held_out.family), ("gpu", held_out.gpu), ("both", held_out.both))
+        for how, errors in _kinds(held_out)
         for cell in np.unique(cells).tolist()
         if (chosen := (cells == cell) & np.isfinite(errors)).any()
     }
@@ -125,54 +132,88 @@ def hold_out(
     """Refit without each fold of families, each GPU, and each GPU with a fold of families; predict those left out."""
     fold = _family_folds([step.family for step in steps], folds)
     none = np.full(len(steps), np.nan)
-    family, gpu, both = none.copy(), none.copy(), none.copy()
+    family, gpu, sheet, both = none.copy(), none.copy(), none.copy(), none.copy()
     for index in range(folds):
         _predict_without(rows, make, fold == index, fold == index, family, start=start)
     is_step = np.array([step.cell.startswith("device") for step in steps])
     for index in np.unique(rows.gpu[is_step]):
         here = rows.gpu == index
-        _predict_without(rows, make, here, here, gpu, start=start)
+        _predict_without(rows, make, here, here, gpu, start=start, sheet=sheet)
         if here.sum() >= MANY_ROWS:
             _predict_without(rows, make, here | (fold == 0), here & (fold == 0), both, start=start)
-    return HeldOut(family=family, gpu=gpu, both=both)
+    return HeldOut(family=family, gpu=gpu, sheet=sheet, both=both)
+
+
+def _kinds(held_out: HeldOut) -> tuple[tuple[str, FloatArray], ...]:
+    return (
+        ("family", held_out.family), ("gpu", held_out.gpu), ("sheet", held_out.sheet), ("both", held_out.both)
+    )  # fmt: skip
 
 
 def interval_widths(
     held_out: HeldOut, cells: StringArray, gpu: IntArray, *, is_cuda: BoolArray
 ) -> dict[str, IntervalWidth]:
-    """Widths by cell: the 90th percentile of held-out families' errors, and the spread of CUDA GPUs' biases."""
+    """Return the widths by cell: quantiles of held-out families' errors, and the spread of CUDA GPUs' biases."""
+    is_step = np.char.startswith(cells, "device") & is_cuda
+    many, few = _biases(held_out.gpu, gpu, is_step)
+    many_sheets, few_sheets = _biases(held_out.sheet, gpu, is_step)
+    between, sheets = bias_spread(many, UNSEEN_GPU_SD), bias_spread(many_sheets, UNSEEN_SHEET_SD)
+    widths = {}
+    for cell in np.unique(cells).tolist():
+        below, above, rows = sides(held_out.family[cells == cell])
+        widths[cell] = IntervalWidth(
+            below=below,
+            above=above,
+            between_gpus=between,
+            between_sheets=max(between, sheets),
+            between_others=max(between, bias_spread(few, UNSEEN_GPU_SD)),
+            between_other_sheets=max(between, sheets, bias_spread(few_sheets, UNSEEN_SHEET_SD)),
+            rows=rows,
+        )
+    return widths
+
+
+def sides(errors: FloatArray) -> tuple[float, float, int]:
+    """Return how far measurements lie below and above predictions, each but for 5 %, and how many errors there are.
+
+    Args:
+        errors: log(predicted ÷ measured), nan where not tried.
+    """
+    found = errors[np.isfinite(errors)]
+    if not len(found):
+        return _UNKNOWN_SPREAD, _UNKNOWN_SPREAD, 0
+    level = min(1.0, 0.95 * (1 + 1 / len(found)))
+    return max(0.0, float(np.quantile(found, level))), max(0.0, float(np.quantile(-found, level))), len(found)
+
+
+def _biases(errors: FloatArray, gpu: IntArray, is_step: BoolArray) -> tuple[list[float], list[float]]:
+    """Return the median errors of GPUs with many rows, and of those with few."""
     many: list[float] = []
     few: list[float] = []
     for index in np.unique(gpu):
-        here = (gpu == index) & np.isfinite(held_out.gpu) & np.char.startswith(cells, "device") & is_cuda
+        here = (gpu == index) & np.isfinite(errors) & is_step
         if here.sum() >= _FEW_ROWS:
-            (many if here.sum() >= MANY_ROWS else few).append(float(np.median(held_out.gpu[here])))
-    widths = {}
-    for cell in np.unique(cells).tolist():
-        errors = np.abs(held_out.family[(cells == cell) & np.isfinite(held_out.family)])
-        level = min(1.0, 0.9 * (1 + 1 / max(1, len(errors))))
-        widths[cell] = IntervalWidth(
-            known=float(np.quantile(errors, level)),
-            between_gpus=bias_spread(many),
-            between_others=max(bias_spread(many), bias_spread(few)),
-            rows=len(errors),
-        )
-    return widths
+            (many if here.sum() >= MANY_ROWS else few).append(float(np.median(errors[here])))
+    return many, few
 
 
 def _is_cuda(steps: Sequence[TimedStep]) -> BoolArray:
     return np.array([step.levels["architecture"][0].isdigit() for step in steps])
 
 
-def bias_spread(biases: Sequence[float]) -> float:
-    """The half-width that holds 90 % of GPUs' biases around 0, by Student's t.
+def bias_spread(biases: Sequence[float], prior_sd: float) -> float:
+    """Return the half-width that holds 90 % of GPUs' biases around 0, by Student's t.
 
-    A few GPUs may agree by chance, so that one more is counted that is off by what the fit's prior believes of GPUs.
+    Add one pseudo-GPU with the prior standard deviation, because a handful of GPUs can agree by chance.
+
+    Args:
+        biases: median log errors of GPUs that were held out whole.
+        prior_sd: what microbenchmarks, or spec sheets, of GPUs left out were off.
     """
     if not biases:
         return _UNKNOWN_SPREAD
-    quantile = _T_QUANTILES[min(len(biases), len(_T_QUANTILES)) - 1]
-    return quantile * float(np.sqrt(np.mean(np.square([*biases, GPU_COMPUTE_SD]))))
+    quantile = _T_QUANTILES[min(len(biases) + 1, len(_T_QUANTILES)) - 1]
+    return quantile * float(np.sqrt(np.mean(np.square([*biases, prior_sd]))))
 
 
 def _predict_without(
@@ -183,14 +224,20 @@ def _predict_without(
     into: FloatArray,
     *,
     start: FloatArray,
+    sheet: FloatArray | None = None,
 ) -> None:
-    """Fit the rows not left out, starting where the full fit ended, and predict those asked."""
+    """Fit the rows not left out, starting where the full fit ended, and predict those asked.
+
+    The errors go `into` an array over all rows, those without the GPUs' microbenchmarks into `sheet`.
+    """
     if not asked.any() or without.all():
         return
     fit = make(rows.select(np.flatnonzero(~without)))
     found = fit.fit(start=_transfer(start, make(rows), fit), iterations=_REFIT_ITERATIONS)
     wanted = rows.select(np.flatnonzero(asked))
     into[asked] = np.log(fit.predicted_s(found, wanted) / wanted.latency_s)
+    if sheet is not None:
+        sheet[asked] = np.log(fit.predicted_s(found, wanted.without_microbenchmarks()) / wanted.latency_s)
 
 
 def _transfer(values: FloatArray, source: LatencyFit, target: LatencyFit) -> FloatArray:

@@ -62,8 +62,8 @@ def kernel_step(kernel: MeasuredKernel | MeasuredOperator, gpu: GpuSpec) -> Time
 
 def _serving_step(kernel: MeasuredKernel, gpu: GpuSpec) -> TimedStep | None:
     workload = Workload(precision=Precision.BF16)
-    rates = device_rates(gpu, workload)
-    if isinstance(rates, Unsupported):
+    rates, sheet = device_rates(gpu, workload), device_rates(gpu, workload, use_own=False)
+    if isinstance(rates, Unsupported) or isinstance(sheet, Unsupported):
         return None
     used = tile_utilisation(
         m=_one(kernel.m), n=_one(kernel.n), groups=_one(kernel.groups), k=_one(kernel.k), units=_one(rates.units)
@@ -81,6 +81,8 @@ def _serving_step(kernel: MeasuredKernel, gpu: GpuSpec) -> TimedStep | None:
         ),
         peak_flops_per_s=rates.peaks_flops_per_s[[PeakUse.HALF]],
         bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s,
+        sheet_peak_flops_per_s=sheet.peaks_flops_per_s[[PeakUse.HALF]],
+        sheet_bandwidth_bytes_per_s=sheet.bandwidth_bytes_per_s,
         l2_bytes=rates.l2_bytes,
         host_calls=0.0,
         host_launches=0.0,

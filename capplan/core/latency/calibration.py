@@ -67,16 +67,20 @@ class DeviceFactors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalWidth:
-    """How far log(predicted ÷ measured) may lie from 0 at `coverage_fraction`, by split conformal prediction.
+    """How far a measurement may lie from its prediction at `coverage_fraction`, in logs, by split conformal prediction.
 
-    `known` is the half-width of held-out families on GPUs with measurements. An unseen GPU adds in square what
-    whole GPUs were off when held out: `between_gpus` on the architectures that many rows fix, `between_others` else.
-    `rows` were held out.
+    `below` and `above` are the sides of held-out families on GPUs with measurements: how far the measured time may lie
+    below the predicted one, and above it. A GPU without timed steps adds in square what whole GPUs were off when they
+    were held out: `between_gpus` with its own microbenchmarks, `between_sheets` from its spec sheet alone, on the
+    architectures that many rows fix; `between_others` and `between_other_sheets` on all others. `rows` were held out.
     """
 
-    known: float
+    below: float
+    above: float
     between_gpus: float
+    between_sheets: float
     between_others: float
+    between_other_sheets: float
     rows: int
     coverage_fraction: float = 0.9
 

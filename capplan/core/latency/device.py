@@ -5,28 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.gpus.sustained import copy_share, half_share, single_share, vector_share
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.workload import Precision, Workload
 
-_BOOST_BRANDS = ("geforce", "rtx", "quadro", "titan", "radeon", "arc")
-_SUSTAINED_OVER_PRINTED = {(8, 6): 1.15}
-_SUSTAINED_OVER_PRINTED_ELSE = 1.10
-"""Cards of these brands run above their printed boost clock, GA102 by most; data-centre cards print their ceiling."""
-
-_VECTOR_POWER_EXPONENT, _BANDWIDTH_POWER_EXPONENT = 0.55, 0.22
-"""How rates fall with a power limit below that of the full card, from the one capped card that was measured."""
-
-_HALF_FLOPS_PER_JOULE = {
-    (7, 0): 0.40e12, (7, 5): 0.42e12, (8, 0): 0.75e12, (8, 6): 0.42e12, (8, 7): 0.42e12, (8, 9): 0.64e12,
-    (9, 0): 1.20e12, (10, 0): 1.70e12, (10, 3): 1.90e12, (12, 0): 0.82e12,
-}  # fmt: skip
-"""16-bit tensor FLOPs that an architecture does for a joule when its power limit binds: measured matrix
-products of A100, H100, L40S, B200 and RTX PRO 6000 over their power limits; others by process."""
-
-_VECTOR_FLOPS_PER_JOULE = {(7, 5): 0.057e12}
-"""FLOPs outside tensor cores that an architecture does for a joule when its power limit binds: long fp32 matrix
-products on a T4 settle at half of the printed rate (NeuSight's kernel timings); no other card's are known."""
 _MORE_THAN_VECTORS = 1.2
 
 _TENSOR_CORES_SINCE = (7, 0)
@@ -58,8 +41,14 @@ class DeviceRates:
     on_tensor_cores: BoolArray
 
 
-def device_rates(gpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
-    """Read a GPU's rates for a workload off its spec sheet, or say what it lacks."""
+def device_rates(gpu: GpuSpec, workload: Workload, *, use_own: bool = True) -> DeviceRates | Unsupported:
+    """Return a GPU's rates for a workload, printed and sustained, or what it lacks.
+
+    Args:
+        gpu: its spec, with microbenchmarks where there are any.
+        workload: which number formats and torch version run.
+        use_own: False estimates what is sustained as if nobody had run a microbenchmark on this GPU.
+    """
     vector = gpu.peak(PeakKind.FP32)
     half = _half_peak(gpu, workload.precision)
     single = _single_peaks(gpu, workload)
@@ -76,15 +65,15 @@ def device_rates(gpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
     printed[PeakUse.VECTOR] = vector
     printed[PeakUse.DOUBLE] = gpu.peak(PeakKind.FP64) or vector / 32
     printed[PeakUse.INT8] = gpu.peak(PeakKind.INT8) or half or vector
-    capped = power_cap_fraction(gpu)
+    on_tensor_cores = _on_tensor_cores(gpu, printed, vector)
     return DeviceRates(
-        peaks_flops_per_s=_sustained(gpu, printed, vector_peak=vector, capped=capped),
+        peaks_flops_per_s=_sustained(gpu, printed, on_tensor_cores, use_own=use_own),
         printed_flops_per_s=printed,
-        bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * capped**_BANDWIDTH_POWER_EXPONENT,
+        bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * copy_share(gpu, use_own=use_own).fraction,
         printed_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
         l2_bytes=float(gpu.l2_bytes or 4 * 2**20),
         units=float(gpu.unit_count or max(1, round(vector / 0.5e12))),
-        on_tensor_cores=_on_tensor_cores(gpu, printed, vector),
+        on_tensor_cores=on_tensor_cores,
     )
 
 
@@ -109,41 +98,18 @@ def host_slowness(gpu: GpuSpec) -> float:
     return float(0.5 ** ((min(max(year, 2016.0), 2022.0) - 2020.5) / 4.0))
 
 
-def power_cap_fraction(gpu: GpuSpec) -> float:
-    """A card's power limit over that of the full-power card with the same chip; 1 where it is not capped."""
-    if gpu.tdp_w is None or gpu.nominal_tdp_w is None:
-        return 1.0
-    return min(1.0, gpu.tdp_w / gpu.nominal_tdp_w)
-
-
-def half_flops_per_joule(gpu: GpuSpec) -> float | None:
-    """16-bit tensor FLOPs per joule of a GPU's architecture; None where nothing is known. [FLOP/J]"""
-    return _HALF_FLOPS_PER_JOULE.get(gpu.compute_capability) if gpu.compute_capability else None
-
-
-def _sustained(gpu: GpuSpec, printed: FloatArray, *, vector_peak: float, capped: float) -> FloatArray:
-    boost = _boost(gpu)
-    rates = printed * boost
-    rates[PeakUse.VECTOR] *= capped**_VECTOR_POWER_EXPONENT
-    per_joule = half_flops_per_joule(gpu)
-    if per_joule is None or gpu.tdp_w is None:
-        return rates
-    limit = per_joule * gpu.tdp_w
-    rates[PeakUse.HALF] = min(rates[PeakUse.HALF], limit)
-    vector_limit = _VECTOR_FLOPS_PER_JOULE.get(gpu.compute_capability or (0, 0), np.inf) * gpu.tdp_w
-    rates[PeakUse.VECTOR] = min(rates[PeakUse.VECTOR], vector_limit)
+def _sustained(gpu: GpuSpec, printed: FloatArray, on_tensor_cores: BoolArray, *, use_own: bool) -> FloatArray:
+    """Multiply printed rates by what the GPU sustains of them: see `capplan.core.gpus.sustained`."""
+    tensor, single = half_share(gpu, use_own=use_own).fraction, single_share(gpu, use_own=use_own).fraction
+    vector = vector_share(gpu).fraction
+    rates = printed * vector
+    rates[[PeakUse.HALF, PeakUse.INT8]] = printed[[PeakUse.HALF, PeakUse.INT8]] * (
+        tensor if on_tensor_cores[PeakUse.HALF] else vector
+    )
     for use in (PeakUse.CONVOLUTION_32, PeakUse.MATMUL_32):
-        on_tensor_cores = printed[use] > _MORE_THAN_VECTORS * vector_peak
-        rates[use] = min(rates[use], limit / 2 if on_tensor_cores else vector_limit)
+        has_tf32 = on_tensor_cores[use] and gpu.peak(PeakKind.TF32) is not None
+        rates[use] = printed[use] * (tensor if has_tf32 else single)
     return rates
-
-
-def _boost(gpu: GpuSpec) -> float:
-    """The clock that a card sustains, over the printed one."""
-    if not any(brand in gpu.name.lower().split() for brand in _BOOST_BRANDS):
-        return 1.0
-    capability = gpu.compute_capability
-    return _SUSTAINED_OVER_PRINTED.get(capability, _SUSTAINED_OVER_PRINTED_ELSE) if capability else 1.0
 
 
 def _half_peak(gpu: GpuSpec, precision: Precision) -> float | None:

@@ -1,14 +1,15 @@
 """Find what a calibration knows of one GPU and workload: its own factors, else the nearest relative's, told."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capplan.core.gpus.spec import GpuSpec
+from capplan.core.gpus.spec import GpuSpec, Microbenchmark
 from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, IntervalWidth
 from capplan.core.latency.classes import ALL_CLASSES, FUSED
 from capplan.core.latency.priors import PRIOR_CLASSES
+from capplan.core.latency.types import Evidence
 from capplan.core.numbers import FloatArray
 from capplan.core.workload import Framework, Variant, Workload
 
@@ -21,6 +22,11 @@ UNSEEN_ARCHITECTURE = 0.15
 UNSEEN_TORCH: Mapping[str, float] = {"eager": 0.07, "compile": 0.15, "training": 0.15}
 """How far steps of another torch version may lie: the 90th percentile of what changed between 2.4 and 2.9 on an RTX
 4090, over 1,190 of timm's models, rounded up: 6.3 % eager, 13.0 % compiled. Of training one version is known."""
+
+_DECISIVE = (
+    Microbenchmark.MATMUL_HALF, Microbenchmark.MATMUL_TF32, Microbenchmark.MATMUL_FP32, Microbenchmark.COPY,
+    Microbenchmark.LOADED_CLOCK,
+)  # fmt: skip
 
 SERIAL_STEP_S = 300e-9
 LAUNCHES = "launches"
@@ -41,11 +47,15 @@ _RELATIVES: Mapping[str, tuple[str, ...]] = {
 REFERENCE_ARCHITECTURES = ("8.6", "8.9", "12.0", "12.1")
 """Architectures whose GPUs fix the constants' scale; factors of other GPUs are taken from their relatives."""
 
-MANY_ROWS = 500
+MANY_ROWS = 400
 """Rows from which on a GPU's factors speak for its architecture, and its bias for GPUs that were never measured."""
 
 INHERITED_SHARE = 0.5
 """How much of a relative's deviation an architecture without measurements takes over, in logs."""
+
+_RICH_WEIGHT, _COMMON_WEIGHT = 3.0, 1.0
+"""Weights of a GPU's factors for another: of one with many rows against one with few or with single kernels only, and
+of what the reference GPUs have in common."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,19 +133,39 @@ def resolve_constants(calibration: Calibration, gpu: GpuSpec, workload: Workload
 
 
 def _device_factors(calibration: Calibration, gpu: GpuSpec) -> DeviceFactors:
-    """A GPU's own factors; without, the mean of those of its architecture or the nearest relative."""
+    """Return a GPU's own factors; without, what those of its architecture or the nearest relative make likely."""
     own = calibration.gpus.get(gpu.id)
-    if own is not None:
-        return own
-    key = architecture_key(gpu)
-    measured = calibration.gpus.values()
-    if key in REFERENCE_ARCHITECTURES:
-        return _mean_factors([found for found in measured if is_reference(found)], key)
-    for wanted in (key, *_RELATIVES.get(key, ())):
+    return own if own is not None else inherited_factors(list(calibration.gpus.values()), architecture_key(gpu))
+
+
+def inherited_factors(measured: Sequence[DeviceFactors], architecture: str) -> DeviceFactors:
+    """Return the factors of a GPU that was not measured: a weighted mean of logs.
+
+    What the reference GPUs have in common counts as some measurements of the architecture itself. GPUs of one
+    architecture run the same kernels, so that they share most of their factors. CUDA architectures left out in turn
+    were not closer to their nearest relative than to what all have in common; other vendors' are all relatives.
+
+    Args:
+        measured: the factors of GPUs with timed steps or kernels.
+        architecture: the architecture of the GPU asked for, as `architecture_key` names it.
+    """
+    logs = _mean_logs([found for found in measured if is_reference(found)])
+    is_cuda = architecture[:1].isdigit()
+    for wanted in (architecture, *(() if is_cuda else _RELATIVES.get(architecture, ()))):
         related = [found for found in measured if found.architecture == wanted]
         if related:
-            return _mean_factors(related, wanted)
-    return DeviceFactors(architecture=key)
+            weights = np.array([_RICH_WEIGHT if found.rows >= MANY_ROWS else 1.0 for found in related])
+            own = np.log([[found.compute, found.bandwidth] for found in related])
+            logs = (weights @ own + _COMMON_WEIGHT * logs) / (weights.sum() + _COMMON_WEIGHT)
+            break
+    compute, bandwidth = np.exp(logs)
+    return DeviceFactors(architecture=architecture, compute=float(compute), bandwidth=float(bandwidth))
+
+
+def _mean_logs(factors: Sequence[DeviceFactors]) -> FloatArray:
+    if not factors:
+        return np.zeros(2)
+    return np.asarray(np.log([[found.compute, found.bandwidth] for found in factors]).mean(axis=0))
 
 
 def is_known(calibration: Calibration, gpu: GpuSpec) -> bool:
@@ -157,20 +187,6 @@ def is_reference(factors: DeviceFactors) -> bool:
     return factors.architecture in REFERENCE_ARCHITECTURES and factors.rows >= MANY_ROWS
 
 
-def _mean_factors(factors: list[DeviceFactors], architecture: str) -> DeviceFactors:
-    if not factors:
-        return DeviceFactors(architecture=architecture)
-    return DeviceFactors(
-        architecture=architecture,
-        compute=_mean([found.compute for found in factors]),
-        bandwidth=_mean([found.bandwidth for found in factors]),
-    )
-
-
-def _mean(factors: list[float]) -> float:
-    return float(np.exp(np.mean(np.log(factors))))
-
-
 def architecture_source(calibration: Calibration, gpu: GpuSpec) -> str | None:
     """The architecture whose measurements serve a GPU: its own, the nearest relative's, or none."""
     key = architecture_key(gpu)
@@ -185,31 +201,55 @@ def torch_source(calibration: Calibration, version: tuple[int, int]) -> tuple[in
     return min(measured, key=lambda other: _distance(other, version), default=None)
 
 
-def half_widths(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[float, float]:
-    """The half-widths of the log error of steps that the device decides, and of those that the host does."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """How far a measured time may lie below and above the predicted one, in logs."""
+
+    below: float
+    above: float
+
+
+def interval_sides(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[Sides, Sides]:
+    """Return the sides of intervals of steps that the device decides, and of those that the host does."""
     if calibration is None or not calibration.widths:
-        return UNCALIBRATED_HALF_WIDTH, UNCALIBRATED_HALF_WIDTH
-    widest = max(calibration.widths.values(), key=lambda cell: cell.known)
+        unknown = Sides(below=UNCALIBRATED_HALF_WIDTH, above=UNCALIBRATED_HALF_WIDTH)
+        return unknown, unknown
+    widest = max(calibration.widths.values(), key=_size)
     unmeasured = replace(widest, rows=0)
     device = calibration.widths.get(f"device {width_cell(workload)}")
     few = None if _is_rich(calibration, gpu) else calibration.widths.get(FEW_ROWS)
-    device = max((cell for cell in (device, few) if cell), key=lambda cell: cell.known, default=unmeasured)
+    device = max((cell for cell in (device, few) if cell), key=_size, default=unmeasured)
     host = calibration.widths.get(LAUNCHES, unmeasured)
-    return _width(calibration, device, gpu, workload), _width(calibration, host, gpu, workload)
+    return _sides(calibration, device, gpu, workload), _sides(calibration, host, gpu, workload)
 
 
-def _width(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> float:
-    squares = cell.known**2
+def _size(cell: IntervalWidth) -> float:
+    return cell.below + cell.above
+
+
+def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> Sides:
+    squares = 0.0
     if not is_known(calibration, gpu):
-        reference = architecture_key(gpu) in REFERENCE_ARCHITECTURES
-        squares += (cell.between_gpus if reference else cell.between_others) ** 2
-    if architecture_source(calibration, gpu) != architecture_key(gpu):
-        squares += UNSEEN_ARCHITECTURE**2
+        squares += _between(cell, gpu) ** 2
+        if architecture_source(calibration, gpu) != architecture_key(gpu):
+            squares += UNSEEN_ARCHITECTURE**2
     if torch_source(calibration, workload.torch_version) not in (None, workload.torch_version):
         squares += UNSEEN_TORCH[calibration.serves] ** 2
     if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
         squares += UNCALIBRATED_WORKLOAD**2
-    return float(np.sqrt(squares))
+    return Sides(below=float(np.sqrt(cell.below**2 + squares)), above=float(np.sqrt(cell.above**2 + squares)))
+
+
+def _between(cell: IntervalWidth, gpu: GpuSpec) -> float:
+    """Return the spread of GPUs that were held out, with as much evidence as there is for this one."""
+    if architecture_key(gpu) in REFERENCE_ARCHITECTURES:
+        return cell.between_gpus if has_microbenchmarks(gpu) else cell.between_sheets
+    return cell.between_others if has_microbenchmarks(gpu) else cell.between_other_sheets
+
+
+def has_microbenchmarks(gpu: GpuSpec) -> bool:
+    """Return True if matrix products, copies or a clock under load were measured on a GPU."""
+    return any(kind in gpu.measured for kind in _DECISIVE)
 
 
 def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[str, ...]:
@@ -232,6 +272,46 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
     return tuple(notes)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuEvidence:
+    """The class of evidence for one GPU, and the reason in words."""
+
+    evidence: Evidence
+    reason: str
+
+
+def gpu_evidence(calibration: Calibration | None, gpu: GpuSpec) -> GpuEvidence:
+    """Classify what a calibration knows of a GPU.
+
+    Args:
+        calibration: the part that serves the workload; None where nothing was fitted.
+        gpu: the GPU that is estimated.
+    """
+    if calibration is None or calibration.origin is None:
+        return GpuEvidence(evidence=Evidence.SPEC_SHEET, reason="no calibration: engineering guesses")
+    own = calibration.gpus.get(gpu.id)
+    if own is not None and own.rows > 0:
+        return GpuEvidence(evidence=Evidence.MEASURED, reason=f"{own.rows} timed steps on this GPU")
+    if own is not None or has_microbenchmarks(gpu):
+        return GpuEvidence(evidence=Evidence.MICROBENCHMARKS, reason="single kernels timed on this GPU, no whole step")
+    relatives = _timed(calibration, architecture_key(gpu))
+    if relatives:
+        return GpuEvidence(evidence=Evidence.ARCHITECTURE, reason=f"timed on {_listed(relatives)}: same architecture")
+    source = architecture_source(calibration, gpu)
+    if source is not None:
+        related = _listed(_timed(calibration, source)) or source
+        return GpuEvidence(evidence=Evidence.SEGMENT, reason=f"timed on {related}: related architecture")
+    return GpuEvidence(evidence=Evidence.SPEC_SHEET, reason="no GPU of this or a related architecture was timed")
+
+
+def _timed(calibration: Calibration, architecture: str) -> list[str]:
+    return [name for name, factors in calibration.gpus.items() if factors.architecture == architecture]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+
+
 def _class_column(calibration: Calibration, name: str) -> FloatArray:
     return np.array([getattr(calibration.classes.get(label, PRIOR_CLASSES[label]), name) for label in ALL_CLASSES])
 
@@ -239,7 +319,7 @@ def _class_column(calibration: Calibration, name: str) -> FloatArray:
 def _log_deviation(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> FloatArray:
     source = architecture_source(calibration, gpu)
     version = torch_source(calibration, workload.torch_version)
-    share = 1.0 if gpu.id in calibration.gpus else INHERITED_SHARE
+    share = 1.0 if source == architecture_key(gpu) else INHERITED_SHARE
     return (
         share * _logs(calibration, f"architecture {source}")
         + _logs(calibration, f"torch {torch_key(version)}" if version else "")

@@ -14,12 +14,12 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import GlobalConstants
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, host_slowness
-from capplan.core.latency.evidence import gpu_evidence
 from capplan.core.latency.kernel_time import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency.lookup import (
     ResolvedConstants,
     calibration_notes,
-    half_widths,
+    gpu_evidence,
+    interval_sides,
     resolve_constants,
 )
 from capplan.core.latency.op_table import KernelTable, counted_flops, kernel_table
@@ -215,13 +215,14 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
     for row, gpu in enumerate(gpus):
         notes = calibration_notes(calibration, gpu, workload) + step.graph_breaks
         found = gpu_evidence(calibration, gpu)
-        device_width, host_width = half_widths(calibration, gpu, workload)
-        widths = np.sqrt((1 - shares[2, row]) * device_width**2 + shares[2, row] * max(host_width, device_width) ** 2)
+        device, host = interval_sides(calibration, gpu, workload)
+        below = _mixed(device.below, host.below, shares[2, row])
+        above = _mixed(device.above, host.above, shares[2, row])
         answers[gpu.id] = tuple(
             LatencyEstimate(
                 batch=batch,
                 bound_s=float(bound[row, column]),
-                latency_s=_interval(float(step_s[row, column]), float(widths[column])),
+                latency_s=_interval(float(step_s[row, column]), float(below[column]), float(above[column])),
                 bound_by=tuple(Binding)[int(shares[:, row, column].argmax())],
                 share_by_binding=tuple(zip(Binding, (float(x) for x in shares[:, row, column]), strict=True)),
                 calibration=name,
@@ -235,9 +236,13 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
     return answers
 
 
-def _interval(latency_s: float, half_width: float) -> Interval:
-    factor = float(np.exp(half_width))
-    return Interval(low=latency_s / factor, expected=latency_s, high=latency_s * factor)
+def _mixed(device: float, host: float, host_share: FloatArray) -> FloatArray:
+    """Mix one side of the interval from what the device and the host decide, by the share of launches."""
+    return np.asarray(np.sqrt((1 - host_share) * device**2 + host_share * max(host, device) ** 2))
+
+
+def _interval(latency_s: float, below: float, above: float) -> Interval:
+    return Interval(low=latency_s / float(np.exp(below)), expected=latency_s, high=latency_s * float(np.exp(above)))
 
 
 def _shares(times: DeviceTimes, step_s: FloatArray, device_s: FloatArray) -> FloatArray:

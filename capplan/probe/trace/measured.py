@@ -79,6 +79,10 @@ class TraceFolder:
         replace_whole(path, dump_trace(trace, compress=True))
         return trace
 
+    def holds(self, run: ModelRun) -> bool:
+        """Return True if the trace of a run is in the folder."""
+        return self._path(run).exists()
+
     def _path(self, run: ModelRun) -> Path:
         key = [
             __version__, torch.__version__, run.model, run.input_size, run.reparameterized, run.fast_norm,

@@ -77,8 +77,9 @@ def test_an_unknown_torch_counts_for_no_version():
 
 
 def test_tf32_is_off():
-    # The A100 prints 19.5 TFLOP/s in fp32 and 156 in TF32.
-    assert step(linear_operator(m=64, n=64, k=64), gpu="a100-pcie-40gb").peak_flops_per_s.tolist() == [19.5e12]
+    # The A100 prints 19.5 TFLOP/s in fp32 and 156 in TF32; of the former it sustains 0.85 to 0.95.
+    (rate,) = step(linear_operator(m=64, n=64, k=64), gpu="a100-pcie-40gb").peak_flops_per_s
+    assert 0.85 * 19.5e12 < rate < 0.95 * 19.5e12
 
 
 def test_what_beats_the_memory_bus_is_no_measurement():

@@ -9,9 +9,10 @@ from capplan.core.calibrate.fit import fit_rows
 from capplan.core.calibrate.kernel_rows import kernel_step, linear_kernel
 from capplan.core.calibrate.residuals import LatencyFit
 from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.gpus.spec import MeasuredRate, Microbenchmark, Quality, Regime
 from capplan.core.latency.calibration import DeviceFactors, IntervalWidth
 from capplan.core.latency.classes import CLASS_INDEX, LINEAR
-from capplan.core.latency.lookup import half_widths, resolve_constants
+from capplan.core.latency.lookup import inherited_factors, interval_sides, resolve_constants
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.workload import Precision, Workload
 from tests.core.latency.latency_cases import gpu
@@ -89,8 +90,8 @@ def test_what_reference_architectures_share_belongs_to_the_class(monkeypatch):
 
 def test_a_gpu_of_few_rows_has_their_width():
     widths = {
-        "device nchw": IntervalWidth(known=0.1, between_gpus=0.0, between_others=0.0, rows=5000),
-        "device few rows": IntervalWidth(known=0.3, between_gpus=0.0, between_others=0.0, rows=100),
+        "device nchw": width(0.1, 0.12, rows=5000),
+        "device few rows": width(0.3, 0.32, rows=100),
     }
     for rows, expected in ((40, 0.3), (600, 0.1)):
         calibration = replace(
@@ -98,4 +99,38 @@ def test_a_gpu_of_few_rows_has_their_width():
             gpus={"round": DeviceFactors(architecture="8.0", rows=rows)},
         )  # fmt: skip
         workload = Workload(precision=Precision.FP16, torch_version=(2, 9))
-        assert half_widths(calibration, gpu(), workload)[0] == pytest.approx(expected)
+        device, _ = interval_sides(calibration, gpu(), workload)
+        assert (device.below, device.above) == pytest.approx((expected, expected + 0.02))
+
+
+def width(below: float, above: float, *, between_gpus: float = 0.0, between_sheets: float = 0.0, rows: int = 5000):
+    """One cell's interval sides; other architectures spread as the reference ones do."""
+    return IntervalWidth(
+        below=below, above=above, between_gpus=between_gpus, between_sheets=between_sheets,
+        between_others=between_gpus, between_other_sheets=between_sheets, rows=rows,
+    )  # fmt: skip
+
+
+def test_microbenchmarks_narrow_the_interval_of_a_gpu_without_timed_steps():
+    # √(0.1² + 0.12²) with a timed matrix product, √(0.1² + 0.24²) from the spec sheet alone.
+    calibration = replace(
+        prior_calibration(),
+        widths={"device nchw": width(0.1, 0.1, between_gpus=0.12, between_sheets=0.24)},
+        deviations={"architecture 8.0": {}, "torch 2.9": {}},
+    )
+    workload = Workload(precision=Precision.FP16, torch_version=(2, 9))
+    timed = MeasuredRate(value=80e12, quality=Quality.A, regime=Regime.SUSTAINED)
+    with_own = gpu(measured={Microbenchmark.MATMUL_HALF: timed})
+    assert interval_sides(calibration, with_own, workload)[0].above == pytest.approx(0.1562, abs=1e-4)
+    assert interval_sides(calibration, gpu(), workload)[0].above == pytest.approx(0.26)
+
+
+def test_a_gpu_inherits_most_of_its_architectures_factors():
+    # Reference GPUs have (1.0 · 1.44)^½ = 1.2 in common. The rich one of 8.9 counts three times against it once:
+    # 1.44^¾ · 1.2^¼ = 1.3757. No GPU of 9.0 was timed: what all have in common.
+    known = [
+        DeviceFactors(architecture="8.6", compute=1.0, rows=5000),
+        DeviceFactors(architecture="8.9", compute=1.44, rows=5000),
+    ]
+    assert inherited_factors(known, "8.9").compute == pytest.approx(1.3757, abs=1e-3)
+    assert inherited_factors(known, "9.0").compute == pytest.approx(1.2)

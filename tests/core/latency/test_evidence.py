@@ -3,7 +3,7 @@ from datetime import date
 import pytest
 
 from capplan.core.latency.calibration import Calibration, DeviceFactors, GlobalConstants, Origin
-from capplan.core.latency.evidence import gpu_evidence
+from capplan.core.latency.lookup import gpu_evidence
 from capplan.core.latency.types import Evidence
 from tests.core.latency.latency_cases import gpu
 
