@@ -63,7 +63,7 @@ def test_the_rule_of_thumb_stands_beside_on_request(run: Run, net_trace: Path) -
         (["--batch", "0"], "at least 1"),
         (["--batch", str(2**62)], "no device can hold"),
         (["--batch", "9" * 30], "no device can hold"),
-        (["--gpu", "h100"], "unknown GPU 'h100'"),
+        (["--gpu", "h101"], "unknown GPU 'h101'"),
         (["--train"], "no recording"),
         (["--checkpointing"], "--train"),
         (["--gpus", "2", "--sharding", "zero9"], "unknown sharding"),

@@ -96,7 +96,7 @@ def test_the_day_can_be_fixed(run: Run, plan: Path, monkeypatch: pytest.MonkeyPa
         (("-o", "x.docx"), "x.docx: the extension tells no format; known are .html, .pdf, .xlsx, .md, .csv, .json."),
         (("-o", "/nowhere/x.html"), "cannot write /nowhere/x.html"),
         (("--batch", "auto"), "a report compares listed batches"),
-        (("--gpu", "h100"), "unknown GPU 'h100'"),
+        (("--gpu", "h101"), "unknown GPU 'h101'"),
         (("--gpu", "rtx-4090"), "no GPU is left"),
         (("--batch", "7"), "no GPU is left"),
         (("--load", "missing.yaml"), "missing.yaml: cannot be read"),

@@ -40,7 +40,7 @@ def canonical_words(words: str) -> str:
     if colon and prefix not in _LIBRARIES:
         return words
     name = rest if colon else words
-    if "/" in name or "\\" in name or Path(name).suffix in _SUFFIXES or Path(name).exists():
+    if "/" in name or "\\" in name or Path(name).suffix in _SUFFIXES or _exists(name):
         return words
     known = [each for each in (_LIBRARIES if not colon else (prefix,)) if source_names(each)]
     if not known:
@@ -53,6 +53,14 @@ def canonical_words(words: str) -> str:
     if len(alike) == 1:
         return f"{prefix}:{alike[0]}{dot}{tag}" if colon else f"{alike[0]}{dot}{tag}"
     raise UnknownNameError(f"{prefix} model" if colon else "model", name, names, hint=_hint(architecture))
+
+
+def _exists(name: str) -> bool:
+    """Return True if a name is that of a file or folder; one too long to be a path is not."""
+    try:
+        return Path(name).exists()
+    except OSError:
+        return False
 
 
 _SUFFIXES = frozenset(
