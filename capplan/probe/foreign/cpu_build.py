@@ -43,7 +43,7 @@ def build_on_cpu(construct: Callable[[], nn.Module]) -> nn.Module:
 
 def _moved(tensor: Tensor) -> Tensor:
     """Make the meta twin of a CPU tensor; a small buffer keeps its value."""
-    if tensor.is_meta or torch.nn.parameter.is_lazy(tensor):
+    if tensor.is_meta or torch.nn.parameter.is_lazy(tensor) or tensor.layout is not torch.strided:
         return tensor
     twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     if isinstance(tensor, nn.Parameter):

@@ -100,6 +100,8 @@ class KnownValues:
 
     def place(self, value: Tensor) -> Tensor:
         """Make a meta tensor that carries a CPU tensor's value."""
+        if value.layout is not torch.strided:
+            raise NotImplementedError("sparse tensors need their data")
         placed = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
         attach(placed, value.detach())
         return placed

@@ -32,6 +32,10 @@ _WRAPPING = frozenset(
 """Operators that make a sparse tensor of the indices and elements given: no kernel runs."""
 
 
+def _lacks_data(tensor: Tensor) -> bool:
+    return tensor.is_meta or hasattr(tensor, "fake_mode")
+
+
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """The dispatch mode that records a pass."""
 
@@ -129,7 +133,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             return out
         reads, read_operands, weight = self._reading(operator, inputs)
         out = self._known.run(operator, args, kwargs, inputs)
-        if isinstance(out, Tensor) and out.is_meta and out.layout is not torch.strided:
+        met = (*inputs, *flatten((out,)))
+        if any(each.layout is not torch.strided for each in met) and any(map(_lacks_data, met)):
             raise NotImplementedError("sparse tensors need their data")  # how many elements they store is in it
         outputs: Sequence[Tensor] = (out,) if isinstance(out, Tensor) else flatten((out,))
         if not outputs:

@@ -47,8 +47,8 @@ class TensorFactory:
 
     def weight(self, tensor: Tensor) -> Tensor:
         """Make the tensor that stands in for a parameter or buffer; a wrapper's stored tensors keep their dtypes."""
-        if is_lazy(tensor):
-            return tensor
+        if is_lazy(tensor) or tensor.layout is not torch.strided:
+            return tensor  # a sparse buffer keeps its data: how many elements it stores is in it
         if is_wrapper(tensor):
             return rewrapped(_in_dtype(tensor, self._half), lambda plain: self._place(plain, keeps_dtype=True))
         made = self._place(tensor, keeps_dtype=id(tensor) in self.kept_full)

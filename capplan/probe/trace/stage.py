@@ -243,6 +243,6 @@ def _weights(module: nn.Module) -> Iterator[tuple[Tensor, Role]]:
     seen: set[int] = set()
     for role, held in ((Role.PARAMETER, module.parameters()), (Role.BUFFER, module.buffers())):
         for tensor in held:
-            if id(tensor) not in seen:
+            if id(tensor) not in seen and tensor.layout is torch.strided:
                 seen.add(id(tensor))
                 yield from ((stored, role) for _, stored in stored_tensors(tensor))

@@ -52,7 +52,6 @@ def trace_module(
 
     batches = (exact_batch,) if exact_batch is not None else BATCHES
     module = uncompiled(module)
-    _refuse_sparse(module, name)
     initialise_lazy(module, make_inputs, name=name)
     tracer = _Tracer(
         module, make_inputs, name=name, batches=batches, rebuild=rebuild, has_values=has_values, formulas=formulas
@@ -283,15 +282,6 @@ class _Tracer:
             return module
 
 
-def _refuse_sparse(module: nn.Module, name: str) -> None:
-    for key, tensor in (*module.named_parameters(), *module.named_buffers()):
-        if tensor.layout is not torch.strided:
-            raise TraceError(
-                f"{name} keeps {key} as a sparse tensor, which cannot be traced without its data: make it dense, or "
-                "make the sparse tensor in forward from indices that are an input."
-            )
-
-
 def _parameters(module: nn.Module) -> Iterator[Parameter]:
     names: dict[int, list[str]] = {}
     tensors: dict[int, tuple[Tensor, bool]] = {}
@@ -303,6 +293,8 @@ def _parameters(module: nn.Module) -> Iterator[Parameter]:
             names.setdefault(id(tensor), []).append(name)
             tensors.setdefault(id(tensor), (tensor, is_buffer))
     for key, (tensor, is_buffer) in tensors.items():
+        if tensor.layout is not torch.strided:
+            continue  # no storage that stands in for it; see `TensorFactory.weight`
         for suffix, stored in stored_tensors(tensor):
             yield Parameter(
                 names=tuple(f"{name}{suffix}" for name in names[key]),

@@ -412,3 +412,23 @@ def test_autocast_contexts_made_at_import_act_as_on_cuda() -> None:
     asked = Configuration(variant=Variant.AMP)
     recording = trace_module(Decorated(), feeds(16), name="test", configurations=[asked]).recordings[0]
     assert {operand.dtype for kernel in recording.kernels for operand in kernel.outputs} == {"float32"}
+
+
+class FixedAdjacency(nn.Module):
+    """A graph layer whose sparse matrix is a buffer, and one that is never used, as Whisper keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+        self.register_buffer("matrix", torch.eye(10).to_sparse_csr())
+        self.register_buffer("unused", torch.eye(10).to_sparse())
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.matrix @ self.linear(x[0])
+        return out
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_sparse_buffers_are_multiplied_by_their_stored_elements() -> None:
+    found = trace(FixedAdjacency(), 10, 16)
+    assert macs(found) == 10 * LINEAR_MACS + 10 * 16
