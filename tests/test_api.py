@@ -78,7 +78,7 @@ def test_a_module_that_does_not_scale_is_traced_at_every_batch() -> None:
     made = capplan.plan(Square(), inputs=["x=8"], batches=[2, 64], gpus=["l4"])
     assert sorted(fit.batch for fit in made.fits) == [2, 64]
     with pytest.raises(UsageError, match="list the batches"):
-        capplan.plan(Square(), inputs=["x=8"], gpus=["l4"])
+        capplan.plan(Square(), inputs=["x=8"], batches="max", gpus=["l4"])
 
 
 def test_own_prices_beside_own_specs_count(tmp_path: Path) -> None:

@@ -87,4 +87,4 @@ def test_a_model_that_does_not_scale_is_traced_at_each_listed_batch(nets: Path) 
 def test_a_model_that_does_not_scale_needs_listed_batches(nets: Path) -> None:
     model = open_model(ask(nets, "Square"))
     with pytest.raises(UsageError, match="does not grow evenly with the batch; list the batches"):
-        model.traces_for(FULL, Batches(choice=BatchChoice.AUTO))
+        model.traces_for(FULL, Batches(choice=BatchChoice.MAX))
