@@ -66,7 +66,7 @@ class TraceCache:
     folder: Path
 
     def find(self, question: Question) -> Trace | None:
-        """Give the trace that answers a question; None where there is none, or none that still holds."""
+        """Return the trace that answers a question; None where there is none, or none that still holds."""
         path = self._path(question)
         try:
             head, _, content = path.read_bytes().partition(b"\n")
@@ -243,7 +243,7 @@ def _key(question: Question) -> str:
 
 
 def _absolute(words: str) -> str:
-    """Spell words that name a file, or a module found from here, by the folder that they are said in."""
+    """Format words that name a file, or a module found from here, by the folder that they are said in."""
     if (
         ".py" in words
         or "/" in words
@@ -261,7 +261,7 @@ def _version(name: str) -> str | None:
 
 
 def _own_code() -> str:
-    """Tell one state of capplan's tracing code from another, by its files' sizes and times."""
+    """Hash the state of capplan's tracing code, by its files' sizes and times."""
     package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     for part in _OWN_CODE:

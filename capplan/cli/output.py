@@ -86,7 +86,7 @@ def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | Non
 
 
 def to_json(document: Mapping[str, Any] | list[Any]) -> str:
-    """Spell a document as indented JSON; NaN and infinity are bugs."""
+    """Format a document as indented JSON; NaN and infinity are bugs."""
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -218,7 +218,7 @@ def write_plot(svg: str, path: Path, *, title: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Say something beside the answer, on stderr."""
+    """Print something beside the answer, on stderr."""
     typer.echo(printable(message), err=True)
 
 

@@ -37,7 +37,7 @@ def allowance() -> Allowance:
 
 
 def guard_outputs(command: Any) -> None:
-    """Give a command that writes files the option `--force`, and keep its inputs from being overwritten.
+    """Add the option `--force` to a command that writes files, and protect its inputs from being overwritten.
 
     Args:
         command: a command, or a group whose commands are guarded each.

@@ -16,7 +16,7 @@ def diff(
     json_: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """Say what changed between two plans, or two reports, that were saved as JSON.
+    """Describe what changed between two plans, or two reports, that were saved as JSON.
 
     Examples:
 

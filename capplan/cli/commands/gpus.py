@@ -156,7 +156,7 @@ def detect(
     json_flag: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """Tell which GPUs are in this machine, and what they have otherwise than their specs. Exit 1 if there is none."""
+    """Detect the GPUs of this machine and how they differ from their specs. Exit 1 if there is none."""
     from capplan.core.gpus.installed import match_gpu
     from capplan.probe.installed_gpus import find_installed_gpus
     from capplan.report.text.gpus.installed import installed_document, render_installed

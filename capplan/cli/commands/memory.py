@@ -52,7 +52,7 @@ def memory(
     strict: options.Strict = False,
     answer: options.AnswerOptions,
 ) -> None:
-    """Say how much GPU memory a model needs, by part, and the largest batch that fits.
+    """Estimate how much GPU memory a model needs, by part, and the largest batch that fits.
 
     Examples:
 

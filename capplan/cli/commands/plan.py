@@ -69,7 +69,7 @@ def plan(
     color: ColorOption = ColorChoice.AUTO,
     answer: options.AnswerOptions,
 ) -> None:
-    """Say which GPUs fit a model, how fast it runs there and what binds it.
+    """Find the GPUs that fit a model, how fast it runs there and what binds it.
 
     Examples:
 

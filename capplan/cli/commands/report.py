@@ -63,7 +63,7 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Say which GPUs to buy or rent, how many, what they cost, and how sure that is.
+    """Recommend which GPUs to buy or rent, how many, what they cost, and how sure that is.
 
     MODEL may also be a plan that `capplan plan --format json` saved.
 

@@ -95,7 +95,7 @@ def microbench_rows(benchmark: DeviceBenchmark, *, gpu: str, source: str) -> tup
 def calibrated_by(
     benchmark: DeviceBenchmark, *, gpu: GpuSpec, base: Calibration, made: date, command: str
 ) -> Calibration | Unsupported:
-    """Give a calibration the factors of one GPU: measured over modelled, with the GPU's own factors left out.
+    """Set one GPU's factors in a calibration: measured over modelled, with the GPU's own factors left out.
 
     The two largest matrix products of the fastest number format that the spec states make its compute factor
     (a geometric mean), the largest copy its bandwidth factor. Nothing else of the base changes; its intervals remain.
@@ -163,7 +163,7 @@ def _copy_s(speed: CopySpeed, gpu: GpuSpec, calibration: Calibration) -> float |
 
 
 def _device_s(kernel: Kernel, workload: Workload, gpu: GpuSpec, calibration: Calibration) -> float | Unsupported:
-    """What the model says that one kernel takes on a device. [s]"""
+    """Return what the model says that one kernel takes on a device. [s]"""
     rates = device_rates(gpu, workload)
     if isinstance(rates, Unsupported):
         return rates

@@ -56,7 +56,7 @@ def causal_attention_kernel(
 
 
 def kernel_step(kernel: MeasuredKernel | MeasuredOperator, gpu: GpuSpec) -> TimedStep | None:
-    """See a measured kernel as a step of nothing else; None where the GPU lacks the peak or cannot be so fast."""
+    """Turn a timed kernel into a training row; None if the GPU lacks the peak or the timing beats the roofline."""
     return operator_step(kernel, gpu) if isinstance(kernel, MeasuredOperator) else _serving_step(kernel, gpu)
 
 

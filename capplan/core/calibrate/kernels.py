@@ -41,7 +41,7 @@ class MeasuredOperator:
 
 
 def operator_step(measured: MeasuredOperator, gpu: GpuSpec) -> TimedStep | None:
-    """See a measured operator as a step of nothing else.
+    """Turn a measured operator into a training row of one operator.
 
     None where the GPU lacks the peak, or where the time is below what the GPU can reach.
     """

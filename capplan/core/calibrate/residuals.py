@@ -94,7 +94,7 @@ class LatencyFit:
         return self._steps(rows, rates, constants)[0]
 
     def host_decides(self, x: FloatArray) -> BoolArray:
-        """Which rows' time the host decides rather than the device."""
+        """Return which rows' time the host decides rather than the device."""
         _, device_s, host_s, _ = self._steps(self.rows, *self._rates(x, self.rows))
         return np.asarray(host_s > device_s)
 
@@ -155,7 +155,7 @@ class LatencyFit:
         return self.rows.level_names["architecture"][int(self.rows.levels["architecture"][row])]
 
     def _is_idle(self, field: str, index: int) -> bool:
-        """Would the field change nothing, since the class has no arithmetic?"""
+        """Return True if the field has no effect because the class has no arithmetic."""
         return field == "compute" and not (self.rows.work.flops[self.rows.label == index] > 0).any()
 
     def _deviation_columns(self, columns: _Columns, kind: str, sd: float) -> IntArray:
@@ -172,7 +172,7 @@ class LatencyFit:
         return float(np.exp(x[column])) if column >= 0 else float(getattr(PRIOR_CLASSES[ALL_CLASSES[index]], field))
 
     def _recentred(self, x: FloatArray) -> FloatArray:
-        """Give what the reference architectures deviate by on average to their classes: an unseen one deviates by 0.
+        """Move the mean architecture effect into the class constants, so that an unseen architecture has effect 0.
 
         Predictions stay as they are where every architecture has the class; the prior splits such a common factor
         between classes and deviations, of which only the first serve a GPU that was not measured.

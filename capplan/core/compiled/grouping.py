@@ -139,7 +139,7 @@ class _Facts:
 
     @property
     def can_be_inlined(self) -> bool:
-        """Can whatever reads the operator's result compute it itself?"""
+        """Return True if the consumers of the operator's result can compute it themselves."""
         return self.part in (FusedRole.POINTWISE, FusedRole.COPY) and not self.needs_stored and not self.ends
 
     @property
@@ -192,7 +192,7 @@ def _levels(flow: Flow, facts: list[_Facts]) -> list[int]:
 
 
 def _fits(here: _Facts, carried: Reduced) -> bool:
-    """Can an operator run inside the loops of a reduction: over the same elements, or over its results?"""
+    """Return True if an operator can run inside a reduction's loops, over the same elements or over its results."""
     if here.reduced is not None:
         return here.reduced == carried
     return here.elements <= carried.results * carried.elements

@@ -31,7 +31,7 @@ _LONGEST_INLINED_CAT = 8
 
 
 def part(kernel: Kernel) -> FusedRole | None:
-    """Say what an operator is inside a fused kernel; None for what always runs as a kernel of its own."""
+    """Describe what an operator is inside a fused kernel; None for what always runs as a kernel of its own."""
     row = find_row(kernel)
     if row is None or row.fused_role is None or breaks_graph(kernel):
         return None
@@ -48,7 +48,7 @@ def part(kernel: Kernel) -> FusedRole | None:
 
 
 def needs_stored_input(kernel: Kernel) -> bool:
-    """Is whatever makes an operator's input run before, not in it?
+    """Return True if the operator's input must be materialised, so that its producer cannot be fused into it.
 
     So it is where each element is read several times, and where a channels-last image is reduced over its positions,
     across the order in which its elements lie.
@@ -60,14 +60,14 @@ def needs_stored_input(kernel: Kernel) -> bool:
 
 
 def ends_kernel(kernel: Kernel) -> bool:
-    """Must what reads an operator's result be another kernel? Long concatenations are filled piece by piece."""
+    """Return True if consumers need another kernel, as after long concatenations, which several kernels fill."""
     if part(kernel) is None:
         return True
     return kernel.name == "aten.cat" and len(kernel.inputs) > _LONGEST_INLINED_CAT
 
 
 def reduces_across_memory(kernel: Kernel) -> bool:
-    """Does a reduction leave the dimension whose elements lie side by side: channels of a channels-last image?"""
+    """Return True if a reduction keeps the contiguous dimension, such as the channels of a channels-last image."""
     if part(kernel) is not FusedRole.REDUCTION or not kernel.inputs:
         return False
     data = kernel.inputs[0]
@@ -86,7 +86,7 @@ def arithmetic(kernel: Kernel, batch: int) -> float:
 
 
 def reduced(kernel: Kernel, batch: int) -> Reduced | None:
-    """What a reduction iterates over at a batch; None for operators that reduce nothing."""
+    """Return what a reduction iterates over at a batch; None for operators that reduce nothing."""
     found = part(kernel)
     if found not in (FusedRole.NORM, FusedRole.SOFTMAX, FusedRole.REDUCTION) or not kernel.inputs or not kernel.outputs:
         return None

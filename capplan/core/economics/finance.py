@@ -50,7 +50,7 @@ def cost_per_million(*, cost_per_hour: float, samples_per_s: float) -> float:
 
 
 def best_reserve(*, demand: Sequence[int], on_demand_per_hour: float, reserved_per_hour: float) -> int:
-    """How many units to reserve for a day's demand by the hour, the rest rented on demand: cheapest, fewest first."""
+    """Return how many units to reserve for an hourly demand, the rest on demand, at the least cost."""
 
     def cost(reserved: int) -> float:
         spilled = sum(max(0, need - reserved) for need in demand)

@@ -68,7 +68,7 @@ def ranking(case: Case, options: Sequence[Option], *, standards: Standards) -> l
 
 
 def worth(case: Case, option: Option) -> float:
-    """What options are ranked by: their yearly cost, per sample where no load is stated."""
+    """Return what options are ranked by: their yearly cost, per sample where no load is stated."""
     if isinstance(case.load, OneGpu):
         return option.cost_per_million or math.inf
     return _cost(option)
@@ -79,7 +79,7 @@ def _cost(option: Option) -> float:
 
 
 def latency_s(option: Option) -> float:
-    """What a user of the option waits: the percentile at peak of a service, the time of a full batch of a job. [s]"""
+    """Return the latency that counts: the percentile at peak of a service, a full batch of a job. [s]"""
     response = option.sizing.response
     if response and response.percentile_s:
         return response.percentile_s.expected

@@ -251,7 +251,7 @@ class LoadSwitch:
 def load_switches(
     case: Case, choice: Option, *, standards: Standards, factors: Sequence[float]
 ) -> tuple[LoadSwitch, ...]:
-    """Who is cheapest as the load grows or shrinks: the multiples, nearest first, where the winner changes."""
+    """Return the load multiples at which another option becomes the cheapest, nearest first."""
     switches = []
     for factor in factors:
         ranked = ranking(case, evaluate(case, Scenario(load=factor)), standards=standards)

@@ -64,7 +64,7 @@ def _has_memory_of(device: InstalledGpu, spec: GpuSpec) -> bool:
 
 
 def differences(device: InstalledGpu, spec: GpuSpec) -> tuple[Difference, ...]:
-    """Tell what a device has otherwise than its spec, memory and clocks by more than a hundredth."""
+    """Return how a device differs from its spec; memory and clocks count from 1 % on."""
     found: list[Difference] = []
     sizes = (
         ("usable", device.total_bytes, spec.usable_bytes),

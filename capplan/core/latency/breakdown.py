@@ -128,7 +128,7 @@ def _binding(times: DeviceTimes, row: int) -> Binding:
 
 
 def _memory_bound(times: DeviceTimes, recording: Recording) -> list[Binding]:
-    """What binds each kernel of the recording, by its costliest row."""
+    """Return what binds each kernel of the recording, by its costliest row."""
     best: dict[int, tuple[float, Binding]] = {}
     for row, kernel in enumerate(times.table.kernel.tolist()):
         cost = float(times.times.total_s[0, row, 0] * times.count[0, row])

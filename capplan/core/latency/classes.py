@@ -72,12 +72,12 @@ def kernel_class(kernel: Kernel) -> str:
 
 
 def is_convolution(label: str) -> bool:
-    """Is the class a convolution, in either layout?"""
+    """Return True if the class is a convolution, in either layout."""
     return label.removesuffix(CHANNELS_LAST_SUFFIX) in (*CONVOLUTIONS, CONV_GROUPED_WIDE)
 
 
 def is_depthwise(label: str) -> bool:
-    """Is the class a depthwise convolution, which runs on CUDA cores rather than tensor cores?"""
+    """Return True if the class is a depthwise convolution, which runs on CUDA cores, not on tensor cores."""
     return label.startswith("depthwise")
 
 

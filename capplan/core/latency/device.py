@@ -78,7 +78,7 @@ def device_rates(gpu: GpuSpec, workload: Workload, *, use_own: bool = True) -> D
 
 
 def _on_tensor_cores(gpu: GpuSpec, printed: FloatArray, vector_peak: float) -> BoolArray:
-    """Which uses run on tensor cores: 16 bits and integers where there are any, fp32 where they speed it up."""
+    """Return which uses run on tensor cores: 16 bits and integers where there are any, fp32 where they speed it up."""
     found = np.zeros(len(PeakUse), dtype=bool)
     found[[PeakUse.HALF, PeakUse.INT8]] = (gpu.compute_capability or _TENSOR_CORES_SINCE) >= _TENSOR_CORES_SINCE
     for use in (PeakUse.CONVOLUTION_32, PeakUse.MATMUL_32):
@@ -87,7 +87,7 @@ def _on_tensor_cores(gpu: GpuSpec, printed: FloatArray, vector_peak: float) -> B
 
 
 def host_slowness(gpu: GpuSpec) -> float:
-    """How long a host of a GPU's generation takes for a call, against one of 2020.
+    """Return how long a host of a GPU's generation takes for a call, against one of 2020.
 
     Nobody says which host runs a GPU; the time of a call halves in about four years of releases (steps
     of one image on V100, T4, A100 and MI250 systems), and is held from 2022 on, where no data lies.

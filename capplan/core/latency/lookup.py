@@ -91,7 +91,7 @@ def width_cell(workload: Workload) -> str:
 
 
 def torch_key(version: tuple[int, int]) -> str:
-    """Spell a torch version as deviations do."""
+    """Format a torch version as the names of deviations do."""
     return f"{version[0]}.{version[1]}"
 
 
@@ -100,7 +100,7 @@ KINDS = ("eager", "compile", "training")
 
 
 def workload_kind(workload: Workload) -> str:
-    """What a calibration must have measured to serve a workload: one of `KINDS`, or "compiled training"."""
+    """Return what a calibration must have measured to serve a workload: one of `KINDS`, or "compiled training"."""
     compiled = workload.framework is not Framework.EAGER
     if workload.training is not None:
         return "compiled training" if compiled else "training"
@@ -169,13 +169,13 @@ def _mean_logs(factors: Sequence[DeviceFactors]) -> FloatArray:
 
 
 def is_known(calibration: Calibration, gpu: GpuSpec) -> bool:
-    """Were whole steps measured on a GPU?"""
+    """Return True if whole steps were measured on a GPU."""
     own = calibration.gpus.get(gpu.id)
     return own is not None and own.rows > 0
 
 
 def _is_rich(calibration: Calibration, gpu: GpuSpec) -> bool:
-    """Were many steps measured on a GPU, or on others of the reference architectures?"""
+    """Return True if many steps were measured on a GPU, or on others of the reference architectures."""
     own = calibration.gpus.get(gpu.id)
     if own is not None and own.rows > 0:
         return own.rows >= MANY_ROWS
@@ -183,7 +183,7 @@ def _is_rich(calibration: Calibration, gpu: GpuSpec) -> bool:
 
 
 def is_reference(factors: DeviceFactors) -> bool:
-    """Do a GPU's factors tell what another of the reference architectures reaches of its spec sheet?"""
+    """Return True if a GPU's factors are evidence for unmeasured GPUs of the reference architectures."""
     return factors.architecture in REFERENCE_ARCHITECTURES and factors.rows >= MANY_ROWS
 
 
@@ -253,7 +253,7 @@ def has_microbenchmarks(gpu: GpuSpec) -> bool:
 
 
 def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[str, ...]:
-    """What an estimate rests on that is not its own: guesses, relatives, other versions."""
+    """Return what an estimate rests on that is not its own: guesses, relatives, other versions."""
     if calibration is None or calibration.origin is None:
         return ("no calibration: efficiencies are engineering guesses",)
     notes = []

@@ -170,13 +170,13 @@ def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
 
 
 def _by_winograd(table: KernelTable, rates: Sequence[DeviceRates]) -> BoolArray:
-    """Which convolutions run with fewer multiplications on each GPU, [GPU, kernel, 1]."""
+    """Return which convolutions run with fewer multiplications on each GPU, [GPU, kernel, 1]."""
     on_tensor_cores = np.array([rate.on_tensor_cores[PeakUse.CONVOLUTION_32] for rate in rates])
     return np.asarray(table.winograd[None, :, None] & ~on_tensor_cores[:, None, None])
 
 
 def kernel_counts(table: KernelTable, recording: Recording, workload: Workload, gpus: list[GpuSpec]) -> FloatArray:
-    """How often each row runs on each GPU: attention goes one way or the other."""
+    """Return how often each row runs on each GPU: attention goes one way or the other."""
     counts = np.tile(table.count, (len(gpus), 1))
     choosing = sorted(set(table.kernel[table.path != AttentionPath.ALWAYS].tolist()))
     fused_by_capability: dict[tuple[int, int], dict[int, bool]] = {}

@@ -95,7 +95,7 @@ def find_answer(points: Iterable[Point], question: Failure) -> Kept:
 
 
 def _is_same_point(kept: Point, asked: Failure) -> bool:
-    """Do both name the same model, input and conditions?"""
+    """Return True if both name the same model, input and conditions."""
     return (kept.model.words, kept.model.input_size, kept.workload) == (
         asked.model.words,
         asked.model.input_size,

@@ -102,7 +102,7 @@ def _as_document(content: bytes) -> list[Any] | None:
 
 
 def point_to_json(point: Point) -> dict[str, Any]:
-    """Spell a point as a JSON document."""
+    """Encode a point as a JSON document."""
     head = {
         "schema_version": SCHEMA_VERSION,
         "model": _model_to_json(point.model),
@@ -290,7 +290,7 @@ ROW_COLUMNS = (
 
 
 def measured_row(point: Measurement) -> Mapping[str, str]:
-    """Spell a measurement as a row, aligned with `ROW_COLUMNS`; the latency is the median, unknowns are empty. [ms]"""
+    """Format a measurement as a row, aligned with `ROW_COLUMNS`; the latency is the median, unknowns are empty. [ms]"""
     workload, memory, device = point.workload, point.memory, point.device
     values = (
         re.sub(r" --input-size \S+", "", point.model.words),

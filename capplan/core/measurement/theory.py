@@ -23,7 +23,7 @@ class Theory:
     gpu: GpuSpec
 
     def beside(self, *, batch: int, median_s: float) -> TheoryBeside | Unsupported:
-        """Say what was to be expected at a batch, or why nothing was."""
+        """Describe what was to be expected at a batch, or why nothing was."""
         (answer,) = estimate_latencies(self.step, gpus=[self.gpu], batches=[batch])
         rates = device_rates(self.gpu, self.step.workload)
         if isinstance(answer, Unsupported):
@@ -66,7 +66,7 @@ def _compute_s(table: KernelTable, rates: DeviceRates) -> float:
 
 
 def _traffic_bytes(table: KernelTable) -> float:
-    """What all kernels read and write. [bytes]"""
+    """Return what all kernels read and write. [bytes]"""
     moved = table.read_bytes[:, 0] + table.written_bytes[:, 0] + table.weight_bytes[:, 0]
     return float(np.sum(moved * _calls(table)))
 

@@ -143,7 +143,7 @@ class TheoryBeside:
     mbu_fraction: float | None
 
     def error_fraction(self, measured_s: float) -> float:
-        """How far the estimate is above (positive) or below the measurement, over the measurement."""
+        """Return how far the estimate is above (positive) or below the measurement, over the measurement."""
         return self.expected_s / measured_s - 1
 
 

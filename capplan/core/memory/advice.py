@@ -96,7 +96,7 @@ def advise(
 
 
 def saved_by_inference_mode(trace: Trace, workload: Workload, *, batch: int) -> float | None:
-    """What inference would need more if it kept activations for a backward; None if no training is recorded. [bytes]"""
+    """Return the extra bytes without `torch.inference_mode`; None if the trace has no training recording."""
     steps = Training(optimizer=Optimizer.SGD)
     kept = replace(workload, training=steps)
     if kept.configuration not in {recording.configuration for recording in trace.recordings}:

@@ -139,7 +139,7 @@ class CachingAllocator:
         return pool, start, found
 
     def free(self, block: Block | None) -> None:
-        """Give a block back to its pool, merged with its free neighbours."""
+        """Return a block to its pool, merged with its free neighbours."""
         if block is None:
             return
         pool, start, size = block
@@ -225,7 +225,7 @@ class CachingAllocator:
                     self.reserved -= size
 
     def _unmap(self, pool: int, start: int, size: int) -> None:
-        """Give back the whole pages inside a free block; what is left of it stays free on either side."""
+        """Return the whole pages inside a free block to the driver; the rest stays free on either side."""
         page = _SMALL_SEGMENT if pool == _SMALL else _LARGE_SEGMENT
         base = 1 if pool == _SMALL else 1 << (_ADDRESS_BITS - 1)
         first = base + -(-(start - base) // page) * page

@@ -72,7 +72,7 @@ def gpus_to_shard(estimate: MemoryEstimate, *, available_bytes: float) -> int | 
 
 
 def usable_memory(gpu: GpuSpec) -> Interval:
-    """What a process can take of a GPU: reported, or the share of cards of its kind give or take 3 %. [bytes]"""
+    """Return what a process can take of a GPU: reported, or the share of cards of its kind give or take 3 %. [bytes]"""
     if gpu.usable_bytes is not None:
         return Interval.exact(gpu.usable_bytes)
     expected = gpu.expected_usable_bytes
@@ -80,7 +80,7 @@ def usable_memory(gpu: GpuSpec) -> Interval:
 
 
 def available_memory(gpu: GpuSpec, *, utilization_fraction: float) -> Interval:
-    """What may be filled of a GPU, as `torch.cuda.set_per_process_memory_fraction` would hold a process to. [bytes]
+    """Return the memory budget of one process on a GPU: usable memory × utilisation. [bytes]
 
     Within it the allocator gives back what it cached before it fails, so that estimates and largest batches that
     replay it within the same limit agree.

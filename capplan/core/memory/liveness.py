@@ -56,7 +56,7 @@ class LiveCurve:
 
 
 def _overtakes(flat: tuple[int, int], middle: tuple[int, int], steep: tuple[int, int]) -> bool:
-    """Tell whether `steep` passes `flat` no later than `middle` does, so that `middle` is never on top."""
+    """Return True if `steep` passes `flat` no later than `middle` does, so that `middle` is never on top."""
     return (flat[1] - steep[1]) * (middle[0] - flat[0]) <= (flat[1] - middle[1]) * (steep[0] - flat[0])
 
 

@@ -133,7 +133,7 @@ class MemoryModel:
             )
 
     def context(self, gpu: GpuSpec | None) -> MemoryPart:
-        """What CUDA takes beside the allocator."""
+        """Return what CUDA takes beside the allocator."""
         row = self.calibration.context(
             gpu.compute_capability if gpu else None, torch_version=self.workload.torch_version
         )
@@ -241,7 +241,7 @@ class MemoryModel:
         return Interval(low=least * kept, expected=1.0, high=most * (1 + spread))
 
     def _eager_activations(self, batch: int) -> float:
-        """What eager mode holds at its peak beyond weights and inputs, against what is held here."""
+        """Return what eager mode holds at its peak beyond weights and inputs, against what is held here."""
         held = int(self.curve.at(batch)[0])
         own = self.curve.peak_bytes(batch) - held
         return (live_curve(self.traced).peak_bytes(batch) - held) / own if own > 0 else 1.0
@@ -282,7 +282,7 @@ def _capability(gpu: GpuSpec | None) -> Version | None:
 
 
 def capacity_for_allocator(available_bytes: float, context_bytes: Interval, end: End) -> int:
-    """What a device leaves to the caching allocator beside the context. [bytes]"""
+    """Return what a device leaves to the caching allocator beside the context. [bytes]"""
     return max(0, int(available_bytes - getattr(context_bytes, end.value)))
 
 

@@ -122,7 +122,7 @@ def _optimizer_ops(recording: Recording) -> frozenset[int]:
 
 
 def _on_top(model: MemoryModel, recording: Recording, sharding: Sharding, *, gpus: int, batch: int) -> list[MemoryPart]:
-    """What distribution itself takes: gradient buckets, gathered weights, communication buffers."""
+    """Return what distribution itself takes: gradient buckets, gathered weights, communication buffers."""
     if gpus == 1 or sharding is Sharding.REPLICAS:
         return []
     parts = []

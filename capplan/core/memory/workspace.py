@@ -92,17 +92,17 @@ _MATRIX_PRODUCTS = frozenset({"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm
 
 
 def takes_cublas(kernel: Kernel) -> bool:
-    """Tell whether a kernel runs on cuBLAS, whose workspace is kept from its first use."""
+    """Return True if a kernel runs on cuBLAS, whose workspace is kept from its first use."""
     return kernel.name in _MATRIX_PRODUCTS
 
 
 def takes_cublaslt(kernel: Kernel) -> bool:
-    """Tell whether a kernel is a linear layer with a bias vector, which torch sends to cuBLASLt."""
+    """Return True if a kernel is a linear layer with a bias vector, which torch sends to cuBLASLt."""
     return kernel.name == "aten.addmm" and bool(kernel.inputs) and len(kernel.inputs[0].shape) == 1
 
 
 def takes_cudnn(kernel: Kernel) -> bool:
-    """Tell whether a kernel runs on cuDNN, which chooses its algorithm and the workspace that goes with it."""
+    """Return True if a kernel runs on cuDNN, which chooses its algorithm and the workspace that goes with it."""
     return kernel.name.startswith(("aten.convolution", "capplan.rnn"))
 
 
@@ -228,7 +228,7 @@ def _attention_bytes(kernel: Kernel, *, batch: int, backend: AttentionBackend | 
 
 
 def saved_bytes(kernel: Kernel, *, batch: int, release: Release) -> int:
-    """What an unfused attention saves for its backward: scaled queries and keys, and the softmax. [bytes]"""
+    """Return what an unfused attention saves for its backward: scaled queries and keys, and the softmax. [bytes]"""
     query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
     item = ITEM_BYTES[kernel.inputs[0].dtype]
     scaled = release.item_bytes(item) * (math.prod(query) + math.prod(key))

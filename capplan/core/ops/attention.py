@@ -56,7 +56,7 @@ class AttentionRule:
     equal_value_dim: bool = True
 
     def accepts(self, call: AttentionCall, *, torch_version: Version, compute_capability: Version) -> bool:
-        """Tell whether this backend would run the call."""
+        """Return True if this backend would run the call."""
         lowest, highest = self.capabilities
         head_dim = max(call.head_dim, call.value_dim)
         multiple = self.head_dim_multiple.get(call.dtype, 1)

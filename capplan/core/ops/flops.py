@@ -84,7 +84,7 @@ def kernel_flops(kernel: Kernel, batch: int) -> int:
 
 
 def matmul_shape(kernel: Kernel, batch: int) -> MatmulShape | None:
-    """See a convolution, matrix product or attention (its first product) as a product of matrices.
+    """Return the matrix product that a convolution, linear layer or attention (its first product) amounts to.
 
     A convolution is [batch · output positions, input channels per group · kernel] by [.., output channels per group]
     per group. Backward kernels and recurrent layers, which hold several products, give None.

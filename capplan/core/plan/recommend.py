@@ -111,7 +111,7 @@ def _choose(fits: Sequence[Fit], cost: Callable[[Fit], float]) -> tuple[Fit, Fit
 
 
 def _warning(fit: Fit) -> str | None:
-    """Say what makes a choice uncertain; None where nothing does."""
+    """Describe what makes a choice uncertain; None where nothing does."""
     if fit.latency.evidence in _WEAK_EVIDENCE:
         return _WEAK_EVIDENCE[fit.latency.evidence]
     return "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None

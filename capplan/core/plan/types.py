@@ -219,7 +219,7 @@ class Plan:
         return self.fits[0] if self.fits else None
 
     def gpu_hours(self, fit: Fit) -> Interval | None:
-        """How long one such GPU needs for the job; None without one. [h]"""
+        """Return how long one such GPU needs for the job; None without one. [h]"""
         if self.job is None:
             return None
         steps = self.job.samples * self.job.epochs / fit.latency.samples

@@ -166,7 +166,7 @@ class Response:
 
     @property
     def stable(self) -> bool:
-        """Is there a steady state?"""
+        """Return True if there is a steady state."""
         return self.percentile_s is not None
 
 

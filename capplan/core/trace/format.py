@@ -89,7 +89,7 @@ def _verify(document: dict[str, Any], *, where: str) -> None:
 
 
 def is_trace_content(content: bytes) -> bool:
-    """Tell whether bytes look like a trace file rather than some other JSON."""
+    """Return True if bytes look like a trace file rather than some other JSON."""
     head = content[:2]
     if head == b"\x1f\x8b":
         return True

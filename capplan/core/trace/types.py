@@ -182,7 +182,7 @@ class Recording:
         return self.ops[min(starts, default=0) :]
 
     def calls_per_kernel(self) -> list[int]:
-        """How often each kernel runs among `steady_ops`, aligned with `kernels`."""
+        """Return how often each kernel runs among `steady_ops`, aligned with `kernels`."""
         counts = [0] * len(self.kernels)
         for op in self.steady_ops():
             counts[op.kernel] += 1
@@ -286,7 +286,7 @@ class Trace:
 
 
 def trace_options(configuration: Configuration) -> str:
-    """Spell the `capplan trace` options that make a configuration's recording, with a trailing blank."""
+    """Format the `capplan trace` options that make a configuration's recording, with a trailing blank."""
     words = [f"--precision {_PRECISION_BY_VARIANT[configuration.variant.value]}"]
     words += [f"--layout {configuration.layout}"] * (configuration.layout.value != "nchw")
     if configuration.training:

@@ -75,7 +75,7 @@ def _outputs(recorder: Recorder, query: Tensor, key: Tensor, value: Tensor) -> t
 
 
 def follows_query(dtype: torch.dtype) -> bool:
-    """Tell whether the output lies in memory as the query does.
+    """Return True if the output lies in memory as the query does.
 
     FlashAttention and cuDNN, which serve 16-bit types, make it like the query (flash_api.cpp: `empty_like(q)`); the
     memory-efficient kernel, which serves the others, as [batch, length, heads, dim].

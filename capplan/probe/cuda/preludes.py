@@ -35,7 +35,7 @@ def _convolve(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs:
 
 
 def is_depthwise(x: Tensor, weight: Tensor, *rest: Any) -> bool:
-    """Tell whether ATen calls a convolution depthwise: one input channel per group."""
+    """Return True if ATen calls a convolution depthwise: one input channel per group."""
     transposed, groups = rest[3], rest[5]
     return not transposed and groups > 1 and groups == x.shape[1] and weight.shape[0] % x.shape[1] == 0 and x.dim() > 3
 

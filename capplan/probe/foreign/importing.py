@@ -112,7 +112,7 @@ def _shadowed(folder: Path) -> list[str]:
 
 
 def _is_users(module: ModuleType, *, outside: Path) -> bool:
-    """Tell whether a module is neither installed nor below a folder."""
+    """Return True if a module is neither installed nor below a folder."""
     file = getattr(module, "__dict__", {}).get("__file__")  # a lazy module would load at any other question
     if not file:
         return False

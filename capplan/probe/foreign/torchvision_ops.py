@@ -126,7 +126,7 @@ class _Imported(Loader):
 
 
 def lacks_operators(error: BaseException) -> bool:
-    """Tell whether an error, or one that led to it, is that torchvision's compiled operators are not there."""
+    """Return True if an error, or one that led to it, is that torchvision's compiled operators are not there."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, RuntimeError) and "operator torchvision::" in str(cause):

@@ -104,7 +104,7 @@ def input_tensors(inputs: ModelInputs) -> list[torch.Tensor]:
 
 
 def describe_inputs(inputs: ModelInputs) -> str:
-    """Say what a model was given, for its refusals: "x float32 [8, 3, 224, 224]"."""
+    """Describe what a model was given, for its refusals: "x float32 [8, 3, 224, 224]"."""
     return ", ".join(
         f"{name} {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
         for name, tensor in zip(inputs.names, input_tensors(inputs), strict=True)
@@ -195,7 +195,7 @@ def _as_call(made: Any, forward: Callable[..., Any] | None) -> tuple[tuple[Any, 
 
 
 def _takes(forward: Callable[..., Any] | None, keywords: Mapping[Any, Any]) -> bool:
-    """Tell whether a forward takes these keywords; yes where its signature is unknown."""
+    """Return True if a forward takes these keywords; yes where its signature is unknown."""
     if not all(isinstance(key, str) for key in keywords):
         return False
     if forward is None:

@@ -51,10 +51,10 @@ class Device(Protocol):
         """Read the peaks since the last reset."""
 
     def free_cached(self) -> None:
-        """Give unused memory back to the driver."""
+        """Return unused memory to the driver."""
 
     def available_bytes(self) -> int | None:
-        """What could still be allocated; None where the device does not say. [bytes]"""
+        """Return what could still be allocated; None where the device does not say. [bytes]"""
 
     def limited_to(self, allowed_bytes: int) -> contextlib.AbstractContextManager[None]:
         """Make allocations beyond what may be taken from here on fail, as a full device would. [bytes]"""

@@ -62,11 +62,11 @@ class CudaDevice(TorchDevice):
         torch.cuda.empty_cache()
 
     def total_bytes(self) -> int | None:
-        """What the driver reports in all. [bytes]"""
+        """Return what the driver reports in all. [bytes]"""
         return int(torch.cuda.get_device_properties(self.torch_device).total_memory)
 
     def available_bytes(self) -> int | None:
-        """What the driver has free, and what the allocator holds unused. [bytes]"""
+        """Return what the driver has free, and what the allocator holds unused. [bytes]"""
         free, _ = torch.cuda.mem_get_info(self.torch_device)
         unused = torch.cuda.memory_reserved(self.torch_device) - torch.cuda.memory_allocated(self.torch_device)
         return int(free) + unused
@@ -132,11 +132,11 @@ class XpuDevice(TorchDevice):
         torch.xpu.empty_cache()
 
     def total_bytes(self) -> int | None:
-        """What the driver reports in all. [bytes]"""
+        """Return what the driver reports in all. [bytes]"""
         return int(torch.xpu.get_device_properties(self.torch_device).total_memory)
 
     def available_bytes(self) -> int | None:
-        """What the driver has free, and what the allocator holds unused; None where this torch cannot tell. [bytes]"""
+        """Return free driver memory plus unused allocator memory; None where this torch cannot report it. [bytes]"""
         if (told := self._free_and_total()) is None:
             return None
         unused = torch.xpu.memory_reserved(self.torch_device) - torch.xpu.memory_allocated(self.torch_device)
@@ -198,12 +198,12 @@ class MpsDevice(TorchDevice):
         torch.mps.empty_cache()
 
     def total_bytes(self) -> int | None:
-        """What Metal recommends as the most; the memory itself is shared with the host. [bytes]"""
+        """Return what Metal recommends as the most; the memory itself is shared with the host. [bytes]"""
         told = getattr(torch.mps, "recommended_max_memory", None)
         return None if told is None else int(told())
 
     def available_bytes(self) -> int | None:
-        """What Metal recommends as the most, less what the process has. [bytes]"""
+        """Return what Metal recommends as the most, less what the process has. [bytes]"""
         total = self.total_bytes()
         return None if total is None else max(0, total - torch.mps.driver_allocated_memory())
 
@@ -283,7 +283,7 @@ class CpuDevice(TorchDevice):
 
 
 def cpu_name() -> str:
-    """What the system calls its processor."""
+    """Return what the system calls its processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

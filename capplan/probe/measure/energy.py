@@ -117,7 +117,7 @@ class Nvml:
         return _scaled(self._ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3)
 
     def power_w(self) -> float | None:
-        """What the board draws now, as the driver averages it. [W]"""
+        """Return what the board draws now, as the driver averages it. [W]"""
         return _scaled(self._ask("nvmlDeviceGetPowerUsage"), 1e-3)
 
     def energy_j(self) -> float | None:
@@ -135,17 +135,17 @@ class Nvml:
         return _scaled(self._ask("nvmlDeviceGetTemperature", self._library.NVML_TEMPERATURE_GPU), 1)
 
     def throttling(self) -> tuple[str, ...]:
-        """What holds the clocks down now."""
+        """Return what holds the clocks down now."""
         told = self._ask("nvmlDeviceGetCurrentClocksEventReasons")  # the newer name, which older drivers lack
         bits = told or self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
         return tuple(name for bit, name in _THROTTLING.items() if bits & bit)
 
     def process_bytes(self) -> int | None:
-        """What the driver books on this process, context included. [bytes]"""
+        """Return what the driver books on this process, context included. [bytes]"""
         return next((each.memory_bytes for each in self._processes() if each.pid == os.getpid()), None)
 
     def other_processes(self) -> tuple[OtherProcess, ...]:
-        """Who else computes on the device.
+        """Return the other processes that compute on the device.
 
         In a container the driver may number processes as its host does. This process is then among those that cannot
         be seen from here: the one last begun is taken for it.
@@ -173,7 +173,7 @@ class Nvml:
 
 
 def _is_seen(pid: int) -> bool:
-    """Is a process one of those of this system, as far as it can be seen from here?"""
+    """Return True if a process is visible from this system."""
     return Path(f"/proc/{pid}").exists()
 
 

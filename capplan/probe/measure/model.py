@@ -105,7 +105,7 @@ def _compiled(module: torch.nn.Module, framework: Framework) -> Callable[..., An
 
 
 def has_finite_outputs(output: Any) -> bool:
-    """Are all floats that a model returned finite? Dataclasses such as transformers' outputs are looked into."""
+    """Return True if all floats that a model returned are finite, also those inside dataclasses."""
     leaves = tree_leaves(dict(output) if hasattr(output, "keys") else output)
     floats = (leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point())
     return all(bool(torch.isfinite(leaf).all()) for leaf in floats)

@@ -36,7 +36,7 @@ class PointError(MeasurementError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Does an exception tell that memory ran out?"""
+    """Return True if an exception reports that memory ran out."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _WORDS)
@@ -78,7 +78,7 @@ def _point_error(error: BaseException, doing: str) -> PointError:
 
 
 def _is_sticky(error: BaseException) -> bool:
-    """Is it a CUDA error after which the process cannot use the device any more?"""
+    """Return True if it is a CUDA error after which the process cannot use the device any more."""
     words = str(error).lower()
     return "cuda error" in words or "hip error" in words or "device-side assert" in words
 

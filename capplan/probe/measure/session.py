@@ -115,7 +115,7 @@ class Session:
         return use_alone(self._ready_model(), batch, bench=self.bench, use=use)
 
     def failure(self, batch: int, kind: FailureKind, message: str) -> Failure:
-        """Tell a point that has no measurement."""
+        """Record a point that has no measurement."""
         return make_failure(self.job, self.identity, self.facts, batch=batch, kind=kind, message=message)
 
     def _failure(self, batch: int, error: PointError) -> Failure:
@@ -146,7 +146,7 @@ class Session:
 
 
 def model_identity(target: Target) -> ModelIdentity:
-    """Say which model a target is; `input_size` is its first input's shape without the batch."""
+    """Describe which model a target is; `input_size` is its first input's shape without the batch."""
     made = target.make_inputs(2, device="meta")
     tensors = [leaf for leaf in tree_leaves((made.args, dict(made.kwargs))) if isinstance(leaf, torch.Tensor)]
     first = tuple(tensors[0].shape) if tensors else ()
@@ -168,7 +168,7 @@ def measured_workload(job: Job, batch: int) -> MeasuredWorkload:
 def make_failure(
     job: Job, model: ModelIdentity, device: DeviceFacts, *, batch: int, kind: FailureKind, message: str
 ) -> Failure:
-    """Tell a point that has no measurement."""
+    """Record a point that has no measurement."""
     return Failure(
         model=model,
         workload=measured_workload(job, batch),

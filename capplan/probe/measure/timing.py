@@ -40,7 +40,7 @@ class StopRule:
     width_fraction: float = 0.01
 
     def is_met(self, samples_s: list[float], *, elapsed_s: float) -> bool:
-        """Is it enough?"""
+        """Return True if no more repetitions are needed."""
         if self.repetitions is not None:
             return len(samples_s) >= self.repetitions
         if elapsed_s >= self.budget_s or len(samples_s) >= self.maximum:
@@ -49,7 +49,7 @@ class StopRule:
         return interval is not None and interval.width_fraction < self.width_fraction
 
     def most_left(self, done: int) -> int:
-        """How many repetitions may still follow."""
+        """Return how many repetitions may still follow."""
         return (self.maximum if self.repetitions is None else self.repetitions) - done
 
 
@@ -67,7 +67,7 @@ class WarmUpRule:
     change_fraction: float = 0.02
 
     def is_stable(self, times_s: list[float]) -> bool:
-        """Have the last two windows the same median?"""
+        """Return True if the last two windows have the same median."""
         if len(times_s) < 2 * self.window + 1:
             return False
         before = median(times_s[-2 * self.window : -self.window])

@@ -40,7 +40,7 @@ def _count_known(mask: Tensor) -> int:
 
 
 def is_choice(name: str, args: tuple[Any, ...]) -> bool:
-    """Tell whether an operator chooses some of few alternatives, as routers do among experts."""
+    """Return True if an operator chooses some of few alternatives, as routers do among experts."""
     if name != "aten.topk":
         return False
     alternatives: int = args[0].shape[args[2] if len(args) > 2 else -1]
@@ -51,7 +51,7 @@ _MOST_ALTERNATIVES = 1024
 
 
 def assumed_values(name: str, args: tuple[Any, ...], out: Any) -> tuple[Tensor, Tensor] | None:
-    """Give an output of unknown value with a value to assume for it; None where none is."""
+    """Return an output of unknown value with a value to assume for it; None if there is none."""
     if name == "aten._is_all_true":
         return out, torch.tensor(True)
     if is_choice(name, args):
@@ -67,7 +67,7 @@ def _in_turn(like: Tensor, dim: int, alternatives: int) -> Tensor:
 
 
 def needs_values(overload: Any, args: tuple[Any, ...]) -> bool:
-    """Tell whether the operator needs values for these arguments: indexing does only by boolean masks."""
+    """Return True if the operator needs values for these arguments: indexing does only by boolean masks."""
     if overload._schema.name != "aten::index":
         return True
     return any(isinstance(index, Tensor) and index.dtype in _MASKS for index in args[1])

@@ -53,7 +53,7 @@ class KnownValues:
         self._spoiled: dict[int, Tensor] = {}
 
     def on_device(self, inputs: Sequence[Tensor], kwargs: dict[str, Any]) -> bool:
-        """Tell whether an operator would run on the GPU: one of its tensors, or what it makes, is there."""
+        """Return True if an operator would run on the GPU: one of its tensors, or what it makes, is there."""
         if not self._is_meta:
             return True
         for tensor in inputs:
@@ -63,7 +63,7 @@ class KnownValues:
         return device is not None and torch.device(device).type == "meta"
 
     def leaves_device(self, kwargs: dict[str, Any]) -> bool:
-        """Tell whether an operator on device tensors makes its output on the host."""
+        """Return True if an operator on device tensors makes its output on the host."""
         device = kwargs.get("device")
         return device is not None and self._is_meta and torch.device(device).type == "cpu"
 
@@ -185,7 +185,7 @@ class KnownValues:
         return out
 
     def follow(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """Give a view the value of what it views, in the same memory; none where only a copy could be viewed so."""
+        """Propagate a known value through a view, sharing storage; drop it if the view would need a copy."""
         if not self._is_meta:
             return
         source = args[0]
@@ -206,7 +206,7 @@ class KnownValues:
         return out
 
     def knows(self, tensor: Tensor) -> bool:
-        """Tell whether a tensor's value is known."""
+        """Return True if a tensor's value is known."""
         value = getattr(tensor, "_known_value", None)
         if value is None:
             return False
@@ -246,7 +246,7 @@ class KnownValues:
 
 
 def _fits(args: tuple[Any, ...]) -> bool:
-    """Tell whether an in-place operator plainly leaves its first argument's shape: nothing needs computing."""
+    """Return True if an in-place operator plainly leaves its first argument's shape: nothing needs computing."""
     first = args[0]
     if len(args) > 1 and isinstance(args[1], Tensor):
         other = args[1]

@@ -150,7 +150,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         return out
 
     def _is_sum(self, args: tuple[Any, ...], out: Tensor) -> bool:
-        """Tell whether an addition in the backward pass may be autograd's, into a gradient that is no view."""
+        """Return True if an addition in the backward pass may be autograd's, into a gradient that is no view."""
         return not torch.is_grad_enabled() and out.numel() > 0 and not self._tag(args[0]).is_view
 
     def _reading(self, operator: Operator, inputs: list[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
@@ -272,11 +272,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         return self.record
 
     def outlived(self) -> bool:
-        """Tell whether something keeps storages that the pass made, once its output is gone."""
+        """Return True if something keeps storages that the pass made, once its output is gone."""
         return self._storages.outlived()
 
     def assign_role(self, tensors: Iterable[Tensor], role: Role) -> None:
-        """Say what tensors that already have a storage in the record are for."""
+        """Set the role of tensors that already have a storage in the record."""
         for tensor in tensors:
             if tensor.is_meta == (self._known.device.type == "meta"):
                 self.record.roles[self._tag(tensor).storage] = role

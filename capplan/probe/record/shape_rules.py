@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def suggests_channels_last(tensor: Tensor) -> bool:
-    """Tell whether `at::Tensor::suggest_memory_format` would say channels-last."""
+    """Return True if `at::Tensor::suggest_memory_format` would say channels-last."""
     strides = tensor.stride()
     rank = len(strides)
     if rank not in (4, 5) or strides[1] != 1 or strides[-1] != tensor.shape[1]:
@@ -37,7 +37,7 @@ def _like(x: Tensor, *, dtype: torch.dtype | None = None, memory_format: torch.m
 
 
 def _is_dense(x: Tensor) -> bool:
-    """Tell whether elements lie without gaps or overlap, in any order of dimensions."""
+    """Return True if elements lie without gaps or overlap, in any order of dimensions."""
     expected = 1
     for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
         if size == 1:
@@ -104,7 +104,7 @@ def _binary(a: Any, b: Any, *_: Any, **__: Any) -> Tensor | None:
 
 
 def broadcasts(small: Tensor, large: Tensor) -> bool:
-    """Tell whether one tensor's shape plainly broadcasts to another's."""
+    """Return True if one tensor's shape plainly broadcasts to another's."""
     shape, target = small.shape, large.shape
     if len(shape) > len(target) or not shape:
         return not shape

@@ -49,7 +49,7 @@ class Storages:
     def index_of(
         self, tensor: Tensor, *, birth: int = ALWAYS, role: Role = Role.ACTIVATION, weight: bool = False
     ) -> int:
-        """Give the number of a tensor's storage; one not seen before is born."""
+        """Return the number of a tensor's storage; one not seen before is born."""
         storage, size_bytes = _backing(tensor)
         address = storage._cdata
         known = self._by_address.get(address)
@@ -72,7 +72,7 @@ class Storages:
         self._closed = True
 
     def outlived(self) -> bool:
-        """Tell whether something keeps storages that the pass made, once its output is gone."""
+        """Return True if something keeps storages that the pass made, once its output is gone."""
         return any(self._births[reference.index] != ALWAYS for reference in self._by_address.values())
 
     def _freed(self, reference: Any) -> None:
@@ -113,7 +113,7 @@ class Operands:
         self._raw_ids: dict[RawOperand, int] = {}
 
     def index_of(self, tensor: Tensor) -> int:
-        """Give the number of a tensor's shape, dtype and layout."""
+        """Return the number of a tensor's shape, dtype and layout."""
         if tensor.layout is not torch.strided:
             tensor = stored_elements(tensor)
         dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
@@ -130,7 +130,7 @@ class Operands:
 
 
 def accumulate_in_place(record: "Pass", sums: Iterable[int]) -> None:
-    """Give each sum's output the storage of its first operand, if that has its size and dies with it."""
+    """Assign each sum's output the storage of its first operand, if sizes match and the operand is released there."""
     kept_in: dict[int, int] = {}
     for op in sums:
         (out,) = record.op_writes[op]

@@ -84,7 +84,7 @@ _NUMBERS = (int, float, bool)
 
 
 def classify_layout(tensor: Tensor) -> tuple[str, tuple[int, ...]]:
-    """Tell how a tensor lies in memory: its `MemoryFormat` value and its dimensions of stride 0."""
+    """Return a tensor's `MemoryFormat` value and its dimensions of stride 0."""
     if tensor.layout is not torch.strided:
         return "s", ()
     if tensor.is_contiguous():

@@ -13,12 +13,12 @@ LARGEST_COMPUTED = 2**24
 
 
 def is_small(value: Tensor) -> bool:
-    """Tell whether a value is kept: it has few elements, or many that share the memory of few."""
+    """Return True if a value is kept: it has few elements, or many that share the memory of few."""
     return value.numel() <= LARGEST_KNOWN or value.untyped_storage().nbytes() <= LARGEST_KNOWN * value.itemsize
 
 
 def is_repeated(value: Tensor) -> bool:
-    """Tell whether a large value repeats itself along a dimension of stride 0."""
+    """Return True if a large value repeats itself along a dimension of stride 0."""
     return value.numel() > LARGEST_KNOWN and 0 in value.stride()
 
 

@@ -73,7 +73,7 @@ _FOREIGN = (
 
 
 def _refusal(path: Path) -> str:
-    """Say why a file is no model, and what would be one."""
+    """Describe why a file is no model, and what would be one."""
     instead = "Give the code, as FILE.py:Name or package.module:Name, or a .pt2 of torch.export.save."
     if path.suffix == ".json":
         return f"{path} is no model by itself: write hf:{path} for a transformers config."
@@ -93,7 +93,7 @@ def _refusal(path: Path) -> str:
 
 
 def _is_torchscript(path: Path) -> bool:
-    """Tell an archive of TorchScript, which has code in it, from one of torch.save."""
+    """Return True if an archive is TorchScript, which contains code, not one of torch.save."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:

@@ -13,7 +13,7 @@ from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 
 
 def full_words(words: str, request: InputRequest) -> str:
-    """Spell the command-line words that name a model with its arguments and inputs again."""
+    """Format the command-line words that name a model with its arguments and inputs again."""
     options = [word for name, value in request.arguments for word in ("--arg", f"{name}={_literal(value)}")]
     options += [word for spec in request.inputs for word in ("--input", input_words(spec))]
     if request.size is not None:
@@ -31,7 +31,7 @@ def _literal(value: Any) -> str:
 
 
 def input_words(spec: InputSpec) -> str:
-    """Spell one input in the grammar of `--input`."""
+    """Format one input in the grammar of `--input`."""
     dims = "x".join(_dim_words(dim) for dim in spec.shape)
     dtype = "" if spec.dtype == "float32" else f"{spec.dtype}:"
     return f"{spec.name}={dtype}{dims}" if spec.name else f"{dtype}{dims}"
@@ -44,7 +44,7 @@ def _dim_words(dim: Affine) -> str:
 
 
 def versions_of(*distributions: str) -> dict[str, str]:
-    """Tell the installed versions of distributions; those not installed are left out."""
+    """Return the installed versions of distributions; those that are not installed are left out."""
     found = {}
     for name in distributions:
         try:

@@ -42,7 +42,7 @@ class TensorFactory:
             self._fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
 
     def entered(self) -> contextlib.AbstractContextManager[Any]:
-        """Give the context that a pass runs in."""
+        """Return the context that a pass runs in."""
         return contextlib.nullcontext() if self._fake_mode is None else self._fake_mode
 
     def weight(self, tensor: Tensor) -> Tensor:

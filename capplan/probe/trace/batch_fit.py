@@ -105,7 +105,7 @@ SeenInput: TypeAlias = tuple[str, torch.dtype, tuple[int, ...]]
 
 
 def fit_inputs(seen: Sequence[Sequence[SeenInput]], batches: Sequence[int]) -> tuple[InputTensor, ...]:
-    """Give the inputs' shapes over the batch.
+    """Return the inputs' shapes over the batch.
 
     Raises:
         DoesNotFitError: another number of inputs, or a dimension that does not follow the batch.

@@ -63,7 +63,7 @@ class TraceFolder:
         self._folder = folder
 
     def obtain(self, run: ModelRun) -> Trace:
-        """Give the trace of a run, from the folder or by tracing.
+        """Return the trace of a run, from the folder or by tracing.
 
         Raises:
             CapplanError: the model is unknown or cannot be traced, or its trace file cannot be read.

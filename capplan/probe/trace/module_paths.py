@@ -23,7 +23,7 @@ class ModulePaths:
         self.stopped_at: int | None = None
 
     def locate(self, message: str) -> str:
-        """Say in which module the last pass stopped, if it did in one."""
+        """Describe in which module the last pass stopped, if it did in one."""
         if self.stopped_at is None:
             return message
         path, kind = self.names[self.stopped_at], self._classes[self.stopped_at]
@@ -31,7 +31,7 @@ class ModulePaths:
 
     @contextlib.contextmanager
     def watched(self, recorder: Recorder) -> Iterator[None]:
-        """Tell the recorder, while the context lasts, which module is running."""
+        """Report to the recorder which module is running, while the context lasts."""
         self.stopped_at = None
         original = torch.nn.Module.__call__
         index = self._index

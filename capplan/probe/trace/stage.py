@@ -141,7 +141,7 @@ class Stage:
             raise TraceError(told) from error.__cause__
 
     def _given(self) -> str:
-        """Spell the inputs of the last pass: "; given x float32 [2, 3, 224, 224]"."""
+        """Format the inputs of the last pass: "; given x float32 [2, 3, 224, 224]"."""
         last = next(reversed(self._seen.values()), [])
         spelt = (f"{name} {str(dtype).removeprefix('torch.')} {list(shape)}" for name, dtype, shape in last)
         return f"; given {', '.join(spelt)}" if last else ""
@@ -239,7 +239,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _weights(module: nn.Module) -> Iterator[tuple[Tensor, Role]]:
-    """Give each parameter and buffer once, in the order of the trace's parameters."""
+    """Yield each parameter and buffer once, in the order of the trace's parameters."""
     seen: set[int] = set()
     for role, held in ((Role.PARAMETER, module.parameters()), (Role.BUFFER, module.buffers())):
         for tensor in held:

@@ -129,7 +129,7 @@ _VALUED, _BALANCED = 1, 2
 
 
 def _asked_for_values(error: TraceError) -> bool:
-    """Tell a refusal of tensors without data from what a model's own code found wrong."""
+    """Return True if a tensor without data caused the error, not the model's own code."""
     cause = error.__cause__
     words = str(cause).replace("device='meta'", "")  # a tensor printed in a message of the model's own
     return isinstance(cause, NotImplementedError) or "meta" in words

@@ -110,7 +110,7 @@ def _sample_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
 
 
 def sound_tokens(config: Any, request: InputRequest) -> int:
-    """How many tokens of a text stand for a sound; 0 where the architecture's count is not known."""
+    """Return how many tokens of a text stand for a sound; 0 where the architecture's count is not known."""
     per_token = architecture(config.model_type).frames_per_token
     return 0 if per_token is None else round(_frames(config, request) / per_token)
 

@@ -20,7 +20,7 @@ def channels_of(vision: Any) -> int:
 
 
 def takes_grid(config: Any) -> bool:
-    """Tell whether a model takes images as a list of patches with a grid of their places."""
+    """Return True if a model takes images as a list of patches with a grid of their places."""
     if architecture(config.model_type).takes_patch_grid:
         return True
     vision = getattr(config, "vision_config", None)

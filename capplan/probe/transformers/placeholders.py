@@ -16,13 +16,13 @@ _AUDIO_KEYS = ("audio_token_id", "audio_token_index")
 
 
 def multimodal(config: Any, parameters: Mapping[str, Any]) -> bool:
-    """Tell whether a model replaces placeholder tokens of its text by an image's features."""
+    """Return True if a model replaces placeholder tokens of its text by an image's features."""
     takes_both = "pixel_values" in parameters and "input_ids" in parameters
     return takes_both and sees(config) and _image_placeholder(config) is not None
 
 
 def sees(config: Any) -> bool:
-    """Tell whether a config describes an image's encoder; composite ones may leave it out."""
+    """Return True if a config describes an image's encoder; composite ones may leave it out."""
     return getattr(config, "vision_config", ...) is not None
 
 

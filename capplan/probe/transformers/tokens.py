@@ -15,7 +15,7 @@ def token_spec(config: Any, request: InputRequest, *, name: str = "input_ids") -
 
 
 def vocab_size(config: Any) -> int:
-    """How many token ids a config's text part knows."""
+    """Return how many token ids a config's text part knows."""
     for part in (text_part(config), config):
         for key in ("vocab_size", "text_vocab_size", "src_vocab_size"):
             if isinstance(size := getattr(part, key, None), int):

@@ -8,7 +8,7 @@ _PIXELS_PER_INCH = 144.0
 
 
 def picture(svg: str, *, suffix: str, title: str) -> bytes:
-    """Spell a chart for a file's extension, one of `SUFFIXES`.
+    """Format a chart for a file's extension, one of `SUFFIXES`.
 
     Raises:
         ImportError: pixels were asked for and typst is missing.

@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 
 def memory_to_json(answer: MemoryAnswer) -> dict[str, Any]:
-    """Spell an answer as a JSON document; the figures without a GPU's name are for the first GPU, or for none."""
+    """Encode an answer as a JSON document; the figures without a GPU's name are for the first GPU, or for none."""
     estimate = answer.estimate
     rule = answer.rule_of_thumb
     return {

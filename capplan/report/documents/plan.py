@@ -12,7 +12,7 @@ SCHEMA_VERSION = 1
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """Spell a plan as a JSON document of base units, fractions from 0 to 1 and intervals as objects."""
+    """Encode a plan as a JSON document of base units, fractions from 0 to 1 and intervals as objects."""
     return {
         "schema_version": SCHEMA_VERSION,
         "capplan_version": __version__,
@@ -41,12 +41,12 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
 
 
 def interval_to_json(interval: Interval) -> dict[str, float]:
-    """Spell an interval as an object."""
+    """Format an interval as an object."""
     return {"low": interval.low, "expected": interval.expected, "high": interval.high}
 
 
 def workload_to_json(workload: Workload) -> dict[str, Any]:
-    """Spell the conditions of a question."""
+    """Format the conditions of a question."""
     training = workload.training
     return {
         "precision": workload.precision.value,

@@ -199,7 +199,7 @@ def _part_groups(bars: Sequence[Estimate]) -> dict[str, tuple[str, ...]]:
 
 
 def roofline(model: ModelReport, *, prefix: str) -> Chart:
-    """What each leading GPU's printed limits allow at the model's arithmetic intensity, and what is expected."""
+    """Return what each leading GPU's printed limits allow at the model's arithmetic intensity, and what is expected."""
     identity, title = f"{prefix}-roofline", "Roofline"
     bottom = HEIGHT - BOTTOM
     points = {

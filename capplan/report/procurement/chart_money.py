@@ -46,7 +46,7 @@ def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, .
 
 
 def worth_usd(report: Report, option: OptionRow) -> float | None:
-    """What options are ranked by: cost per year, or per million samples where no load is stated. [USD]"""
+    """Return what options are ranked by: cost per year, or per million samples where no load is stated. [USD]"""
     return option.usd_per_million if report.demand.load.kind == "one-gpu" else option.cost_usd_per_year
 
 
@@ -114,7 +114,7 @@ def _staircase(points: Sequence[tuple[float, float]]) -> list[tuple[float, float
 
 
 def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart:
-    """What the leading options have cost after each year."""
+    """Return what the leading options have cost after each year."""
     identity, title = f"{prefix}-years", "Cost over the years"
     shown = compared(model)
     years = list(range(len(shown[0].yearly_usd)))
@@ -161,7 +161,7 @@ def compared(model: ModelReport, *, count: int = 4) -> list[OptionRow]:
 
 
 def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart:
-    """What each input alone does to the choice's cost, largest first."""
+    """Return what each input alone does to the choice's cost, largest first."""
     identity, title = f"{prefix}-sensitivity", "What moves the cost of the choice"
     shown = model.swings[:9]
     choice = model.option(model.verdict.choice)

@@ -39,7 +39,7 @@ LOAD_FACTORS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 5, 10)
 
 
 def render_report_html(report: Report) -> str:
-    """Spell the report as a page."""
+    """Format the report as a page."""
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
@@ -149,7 +149,7 @@ def _blank(value: float | None) -> float | str:
 
 
 def _data(report: Report, model: ModelReport) -> dict[str, Any]:
-    """What the page computes with; its formulas are those of the core."""
+    """Return what the page computes with; its formulas are those of the core."""
     load = report.demand.load
     times = {(each.gpu, each.batch): each.latency_s.expected for each in model.subject.estimates}
     picks: dict[str, dict[str, Any]] = {}

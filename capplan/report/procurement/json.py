@@ -10,7 +10,7 @@ from capplan.report.procurement.types import REPORT_SCHEMA_VERSION, ModelReport,
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
-    """Spell a report as a JSON document, described by capplan/schemas/report.schema.json."""
+    """Encode a report as a JSON document, described by capplan/schemas/report.schema.json."""
     document = plain(report)
     document.pop("models")
     return {

@@ -40,7 +40,7 @@ _LEADING_CHARTS = ("years", "sensitivity")
 
 
 def render_report_pdf(report: Report) -> bytes:
-    """Spell the report as a tagged PDF; the same report gives the same bytes."""
+    """Format the report as a tagged PDF; the same report gives the same bytes."""
     document, pictures = _document(report)
     files: dict[str, bytes] = {
         "main.typ": (resources.files("capplan.report.procurement") / "templates" / "report.typ").read_bytes(),
@@ -134,7 +134,7 @@ def _of_leading(report: Report) -> Table:
 
 
 def coloured(picture: str) -> str:
-    """Give a chart its colours for paper; in the page they come from its style sheet."""
+    """Set a chart's colours for paper; in the page they come from its style sheet."""
     font = "font-family:'Libertinus Serif',serif"
     rules = [
         *(f".s{index}{{fill:{colour};stroke:{colour}}}" for index, colour in enumerate(_COLOURS, start=1)),

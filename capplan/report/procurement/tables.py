@@ -117,7 +117,7 @@ def _domain(row: OptionRow) -> str:
 
 
 def latency_words(report: Report) -> str:
-    """Say which latency the tables hold."""
+    """Describe which latency the tables hold."""
     load = report.demand.load
     if isinstance(load, Service):
         return f"the {load.percentile:g}th percentile at peak, simulated, with only the needed GPUs up"
@@ -232,7 +232,7 @@ def operation_table(report: Report, model: ModelReport) -> Table | None:
 
 
 def wins_table(model: ModelReport) -> Table | None:
-    """How often each option is the cheapest when everything uncertain is drawn."""
+    """Return how often each option is the cheapest when everything uncertain is drawn."""
     rows = [
         (figures.option_name(model.option(key)), format_fraction(share)) for key, share in model.verdict.wins.items()
     ]
@@ -261,7 +261,7 @@ def refusal_table(model: ModelReport) -> Table:
 
 
 def facts_table(subject: Subject) -> Table:
-    """What holds of the model on any GPU."""
+    """Return what holds of the model on any GPU."""
     rows = [
         ("class", subject.class_name),
         ("target", subject.target),
@@ -277,7 +277,7 @@ def facts_table(subject: Subject) -> Table:
 
 
 def workload_words(subject: Subject) -> str:
-    """Say in one phrase how the model runs."""
+    """Describe in one phrase how the model runs."""
     given = subject.workload
     shown = [given.get(word, "") for word in ("precision", "mode", "framework")]
     return ", ".join([*shown, f"torch {given.get('torch', '')}"])

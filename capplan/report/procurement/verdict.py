@@ -20,7 +20,7 @@ def format_usd(amount: float) -> str:
 
 
 def describe_load(load: Load) -> str:
-    """Say what is asked in one phrase."""
+    """Describe the load in one phrase."""
     if isinstance(load, Service):
         return (
             f"{format_rate(load.peak_per_s)} samples/s at peak ({format_rate(load.mean_per_s)}/s on average), "

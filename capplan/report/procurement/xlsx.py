@@ -35,7 +35,7 @@ _MAX_CELL = 32_000
 
 
 def render_report_xlsx(report: Report) -> bytes:
-    """Spell the report as an XLSX workbook."""
+    """Format the report as an XLSX workbook."""
     stream = io.BytesIO()
     book = xlsxwriter.Workbook(
         stream,

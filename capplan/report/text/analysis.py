@@ -15,7 +15,7 @@ _TITLES = "module|operator|calls>|MACs>|FLOPs>|parameters>|bytes>"
 
 
 def analysis_to_json(analysis: Analysis) -> dict[str, Any]:
-    """Spell counts as a JSON document; rows of a view add up to the totals."""
+    """Encode counts as a JSON document; rows of a view add up to the totals."""
     trace = analysis.trace
     recording = trace.recording(analysis.configuration)
     return {
@@ -56,7 +56,7 @@ def parameter_bytes_by_dtype(analysis: Analysis) -> dict[str, int]:
 
 
 def coverage_line(analysis: Analysis) -> str:
-    """Say how much was counted, and what was not."""
+    """Describe how much was counted, and what was not."""
     recording = analysis.trace.recording(analysis.configuration)
     calls = Counter(recording.kernels[op.kernel].name for op in recording.steady_ops())
     missed = ", ".join(f"{calls[name]} × {name}" for name in analysis.uncounted)

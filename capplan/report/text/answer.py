@@ -123,7 +123,7 @@ def _needs_lines(plan: Plan, width: int) -> list[Line]:
 
 
 def _fits_lines(plan: Plan, width: int) -> list[Line]:
-    """Say how many GPUs fit, and name the nearest misses; where nothing fits, each miss on a line."""
+    """Describe how many GPUs fit, and name the nearest misses; where nothing fits, each miss on a line."""
     fitting = {fit.gpu.id for fit in plan.fits}
     asked = fitting | {each.gpu.id for each in plan.rejections}
     head = f"{len(fitting)} of {len(asked)} GPUs{_limits(plan)}"

@@ -8,7 +8,7 @@ from capplan.report.table import Table, render_markdown, render_text, table
 
 
 def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
-    """Spell one counter's figures and why they differ; differences add up to its figure less ours."""
+    """Format one counter's figures and why they differ; differences add up to its figure less ours."""
     count = comparison.count
     return {
         "counter": count.counter,

@@ -125,7 +125,7 @@ def render_changes_markdown(changes: list[Change]) -> str:
 
 
 def changes_to_json(changes: list[Change]) -> dict[str, Any]:
-    """Spell the changes as a JSON document."""
+    """Encode the changes as a JSON document."""
     return {
         "schema_version": 1,
         "changes": [

@@ -90,7 +90,7 @@ def estimate_csv(reports: Sequence[EstimateReport]) -> str:
 
 
 def estimate_document(report: EstimateReport, *, top: int) -> dict[str, Any]:
-    """Spell an estimate for machines; times in seconds, shares as fractions."""
+    """Format an estimate for machines; times in seconds, shares as fractions."""
     detail = report.breakdown
     return {
         "model": report.model,

@@ -17,7 +17,7 @@ def frameworks_text(runs: Sequence[ComparedRun], *, gpu: str, batch: int, markdo
 
 
 def frameworks_rows(runs: Sequence[ComparedRun]) -> list[dict[str, Any]]:
-    """Spell the ways to run for machines; times in seconds, `gain` a ratio of expected times."""
+    """Format the ways to run for machines; times in seconds, `gain` a ratio of expected times."""
     return [
         {
             "framework": run.workload.framework.value,

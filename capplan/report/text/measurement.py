@@ -217,5 +217,5 @@ def profile_table(profiled: ProfiledBatch) -> Table:
 
 
 def profile_to_json(profiled: ProfiledBatch) -> dict[str, Any]:
-    """Spell a profiled batch as a JSON document. [s]"""
+    """Encode a profiled batch as a JSON document. [s]"""
     return {"batch": profiled.batch, "classes": [asdict(row) for row in profiled.classes]}

@@ -39,7 +39,7 @@ def pipeline_tables(timed: PipelineTimes) -> list[tuple[str, Table]]:
 
 
 def pipeline_to_json(timed: PipelineTimes) -> dict[str, Any]:
-    """Spell a pipeline as a JSON document. [s]"""
+    """Encode a pipeline as a JSON document. [s]"""
     return {
         "name": timed.name,
         "batch": timed.batch,

@@ -188,7 +188,7 @@ def _rejection_table(plan: Plan) -> Table:
 
 
 def host_copy_line(plan: Plan) -> str | None:
-    """Tell what copying the input from the host takes at best; it lies outside the latency."""
+    """Format the least time that copying the input from the host takes; it is not part of the latency."""
     known = [fit for fit in plan.fits if fit.host_copy_s]
     if not known:
         return None

@@ -38,7 +38,7 @@ def render_validation_csv(found: Validation, *, by: Sequence[str]) -> str:
 
 
 def validation_to_json(found: Validation) -> dict[str, Any]:
-    """Spell a validation for machines; errors and shares as fractions, times in seconds."""
+    """Format a validation for machines; errors and shares as fractions, times in seconds."""
     return {
         "cells": [{**cell.keys, **_statistics(cell.statistics)} for cell in found.cells],
         "overall": _statistics(found.overall) if found.overall else None,

@@ -65,7 +65,7 @@ class Entries(dict[str, Entry]):
         return found
 
     def figures(self) -> dict[str, Figure]:
-        """How every value is written, with its sources."""
+        """Return how every value is written, with its sources."""
         return {key: entry.figure for key, entry in self.items()}
 
 

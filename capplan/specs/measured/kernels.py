@@ -13,7 +13,7 @@ from capplan.specs.measured import kernels_llm as measured_kernels_llm
 
 
 def holds_kernels(path: Path) -> bool:
-    """Is it a table of single kernels, by its columns, rather than one of whole steps? False where unreadable."""
+    """Return True if the columns are those of single kernels, not of whole steps; False if the file cannot be read."""
     try:
         columns = _columns(path)
     except (OSError, EOFError, UnicodeDecodeError):

@@ -66,7 +66,7 @@ class Checker:
             return None
 
     def group(self, tree: Tree, name: str) -> Tree:
-        """Give a nested mapping's keys their dotted names."""
+        """Return a nested mapping with dotted keys."""
         inner = tree.get(name, {})
         if not isinstance(inner, dict):
             self.refuse(name, f"must be keys with values, not {inner!r}")

@@ -113,5 +113,5 @@ def _kind(gpu: GpuSpec) -> tuple[object, ...]:
 
 
 def _usd_per_million(estimate: LatencyEstimate, rent: Price | None) -> float | None:
-    """What a million samples cost at full load. [USD]"""
+    """Return what a million samples cost at full load. [USD]"""
     return None if rent is None else rent.usd_per_hour / 3600 / estimate.throughput_per_s.expected * 1e6

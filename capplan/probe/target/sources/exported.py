@@ -136,7 +136,7 @@ def _weights(program: Mapping[str, Any]) -> dict[str, WeightMeta]:
 
 
 def _storage(path: str, shared: Mapping[str, Any]) -> str:
-    """What holds a weight: tied weights have one file. Weights exported without data all have the same, and none."""
+    """Return the storage of a weight: tied weights share one; weights exported without data have none."""
     weight = shared.get(path)
     if weight is None or weight["tensor_meta"]["device"]["type"] == "meta":
         return path

@@ -26,7 +26,7 @@ def timm_names() -> frozenset[str]:
 
 
 def timm_defines(name: str) -> bool:
-    """Tell whether timm has an architecture of this name, from its sources: importing it takes a second."""
+    """Return True if timm has an architecture of this name, from its sources: importing it takes a second."""
     spec = importlib.util.find_spec("timm")
     if spec is None or spec.origin is None:
         return False

@@ -209,12 +209,12 @@ def choose_class(config: Any, words: str) -> Any:
 
 
 def _has_forward(name: str, words: str) -> bool:
-    """Tell whether a class can be called; some only generate."""
+    """Return True if a class can be called; some only generate."""
     return "input" not in inspect.signature(_class_named(name, words).forward).parameters
 
 
 def _takes_whole(config: Any, name: str, words: str) -> bool:
-    """Tell whether a class is made of the whole config; some of composite ones are made of the text's part."""
+    """Return True if a class is made of the whole config; some of composite ones are made of the text's part."""
     made_of = _class_named(name, words).config_class
     return made_of is None or isinstance(config, made_of)
 

@@ -49,7 +49,7 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
 
 
 def _apply_layer_sizes(mixers: list[Mixer | None], fields: Fields, traits: Traits) -> None:
-    """Give single layers the head sizes that `per_layer_config` states, as recent transformers write it."""
+    """Set the head sizes of single layers that `per_layer_config` states, as recent transformers write it."""
     stated = fields.object("per_layer_config")
     for index, mixer in enumerate(mixers):
         sizes = stated.object(str(index)) if stated is not None else None
