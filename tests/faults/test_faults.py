@@ -157,13 +157,19 @@ class Net(nn.Linear):
 """
 
 
+def heed_interrupts() -> None:
+    """Restore the default of Ctrl-C, which jobs in the background ignore and their children inherit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupt_ends_a_command_with_130_and_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     path = tmp_path / "slow.trace.json"
     words = ["trace", f"{tmp_path / 'slow.py'}:Net", "--input", "4", "-o", str(path)]
     process = subprocess.Popen(
-        [*CAPPLAN, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
+        [*CAPPLAN, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        preexec_fn=heed_interrupts,
+    )  # fmt: skip
     assert process.stdout is not None
     line = process.stdout.readline()
     assert "building" in line
