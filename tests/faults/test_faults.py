@@ -168,7 +168,7 @@ def test_an_interrupt_ends_a_command_with_130_and_writes_nothing(tmp_path: Path)
     words = ["trace", f"{tmp_path / 'slow.py'}:Net", "--input", "4", "-o", str(path)]
     process = subprocess.Popen(
         [*CAPPLAN, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        preexec_fn=heed_interrupts,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 - the child has no other thread yet
     )  # fmt: skip
     assert process.stdout is not None
     line = process.stdout.readline()
