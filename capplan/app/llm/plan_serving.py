@@ -76,6 +76,7 @@ def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibratio
     search = _Search(question, deployments, calibration, constants_of(calibration))
     architecture = deployments.model(question.model).architecture
     fits: list[DeploymentFit] = []
+    words_of: dict[DeploymentFit, DeploymentWords] = {}
     rejections: list[DeploymentRejection] = []
     for words in search.candidates():
         try:
@@ -86,10 +87,11 @@ def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibratio
             )
         if isinstance(judged, DeploymentFit):
             fits.append(judged)
+            words_of[judged] = words
         else:
             rejections.append(judged)
     ranked = rank_deployments(fits)
-    simulated = [search.simulated(fit) for fit in ranked[:MOST_SIMULATED]]
+    simulated = [search.simulated(fit, words_of[fit]) for fit in ranked[:MOST_SIMULATED]]
     return DeploymentPlan(
         model=architecture.name,
         params=count_parameters(architecture),
@@ -217,10 +219,9 @@ class _Search:
         name = width_name(metric, Serving.OPEN_LOAD, has_experts=deployment.model.architecture.is_moe)
         return self.calibration.widths[name]
 
-    def simulated(self, fit: DeploymentFit) -> DeploymentFit:
+    def simulated(self, fit: DeploymentFit, words: DeploymentWords) -> DeploymentFit:
         """Add percentiles of one replica at its share of the load."""
         asked = self.question
-        words = next(each for each in self.candidates() if _is_of(each, fit, self.deployments))
         deployment, load = self.deployments.find(words), asked.load
         demand = Demand(
             input_len=load.input_len, output_len=load.output_len, capacity=fit.sequences_that_fit, spread=load.spread
@@ -233,15 +234,6 @@ class _Search:
             requests=SIMULATED_REQUESTS,
         )
         return replace(fit, simulated=answer)
-
-
-def _is_of(words: DeploymentWords, fit: DeploymentFit, deployments: Deployments) -> bool:
-    if (words.gpu, words.engine, words.sharding) != (fit.gpu, fit.engine, fit.sharding):
-        return False
-    try:
-        return deployments.find(words).quantisation.format.name == fit.weights
-    except CapplanError:
-        return False
 
 
 def _rejection(words: DeploymentWords, reason: str) -> DeploymentRejection:

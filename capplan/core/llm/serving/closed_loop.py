@@ -98,6 +98,32 @@ def simulate(loop: ClosedLoop, seconds: StepSeconds) -> LoopTimes:
     return _Run(loop, step_grid(most, loop.token_budget, seconds)).times()
 
 
+def admit_prompts(waiting: deque[int], left: list[float], *, room: float, slots: float) -> tuple[list[int], float]:
+    """Take prompt tokens of waiting requests in order of arrival; the requests whose prompts end leave the queue.
+
+    Args:
+        waiting: Requests in order of arrival; changed in place.
+        left: Prompt tokens that each request still has to process; changed in place.
+        room: Prompt tokens that the step can hold.
+        slots: Sequences that memory can still take.
+
+    Returns:
+        The requests whose prompts end in this step, and the prompt tokens taken.
+    """
+    finished: list[int] = []
+    chunk = 0.0
+    while waiting and room > chunk and slots >= 1:
+        request = waiting[0]
+        take = min(left[request], room - chunk)
+        left[request] -= take
+        chunk += take
+        if left[request] > 0:
+            break
+        finished.append(waiting.popleft())
+        slots -= 1
+    return finished, chunk
+
+
 class _Run:
     def __init__(self, loop: ClosedLoop, grid: StepGrid) -> None:
         self.loop, self.grid = loop, grid
@@ -145,21 +171,9 @@ class _Run:
         self._complete()
 
     def _admit(self) -> tuple[list[int], float]:
-        """Take prompt tokens of waiting requests up to the budget; return whose prompts end, and the tokens."""
-        room = self.loop.token_budget - (len(self.running) if self.loop.mixes else 0)
-        slots = self.loop.capacity - len(self.running)
-        finished: list[int] = []
-        chunk = 0.0
-        while self.waiting and room > chunk and slots >= 1:
-            request = self.waiting[0]
-            take = min(self.left[request], room - chunk)
-            self.left[request] -= take
-            chunk += take
-            if self.left[request] > 0:
-                break
-            finished.append(self.waiting.popleft())
-            slots -= 1
-        return finished, chunk
+        decoding = len(self.running)
+        room = self.loop.token_budget - (decoding if self.loop.mixes else 0)
+        return admit_prompts(self.waiting, self.left, room=room, slots=self.loop.capacity - decoding)
 
     def _complete(self) -> None:
         while self.running and self.running[0][0] <= self.step:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.llm.serving.closed_loop import StepGrid, StepSeconds, step_grid
+from capplan.core.llm.serving.closed_loop import StepGrid, StepSeconds, admit_prompts, step_grid
 from capplan.core.numbers import FloatArray, IntArray
 
 
@@ -154,18 +154,6 @@ class _Run:
         self.step += steps
 
     def _admit(self) -> tuple[list[int], float]:
-        """Take prompt tokens of waiting requests up to the budget; return whose prompts end, and the tokens."""
-        room = self.admission.token_budget - (len(self.running) if self.admission.mixes else 0)
-        slots = self.admission.capacity - len(self.running)
-        finished: list[int] = []
-        chunk = 0.0
-        while self.waiting and room > chunk and slots >= 1:
-            request = self.waiting[0]
-            take = min(self.left[request], room - chunk)
-            self.left[request] -= take
-            chunk += take
-            if self.left[request] > 0:
-                break
-            finished.append(self.waiting.popleft())
-            slots -= 1
-        return finished, chunk
+        decoding = len(self.running)
+        room = self.admission.token_budget - (decoding if self.admission.mixes else 0)
+        return admit_prompts(self.waiting, self.left, room=room, slots=self.admission.capacity - decoding)
