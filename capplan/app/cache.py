@@ -153,7 +153,7 @@ def _parse_head(line: bytes) -> _Head:
 
 
 def _entry(path: Path) -> Entry | None:
-    """Describe an entry; None where it has gone meanwhile, or is no file of this cache's making."""
+    """Describe an entry; None if it no longer exists, or is not a file of this cache."""
     try:
         stat = path.lstat()
         if path.is_dir():
@@ -199,7 +199,7 @@ def default_cache() -> TraceCache | None:
 
 
 def files_behind(question: Question) -> tuple[Path, ...]:
-    """The files of the user's that a model was made from: its config, and what it imported that is not installed."""
+    """Return the user's files that a model was made from: its config, and imports that are not installed."""
     return tuple(dict.fromkeys([*_configs(question), *_own_modules(question)]))
 
 

@@ -61,7 +61,7 @@ def watched(opened: OpenedFiles) -> Iterator[None]:
 
 @cache
 def _listeners() -> list[OpenedFiles]:
-    """Install the hook, once for the process, and return the list that it tells."""
+    """Install the hook, once for the process, and return the list that it fills."""
     listeners: list[OpenedFiles] = []
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:

@@ -36,7 +36,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters(parameter: inspect.Parameter, hint: Any) -> list[inspect.Parameter]:
-    """Return the parameters of a group's fields, or one that is no group as it is, by keyword only."""
+    """Return the parameters of a group's fields; a parameter that is not a group is returned keyword-only."""
     if not is_dataclass(hint):
         return [parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)]
     hints = get_type_hints(hint, include_extras=True)

@@ -121,7 +121,7 @@ def parse_torch_version(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """What a command is told of a model's arguments and inputs."""
+    """Options that state a model's arguments and inputs."""
 
     arg: ModelArguments = None
     input_: Inputs = None

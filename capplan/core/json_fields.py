@@ -58,7 +58,7 @@ def as_columns(value: Any, place: str, names: Iterable[str]) -> Mapping[str, lis
 
 
 def check_text(value: Any, place: str) -> None:
-    """Refuse what is no text."""
+    """Refuse a value that is not text."""
     if not isinstance(value, str):
         raise DamageError(place, value, "a text")
 
@@ -82,7 +82,7 @@ def check_choice(value: Any, place: str, known: Sequence[str]) -> None:
 
 
 def check_whole(value: Any, place: str, *, low: int, high: int) -> None:
-    """Refuse what is no whole number within bounds; true is no number."""
+    """Refuse a value that is not a whole number within bounds; true is not a number."""
     if type(value) is not int or not low <= value <= high:
         raise DamageError(place, value, f"a whole number from {low} to {high}")
 
@@ -102,7 +102,7 @@ def check_wholes(values: Sequence[Any], place: str, *, low: int, high: int) -> N
 
 
 def check_number(value: Any, place: str, *, low: float, high: float = math.inf) -> None:
-    """Refuse what is no finite number within bounds."""
+    """Refuse a value that is not a finite number within bounds."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or not low <= value <= high:
         raise DamageError(place, value, f"a number from {low:g}" + ("" if math.isinf(high) else f" to {high:g}"))

@@ -11,7 +11,7 @@ from capplan.core.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateReport:
-    """What is told of one model on one GPU."""
+    """What is reported of one model on one GPU."""
 
     model: str
     workload: Workload

@@ -26,7 +26,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Headings and rows of text, ready to be spelt out."""
+    """Headings and rows of text, ready to be rendered."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]

@@ -16,7 +16,7 @@ from capplan.units import SECONDS, parse_quantity
 
 
 class ValueReader(Checker):
-    """Reads single values; what is no such value is refused and None."""
+    """Reads single values; a value of another kind is refused and read as None."""
 
     def number(self, where: str, given: object) -> float | None:
         """Read a finite number."""

@@ -226,7 +226,7 @@ class _Run:
 
 
 def _double_while_it_pays(take: Callable[[int], Point], *, at_most: int, points: list[Point]) -> None:
-    """Double the batch until it stops paying twice in a row, or memory ends; running out of it is no failure here."""
+    """Double the batch until it stops paying twice in a row, or memory runs out, which is not a failure here."""
     batch, before, misses = 1, take(1), 0
     while isinstance(before, Measurement) and misses < 2 and batch * 2 <= at_most:
         batch *= 2

@@ -79,7 +79,7 @@ def reduces_across_memory(kernel: Kernel) -> bool:
 
 
 def arithmetic(kernel: Kernel, batch: int) -> float:
-    """Roughly how many instructions a fused operator takes, beside loads and stores. [FLOP]"""
+    """Return roughly how many instructions a fused operator takes, loads and stores excluded. [FLOP]"""
     row = operator_rows().get(kernel.name.partition(".")[2])
     each = INSTRUCTIONS_UNLESS_STATED if row is None else row.instructions
     return float(each * max(elements(kernel, batch), *(prod(operand.shape_at(batch)) for operand in kernel.inputs), 0))

@@ -39,7 +39,7 @@ class Recommendation:
 
 
 def recommend(case: Case, options: Sequence[Option], *, standards: Standards) -> Recommendation:
-    """Choose the cheapest option of full evidence; GPUs that fit borderline only where there is no other.
+    """Choose the cheapest option of full evidence, and GPUs that fit borderline only if no other fits.
 
     Spot is not chosen for a load that does not allow it: it may be reclaimed at any time.
     """

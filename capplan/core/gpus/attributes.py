@@ -21,7 +21,7 @@ from capplan.units import (
 
 
 class Absence(StrEnum):
-    """Why a GPU has no value: the vendor leaves it out, or nobody tells."""
+    """Why a GPU has no value: the vendor does not support it, or no source states it."""
 
     UNSUPPORTED = "unsupported"
     UNKNOWN = "unknown"

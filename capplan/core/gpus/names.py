@@ -64,7 +64,7 @@ class GpuNames:
         return NamedGpus(gpus=family, note=note)
 
     def nearest(self, name: str, *, limit: int = 3) -> list[str]:
-        """Return the ids that are spelt most like a name, those of the same beginning first."""
+        """Return the ids that are most similar to a name, those with the same beginning first."""
         wanted = _squeeze(_words(name))
         family = {word for word in _words(name) if _FAMILY.fullmatch(word) and not _VARIANT.fullmatch(word)}
         scored = []

@@ -139,7 +139,7 @@ def _sortable(value: Value) -> tuple[float, str]:
 
 
 def ratios_to_first(values: Sequence[Value]) -> list[float | None]:
-    """Every value as a multiple of the first; None where either is no number."""
+    """Return every value as a multiple of the first; None where either is not a number."""
     first = values[0] if values else None
     if isinstance(first, Absence) or not isinstance(first, int | float) or not first:
         return [None] * len(values)

@@ -1,4 +1,4 @@
-"""Find what a calibration knows of one GPU and workload: its own factors, else the nearest relative's, told."""
+"""Find a calibration's factors of one GPU and workload: its own, else those of the nearest relative."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

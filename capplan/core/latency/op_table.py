@@ -203,7 +203,7 @@ def _row(kernel: Kernel, label: str, batch: int) -> Row:
 
 
 def instructions(kernel: Kernel, batch: int) -> float:
-    """The arithmetic of a kernel that is no product: per element what a compiler counted, else one. [FLOP]
+    """Return the arithmetic of a kernel without products: as a compiler counted, else one per element. [FLOP]
 
     A class's efficiency says what an element costs beyond that: addresses, conversions, functions.
     """
@@ -229,7 +229,7 @@ def _has_foreign_layout(label: str, use: PeakUse) -> bool:
 
 
 def _is_misaligned(kernel: Kernel, label: str, batch: int) -> bool:
-    """Dimensions that are no multiple of 8 keep tensor cores from loading whole vectors.
+    """Return True if a dimension that is not a multiple of 8 keeps tensor cores from loading whole vectors.
 
     Narrow groups of channels share tiles of 16, 32 or 64: other widths leave a part of them idle.
     """

@@ -45,7 +45,7 @@ class StartupLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedMemory:
-    """Constants learned from start-up logs; None where no log tells one. [bytes]"""
+    """Constants learned from start-up logs; None where no log states one. [bytes]"""
 
     rows: int
     sampler_bytes_per_vocab: float

@@ -133,7 +133,7 @@ class MemoryModel:
             )
 
     def context(self, gpu: GpuSpec | None) -> MemoryPart:
-        """Return what CUDA takes beside the allocator."""
+        """Return the memory that CUDA takes outside the allocator."""
         row = self.calibration.context(
             gpu.compute_capability if gpu else None, torch_version=self.workload.torch_version
         )
@@ -282,7 +282,7 @@ def _capability(gpu: GpuSpec | None) -> Version | None:
 
 
 def capacity_for_allocator(available_bytes: float, context_bytes: Interval, end: End) -> int:
-    """Return what a device leaves to the caching allocator beside the context. [bytes]"""
+    """Return the memory of a device that the context leaves to the caching allocator. [bytes]"""
     return max(0, int(available_bytes - getattr(context_bytes, end.value)))
 
 

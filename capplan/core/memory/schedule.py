@@ -60,7 +60,7 @@ class Extra:
 
 
 class Purpose(StrEnum):
-    """What memory beside the recording's storages is for."""
+    """The purpose of memory outside the recording's storages."""
 
     CUBLAS = "cuBLAS workspace"
     CUBLASLT = "cuBLASLt workspace"

@@ -1,4 +1,4 @@
-"""All that `capplan memory` answers about one model, as one object that reports spell."""
+"""All that `capplan memory` answers about one model, as one object that reports render."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

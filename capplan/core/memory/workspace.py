@@ -1,4 +1,4 @@
-"""What kernels take beside their outputs: library workspaces and temporaries, as intervals.
+"""Memory that kernels take besides their outputs: library workspaces and temporaries, as intervals.
 
 Three kinds. *Kept*: cuBLAS's workspace, one allocator block from the first matrix product to the end of the
 process. *Passing*: cuBLASLt's and cuDNN's workspaces and the buffers inside an operator, taken and given

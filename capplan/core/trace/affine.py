@@ -15,7 +15,7 @@ class Affine(NamedTuple):
 
 
 def fit_affine(*, first: tuple[int, int], second: tuple[int, int]) -> Affine | None:
-    """Find the affine function through two (batch, value) pairs; None where it is no integer one."""
+    """Find the affine function through two (batch, value) pairs; None if it is not an integer one."""
     (batch_a, value_a), (batch_b, value_b) = first, second
     per_sample, rest = divmod(value_b - value_a, batch_b - batch_a)
     return None if rest else Affine(value_a - per_sample * batch_a, per_sample)

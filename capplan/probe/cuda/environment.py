@@ -65,7 +65,7 @@ class _Device:
 
 
 def _returns(value: Any) -> Callable[..., Any]:
-    """Return a function of its own for each name: torch.compile tells torch's functions apart by identity."""
+    """Return a new function for each name: torch.compile distinguishes torch's functions by identity."""
     return lambda *_, **__: value
 
 

@@ -105,7 +105,7 @@ def _importing_from(folder: Path) -> Iterator[None]:
 
 
 def _shadowed(folder: Path) -> list[str]:
-    """Loaded modules of another folder of the user's that the files of this one would be mistaken for."""
+    """Return loaded modules of another folder that would shadow the files of this one."""
     names = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
     foreign = {name for name in names & sys.modules.keys() if _is_users(sys.modules[name], outside=folder)}
     return [name for name in sys.modules if name.partition(".")[0] in foreign]

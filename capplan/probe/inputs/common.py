@@ -40,7 +40,7 @@ def resized(size: tuple[int, ...], wanted: tuple[int, ...] | None) -> tuple[int,
 def asked_inputs(
     request: InputRequest, *, positional_names: tuple[str, ...] = (), forward: Callable[..., Any] | None = None
 ) -> InputMaker | None:
-    """The inputs that the user spelt out; None where they left it to the model's source."""
+    """Return the inputs that the user stated; None where the model's source decides."""
     if request.inputs_from is not None:
         from capplan.probe.foreign.importing import load_function
 

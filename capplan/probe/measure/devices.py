@@ -116,7 +116,7 @@ class XpuDevice(TorchDevice):
             torch.xpu.reset_peak_memory_stats(self.torch_device)
 
     def memory(self) -> MeasuredMemory:
-        """Read the allocator's peaks, and what is taken of the device, where this torch tells them."""
+        """Read the allocator's peaks and the device memory in use, where this torch reports them."""
         if not hasattr(torch.xpu, "max_memory_reserved"):
             return MeasuredMemory()
         told = self._free_and_total()

@@ -19,19 +19,19 @@ _READ_EVERY_S = 0.05
 
 
 class PowerMeter(Protocol):
-    """What tells energy or power."""
+    """Meters of energy or power."""
 
     def energy_j(self) -> float | None:
         """A counter that only grows; None where there is none. [J]"""
 
     def power_w(self) -> float | None:
-        """The power now; None where it is not told. [W]"""
+        """Return the power now; None if it is not reported. [W]"""
 
 
 def measure_power(
     device: Device, run: Callable[[], object], *, meter: PowerMeter, batch: int, expected_s: float
 ) -> MeasuredPower | None:
-    """Repeat for about two seconds and read the meter around; None where it tells nothing."""
+    """Repeat for about two seconds and read the meter before and after; None if it reports nothing."""
     count = max(1, math.ceil(STRETCH_S / expected_s))
     readings = _PowerReadings(meter) if meter.energy_j() is None else None
     device.synchronize()

@@ -34,7 +34,7 @@ class Rules:
 
     @property
     def asked(self) -> TimingRules:
-        """What of them a user can ask for, as it is written beside what was measured."""
+        """Return the conditions that a user can ask for, as a measurement file stores them."""
         return TimingRules(
             warm_up_runs=self.warm_up.runs,
             repetitions=self.stop.repetitions,
@@ -47,7 +47,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """A device, what its driver tells of it, and the id of its spec."""
+    """A device, what its driver reports, and the id of its spec."""
 
     device: TorchDevice
     nvml: Nvml | None = None

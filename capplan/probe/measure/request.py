@@ -1,4 +1,4 @@
-"""What is to be measured, as data: so that another process can be told, too."""
+"""A measurement request as data, so that it can be sent to another process."""
 
 import json
 from collections.abc import Mapping

@@ -150,7 +150,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         return out
 
     def _is_sum(self, args: tuple[Any, ...], out: Tensor) -> bool:
-        """Return True if an addition in the backward pass may be autograd's, into a gradient that is no view."""
+        """Return True if an addition in the backward pass may be autograd's, into a gradient that is not a view."""
         return not torch.is_grad_enabled() and out.numel() > 0 and not self._tag(args[0]).is_view
 
     def _reading(self, operator: Operator, inputs: list[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], bool]:

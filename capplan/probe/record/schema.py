@@ -1,4 +1,4 @@
-"""What an operator's schema tells the recorder: its name, what it overwrites, whether it is a view."""
+"""Read from an operator's schema its name, what it overwrites, and whether it is a view."""
 
 from collections.abc import Mapping
 

@@ -44,7 +44,7 @@ def _reparameterize(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _fuse_conv_bn(module: torch.nn.Module) -> torch.nn.Module:
-    """Fold each batch norm that follows a convolution directly, as torch.fx tells, into its weights."""
+    """Fold each batch norm that follows a convolution directly, as torch.fx finds it, into its weights."""
     with warnings.catch_warnings():  # torch warns of a part of its own that this import loads
         warnings.filterwarnings("ignore", r"`torch.jit.\w+` is deprecated", DeprecationWarning)
         from torch.fx.experimental.optimization import fuse

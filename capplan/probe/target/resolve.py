@@ -73,7 +73,7 @@ _FOREIGN = (
 
 
 def _refusal(path: Path) -> str:
-    """Describe why a file is no model, and what would be one."""
+    """Explain why a file is not a model, and name what would be one."""
     instead = "Give the code, as FILE.py:Name or package.module:Name, or a .pt2 of torch.export.save."
     if path.suffix == ".json":
         return f"{path} is no model by itself: write hf:{path} for a transformers config."

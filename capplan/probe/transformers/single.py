@@ -89,7 +89,7 @@ def _marks(name: str, row: tuple[int, ...]) -> Maker:
 
 
 def _task(config: Any, _request: InputRequest) -> list[InputSpec]:
-    """oneformer: the task, spelt in tokens."""
+    """Make oneformer's task input: the task as tokens."""
     shape = (BATCH, Affine(config.task_seq_len))
     return [InputSpec(name="task_inputs", dtype="int64", shape=shape, high=config.text_encoder_vocab_size)]
 

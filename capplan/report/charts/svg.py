@@ -106,7 +106,7 @@ SHAPES = ("circle", "square", "triangle", "diamond", "cross", "plus")
 
 
 def marker(x: float, y: float, series: int, *, kind: str, tip: str = "", size: float = 4.5) -> str:
-    """Draw a point whose shape tells its series apart without colour."""
+    """Draw a point whose shape identifies its series without colour."""
     shape, a = SHAPES[series % len(SHAPES)], size
     if shape == "circle":
         return circle(x, y, a, kind=kind, tip=tip)

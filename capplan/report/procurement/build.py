@@ -1,4 +1,4 @@
-"""Make the report: from plans, a load and prices to the one object that all renderings spell out."""
+"""Make the report: from plans, a load and prices to the one object that all formats render."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -110,7 +110,7 @@ def _recommended(plan: Plan) -> list[str]:
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
-    """Return everything that is told below the tables."""
+    """Return the notes below the tables."""
     changes = tuple(
         f"{change.name} ({change.option}) on {change.after.gpu.id} at batch {change.after.batch}: "
         f"{format_seconds(change.after.latency.latency_s.expected)} (× {change.speedup:.2f}), "

@@ -35,7 +35,7 @@ class _RowError(Exception):
 
 
 def read_measured(path: Path, *, allow_code: bool = False) -> MeasuredFile:
-    """Read a file of measurements; rows that are no step are kept with their reason.
+    """Read a file of measurements; rows that are not a step are kept with their reason.
 
     Args:
         path: the file.

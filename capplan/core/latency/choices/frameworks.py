@@ -53,7 +53,7 @@ def compared_configurations(workloads: Sequence[Workload]) -> tuple[Configuratio
 def compare_frameworks(
     trace: Trace, workloads: Sequence[Workload], *, gpu: GpuSpec, batch: int, calibration: Calibration | None
 ) -> tuple[ComparedRun, ...]:
-    """Estimate one batch every way; gains are against the first. What a trace or GPU lacks is told, not left out."""
+    """Estimate one batch in every way; gains are against the first, and what cannot run has a reason."""
     runs: list[ComparedRun] = []
     baseline_s: float | None = None
     for workload in workloads:
