@@ -220,10 +220,8 @@ def open_load(service: Service, demand: Demand, *, rate_per_s: float) -> Serving
         times = _smooth(service, demand, batch=clients)
         served = clients / (times.ttft_s + demand.output_len * times.tpot_s)
         low, high = (clients, high) if served < rate_per_s else (low, clients)
-    prefill_s = lone_ttft_s(service, demand)
-    busy = min(rate_per_s * _prefill_cost_s(service, demand, batch=clients), 0.95)
     return ServingTimes(
-        ttft_s=prefill_s * (1.0 + busy / (2.0 * (1.0 - busy))) + 1.5 * times.tpot_s,
+        ttft_s=_queued_ttft_s(service, demand, rate_per_s=rate_per_s, running=clients, tpot_s=times.tpot_s),
         tpot_s=times.tpot_s,
         output_tokens_per_s=rate_per_s * demand.output_len,
         running=clients,
@@ -261,10 +259,14 @@ def load_curve(service: Service, demand: Demand) -> tuple[LoadPoint, ...]:
 def _load_point(service: Service, demand: Demand, *, running: float) -> LoadPoint:
     times = _smooth(service, demand, batch=running)
     rate_per_s = running / (times.ttft_s + demand.output_len * times.tpot_s)
-    busy = min(rate_per_s * _prefill_cost_s(service, demand, batch=running), 0.95)
-    queue = 1.0 + busy / (2.0 * (1.0 - busy))
-    ttft_s = lone_ttft_s(service, demand) * queue + 1.5 * times.tpot_s
+    ttft_s = _queued_ttft_s(service, demand, rate_per_s=rate_per_s, running=running, tpot_s=times.tpot_s)
     return LoadPoint(running=running, rate_per_s=rate_per_s, ttft_s=ttft_s, tpot_s=times.tpot_s)
+
+
+def _queued_ttft_s(service: Service, demand: Demand, *, rate_per_s: float, running: float, tpot_s: float) -> float:
+    """Compute the time to the first token of a prompt that waits for the prefills before it, as in M/D/1. [s]"""
+    busy = min(rate_per_s * _prefill_cost_s(service, demand, batch=running), 0.95)
+    return lone_ttft_s(service, demand) * (1.0 + busy / (2.0 * (1.0 - busy))) + 1.5 * tpot_s
 
 
 def most_running(service: Service, demand: Demand) -> float:
