@@ -18,6 +18,7 @@ from capplan.core.trace.types import Recording, Trace
 from capplan.errors import CapplanError
 from capplan.probe.foreign.code import model_code
 from capplan.probe.inputs.grammar import ModelInputs
+from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.target.types import Target
 
 MAX_REAL_BYTES = 4 << 30
@@ -49,7 +50,7 @@ def _count(target: Target, batch: int, name: str, version: str, run: Run) -> Cou
     """Run one counter; a failure of its own is its answer."""
     try:
         module = _real_module(target)
-        inputs = target.make_inputs(batch, device="cpu")
+        inputs = as_forward_takes(target.make_inputs(batch, device="cpu"), module.forward)
         with model_code(f"{name}", error=CounterError), _import_noise_filtered():
             return Count(counter=name, version=version, **run(module, inputs))
     except CounterError as error:

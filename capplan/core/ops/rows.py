@@ -39,6 +39,7 @@ vdot                                     | matmul      | by shape       | own ke
 addr                                     | matmul      | by shape       | own kernel |       | outer                |
 ger                                      | matmul      | by shape       | own kernel |       | outer                |
 linear                                   | matmul      | linear         | own kernel |       | linear               |
+packed_linear                            | matmul      | linear         | own kernel |       | linear               |
 matmul                                   | matmul      | batched matmul | own kernel |       | uncounted            |
 _scaled_mm                               | matmul      | by shape       | own kernel |       | product              |
 _int_mm                                  | matmul      | by shape       | own kernel |       | product              |

@@ -68,6 +68,16 @@ def _on_dense(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs:
     return recorder.run(operator, (recorder.laid_out(args[0], layout), *args[1:]), kwargs)
 
 
+def _packed_linear(recorder: Host, _: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Record a linear layer of packed weights as one that reads what the object of its weights stores."""
+    x, packed, *_others = (*args, *kwargs.values())
+    weight, *biases = recorder.packed[hash(packed)]
+    with recorder.paused():
+        out = torch.empty((*x.shape[:-1], weight.shape[0]), dtype=x.dtype, device=x.device)
+    recorder.note("capplan.packed_linear", [x, weight, *biases], [out])
+    return out
+
+
 def _names(*names: str) -> Sequence[str]:
     return [f"aten.{name}" for name in names]
 
@@ -84,6 +94,13 @@ PRELUDES: Mapping[str, Prelude] = {
             "upsample_nearest2d", "upsample_bilinear2d",
         ),
         _on_dense,
+    ),
+    **dict.fromkeys(
+        (
+            "quantized.linear_dynamic", "quantized.linear_relu_dynamic",
+            "quantized.linear_dynamic_fp16", "quantized.linear_relu_dynamic_fp16",
+        ),
+        _packed_linear,
     ),
 }  # fmt: skip
 """By operator name, what CUDA's implementation does with its operands before the kernel runs."""

@@ -7,7 +7,7 @@ import copy
 import inspect
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -96,6 +96,20 @@ def make_tensor(spec: InputSpec, *, batch: int, device: Device) -> torch.Tensor:
     else:
         made = torch.randint(0, spec.high, shape, generator=chance, device="cpu")
     return made.to(device=device, dtype=dtype)
+
+
+def as_forward_takes(inputs: ModelInputs, forward: Callable[..., Any]) -> ModelInputs:
+    """Give a single named input by position where `forward` has no parameter of that name.
+
+    `nn.Sequential` calls its only parameter `input`, whatever its user calls it. Anything else is left as it is.
+    """
+    if inputs.args or len(inputs.kwargs) != 1:
+        return inputs
+    [(name, value)] = inputs.kwargs.items()
+    parameters = inspect.signature(forward).parameters
+    is_taken = name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    takes_one = any(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters.values())
+    return inputs if is_taken or not takes_one else replace(inputs, args=(value,), kwargs={})
 
 
 def input_tensors(inputs: ModelInputs) -> list[torch.Tensor]:

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from capplan.core.workload import Framework, Layout, Precision, Workload
 from capplan.errors import TraceError
 from capplan.probe.inputs.grammar import ModelInputs
+from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.measure.oom import is_out_of_memory
 from capplan.probe.target.types import Target
 
@@ -27,7 +28,7 @@ class ReadyModel:
 
     def make_inputs(self, batch: int) -> ModelInputs:
         """Make random inputs of the workload's number format and layout."""
-        made = self.target.make_inputs(batch, device=self.device)
+        made = as_forward_takes(self.target.make_inputs(batch, device=self.device), self.module.forward)
         dtype = half_dtype(self.workload.precision) if _is_converted(self.workload.precision) else None
         is_nhwc = self.workload.layout is Layout.NHWC
 

@@ -44,6 +44,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self.record = Pass()
         self.module = 0
         self.trains = False
+        self.packed: Mapping[int, tuple[Tensor, ...]] = {}
         self._in_backward = False
         self._modules_by_node: dict[int, int] = {}
         self._operators = operators

@@ -1,6 +1,7 @@
 """What a recorder writes down of one pass, in concrete numbers, and how it puts scalars and layouts into words."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Protocol, TypeAlias
@@ -13,7 +14,24 @@ from capplan.core.trace.types import Attribute, Role
 
 
 class Host(Protocol):
-    """The part of a recorder that a prelude uses to run and record further kernels."""
+    """The part of a recorder that a prelude uses to run and record further kernels.
+
+    `packed` holds what objects of packed weights store, by the hash of the object, which names it alone.
+    """
+
+    packed: Mapping[int, tuple[Tensor, ...]]
+
+    def note(
+        self,
+        name: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        attributes: tuple[tuple[str, Attribute], ...] = (),
+    ) -> None:
+        """Record a logical operator whose outputs the caller made."""
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Run without recording."""
 
     def describe(self, overload: OpOverload) -> "Operator":
         """Look an overload up."""

@@ -20,9 +20,10 @@ from capplan.probe.cuda.preludes import PRELUDES
 from capplan.probe.cuda.rules import CudaRules, as_on_cuda
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.half import kept_in_full
+from capplan.probe.foreign.packed import Packed, packed_weights
 from capplan.probe.foreign.preserve import preserved, swapped
 from capplan.probe.foreign.subclasses import stored_tensors
-from capplan.probe.inputs.tensors import map_tensors, named_tensors
+from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
 from capplan.probe.record.known_values import KnownValues
 from capplan.probe.record.recorder import Recorder
 from capplan.probe.record.types import Pass
@@ -69,6 +70,7 @@ class Stage:
         self._keeps = False
         self._autocast = Autocast(keeps_weights=configuration.training is not None)
         self._weights: list[tuple[Tensor, Role]] = []
+        self._packed: dict[int, tuple[Tensor, ...]] = {}
         self._parameters: dict[int, int] = {}
 
     @contextlib.contextmanager
@@ -79,7 +81,9 @@ class Stage:
             is_half = self.configuration.variant is Variant.HALF
             self.factory.kept_full = kept_in_full(self.module, self._half) if is_half else frozenset()
             swapped(self.module, self.factory.weight)
-            self._weights = list(_weights(self.module))
+            packed = list(packed_weights(self.module))
+            self._packed = {hash(each.holder): each.tensors for each in packed}
+            self._weights = [*_weights(self.module), *_packed_roles(packed)]
             yield
 
     def run_again(self, batch: int) -> Pass:
@@ -100,6 +104,7 @@ class Stage:
         known = KnownValues(self.factory.device, assumes_choices=self.assumes_choices)
         recorder = Recorder(self._operators, known, PRELUDES)
         tensors = self._adopt_weights(recorder)
+        recorder.packed = self._packed
         args, kwargs = self._inputs(batch, recorder)
         training = self.configuration.training
         recorder.trains = training is not None
@@ -180,6 +185,7 @@ class Stage:
         leaves = (tensor for _, tensor in named_tensors(tuple(made.args), dict(made.kwargs)))
         if any(leaf.is_meta and not leaf.is_floating_point() for leaf in leaves):
             made = self.make_inputs(batch, device=torch.device("cpu"))
+        made = as_forward_takes(made, self.module.forward)
         seen: list[SeenInput] = []
 
         def place(value: Tensor) -> Tensor:
@@ -220,9 +226,14 @@ class Stage:
             formulas=self.formulas,
         )
         inputs = fit_inputs([self._seen[batch] for batch in batches], batches)
-        return Made(recording=recording, inputs=inputs, notes=self.notes)
+        notes = (*self.notes, _PACKED_NOTE) if self._packed else self.notes
+        return Made(recording=recording, inputs=inputs, notes=notes)
 
 
+_PACKED_NOTE = (
+    "linear layers of torch.ao's quantize_dynamic keep packed weights, counted as they are stored; PyTorch runs them "
+    "on CPUs alone, so figures for a GPU suppose a kernel that reads the same bytes"
+)
 _ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."
 
 
@@ -246,3 +257,9 @@ def _weights(module: nn.Module) -> Iterator[tuple[Tensor, Role]]:
             if id(tensor) not in seen and tensor.layout is torch.strided:
                 seen.add(id(tensor))
                 yield from ((stored, role) for _, stored in stored_tensors(tensor))
+
+
+def _packed_roles(packed: Sequence[Packed]) -> Iterator[tuple[Tensor, Role]]:
+    for each in packed:
+        for tensor, is_scale in zip(each.tensors, each.is_scale, strict=True):
+            yield tensor, Role.BUFFER if is_scale else Role.PARAMETER

@@ -13,8 +13,10 @@ from capplan.core.trace.types import Parameter, Provenance, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceError
 from capplan.probe.foreign.compilation import uncompiled
+from capplan.probe.foreign.packed import packed_weights
 from capplan.probe.foreign.preserve import globals_preserved
 from capplan.probe.foreign.subclasses import is_main, stored_tensors
+from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.target.types import Built
 from capplan.probe.trace.backends import LARGEST_REAL_BYTES, Backend, Builder, building, building_with_values
 from capplan.probe.trace.batch_fit import DoesNotFitError
@@ -277,7 +279,7 @@ class _Tracer:
             torch.manual_seed(0)  # what depends on weights is the same every time
             module = self._rebuild()
             if is_uninitialised(module):
-                made = self._make_inputs(2, device=torch.device("cpu"))
+                made = as_forward_takes(self._make_inputs(2, device=torch.device("cpu")), module.forward)
                 module(*made.args, **made.kwargs)
             return module
 
@@ -302,4 +304,13 @@ def _parameters(module: nn.Module) -> Iterator[Parameter]:
                 shape=tuple(stored.shape),
                 is_buffer=is_buffer or not is_main(tensor, stored),
                 trainable=tensor.requires_grad,
+            )
+    for packed in packed_weights(module):
+        for index, (stored, is_scale) in enumerate(zip(packed.tensors, packed.is_scale, strict=True)):
+            yield Parameter(
+                names=(f"{packed.name}.{index}",),
+                dtype=str(stored.dtype).removeprefix("torch."),
+                shape=tuple(stored.shape),
+                is_buffer=is_scale,
+                trainable=False,
             )
