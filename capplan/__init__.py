@@ -6,6 +6,7 @@ The verbs of the command line, for Python callers. Importing capplan loads neith
 from capplan.api.verbs import (
     analyze,
     calibrate,
+    compare,
     estimate,
     load_gpus,
     load_trace,
@@ -22,6 +23,7 @@ __all__ = [
     "__version__",
     "analyze",
     "calibrate",
+    "compare",
     "estimate",
     "load_gpus",
     "load_trace",

@@ -86,6 +86,29 @@ class PlanOptions(GpuOptions, total=False):
     strict: bool
 
 
+class CompareOptions(ModelOptions, total=False):
+    """What is set side by side, on which GPUs, and the limits: latency [s], share of memory, price [USD]; the order."""
+
+    precisions: Iterable[str]
+    frameworks: Iterable[str]
+    layouts: Iterable[str]
+    training: "Training | None"
+    torch_version: tuple[int, int]
+    gpus: "GpusLike"
+    specs: Sequence[Path]
+    where: Sequence[str]
+    vendors: Sequence[str]
+    architectures: Sequence[str]
+    min_memory: str
+    utilization_fraction: float
+    max_latency_s: float
+    min_throughput_per_s: float
+    providers: Sequence[str]
+    priced: bool
+    max_usd_per_hour: float
+    sort: str
+
+
 class MemoryOptions(GpuOptions, total=False):
     """Share of memory that may be filled, GPUs that share the work and how, the allocator, advice."""
 

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from capplan.api.options import ModelLike
     from capplan.app.gpus import GpuRequest
     from capplan.app.models import ModelSource
+    from capplan.app.priced_gpus import PriceFilters
     from capplan.core.batches import Batches
+    from capplan.core.plan.types import Limits
     from capplan.core.workload import Workload
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -23,6 +25,22 @@ def take_source(model: "ModelLike", left: Made) -> "ModelSource":
     from capplan.api.sources import find_source
 
     return find_source(model, **{name: left.pop(name) for name in ModelOptions.__annotations__ if name in left})
+
+
+def take_sources(models: "ModelLike | Sequence[ModelLike]", left: Made) -> "tuple[ModelSource, ...]":
+    """Take the options of models from those that are left, and return the models of a request.
+
+    Raises:
+        UsageError: no model is given.
+    """
+    from capplan.api.sources import find_source
+    from capplan.errors import UsageError
+
+    options = {name: left.pop(name) for name in ModelOptions.__annotations__ if name in left}
+    named = list(models) if isinstance(models, (list, tuple)) else [models]
+    if not named:
+        raise UsageError("models is empty: name at least one.")
+    return tuple(find_source(each, **options) for each in named)
 
 
 def take_workload(left: Made) -> "Workload":
@@ -62,6 +80,28 @@ def take_gpu_request(left: Made) -> "GpuRequest":
         specs=tuple(each for each in named if not isinstance(each, str)),
         overlays=overlays,
         filters=filters,
+    )
+
+
+def take_price_filters(left: Made) -> "PriceFilters":
+    """Take the filters of prices from the options that are left."""
+    from capplan.app.priced_gpus import PriceFilters
+
+    return PriceFilters(
+        providers=tuple(left.pop("providers", ())),
+        only_priced=left.pop("priced", False),
+        max_usd_per_hour=left.pop("max_usd_per_hour", None),
+    )
+
+
+def take_limits(left: Made) -> "Limits":
+    """Take the limits of a plan from the options that are left."""
+    from capplan.core.plan.types import DEFAULT_UTILIZATION, Limits
+
+    return Limits(
+        utilization_fraction=left.pop("utilization_fraction", DEFAULT_UTILIZATION),
+        max_latency_s=left.pop("max_latency_s", None),
+        min_throughput_per_s=left.pop("min_throughput_per_s", None),
     )
 
 

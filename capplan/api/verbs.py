@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from capplan.api.options import (
     AnalyzeOptions,
+    CompareOptions,
     EstimateOptions,
     MeasureOptions,
     MemoryOptions,
@@ -46,8 +47,11 @@ from capplan.api.requests import (
     read_batches,
     refuse_unknown,
     take_gpu_request,
+    take_limits,
+    take_price_filters,
     take_rules,
     take_source,
+    take_sources,
     take_workload,
 )
 
@@ -56,7 +60,7 @@ if TYPE_CHECKING:
 
     from capplan.api.options import ModelLike
     from capplan.app.analyze import AnalyzeAnswer
-    from capplan.app.answers import PlanAnswer
+    from capplan.app.answers import CompareAnswer, PlanAnswer
     from capplan.app.calibration.validate import ValidateAnswer
     from capplan.app.estimate import EstimateAnswer
     from capplan.core.calibrate.fit import FittedCalibration
@@ -185,9 +189,9 @@ def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.answers import PlanAnswer
-    from capplan.app.plan import PlanRequest, PriceFilters
+    from capplan.app.plan import PlanRequest
     from capplan.app.plan import plan as make_plans
-    from capplan.core.plan.types import DEFAULT_UTILIZATION, Job, Limits, SortKey
+    from capplan.core.plan.types import Job, SortKey
 
     left: dict[str, Any] = dict(options)
     request = PlanRequest(
@@ -196,16 +200,8 @@ def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options
         batches=read_batches(batches),
         tries_half="precision" not in left and left.get("training") is None,
         workload=take_workload(left),
-        limits=Limits(
-            utilization_fraction=left.pop("utilization_fraction", DEFAULT_UTILIZATION),
-            max_latency_s=left.pop("max_latency_s", None),
-            min_throughput_per_s=left.pop("min_throughput_per_s", None),
-        ),
-        prices=PriceFilters(
-            providers=tuple(left.pop("providers", ())),
-            only_priced=left.pop("priced", False),
-            max_usd_per_hour=left.pop("max_usd_per_hour", None),
-        ),
+        limits=take_limits(left),
+        prices=take_price_filters(left),
         job=Job(samples=left.pop("samples"), epochs=left.pop("epochs", 1.0)) if "samples" in left else None,
         sort=choose(SortKey, left.pop("sort", "throughput"), "sort key"),
         is_strict=left.pop("strict", False),
@@ -213,6 +209,55 @@ def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options
     refuse_unknown("plan", left)
     (made,) = make_plans(request)
     return PlanAnswer.of(made)
+
+
+def compare(
+    models: "ModelLike | Sequence[ModelLike]",
+    *,
+    batches: Sequence[int] | str = "1",
+    **options: Unpack[CompareOptions],
+) -> "CompareAnswer":
+    """Put models, number formats and frameworks side by side on the same GPUs and batches.
+
+    The answer prints as on the command line, and shows it in a notebook; `to_frame()` gives a pandas frame.
+
+    Args:
+        models: one model or several: words as on the command line, `nn.Module`s, or traces; options of a model hold
+            for all of them.
+        batches: sizes, or words as on the command line: "1,8,32", "auto" or "max".
+        **options: those of a model and of GPUs (without `gpus`, those that `plan` recommends for the first model);
+            `precisions` ("fp32" and "fp16" by default), `frameworks` ("eager" and "compile"), `layouts` ("nchw"),
+            `training`, `torch_version`; `utilization_fraction`, `max_latency_s`, `min_throughput_per_s`;
+            `providers`, `priced`, `max_usd_per_hour`; `sort` by "asked", "throughput", "latency", "memory" or "cost".
+
+    Raises:
+        UsageError: there is no such model or GPU.
+        TraceError: a model could be traced under none of the conditions.
+    """
+    from capplan.app.answers import CompareAnswer
+    from capplan.app.compare import DEFAULT_FRAMEWORKS, DEFAULT_PRECISIONS, CompareRequest
+    from capplan.app.compare import compare as make_comparison
+    from capplan.core.plan.comparison import RowOrder
+    from capplan.core.workload import Framework, Layout, Precision
+
+    left: dict[str, Any] = dict(options)
+    precisions = [choose(Precision, each, "precision") for each in left.pop("precisions", DEFAULT_PRECISIONS)]
+    frameworks = [choose(Framework, each, "framework") for each in left.pop("frameworks", DEFAULT_FRAMEWORKS)]
+    layouts = [choose(Layout, each, "layout") for each in left.pop("layouts", ("nchw",))]
+    request = CompareRequest(
+        models=take_sources(models, left),
+        gpus=take_gpu_request(left),
+        batches=read_batches(batches),
+        precisions=tuple(precisions),
+        frameworks=tuple(frameworks),
+        layouts=tuple(layouts),
+        workload=take_workload(left),
+        limits=take_limits(left),
+        prices=take_price_filters(left),
+        order=choose(RowOrder, left.pop("sort", "asked"), "sort key"),
+    )
+    refuse_unknown("compare", left)
+    return CompareAnswer.of(make_comparison(request))
 
 
 def memory(model: "ModelLike", *, batch: int = 1, **options: Unpack[MemoryOptions]) -> "MemoryAnswer":

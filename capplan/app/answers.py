@@ -3,8 +3,10 @@
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from capplan.core.plan.comparison import Comparison
 from capplan.core.plan.types import Plan
 from capplan.report.text.answer import answer_lines, render_answer
+from capplan.report.text.comparison import comparison_columns, comparison_lines, render_comparison
 from capplan.report.text.plan import plan_columns
 from capplan.report.text.styled import html_text
 
@@ -42,3 +44,30 @@ class PlanAnswer(Plan):
 
     def _repr_html_(self) -> str:
         return html_text(answer_lines(self))
+
+
+class CompareAnswer(Comparison):
+    """A comparison that shows its table; `to_frame()` gives the figures."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> "CompareAnswer":
+        """Return a comparison as an answer that shows itself."""
+        return cls(**{each.name: getattr(comparison, each.name) for each in fields(comparison)})
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """Return the rows with units in the columns' names; what is unknown or does not apply is missing."""
+        import pandas
+
+        return pandas.DataFrame(comparison_columns(self))
+
+    def __repr__(self) -> str:
+        names = ", ".join(each.label for each in self.models)
+        return f"<Comparison of {names}: {len(self.fitting)} of {len(self.rows)} rows fit>"
+
+    def __str__(self) -> str:
+        return render_comparison(self)
+
+    def _repr_html_(self) -> str:
+        return html_text(comparison_lines(self))

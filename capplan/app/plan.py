@@ -1,14 +1,15 @@
 """Plan models: which GPUs fit each of them at a batch, how fast it runs there, and what binds it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus import GpuRequest, find_gpus
+from capplan.app.gpus import GpuRequest
 from capplan.app.models import Model, ModelSource, open_model, refuse_uncertain
+from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
 from capplan.core.batches import BatchChoice, Batches
-from capplan.core.gpus.prices import Price, cheapest_on_demand, offers_on_demand
+from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.calibration import MemoryCalibration
@@ -16,20 +17,10 @@ from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Change, Fit, Job, Limits, Plan, SortKey
 from capplan.core.workload import Framework, Layout, Precision, Workload
-from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
 
 _FULL_DTYPES = frozenset({"float32", "float64"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceFilters:
-    """Which on-demand prices count: of these providers (all if empty), up to a limit for one GPU and hour. [USD]"""
-
-    providers: tuple[str, ...] = ()
-    only_priced: bool = False
-    max_usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +45,8 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Context:
-    """What is the same for every model of one request."""
+class PlanContext:
+    """What is the same for every model and condition of one question: GPUs, prices and calibrations."""
 
     gpus: tuple[GpuSpec, ...]
     prices: tuple[Price, ...]
@@ -64,6 +55,24 @@ class _Context:
     notes: tuple[str, ...]
     calibration: Calibration
     memory_calibration: MemoryCalibration
+
+    @classmethod
+    def of(cls, gpus: GpuRequest, prices: PriceFilters) -> "PlanContext":
+        """Load what a question about these GPUs at these prices needs.
+
+        Raises:
+            UsageError: there is no such GPU or provider, or no GPU is left.
+        """
+        found = find_priced_gpus(gpus, prices)
+        return cls(
+            gpus=found.chosen,
+            prices=found.prices,
+            named=found.choice.named,
+            offers=offers_on_demand(found.prices),
+            notes=found.choice.notes,
+            calibration=load_calibration(),
+            memory_calibration=load_memory_calibration(),
+        )
 
 
 def plan(request: PlanRequest, *, feedback: Feedback = SILENCE) -> tuple[Plan, ...]:
@@ -80,59 +89,31 @@ def plan(request: PlanRequest, *, feedback: Feedback = SILENCE) -> tuple[Plan, .
         TraceError: a model could not be traced, or is refused by `is_strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    gpus = find_gpus(request.gpus)
-    prices = _prices(gpus.prices().hourly, request.prices)
-    context = _Context(
-        gpus=_affordable(gpus.chosen, prices, request.prices),
-        prices=prices,
-        named=gpus.named,
-        offers=offers_on_demand(prices),
-        notes=gpus.notes,
-        calibration=load_calibration(),
-        memory_calibration=load_memory_calibration(),
-    )
+    context = PlanContext.of(request.gpus, request.prices)
     return tuple(_plan_model(open_model(each, feedback=feedback), request, context) for each in request.models)
 
 
-def _prices(prices: Sequence[Price], wanted: PriceFilters) -> tuple[Price, ...]:
-    """Return the prices of the providers asked for.
-
-    Raises:
-        UnknownNameError: no price names such a provider.
-    """
-    known = {price.provider for price in prices}
-    for name in wanted.providers:
-        if name not in known:
-            raise UnknownNameError("provider", name, sorted(known), hint=f"Known are {', '.join(sorted(known))}.")
-    return tuple(price for price in prices if not wanted.providers or price.provider in wanted.providers)
-
-
-def _affordable(gpus: tuple[GpuSpec, ...], prices: Sequence[Price], wanted: PriceFilters) -> tuple[GpuSpec, ...]:
-    """Return the GPUs that the price filters leave.
-
-    Raises:
-        UsageError: none is left.
-    """
-    if not (wanted.only_priced or wanted.providers or wanted.max_usd_per_hour is not None):
-        return gpus
-    rents = cheapest_on_demand(prices)
-    limit = wanted.max_usd_per_hour if wanted.max_usd_per_hour is not None else float("inf")
-    kept = tuple(gpu for gpu in gpus if gpu.id in rents and rents[gpu.id].usd_per_hour <= limit)
-    if not kept:
-        raise UsageError("no GPU asked for has such a price; `capplan prices` lists what is known.")
-    return kept
-
-
-def _plan_model(model: Model, request: PlanRequest, context: _Context) -> Plan:
+def _plan_model(model: Model, request: PlanRequest, context: PlanContext) -> Plan:
     if request.is_strict:
         refuse_uncertain(model.words, model.recording(request.workload.configuration))
-    made = _at_batches(model, request, context)
+    made = plan_at_batches(model, request, context)
     made = _with_choices(made, model, request, context)
     return replace(made, job=request.job, notes=(*context.notes, *made.notes))
 
 
-def _at_batches(model: Model, request: PlanRequest, context: _Context) -> Plan:
-    """Plan all batches from one trace, or each from its own where the model does not scale with the batch."""
+def plan_at_batches(model: Model, request: PlanRequest, context: PlanContext) -> Plan:
+    """Plan all batches from one trace, or each from its own where the model does not scale with the batch.
+
+    Args:
+        model: the model, opened.
+        request: batches, conditions and limits; its models and GPUs are not read.
+        context: the GPUs, prices and calibrations.
+
+    Raises:
+        UsageError: the largest batch is asked of a model that does not scale with the batch.
+        TraceError: the model could not be traced.
+        MissingRecordingError: a trace lacks the recording of these conditions.
+    """
     plans = [
         make_plan(
             trace,
@@ -150,7 +131,7 @@ def _at_batches(model: Model, request: PlanRequest, context: _Context) -> Plan:
     return plans[0] if len(plans) == 1 else merge_plans(plans, sort=request.sort)
 
 
-def _with_choices(made: Plan, model: Model, request: PlanRequest, context: _Context) -> Plan:
+def _with_choices(made: Plan, model: Model, request: PlanRequest, context: PlanContext) -> Plan:
     """Add the recommendations, and what other conditions would change on the first of them."""
     made = with_recommendations(made, named=context.named, offers=context.offers)
     best = made.best()
@@ -192,7 +173,9 @@ def _alternatives(model: Model, request: PlanRequest) -> list[_Alternative]:
     return found
 
 
-def _changed(best: Fit, other: _Alternative, *, model: Model, request: PlanRequest, context: _Context) -> Change | None:
+def _changed(
+    best: Fit, other: _Alternative, *, model: Model, request: PlanRequest, context: PlanContext
+) -> Change | None:
     """Return what a condition would change; None where the model cannot be traced under it or does not fit then.
 
     This is a remark beside the answer. Tracing runs the model's own code, which may fail in any way under another
@@ -205,7 +188,7 @@ def _changed(best: Fit, other: _Alternative, *, model: Model, request: PlanReque
         limits=replace(request.limits, max_latency_s=None, min_throughput_per_s=None),
     )
     try:
-        fits = _at_batches(model, asked, replace(context, gpus=(best.gpu,))).fits
+        fits = plan_at_batches(model, asked, replace(context, gpus=(best.gpu,))).fits
     except Exception:
         return None
     return Change(name=other.name, option=other.option, before=best, after=fits[0]) if fits else None

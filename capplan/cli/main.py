@@ -2,7 +2,7 @@
 
 import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from capplan.cli.lazy import LazyGroup
 from capplan.cli.output import prepare_streams, warn
 from capplan.errors import CapplanError
 from capplan.version import __version__
+
+if TYPE_CHECKING:
+    from capplan.specs.settings import Setting
 
 EPILOG = (
     "Exit codes: 0 answered; 1 nothing fits, or a gate failed; 2 bad usage or input; "
@@ -19,6 +22,7 @@ EPILOG = (
 
 COMMANDS = {
     "plan": "capplan.cli.commands.plan:plan",
+    "compare": "capplan.cli.commands.compare:compare",
     "analyze": "capplan.cli.commands.analyze:analyze",
     "memory": "capplan.cli.commands.memory:memory",
     "trace": "capplan.cli.commands.trace:trace",
@@ -96,7 +100,13 @@ def configured_defaults(command: str | None) -> dict[str, dict[str, Any]]:
         return {}
     found = in_force(load_settings(), command)
     renamed = {"torch": "torch_version"}
-    return {command: {renamed.get(key, key.replace("-", "_")): each.value for key, each in found.items()}}
+    return {command: {renamed.get(key, key.replace("-", "_")): _default(command, each) for key, each in found.items()}}
+
+
+def _default(command: str, setting: "Setting") -> Any:
+    """Return a configured value as the command's option takes it: `compare` takes lists of conditions."""
+    takes_list = command == "compare" and setting.key in ("precision", "framework", "layout")
+    return (setting.value,) if takes_list else setting.value
 
 
 def describe_bug(error: Exception) -> str:

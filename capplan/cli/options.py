@@ -13,6 +13,7 @@ from capplan.errors import UsageError
 
 if TYPE_CHECKING:
     from capplan.app.gpus import GpuRequest
+    from capplan.app.priced_gpus import PriceFilters
     from capplan.probe.inputs.request import ModelRequest
 
 _MODEL_HELP = (
@@ -102,6 +103,9 @@ SpecFolders = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse a model with operators that could not be counted.")]
 
+MaxLatency = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Latency limit per batch, such as 50ms.", show_default=False)
+]
 Utilization = Annotated[float, typer.Option(min=0.01, max=1.0, help="Share of usable memory that may be filled.")]
 
 DEFAULT_TORCH = "2.11"
@@ -248,6 +252,39 @@ class GpuOptions:
             min_memory=self.min_memory,
         )
         return GpuRequest(ids=tuple(self.gpu or ()), filters=filters, overlays=tuple(self.specs or ()))
+
+
+Providers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--provider",
+        metavar="NAME",
+        help="Only GPUs that this provider rents, at its prices; repeatable.",
+        show_default=False,
+    ),
+]
+OnlyPriced = Annotated[bool, typer.Option("--priced", help="Only GPUs with an on-demand price.")]
+MaxPrice = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="USD", help="Only GPUs up to this price per hour.", show_default=False),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceOptions:
+    """Which prices count, and which GPUs they leave."""
+
+    provider: Providers = None
+    priced: OnlyPriced = False
+    max_price: MaxPrice = None
+
+    def filters(self) -> "PriceFilters":
+        """Return the filters of prices."""
+        from capplan.app.priced_gpus import PriceFilters
+
+        return PriceFilters(
+            providers=tuple(self.provider or ()), only_priced=self.priced, max_usd_per_hour=self.max_price
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

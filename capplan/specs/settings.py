@@ -27,7 +27,7 @@ SCALARS = frozenset(
 KEYS = tuple(sorted(LISTS | SCALARS))
 """Options whose defaults may be configured, without their dashes."""
 _PATHS = frozenset({"specs", "prices"})
-COMMANDS = ("plan", "memory", "estimate", "report", "analyze")
+COMMANDS = ("plan", "compare", "memory", "estimate", "report", "analyze")
 """Commands that take defaults from configuration files; each may have a table of its own."""
 
 

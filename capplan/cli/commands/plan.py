@@ -29,9 +29,7 @@ def plan(
     batch: options.BatchOption = "auto",
     gpus: options.GpuOptions,
     conditions: options.WorkloadOptions,
-    max_latency: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Latency limit per batch, such as 50ms.", show_default=False)
-    ] = None,
+    max_latency: options.MaxLatency = None,
     min_throughput: Annotated[
         float | None,
         typer.Option(min=0, max=1e15, metavar="SAMPLES/S", help="Samples per second wanted.", show_default=False),
@@ -51,17 +49,7 @@ def plan(
         int | None,
         typer.Option(min=1, metavar="N", help="Show the first N GPUs in order of --sort.", show_default=False),
     ] = None,
-    provider: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Only GPUs that this provider rents, at its prices; repeatable.", show_default=False
-        ),
-    ] = None,
-    priced: Annotated[bool, typer.Option("--priced", help="Only GPUs with an on-demand price.")] = False,
-    max_price: Annotated[
-        float | None,
-        typer.Option(min=0, metavar="USD", help="Only GPUs up to this price per hour.", show_default=False),
-    ] = None,
+    prices: options.PriceOptions,
     sort: Annotated[
         str, typer.Option(help=f"Rank by {', '.join(SORT_KEYS)}; memory puts the smallest GPU first.")
     ] = "throughput",
@@ -79,7 +67,7 @@ def plan(
 
       capplan plan hf:path/to/config.json --seq-len 128 --batch 32 --format json -o plan.json
     """
-    from capplan.app.plan import PlanRequest, PriceFilters
+    from capplan.app.plan import PlanRequest
     from capplan.app.plan import plan as make_plans
     from capplan.core.plan.types import Job, Limits, SortKey
     from capplan.report.text.styled import plain_text
@@ -98,7 +86,7 @@ def plan(
             min_throughput_per_s=min_throughput,
         ),
         sort=SortKey(sort),
-        prices=PriceFilters(providers=tuple(provider or ()), only_priced=priced, max_usd_per_hour=max_price),
+        prices=prices.filters(),
         job=None if samples is None else Job(samples=samples, epochs=epochs),
         tries_half=conditions.is_default,
         is_strict=strict,

@@ -343,7 +343,7 @@ def _remark_lines(plan: Plan, ids: Sequence[str], width: int) -> list[Line]:
     lines = []
     used = [kind for kind in Evidence if any(fit.latency.evidence is kind for fit in plan.fits if fit.gpu.id in ids)]
     if used:
-        lines.append(line(Span(text=_legend(used, width), style=Style.ASIDE)))
+        lines.append(line(Span(text=evidence_legend(used, width), style=Style.ASIDE)))
     if note := _own_note(plan):
         lines.append(line(Span(text=note, style=Style.UNSURE)))
     more = len({fit.gpu.id for fit in plan.fits} - set(ids))
@@ -352,7 +352,7 @@ def _remark_lines(plan: Plan, ids: Sequence[str], width: int) -> list[Line]:
     return lines
 
 
-def _legend(used: Sequence[Evidence], width: int) -> str:
+def evidence_legend(used: Sequence[Evidence], width: int) -> str:
     """Explain the words of the evidence column; where the line is too long, the plainest words are left out."""
     for plain in ((), (Evidence.MEASURED,), (Evidence.MEASURED, Evidence.SPEC_SHEET)):
         told = [f"{EVIDENCE_WORDS[kind]}: {_EVIDENCE_MEANINGS[kind]}" for kind in used if kind not in plain]

@@ -1,0 +1,164 @@
+"""Compare models, number formats and frameworks on the same GPUs and batches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.gpus import GpuFilters, GpuRequest
+from capplan.app.models import Model, ModelSource, open_model
+from capplan.app.plan import PlanContext, PlanRequest, plan_at_batches
+from capplan.app.priced_gpus import PriceFilters
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow, RowOrder, in_order, with_gains
+from capplan.core.plan.recommend import with_recommendations
+from capplan.core.plan.types import Limits, Plan
+from capplan.core.workload import Framework, Layout, Precision, Workload
+from capplan.errors import MissingRecordingError, TraceError
+
+DEFAULT_PRECISIONS = (Precision.FP32, Precision.FP16)
+DEFAULT_FRAMEWORKS = (Framework.EAGER, Framework.COMPILE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRequest:
+    """Ask for models side by side, each in every number format, framework and layout listed.
+
+    Without GPUs, those that `plan` recommends for the first model are taken. `workload` states what all rows share:
+    the training step and the PyTorch version.
+    """
+
+    models: tuple[ModelSource, ...]
+    gpus: GpuRequest = field(default_factory=GpuRequest)
+    batches: Batches = field(default_factory=lambda: Batches(choice=BatchChoice.LISTED, sizes=(1,)))
+    precisions: tuple[Precision, ...] = DEFAULT_PRECISIONS
+    frameworks: tuple[Framework, ...] = DEFAULT_FRAMEWORKS
+    layouts: tuple[Layout, ...] = (Layout.NCHW,)
+    workload: Workload = field(default_factory=Workload)
+    limits: Limits = field(default_factory=Limits)
+    prices: PriceFilters = field(default_factory=PriceFilters)
+    order: RowOrder = RowOrder.ASKED
+
+
+def compare(request: CompareRequest, *, feedback: Feedback = SILENCE) -> Comparison:
+    """Return a row for each model, number format, framework, layout, GPU and batch.
+
+    Conditions under which a model cannot be traced become rows with the reason.
+
+    Args:
+        request: the models, GPUs, batches and conditions.
+        feedback: where progress is shown.
+
+    Raises:
+        UsageError: there is no such model or GPU.
+        TraceError: a model could be traced under none of the conditions.
+    """
+    context = PlanContext.of(request.gpus, request.prices)
+    opened = [open_model(source, feedback=feedback) for source in request.models]
+    if not _names_gpus(request):
+        context = _recommended_gpus(opened[0], request, context)
+    planned = [_plans(model, request, context) for model in opened]
+    firsts = [next(each for each in plans.values() if isinstance(each, Plan)) for plans in planned]
+    labels = _labels(opened, [first.model.name for first in firsts])
+    rows = [
+        row
+        for label, plans in zip(labels, planned, strict=True)
+        for workload, answer in plans.items()
+        for row in _rows(label, workload, answer, context=context, batches=request.batches)
+    ]
+    ordered = with_gains(_by_gpu(rows, context, request.batches))
+    return Comparison(
+        models=tuple(
+            ComparedModel(label=label, facts=first.model, target=first.target)
+            for label, first in zip(labels, firsts, strict=True)
+        ),
+        rows=in_order(ordered, request.order),
+        limits=request.limits,
+        notes=tuple(dict.fromkeys(context.notes)),
+    )
+
+
+def _by_gpu(rows: Sequence[ComparisonRow], context: PlanContext, batches: Batches) -> list[ComparisonRow]:
+    """Put rows of one GPU and listed batch together, in the order in which these are named."""
+    gpus = {gpu.id: place for place, gpu in enumerate(context.gpus)}
+    sizes = {size: place for place, size in enumerate(batches.sizes)}
+    return sorted(rows, key=lambda row: (gpus[row.gpu.id], sizes.get(row.batch or 0, 0)))
+
+
+def _names_gpus(request: CompareRequest) -> bool:
+    gpus = request.gpus
+    return bool(gpus.ids or gpus.specs or gpus.filters != GpuFilters())
+
+
+def _labels(models: Sequence[Model], names: Sequence[str]) -> list[str]:
+    """Return a label for each model: its name; its words where models share a name; numbered where they share both."""
+    labels = [name if names.count(name) == 1 else model.words for model, name in zip(models, names, strict=True)]
+    return [
+        each if labels.count(each) == 1 else f"{each} #{labels[: place + 1].count(each)}"
+        for place, each in enumerate(labels)
+    ]
+
+
+def _recommended_gpus(model: Model, request: CompareRequest, context: PlanContext) -> PlanContext:
+    """Narrow the GPUs to those that the first model's plan recommends."""
+    workload = _workloads(request)[0]
+    planned = with_recommendations(
+        plan_at_batches(model, _plan_request(request, workload), context), offers=context.offers
+    )
+    chosen = list({each.fit.gpu.id: each.fit.gpu for each in planned.recommended}.values())
+    if not chosen:
+        return context
+    note = f"No GPU was named: these are the ones that `capplan plan {model.words}` recommends."
+    return replace(context, gpus=tuple(chosen), notes=(*context.notes, note))
+
+
+def _workloads(request: CompareRequest) -> list[Workload]:
+    """Return the conditions compared, in the order in which they are listed."""
+    ways = product(request.layouts, request.precisions, request.frameworks)
+    return [
+        replace(request.workload, layout=layout, precision=precision, framework=framework)
+        for layout, precision, framework in ways
+    ]
+
+
+def _plan_request(request: CompareRequest, workload: Workload) -> PlanRequest:
+    return PlanRequest(
+        models=request.models, batches=request.batches, workload=workload, limits=request.limits, prices=request.prices
+    )
+
+
+def _plans(model: Model, request: CompareRequest, context: PlanContext) -> dict[Workload, Plan | str]:
+    """Plan a model under each of the conditions; where it cannot be traced, the reason stands for the plan.
+
+    Raises:
+        TraceError: it could be traced under none of them.
+    """
+    made: dict[Workload, Plan | str] = {}
+    failure: TraceError | MissingRecordingError | None = None
+    for workload in _workloads(request):
+        try:
+            made[workload] = plan_at_batches(model, _plan_request(request, workload), context)
+        except (TraceError, MissingRecordingError) as error:
+            failure = error
+            made[workload] = str(error)
+    if failure is not None and not any(isinstance(each, Plan) for each in made.values()):
+        raise failure
+    return made
+
+
+def _rows(
+    label: str, workload: Workload, answer: Plan | str, *, context: PlanContext, batches: Batches
+) -> list[ComparisonRow]:
+    """Return the rows of one model under one set of conditions."""
+    if isinstance(answer, str):
+        return [
+            ComparisonRow(model=label, workload=workload, gpu=gpu, batch=batch, failure=answer)
+            for gpu, batch in product(context.gpus, batches.sizes or (None,))
+        ]
+    fits = [
+        ComparisonRow(model=label, workload=workload, gpu=each.gpu, batch=each.batch, fit=each) for each in answer.fits
+    ]
+    return fits + [
+        ComparisonRow(model=label, workload=workload, gpu=each.gpu, batch=each.batch, rejection=each)
+        for each in answer.rejections
+    ]

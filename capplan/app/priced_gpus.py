@@ -1,0 +1,82 @@
+"""Which GPUs a question about money is about: those asked for, of which only some have the prices that count."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capplan.app.gpus import GpuChoice, GpuRequest, find_gpus
+from capplan.core.gpus.prices import Price, cheapest_on_demand
+from capplan.core.gpus.spec import GpuSpec
+from capplan.errors import UnknownNameError, UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceFilters:
+    """Which on-demand prices count: of these providers (all if empty), up to a limit for one GPU and hour. [USD]"""
+
+    providers: tuple[str, ...] = ()
+    only_priced: bool = False
+    max_usd_per_hour: float | None = None
+
+    def __bool__(self) -> bool:
+        """Return True if any filter is set."""
+        return bool(self.providers) or self.only_priced or self.max_usd_per_hour is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedGpus:
+    """The GPUs that a question is about and the hourly prices that count for them."""
+
+    choice: GpuChoice
+    chosen: tuple[GpuSpec, ...]
+    prices: tuple[Price, ...]
+
+
+def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> PricedGpus:
+    """Find the GPUs asked for that have the prices asked for; without a price filter, all of them.
+
+    Args:
+        request: the GPUs by name and by their figures.
+        filters: which prices count.
+
+    Raises:
+        SpecError: a spec file or a file of prices is refused.
+        UnknownNameError: there is no such GPU, or no price names such a provider.
+        UsageError: no GPU is left.
+    """
+    choice = find_gpus(request)
+    prices = of_providers(choice.prices().hourly, filters.providers)
+    return PricedGpus(choice=choice, chosen=affordable(choice.chosen, prices, filters), prices=prices)
+
+
+def of_providers(prices: Sequence[Price], providers: Sequence[str]) -> tuple[Price, ...]:
+    """Return the prices of the providers asked for; all where none is.
+
+    Raises:
+        UnknownNameError: no price names such a provider.
+    """
+    known = {price.provider for price in prices}
+    for name in providers:
+        if name not in known:
+            raise UnknownNameError("provider", name, sorted(known), hint=f"Known are {', '.join(sorted(known))}.")
+    return tuple(price for price in prices if not providers or price.provider in providers)
+
+
+def affordable(gpus: Sequence[GpuSpec], prices: Sequence[Price], filters: PriceFilters) -> tuple[GpuSpec, ...]:
+    """Return the GPUs that the price filters leave.
+
+    Args:
+        gpus: the GPUs asked for.
+        prices: the prices that count, of the providers asked for.
+        filters: the filters; without any, all GPUs are left.
+
+    Raises:
+        UsageError: none is left.
+    """
+    if not filters:
+        return tuple(gpus)
+    rents = cheapest_on_demand(prices)
+    limit = filters.max_usd_per_hour if filters.max_usd_per_hour is not None else float("inf")
+    kept = tuple(gpu for gpu in gpus if gpu.id in rents and rents[gpu.id].usd_per_hour <= limit)
+    if not kept:
+        raise UsageError("no GPU asked for has such a price; `capplan prices` lists what is known.")
+    return kept

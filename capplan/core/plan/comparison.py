@@ -1,0 +1,106 @@
+"""Several models, number formats and ways to execute them side by side: a row for each, on each GPU and batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.plan.types import Fit, Limits, ModelFacts, Rejection
+from capplan.core.workload import Workload
+
+
+class RowOrder(StrEnum):
+    """What orders the rows of a comparison."""
+
+    ASKED = "asked"
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    MEMORY = "memory"
+    COST = "cost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedModel:
+    """One of the models compared, under the name that tells it from the others; counts are of its first recording."""
+
+    label: str
+    facts: ModelFacts
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRow:
+    """One model under one set of conditions on a GPU at a batch: a fit, or why there is none.
+
+    `gain` is its throughput as a multiple of that of the first row of the same GPU and batch; None where either does
+    not fit.
+    """
+
+    model: str
+    workload: Workload
+    gpu: GpuSpec
+    batch: int | None
+    fit: Fit | None = None
+    rejection: Rejection | None = None
+    failure: str | None = None
+    gain: float | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Return why there is no fit; None where there is one."""
+        if self.rejection is not None:
+            return f"{self.rejection.constraint.value}: {self.rejection.reason}"
+        return self.failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The answer: a row for each model, number format, framework, layout, GPU and batch asked for."""
+
+    models: tuple[ComparedModel, ...]
+    rows: tuple[ComparisonRow, ...]
+    limits: Limits = field(default_factory=Limits)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fitting(self) -> tuple[ComparisonRow, ...]:
+        """Return the rows that fit."""
+        return tuple(row for row in self.rows if row.fit is not None)
+
+
+def with_gains(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
+    """Return the rows with their gains over the first row of the same GPU and batch, if that one fits.
+
+    Where each row has a batch of its own, as the largest that fits, the first row of the same GPU is the measure.
+    """
+    made = []
+    for row in rows:
+        same_gpu = [each for each in rows if each.gpu.id == row.gpu.id]
+        same_batch = [each for each in same_gpu if each.batch == row.batch]
+        same_conditions = (same_gpu[0].model, same_gpu[0].workload)
+        first = same_batch[0] if (same_batch[0].model, same_batch[0].workload) == same_conditions else same_gpu[0]
+        made.append(replace(row, gain=_gain(row.fit, first.fit)))
+    return tuple(made)
+
+
+def _gain(fit: Fit | None, first: Fit | None) -> float | None:
+    if fit is None or first is None:
+        return None
+    return fit.latency.throughput_per_s.expected / first.latency.throughput_per_s.expected
+
+
+def in_order(rows: Sequence[ComparisonRow], order: RowOrder) -> tuple[ComparisonRow, ...]:
+    """Order rows, best first; those without a fit, and by cost those without a price, stand last."""
+    if order is RowOrder.ASKED:
+        return tuple(rows)
+    return tuple(sorted(rows, key=lambda row: float("inf") if row.fit is None else _rank(row.fit, order)))
+
+
+def _rank(fit: Fit, order: RowOrder) -> float:
+    if order is RowOrder.THROUGHPUT:
+        return -fit.latency.throughput_per_s.expected
+    if order is RowOrder.LATENCY:
+        return fit.latency.latency_s.expected
+    if order is RowOrder.MEMORY:
+        return fit.memory.total_bytes.expected
+    return float("inf") if fit.usd_per_million_samples is None else fit.usd_per_million_samples
