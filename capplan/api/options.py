@@ -126,6 +126,9 @@ class EstimateOptions(GpuOptions, total=False):
     calibration: Path
     gain_fraction: float
     compare_frameworks: bool
+    providers: Sequence[str]
+    priced: bool
+    max_usd_per_hour: float
 
 
 class ReportOptions(GpuOptions, total=False):
@@ -135,6 +138,8 @@ class ReportOptions(GpuOptions, total=False):
     prices: Sequence[Path]
     providers: Sequence[str]
     regions: Sequence[str]
+    priced: bool
+    max_usd_per_hour: float
     measured: Sequence[Path]
     utilization_fraction: float
     title: str

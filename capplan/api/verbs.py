@@ -307,10 +307,11 @@ def estimate(
         model: words as on the command line, an `nn.Module`, or a trace.
         batches: sizes, or words as on the command line.
         **options: those of a model, of the workload and of GPUs; `calibration`, a file of the caller's own;
-            `gain_fraction`, below which doubling the batch no longer pays; `compare_frameworks`.
+            `gain_fraction`, below which doubling the batch no longer pays; `compare_frameworks`; `providers` whose
+            on-demand prices count, `priced` GPUs only, `max_usd_per_hour` of one GPU.
 
     Raises:
-        UsageError: there is no such model or GPU, or a GPU cannot run the workload.
+        UsageError: there is no such model or GPU, or no GPU can run the workload.
         TraceError: the model could not be traced.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
@@ -326,6 +327,7 @@ def estimate(
         calibration=left.pop("calibration", None),
         gain_fraction=left.pop("gain_fraction", 0.10),
         compares_frameworks=left.pop("compare_frameworks", False),
+        prices=take_price_filters(left),
     )
     refuse_unknown("estimate", left)
     return make_estimates(request)
@@ -342,7 +344,8 @@ def make_report(
         *models: words as on the command line or of a saved plan, `nn.Module`s, or traces.
         batches: the batch limits compared.
         **options: those of a model, of the workload and of GPUs; `load`, a file that describes a service, a job or a
-            training purchase; `prices`, files of own prices; `providers` and `regions` to rent from; `measured`,
+            training purchase; `prices`, files of own prices; `providers` and `regions` to rent from; `priced` GPUs
+            only, `max_usd_per_hour` of one GPU; `measured`,
             measurement files to stand beside; `utilization_fraction`; `title`.
 
     Raises:
@@ -365,6 +368,8 @@ def make_report(
             files=tuple(left.pop("prices", ())),
             providers=tuple(left.pop("providers", ())),
             regions=tuple(left.pop("regions", ())),
+            only_priced=left.pop("priced", False),
+            max_usd_per_hour=left.pop("max_usd_per_hour", None),
         ),
         measured=tuple(left.pop("measured", ())),
         title=left.pop("title", None),

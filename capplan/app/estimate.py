@@ -1,13 +1,15 @@
 """Estimate how fast a model runs on GPUs over batch sizes, what binds it, and what would help."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from capplan.app.estimate_advice import Adviser, possible_changes
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus import GpuRequest, find_gpus
+from capplan.app.gpus import GpuRequest
 from capplan.app.models import Model, ModelSource, open_model
+from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.breakdown import break_down
@@ -45,6 +47,7 @@ class EstimateRequest:
     calibration: Path | None = None
     gain_fraction: float = 0.10
     compares_frameworks: bool = False
+    prices: PriceFilters = field(default_factory=PriceFilters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,34 +73,48 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     batches = sorted(set(request.batches))
-    gpus = find_gpus(request.gpus)
+    gpus = find_priced_gpus(request.gpus, request.prices)
     calibration = load_calibration(request.calibration)
     model = open_model(request.model, feedback=feedback)
     trace = model.trace_for_all(request.workload.configuration, batches, instead="ask for one batch, such as --batch 8")
     step = ExecutedStep.of(trace.recording(request.workload.configuration), request.workload, calibration=calibration)
-    curves = [_curve(answer) for answer in estimate_latencies(step, gpus=gpus.chosen, batches=batches)]
+    curves = _curves(step, gpus.chosen, batches, feedback)
     adviser = Adviser(
         trace=trace,
         workload=request.workload,
         calibration=calibration,
         changes=possible_changes(model, trace, request.workload, batch=batches[-1]),
-        gpus=gpus.known,
-        rents=cheapest_on_demand(gpus.prices().hourly),
+        gpus=gpus.choice.known,
+        rents=cheapest_on_demand(gpus.prices),
     )
-    reports = tuple(
-        _report(step, gpu, curve, adviser, request.gain_fraction)
-        for gpu, curve in zip(gpus.chosen, curves, strict=True)
-    )
+    with feedback.brief(f"estimating {model.words} on {len(curves)} GPUs"):
+        reports = tuple(_report(step, gpu, curve, adviser, request.gain_fraction) for gpu, curve in curves)
     compared = (
-        _compare(model, request.workload, gpus.chosen, batches[-1], calibration) if request.compares_frameworks else {}
+        _compare(model, request.workload, [gpu for gpu, _ in curves], batches[-1], calibration)
+        if request.compares_frameworks
+        else {}
     )
     return EstimateAnswer(reports=reports, compared=compared, calibration=calibration)
 
 
-def _curve(answer: tuple[LatencyEstimate, ...] | Unsupported) -> tuple[LatencyEstimate, ...]:
-    if isinstance(answer, Unsupported):
-        raise UsageError(f"{answer.reason}.")
-    return answer
+_Curve: TypeAlias = tuple[LatencyEstimate, ...]
+
+
+def _curves(
+    step: ExecutedStep, gpus: Sequence[GpuSpec], batches: Sequence[int], feedback: Feedback
+) -> list[tuple[GpuSpec, _Curve]]:
+    """Return each GPU with its curve; of several GPUs, one that cannot run the workload is left out with a warning.
+
+    Raises:
+        UsageError: none of the GPUs can run the workload.
+    """
+    answers = estimate_latencies(step, gpus=gpus, batches=batches)
+    refused = [(gpu, answer) for gpu, answer in zip(gpus, answers, strict=True) if isinstance(answer, Unsupported)]
+    if len(refused) == len(gpus):
+        raise UsageError(f"{refused[0][1].reason}.")
+    for gpu, answer in refused:
+        feedback.warn(f"{gpu.id} is left out: {answer.reason}.")
+    return [(gpu, answer) for gpu, answer in zip(gpus, answers, strict=True) if not isinstance(answer, Unsupported)]
 
 
 def _report(
@@ -117,7 +134,7 @@ def _report(
 
 
 def _compare(
-    model: Model, workload: Workload, gpus: tuple[GpuSpec, ...], batch: int, calibration: Calibration
+    model: Model, workload: Workload, gpus: Sequence[GpuSpec], batch: int, calibration: Calibration
 ) -> dict[str, tuple[ComparedRun, ...]]:
     """Estimate one batch every way; a trace file answers with the recordings that it has."""
     workloads = compared_workloads(workload)

@@ -11,6 +11,7 @@ from capplan.app.documents import read_json
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus import GpuChoice, GpuFilters, GpuRequest, find_gpus
 from capplan.app.models import ModelSource, not_scaling, open_model
+from capplan.app.priced_gpus import PriceFilters, affordable
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.assumptions import Demand
 from capplan.core.gpus.prices import Price
@@ -32,11 +33,22 @@ from capplan.specs.prices import Prices, load_price_file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRequest:
-    """Which prices count: own files over the built-in ones, of all providers and regions unless some are named."""
+    """Which prices count: own files over the built-in ones, of all providers and regions unless some are named.
+
+    With `only_priced` or `max_usd_per_hour` only GPUs that are rented on demand, up to that price for one GPU and hour,
+    are compared. [USD]
+    """
 
     files: tuple[Path, ...] = ()
     providers: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
+    only_priced: bool = False
+    max_usd_per_hour: float | None = None
+
+    @property
+    def limits_gpus(self) -> bool:
+        """Return True if only GPUs with some on-demand price count."""
+        return self.only_priced or self.max_usd_per_hour is not None
 
     def narrow(self, rents: Sequence[Price]) -> list[Price]:
         """Keep the offers of the named providers and regions.
@@ -93,7 +105,7 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
         TraceError: a model could not be traced.
     """
     demand = _read_demand(request.load)
-    gpus = find_gpus(request.gpus)
+    gpus = _find_gpus(request)
     subjects = [subject for each in request.models for subject in _subjects(each, request, gpus, feedback)]
     prices = _prices(request, gpus)
     circumstances = Circumstances(
@@ -119,6 +131,20 @@ def _read_demand(load: Path | None) -> Demand:
     return read_demand(load) if load else demand_without_load()
 
 
+def _find_gpus(request: ReportRequest) -> GpuChoice:
+    """Find the GPUs asked for; where the offers limit them, those with such a price.
+
+    Raises:
+        UsageError: there is no such GPU, or none is left.
+    """
+    found = find_gpus(request.gpus)
+    if not request.offers.limits_gpus:
+        return found
+    rents = request.offers.narrow(_prices(request, found).hourly)
+    filters = PriceFilters(only_priced=True, max_usd_per_hour=request.offers.max_usd_per_hour)
+    return replace(found, chosen=affordable(found.chosen, rents, filters))
+
+
 def _prices(request: ReportRequest, gpus: GpuChoice) -> Prices:
     prices = gpus.prices()
     for path in request.offers.files:
@@ -139,7 +165,9 @@ def _subjects(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feed
     if documents is None:
         documents = [_plan(source, request, gpus, feedback)]
     subjects = [read_subject(each, where=words) for each in documents]
-    names_gpus = bool(request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters())
+    names_gpus = bool(
+        request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters() or request.offers.limits_gpus
+    )
     return [_only(each, {gpu.id for gpu in gpus.chosen}) for each in subjects] if names_gpus else subjects
 
 

@@ -241,6 +241,11 @@ class GpuOptions:
     where: Where = None
     specs: SpecFolders = None
 
+    @property
+    def narrows(self) -> bool:
+        """Return True if GPUs are named or filtered, so that not all of the database are meant."""
+        return any((self.gpu, self.vendor, self.arch, self.min_memory, self.where))
+
     def request(self) -> "GpuRequest":
         """Return the request for these GPUs."""
         from capplan.app.gpus import GpuFilters, GpuRequest

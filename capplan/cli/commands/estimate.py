@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def estimate(
     *,
     model: options.Model,
-    gpu: Annotated[list[str], typer.Option("--gpu", metavar="ID", help="Exact id or alias; repeatable.")],
+    gpus: options.GpuOptions,
+    prices: options.PriceOptions,
     inputs: options.ModelOptions,
     batch: Annotated[str, typer.Option("--batch", "-b", help="8, 1,8,32 or 1..1024 (powers of two).")] = "1..1024",
-    specs: options.SpecFolders = None,
     conditions: options.WorkloadOptions,
     calibration: Annotated[
         Path | None, typer.Option(help="A calibration of your own; the shipped one by default.", show_default=False)
@@ -53,19 +53,25 @@ def estimate(
       capplan estimate resnet50 --gpu rtx-4090 --precision amp-fp16
 
       capplan estimate resnet50.trace.json --gpu l4 --batch 1..256 --explain
+
+      capplan estimate resnet50 --where 'memory >= 24 GiB' --provider aws --max-price 2 --batch 32
     """
     from capplan.app.estimate import EstimateRequest
     from capplan.app.estimate import estimate as make_estimates
-    from capplan.app.gpus import GpuRequest
 
     chosen = answer.format()
     check_plots(plot, roofline)
+    if not gpus.narrows and not prices.filters():
+        raise UsageError(
+            "estimate wants GPUs, such as --gpu l4 or --gpu t4,l4; `capplan plan` answers for all of them."
+        )
     batches = parse_batches(batch)
     if batches.choice is not BatchChoice.LISTED:
         raise UsageError("estimate wants batches, such as --batch 1..1024; `capplan plan` finds the largest that fits.")
     request = EstimateRequest(
         model=inputs.request(model),
-        gpus=GpuRequest(ids=tuple(gpu), overlays=tuple(specs or ())),
+        gpus=gpus.request(),
+        prices=prices.filters(),
         batches=batches.sizes,
         workload=conditions.workload(),
         calibration=calibration,

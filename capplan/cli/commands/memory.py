@@ -25,10 +25,7 @@ def memory(
     model: options.Model,
     inputs: options.ModelOptions,
     batch: Annotated[int, typer.Option("--batch", "-b", help="Batch size on each GPU.")] = 1,
-    gpu: Annotated[
-        list[str] | None,
-        typer.Option("--gpu", metavar="ID", help="Exact id or alias of a GPU; repeatable.", show_default=False),
-    ] = None,
+    gpu: options.GpuNames = None,
     specs: options.SpecFolders = None,
     conditions: options.WorkloadOptions,
     utilization: options.Utilization = 1.0,

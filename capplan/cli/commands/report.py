@@ -39,6 +39,8 @@ def report(
         list[str] | None,
         typer.Option(metavar="NAME", help="Rent from this provider only; repeatable.", show_default=False),
     ] = None,
+    priced: options.OnlyPriced = False,
+    max_price: options.MaxPrice = None,
     region: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Rent in this region only; repeatable.", show_default=False),
@@ -88,7 +90,13 @@ def report(
         workload=conditions.workload(),
         utilization_fraction=utilization,
         load=load,
-        offers=OfferRequest(files=tuple(prices or ()), providers=tuple(provider or ()), regions=tuple(region or ())),
+        offers=OfferRequest(
+            files=tuple(prices or ()),
+            providers=tuple(provider or ()),
+            regions=tuple(region or ()),
+            only_priced=priced,
+            max_usd_per_hour=max_price,
+        ),
         measured=tuple(measured or ()),
         title=title,
         command=command_line(),
