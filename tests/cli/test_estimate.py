@@ -136,6 +136,29 @@ def test_the_classic_bound_is_flops_over_flops_per_second(run: Run, net_trace: P
     assert "bandwidth 300 GB/s: " in text
 
 
+@pytest.mark.parametrize("gpu", ["t4", "v100-pcie-16gb", "l4", "a100-sxm4-80gb"])
+@pytest.mark.parametrize("batch", ["1", "8", "256"])
+def test_the_kernels_bounds_are_never_below_the_classic_one(run: Run, net_trace: Path, gpu: str, batch: str) -> None:
+    document = json.loads(run("estimate", net_trace, "--gpu", gpu, "--batch", batch, "--json").stdout)
+    classic, (point,) = document["estimates"][0]["classic_bound"], document["estimates"][0]["curve"]
+    least = max(classic["compute_s"], classic["memory_s"])
+    assert least <= point["bound_s"] * (1 + 1e-9)
+    assert point["bound_s"] <= point["latency_s"]["expected"]
+
+
+def test_winograds_rule_is_printed_with_the_direct_algorithms_time(run: Run, net_trace: Path) -> None:
+    # fp32 on a T4 runs outside tensor cores. The example's 3x3 convolutions have stride 2: none runs by Winograd.
+    text = run("estimate", net_trace, "--gpu", "t4", "--batch", "32", "--explain").stdout
+    assert "Winograd's" in text[text.index("the bound's rule: ") : text.index("the classic bound")]
+    assert "of the direct algorithm" not in text
+    words = f"{Path(__file__).parent / 'winograd_net.py'}:Net"
+    text = run("estimate", words, "--input", "x=64x32x32", "--gpu", "t4", "--batch", "32", "--explain").stdout
+    # 32 images of 32x32 pixels, 64 to 64 channels, 3x3: 2 * 32 * 1024 * 64 * 64 * 9 = 2.416 GFLOP; a quarter is 0.604
+    assert "604 MFLOP ÷ 8.10 TFLOP/s (fp32 convolutions) = 74.6 µs" in text
+    assert "2.42 GFLOP of the direct algorithm would take 298 µs" in text
+    assert "(2.42 GFLOP, ÷ 4 by Winograd)" in text
+
+
 def test_a_smaller_input_is_traced_and_its_gain_computed(run: Run) -> None:
     net = [str(Path(__file__).parents[2] / "examples" / "net.py") + ":Net", "--gpu", "l4", "--batch", "64", "--json"]
     result = run("estimate", *net, "--input-size", "3x256x256")

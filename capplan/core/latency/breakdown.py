@@ -10,7 +10,7 @@ from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
 from capplan.core.latency.op_table import counted_flops, kernel_table
-from capplan.core.latency.predict import DeviceTimes, time_kernels
+from capplan.core.latency.predict import DeviceTimes, least_flops, time_kernels
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Binding
 from capplan.core.numbers import FloatArray
@@ -21,7 +21,8 @@ from capplan.core.trace.types import Recording
 class KernelShare:
     """One kernel of a step: how often it runs, its time in all runs, what binds it. [s]
 
-    `efficiency_fraction` is its roofline bound over its time: 1 would be the printed peak or bandwidth.
+    `efficiency_fraction` is its roofline bound over its time: 1 would be the printed peak or bandwidth. `least_flops`
+    are the FLOPs that its bound counts, fewer than `flops` where Winograd's algorithm may run.
     """
 
     name: str
@@ -33,6 +34,7 @@ class KernelShare:
     binding: Binding
     efficiency_fraction: float
     flops: float
+    least_flops: float
     traffic_bytes: float
     bound_s: float
 
@@ -79,7 +81,7 @@ def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int) -> Breakdown | U
         gpu=gpu,
         batch=batch,
         rates=rates,
-        kernels=_kernels(times, recording, batch, device_s),
+        kernels=_kernels(times, recording, rates, device_s),
         modules=_modules(recording, per_run, bound_by_memory, device_s),
         device_s=device_s,
         host_s=float(times.host_s[0, 0]),
@@ -89,9 +91,9 @@ def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int) -> Breakdown | U
     )
 
 
-def _kernels(times: DeviceTimes, recording: Recording, batch: int, device_s: float) -> tuple[KernelShare, ...]:
+def _kernels(times: DeviceTimes, recording: Recording, rates: DeviceRates, device_s: float) -> tuple[KernelShare, ...]:
     table, total_s = times.table, times.times.total_s[0, :, 0] * times.count[0]
-    flops = counted_flops(table)
+    flops, least, (batch,) = counted_flops(table), least_flops(table, [rates])[0], table.batches
     found = []
     for row in np.argsort(-total_s, kind="stable"):
         if times.count[0, row] <= 0:
@@ -109,6 +111,7 @@ def _kernels(times: DeviceTimes, recording: Recording, batch: int, device_s: flo
                 binding=_binding(times, int(row)),
                 efficiency_fraction=float(times.bound_s[0, row, 0] * times.count[0, row] / total_s[row]),
                 flops=float(flops[row, 0] * times.count[0, row]),
+                least_flops=float(least[row, 0] * times.count[0, row]),
                 traffic_bytes=float(
                     (table.read_bytes[row, 0] + table.written_bytes[row, 0] + table.weight_bytes[row, 0])
                     * times.count[0, row]

@@ -98,19 +98,33 @@ def time_kernels(
         table=table,
         times=kernel_times(work, rates, constants),
         bound_s=bound_s(
-            flops=counted_flops(table) / np.where(_by_winograd(table, known_rates), _MOST_WINOGRAD_GAIN, 1.0),
+            flops=least_flops(table, known_rates),
             peak_flops_per_s=printed,
-            traffic_bytes=compulsory_bytes(
-                read_bytes=table.read_bytes,
-                written_bytes=table.written_bytes,
-                weight_bytes=table.weight_bytes,
-                all_weights_bytes=float(table.count @ table.weight_bytes[:, 0]),
-                l2_bytes=np.array([rate.l2_bytes for _, rate in devices])[:, None, None],
-            ),
+            traffic_bytes=least_bytes(table, known_rates),
             bandwidth_bytes_per_s=bandwidth,
         ),
         count=kernel_counts(table, recording, workload, [gpu for gpu, _ in devices]),
         host_s=_host_s(table, workload, constants, [gpu for gpu, _ in devices]),
+    )
+
+
+def least_flops(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
+    """Return the FLOPs that kernels cannot do without on some GPUs, [GPU, kernel, batch].
+
+    They are those counted, but a quarter of them where a convolution may run by Winograd's algorithm: F(4x4, 3x3) needs
+    a quarter of the multiplications (Lavin and Gray, 2016), so that the direct algorithm's FLOPs are no bound.
+    """
+    return np.asarray(counted_flops(table) / np.where(_by_winograd(table, rates), _MOST_WINOGRAD_GAIN, 1.0))
+
+
+def least_bytes(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
+    """Return the bytes that kernels must move even if the L2 is used perfectly, [GPU, kernel, batch]. [bytes]"""
+    return compulsory_bytes(
+        read_bytes=table.read_bytes,
+        written_bytes=table.written_bytes,
+        weight_bytes=table.weight_bytes,
+        all_weights_bytes=float(table.count @ table.weight_bytes[:, 0]),
+        l2_bytes=np.array([rate.l2_bytes for rate in rates])[:, None, None],
     )
 
 
