@@ -66,13 +66,13 @@ def coverage(session: nox.Session) -> None:
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Search for inputs that break a law, with ten times as many examples as the tests."""
-    session.run(
-        "python", "-m", "pytest", "-n", WORKERS, *(session.posargs or FUZZED), env={"CAPPLAN_TEST_EXAMPLES": "1000"}
-    )
+    session.run("python", "-m", "pytest", "-n", WORKERS, *(session.posargs or FUZZED), env=FUZZING)
 
 
-FUZZED = ["tests/specs/test_any_input.py", "tests/core"]
+FUZZED = ["tests/fuzz", "tests/specs/test_any_input.py", "tests/core"]
 """Where the laws are."""
+FUZZING = {"CAPPLAN_TEST_EXAMPLES": "1000", "CAPPLAN_FUZZ_CASES": "2500"}
+"""How many examples a law and a bent file get."""
 
 
 @nox.session

@@ -29,7 +29,7 @@ def read_json(content: bytes | str, *, allow_infinite: bool = False) -> Any:
         allow_infinite: accept NaN and Infinity, which JSON itself does not know but Python writes.
 
     Raises:
-        JsonError: the text is no JSON or exceeds a limit.
+        JsonError: the text is not JSON or exceeds a limit.
     """
     _check_size(content)
     try:
@@ -37,7 +37,7 @@ def read_json(content: bytes | str, *, allow_infinite: bool = False) -> Any:
     except UnicodeDecodeError as error:
         raise JsonError(f"is no UTF-8 (byte {error.start})") from error
     except json.JSONDecodeError as error:
-        raise JsonError(f"is no JSON or truncated ({error})") from error
+        raise JsonError(f"is not JSON, or is truncated ({error})") from error
     except RecursionError as error:
         raise JsonError("is nested too deeply") from error
     except JsonError:

@@ -1,11 +1,9 @@
 """Turn a table of price quotes (CSV or XLSX) into price files: one per provider and day."""
 
-import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from io import StringIO
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +12,7 @@ import yaml
 from capplan.core.gpus.prices import CURRENCY, DateKind, PriceTier, Term
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError, nearest_names
+from capplan.tables import read_cells
 
 COLUMNS = ("gpu", "term", "provider", "price", "date")
 """Columns that a table of quotes must have; see `OPTIONAL_COLUMNS` for the others."""
@@ -107,19 +106,14 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         if number > MAX_ROWS:
             raise UsageError(f"{path}: holds more than {MAX_ROWS:,} rows.")
         if any(cells):
-            yield number, {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
+            padded = (*cells, *[""] * len(names))
+            yield number, {name: cell.strip() for name, cell in zip(names, padded, strict=False)}
 
 
 def _csv_rows(path: Path) -> Iterator[list[str]]:
     if path.suffix != ".csv":
         raise UsageError(f"{path}: a table of quotes is a .csv or .xlsx file.")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8 text.") from error
-    yield from csv.reader(StringIO(text))
+    yield from read_cells(path)
 
 
 def _xlsx_rows(path: Path) -> Iterator[list[str]]:

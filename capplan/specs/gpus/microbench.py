@@ -1,10 +1,7 @@
 """Import microbenchmarks: read tables of them, and write the `measured:` block of GPUs' files."""
 
-import csv
-import gzip
-import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -13,6 +10,7 @@ from capplan.core.gpus.microbench import MicrobenchRow, SourcedRate, Summaries, 
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Quality, Regime
 from capplan.errors import UsageError
 from capplan.specs.gpus.fields import FIELDS
+from capplan.tables import read_rows
 
 COLUMNS = frozenset({"gpu", "kind", "dtype", "accumulate", "value", "unit", "source", "quality", "regime"})
 
@@ -48,19 +46,11 @@ def read_microbench(path: Path) -> tuple[MicrobenchRow, ...]:
     Raises:
         UsageError: the file cannot be read or lacks columns.
     """
-    try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read microbenchmarks from {path}: {error}.") from error
-    table = csv.DictReader(io.StringIO(text))
-    missing = COLUMNS - set(table.fieldnames or ())
-    if missing:
-        raise UsageError(f"{path} lacks the columns {', '.join(sorted(missing))}.")
+    table = read_rows(path, required=sorted(COLUMNS), what="a table of microbenchmarks")
     return tuple(_usable(table, path))
 
 
-def _usable(table: "csv.DictReader[str]", path: Path) -> Iterator[MicrobenchRow]:
+def _usable(table: Iterable[Mapping[str, str]], path: Path) -> Iterator[MicrobenchRow]:
     for number, cells in enumerate(table, start=2):
         kind = _kind(cells)
         if kind is None or cells["unit"] not in _UNITS:

@@ -1,6 +1,5 @@
 """Find a language model by what the user typed: a catalogue name, a file, a folder, or a name in the local cache."""
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from capplan.specs.llm.download import download_model
 from capplan.specs.llm.headers.gguf import read_gguf_header
 from capplan.specs.llm.headers.gguf_config import gguf_config, gguf_weights
 from capplan.specs.llm.headers.safetensors import StoredTensor, read_safetensors_header
+from capplan.strict_json import JsonError, read_json
 
 LARGEST_CONFIG_BYTES = 32_000_000
 _LAYER = re.compile(r"(?:^|\.)(?:layers|blk|h|blocks)\.(\d+)\.")
@@ -154,12 +154,12 @@ def _gguf_parts(path: Path) -> list[Path]:
 
 
 def _from_config(config: Mapping[str, Any], *, name: str, where: str, tensors: Iterable[StoredTensor]) -> LanguageModel:
-    architecture = parse_config(config, name=name)
+    architecture = parse_config(config, name=name, where=where)
     served = [tensor for tensor in tensors if _is_served(tensor.name, len(architecture.layers))]
     return LanguageModel(
         architecture=architecture,
         dtype=stored_dtype(config),
-        quantisation=parse_quantisation(config, architecture),
+        quantisation=parse_quantisation(config, architecture, where=where),
         source=where,
         declares_fp8_cache=declares_fp8_cache(config),
         exact_bytes=sum(tensor.size_bytes for tensor in served) or None,
@@ -193,11 +193,9 @@ def parse_json_object(text: bytes, *, where: str) -> dict[str, Any]:
         SpecError: It is not JSON, not an object, or nested too deeply.
     """
     try:
-        found = json.loads(text)
-    except RecursionError as error:
-        raise SpecError(f"{where}: the JSON is nested too deeply.") from error
-    except ValueError as error:
-        raise SpecError(f"{where}: not valid JSON: {error}.") from error
+        found = read_json(text, allow_infinite=True)
+    except JsonError as error:
+        raise SpecError(f"{where} {error}.") from error
     if not isinstance(found, dict):
         raise SpecError(f"{where}: a configuration must be a JSON object.")
     return found

@@ -1,18 +1,15 @@
 """Read what vLLM logged about memory when it started: CSV files, plain or compressed, one start a row."""
 
-import csv
-import gzip
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from capplan.core.llm.memory_fit import StartupLog
-from capplan.errors import SpecError, UsageError
+from capplan.errors import SpecError
 from capplan.specs.llm.catalogue import find_in_catalogue
+from capplan.tables import read_rows
 
 REQUIRED = ("model", "tp", "pp", "activation_memory_gib", "non_torch_forward_gib")
-_LARGEST_BYTES = 200_000_000
 _ELEMENT_BYTES = {"torch.float32": 4, "float32": 4}
 
 
@@ -38,7 +35,7 @@ def read_startup_logs(path: Path, *, batched_tokens: int = 8192, max_sequences: 
     """
     logs: list[StartupLog] = []
     unknown: dict[str, int] = {}
-    for line, row in enumerate(_rows(path), start=2):
+    for line, row in enumerate(read_rows(path, required=REQUIRED, what="a table of start-up logs"), start=2):
         model = find_in_catalogue(row["model"])
         if model is None:
             unknown[row["model"]] = unknown.get(row["model"], 0) + 1
@@ -67,21 +64,3 @@ def _gib(text: str) -> float:
     if not 0 <= value < 1e6:
         raise ValueError(f"{text!r} is not a size in GiB")
     return value * 2**30
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    try:
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise UsageError(f"{path}: more than {_LARGEST_BYTES} bytes are not read.")
-        content = path.read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            with gzip.open(io.BytesIO(content)) as stream:
-                content = stream.read(_LARGEST_BYTES)
-        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig")))
-        rows = list(reader)
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path}: cannot be read as CSV: {error}.") from error
-    missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
-    if missing:
-        raise UsageError(f"{path}: the column {missing[0]} is missing.")
-    return [{key: value or "" for key, value in row.items() if key is not None} for row in rows]

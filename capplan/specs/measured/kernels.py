@@ -1,8 +1,5 @@
 """Tell tables of single timed kernels from those of whole steps, and read either kind of them."""
 
-import csv
-import gzip
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from capplan.core.calibrate.kernel_rows import MeasuredKernel
@@ -10,13 +7,14 @@ from capplan.core.calibrate.kernels import MeasuredOperator
 from capplan.errors import UsageError
 from capplan.specs.measured import kernels_fp32 as measured_kernels_fp32
 from capplan.specs.measured import kernels_llm as measured_kernels_llm
+from capplan.tables import columns_of, read_rows
 
 
 def holds_kernels(path: Path) -> bool:
     """Return True if the columns are those of single kernels, not of whole steps; False if the file cannot be read."""
     try:
         columns = _columns(path)
-    except (OSError, EOFError, UnicodeDecodeError):
+    except UsageError:
         return False
     return _is_fp32(columns) or columns >= measured_kernels_llm.COLUMNS
 
@@ -29,8 +27,8 @@ def read_kernels(path: Path) -> tuple[MeasuredKernel | MeasuredOperator, ...]:
     """
     try:
         select = measured_kernels_fp32.select if _is_fp32(_columns(path)) else measured_kernels_llm.select
-        return tuple(select(_rows(path)))
-    except (OSError, EOFError, UnicodeDecodeError, KeyError, ValueError) as error:
+        return tuple(select(read_rows(path)))
+    except (KeyError, ValueError) as error:
         raise UsageError(f"cannot read kernels from {path}: {error}.") from error
 
 
@@ -39,12 +37,4 @@ def _is_fp32(columns: frozenset[str]) -> bool:
 
 
 def _columns(path: Path) -> frozenset[str]:
-    if not path.name.endswith(".csv.gz"):
-        return frozenset()
-    with gzip.open(path, "rt", newline="", encoding="utf-8") as stream:
-        return frozenset(csv.DictReader(stream).fieldnames or ())
-
-
-def _rows(path: Path) -> Iterator[Mapping[str, str]]:
-    with gzip.open(path, "rt", newline="", encoding="utf-8") as stream:
-        yield from csv.DictReader(stream)
+    return columns_of(path) if path.name.endswith(".csv.gz") else frozenset()

@@ -1,8 +1,6 @@
 """Read anyone's measurements: CSV, gzip-compressed or not, Parquet, or the lines of `capplan measure`."""
 
-import csv
-import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ from capplan.core.calibrate.measured import MeasuredFile, MeasuredStep, SkippedR
 from capplan.core.measurement.format import measured_row, parse_points
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError, nearest_names
+from capplan.tables import columns_of, read_rows
 
 COLUMNS = (
     "model", "gpu", "framework", "torch", "precision", "layout", "task", "batch", "input_size", "latency_ms",
@@ -63,16 +62,8 @@ def _rows(path: Path) -> Iterator[Mapping[str, str]]:
     if path.suffix == ".jsonl":
         yield from _line_rows(path)
         return
-    opened = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", newline="", encoding="utf-8") as stream:
-            reader = csv.DictReader(stream)
-            _check_columns(path, reader.fieldnames or [])
-            yield from reader
-    except (OSError, EOFError) as error:
-        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path} is no CSV file: {error}.") from error
+    _check_columns(path, columns_of(path))
+    yield from read_rows(path)
 
 
 def _line_rows(path: Path) -> Iterator[Mapping[str, str]]:
@@ -99,7 +90,7 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, str]]:
         yield {name: "" if pd.isna(value) else str(value) for name, value in zip(known, values, strict=True)}
 
 
-def _check_columns(path: Path, columns: "list[str] | Any") -> None:
+def _check_columns(path: Path, columns: Collection[str]) -> None:
     missing = [name for name in _REQUIRED if name not in columns]
     if "latency_ms" not in columns and "samples_per_s" not in columns:
         missing.append("latency_ms or samples_per_s")

@@ -122,7 +122,7 @@ def test_a_last_line_that_lacks_only_its_end_is_whole() -> None:
 
 def test_damage_in_the_middle_is_named_by_its_line() -> None:
     line = point_to_line(FULL).encode()
-    with pytest.raises(MeasurementFileError, match=r"runs\.jsonl, line 2 is no JSON"):
+    with pytest.raises(MeasurementFileError, match=r"runs\.jsonl, line 2 is not JSON"):
         parse_points(line + b'{"schema_version": 1, "mod\n' + line, where="runs.jsonl")
 
 

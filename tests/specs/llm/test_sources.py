@@ -214,7 +214,7 @@ def test_a_gguf_file_states_its_architecture_and_its_bytes(tmp_path):
     ("content", "words"),
     [
         ("[1]", "JSON object"),
-        ("{", "not valid JSON"),
+        ("{", "is not JSON"),
         ("[" * 100_000, "nested too deeply"),
         ("{}", "model_type"),
         (json.dumps({**TINY, "num_attention_heads": 3}), "not a multiple"),

@@ -117,7 +117,6 @@ def test_parquet_without_its_engine_is_one_sentence(tmp_path, monkeypatch):
     [
         ("junk.parquet", b"junk"),
         ("cut.csv.gz", gzip.compress(HEAD.encode() * 50, mtime=0)[:60]),
-        ("plain.csv.gz", HEAD.encode()),
         ("bytes.csv", b"\xff\xfe\x00"),
         ("empty.csv", b""),
         ("broken.jsonl", b"{\n"),

@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +20,7 @@ from capplan.probe.target.types import Target
 from capplan.probe.target.words import full_words, source_sha256, versions_of
 from capplan.probe.transformers.defaults import completed
 from capplan.probe.transformers.forward import transformers_inputs
+from capplan.strict_json import JsonError, read_json
 
 
 def import_transformers() -> ModuleType:
@@ -100,9 +100,9 @@ def _config_path(words: str) -> Path | None:
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise UsageError(f"{path} is no JSON ({error}).") from error
+        content = read_json(path.read_bytes(), allow_infinite=True)
+    except JsonError as error:
+        raise UsageError(f"{path} {error}.") from error
     if not isinstance(content, dict) or "model_type" not in content:
         raise UsageError(f"{path} is no transformers config: it has no model_type.")
     return content

@@ -21,26 +21,28 @@ MOST_LAYERS = 4096
 """No model has more layers; a larger number is damage or an attack."""
 
 
-def parse_config(config: Mapping[str, Any], *, name: str) -> Architecture:
+def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = None) -> Architecture:
     """Return the architecture that a model configuration describes.
 
     Args:
         config: The parsed `config.json`. Fields that decide nothing here are not read.
-        name: What the answer and error messages call the model.
+        name: What the answer calls the model.
+        where: The file that error messages name; the model's name where it is None.
 
     Raises:
         SpecError: A field is missing or absurd.
         UnknownNameError: The family is not one of those whose implementation is known here.
         UnusualModelError: A layer is of a kind that no formula covers.
     """
-    root = Fields(config, where=name)
+    where = where or name
+    root = Fields(config, where=where)
     nested = config.get("text_config") or config.get("llm_config") or config.get("language_config")
     values = nested if isinstance(nested, dict) else config
-    fields = Fields(values, where=name)
+    fields = Fields(values, where=where)
     refuse_unusual(fields)
     family = _family(fields, root)
     traits = TRAITS[family]
-    fields = Fields(values, where=name, defaults={**traits.defaults, "model_type": family})
+    fields = Fields(values, where=where, defaults={**traits.defaults, "model_type": family})
     layers = _layers(fields, traits, family)
     hidden = fields.size("hidden_size", "n_embd", "d_model")
     vision, vision_note = read_vision(root, hidden_dim=hidden)

@@ -26,22 +26,26 @@ def stored_dtype(config: Mapping[str, Any]) -> str:
     nested = config.get("text_config")
     for source in (nested if isinstance(nested, dict) else {}, config):
         for name in ("dtype", "torch_dtype"):
-            if source.get(name) in _DTYPES:
-                return _DTYPES[source[name]]
+            found = source.get(name)
+            if isinstance(found, str) and found in _DTYPES:
+                return _DTYPES[found]
     return "bf16"
 
 
-def parse_quantisation(config: Mapping[str, Any], architecture: Architecture) -> Quantisation | None:
+def parse_quantisation(
+    config: Mapping[str, Any], architecture: Architecture, *, where: str | None = None
+) -> Quantisation | None:
     """Return how a checkpoint is quantised, None if it is not.
 
     Args:
         config: The parsed `config.json`.
         architecture: The model that it describes.
+        where: The file that error messages name; the model's name where it is None.
 
     Raises:
         SpecError: The method is not one whose sizes are known.
     """
-    root = Fields(config, where=architecture.name)
+    root = Fields(config, where=where or architecture.name)
     nested = root.object("text_config")
     found = root.object("quantization_config") or (nested.object("quantization_config") if nested else None)
     if found is None:

@@ -1,7 +1,6 @@
 """Read one measured run of a deployment: benchmark results of vLLM and SGLang, genai-perf, or rows of a serving CSV."""
 
 import csv
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from capplan.core.llm.serving.runs import MeasuredRun
 from capplan.core.llm.sharding import Sharding
 from capplan.errors import UsageError
 from capplan.specs.llm.runs.serving_rows import REQUIRED, read_serving
+from capplan.strict_json import GZIP_MAGIC, JsonError, read_json
 
 _FORMS = "vLLM or SGLang benchmark JSON, genai-perf CSV, or a CSV with the columns " + ", ".join(REQUIRED)
 _LATENCY, _THROUGHPUT = "request latency", "request throughput"
@@ -29,7 +29,7 @@ def read_measured_run(path: Path) -> tuple[MeasuredRun, ...]:
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}.") from error
-    if content[:2] == b"\x1f\x8b":
+    if content[:2] == GZIP_MAGIC:
         return _serving_runs(path)
     text = content.decode("utf-8-sig", errors="replace")
     if text.lstrip()[:1] in ("{", "["):
@@ -49,8 +49,8 @@ def _serving_runs(path: Path) -> tuple[MeasuredRun, ...]:
 
 def _documents(text: str, path: Path) -> list[Mapping[str, Any]]:
     try:
-        whole = json.loads(text)
-    except ValueError:
+        whole = read_json(text)
+    except JsonError:
         whole = [_line(line, path) for line in text.splitlines() if line.strip()]
     found = whole if isinstance(whole, list) else [whole]
     if not found or not all(isinstance(each, dict) for each in found):
@@ -60,14 +60,14 @@ def _documents(text: str, path: Path) -> list[Mapping[str, Any]]:
 
 def _line(text: str, path: Path) -> Any:
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"{path} is not JSON: {error}.") from error
+        return read_json(text)
+    except JsonError as error:
+        raise UsageError(f"{path} {error}.") from error
 
 
 def _number(document: Mapping[str, Any], name: str) -> float | None:
     value = document.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-9 < value < 1e15:
         return None
     return float(value)
 

@@ -1,7 +1,5 @@
 """Read measured serving runs: CSV files, plain or compressed, one run a row."""
 
-import csv
-import gzip
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +8,7 @@ from pathlib import Path
 from capplan.core.llm.serving.cases import Metric, Serving
 from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
 from capplan.core.llm.sharding import Sharding
-from capplan.errors import UsageError
+from capplan.tables import read_rows
 
 REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
 _UNIFORM = re.compile(r"uniform\s+([\d.]+)\s*\.\.\s*([\d.]+)")
@@ -39,10 +37,11 @@ def read_serving(path: Path) -> ServingFile:
     Raises:
         UsageError: The file cannot be read or lacks a column.
     """
-    rows = _rows(path)
+    rows = read_rows(path, required=REQUIRED, what="a table of serving runs")
     runs: list[MeasuredRun] = []
     skipped: list[SkippedRun] = []
-    for line, row in enumerate(rows, start=2):
+    for line, cells in enumerate(rows, start=2):
+        row = {name: cell.strip() for name, cell in cells.items()}
         try:
             runs.append(parse_run(row, file=path.name, line=line))
         except _UnreadableRowError as error:
@@ -52,21 +51,6 @@ def read_serving(path: Path) -> ServingFile:
                 )
             )
     return ServingFile(runs=tuple(runs), skipped=tuple(skipped))
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read as CSV: {error}.") from error
-    reader = csv.DictReader(text.splitlines())
-    missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
-    if missing:
-        raise UsageError(
-            f"{path} lacks the column {missing[0]}; needed are {', '.join(REQUIRED)} and what was measured."
-        )
-    return [{key: (value or "").strip() for key, value in row.items() if isinstance(key, str)} for row in reader]
 
 
 def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:

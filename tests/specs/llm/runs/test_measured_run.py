@@ -84,7 +84,7 @@ def test_a_row_of_serving_runs_is_read_as_such(tmp_path: Path) -> None:
         (json.dumps({**VLLM, "total_input_tokens": None}), "lacks total_input_tokens"),
         (json.dumps({**VLLM, "mean_ttft_ms": None, "mean_tpot_ms": 0, "output_throughput": "x"}), "lacks mean_ttft_ms"),
         ("Metric,avg\nRequest Latency (ms),1\n", "lacks input sequence length"),
-        ("a,b\n", "lacks the column model"),
+        ("a,b\n", "lacks the columns model"),
     ],
 )
 def test_other_content_is_one_sentence(tmp_path: Path, content: str, what: str) -> None:

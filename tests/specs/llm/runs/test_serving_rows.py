@@ -87,5 +87,5 @@ def test_what_is_not_such_a_file_is_one_sentence(tmp_path: Path, content: bytes)
 
 
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot read"):
         read_serving(tmp_path / "none.csv")
