@@ -132,14 +132,25 @@ class EstimateOptions(GpuOptions, total=False):
 
 
 class ReportOptions(GpuOptions, total=False):
-    """The load, own prices, providers and regions, measurements beside, the title."""
+    """The load, own prices, what the buyer admits, measurements to compare with, the title."""
 
     load: Path
     prices: Sequence[Path]
+    terms: Sequence[str] | str
     providers: Sequence[str]
     regions: Sequence[str]
     priced: bool
     max_usd_per_hour: float
+    segments: Sequence[str]
+    deny_providers: Sequence[str]
+    deny_regions: Sequence[str]
+    deny_gpus: Sequence[str]
+    deny_segments: Sequence[str]
+    marketplaces: bool
+    max_capex_usd: float
+    max_usd_per_year: float
+    max_power_w: float
+    max_rack_units: float
     measured: Sequence[Path]
     utilization_fraction: float
     title: str

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from capplan.app.gpus import GpuRequest
     from capplan.app.models import ModelSource
     from capplan.app.priced_gpus import PriceFilters
+    from capplan.app.procurement.constraints import ConstraintRequest
     from capplan.core.batches import Batches
     from capplan.core.plan.types import Limits
     from capplan.core.workload import Workload
@@ -54,6 +55,36 @@ def take_workload(left: Made) -> "Workload":
         layout=choose(Layout, left.pop("layout", "nchw"), "layout"),
         training=left.pop("training", None),
         **version,
+    )
+
+
+def take_constraints(left: Made) -> "ConstraintRequest":
+    """Take what a buyer admits from those options that are left."""
+    from capplan.app.procurement.constraints import ConstraintRequest
+    from capplan.core.economics.constraints import NameLists
+    from capplan.errors import UsageError
+    from capplan.specs.constraints import term_words, terms_of
+
+    words = left.pop("terms", ())
+    terms = terms_of([words] if isinstance(words, str) else list(words))
+    if terms is None:
+        raise UsageError(f"terms {words!r}: use {', '.join(term_words())}.")
+
+    def lists(prefix: str) -> NameLists:
+        return NameLists(
+            providers=frozenset(left.pop(f"{prefix}providers", ())),
+            regions=frozenset(left.pop(f"{prefix}regions", ())),
+            gpus=frozenset(left.pop(f"{prefix}gpus", ()) if prefix else ()),
+            segments=frozenset(left.pop(f"{prefix}segments", ())),
+        )
+
+    caps = ("max_capex_usd", "max_usd_per_year", "max_power_w", "max_rack_units")
+    return ConstraintRequest(
+        terms=terms,
+        allow=lists(""),
+        deny=lists("deny_"),
+        marketplaces=left.pop("marketplaces", False),
+        **{name: left.pop(name, None) for name in caps},
     )
 
 

@@ -46,6 +46,7 @@ from capplan.api.requests import (
     listed_batches,
     read_batches,
     refuse_unknown,
+    take_constraints,
     take_gpu_request,
     take_limits,
     take_price_filters,
@@ -344,9 +345,10 @@ def make_report(
         *models: words as on the command line or of a saved plan, `nn.Module`s, or traces.
         batches: the batch limits compared.
         **options: those of a model, of the workload and of GPUs; `load`, a file that describes a service, a job or a
-            training purchase; `prices`, files of own prices; `providers` and `regions` to rent from; `priced` GPUs
-            only, `max_usd_per_hour` of one GPU; `measured`,
-            measurement files to stand beside; `utilization_fraction`; `title`.
+            training purchase; `prices`, files of own prices; `priced` GPUs only, `max_usd_per_hour` of one GPU; what
+            the buyer admits (`terms`, `providers`, `regions`, `segments`, `deny_*`, `marketplaces`) and caps
+            (`max_capex_usd`, `max_usd_per_year`, `max_power_w`, `max_rack_units`); `measured`, measurement files to
+            compare with; `utilization_fraction`; `title`.
 
     Raises:
         UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
@@ -366,10 +368,9 @@ def make_report(
         load=left.pop("load", None),
         offers=OfferRequest(
             files=tuple(left.pop("prices", ())),
-            providers=tuple(left.pop("providers", ())),
-            regions=tuple(left.pop("regions", ())),
             only_priced=left.pop("priced", False),
             max_usd_per_hour=left.pop("max_usd_per_hour", None),
+            constraints=take_constraints(left),
         ),
         measured=tuple(left.pop("measured", ())),
         title=left.pop("title", None),

@@ -12,20 +12,23 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus import GpuChoice, GpuFilters, GpuRequest, find_gpus
 from capplan.app.models import ModelSource, not_scaling, open_model
 from capplan.app.priced_gpus import PriceFilters, affordable
+from capplan.app.procurement.constraints import ConstraintRequest, resolve
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.constraints import Constraints
 from capplan.core.gpus.prices import Price
 from capplan.core.measurement.format import parse_points
 from capplan.core.plan.planner import make_plan
 from capplan.core.plan.types import DEFAULT_UTILIZATION, Limits
 from capplan.core.workload import Workload
-from capplan.errors import UnknownNameError, UsageError
+from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.report.documents.plan import plan_to_json
 from capplan.report.documents.subject import Subject, read_subject
 from capplan.report.procurement.build import Circumstances, build_report
 from capplan.report.procurement.types import Measured, Report
 from capplan.specs.calibration import load_calibration
+from capplan.specs.constraints import allowing_named_spot
 from capplan.specs.load import demand_without_load, read_demand
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.prices import Prices, load_price_file
@@ -33,15 +36,14 @@ from capplan.specs.prices import Prices, load_price_file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRequest:
-    """Which prices count: own files over the built-in ones, of all providers and regions unless some are named.
+    """Which prices count: own files over the built-in ones, and what the buyer admits of them.
 
     With `only_priced` or `max_usd_per_hour` only GPUs that are rented on demand, up to that price for one GPU and hour,
     are compared. [USD]
     """
 
     files: tuple[Path, ...] = ()
-    providers: tuple[str, ...] = ()
-    regions: tuple[str, ...] = ()
+    constraints: ConstraintRequest = field(default_factory=ConstraintRequest)
     only_priced: bool = False
     max_usd_per_hour: float | None = None
 
@@ -49,26 +51,6 @@ class OfferRequest:
     def limits_gpus(self) -> bool:
         """Return True if only GPUs with some on-demand price count."""
         return self.only_priced or self.max_usd_per_hour is not None
-
-    def narrow(self, rents: Sequence[Price]) -> list[Price]:
-        """Keep the offers of the named providers and regions.
-
-        Raises:
-            UnknownNameError: no offer has such a provider or region.
-        """
-        for kind, names, known in (
-            ("provider", self.providers, {price.provider for price in rents}),
-            ("region", self.regions, {price.region for price in rents}),
-        ):
-            for name in names:
-                if name not in known:
-                    raise UnknownNameError(kind, name, known, hint=f"Known: {', '.join(sorted(known))}.")
-        return [
-            price
-            for price in rents
-            if (not self.providers or price.provider in self.providers)
-            and (not self.regions or price.region in self.regions)
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +87,14 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
         TraceError: a model could not be traced.
     """
     demand = _read_demand(request.load)
-    gpus = _find_gpus(request)
+    found = find_gpus(request.gpus)
+    prices = _prices(request, found)
+    admitted = resolve(
+        request.offers.constraints.over(demand.constraints), gpus=found.known, prices=prices, named=found.named
+    )
+    gpus = _affordable(request, found, prices.hourly, admitted)
+    demand = replace(demand, constraints=admitted, load=allowing_named_spot(demand.load, admitted))
     subjects = [subject for each in request.models for subject in _subjects(each, request, gpus, feedback)]
-    prices = _prices(request, gpus)
     circumstances = Circumstances(
         today=_today(),
         command=request.command,
@@ -121,7 +108,7 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
             subjects,
             demand=demand,
             gpus=gpus.known,
-            rents=request.offers.narrow(prices.hourly),
+            rents=prices.hourly,
             purchases=prices.purchase,
             circumstances=circumstances,
         )
@@ -131,18 +118,17 @@ def _read_demand(load: Path | None) -> Demand:
     return read_demand(load) if load else demand_without_load()
 
 
-def _find_gpus(request: ReportRequest) -> GpuChoice:
-    """Find the GPUs asked for; where the offers limit them, those with such a price.
+def _affordable(request: ReportRequest, gpus: GpuChoice, rents: Sequence[Price], admitted: Constraints) -> GpuChoice:
+    """Keep the GPUs that have an admitted on-demand price, where the request limits them so.
 
     Raises:
-        UsageError: there is no such GPU, or none is left.
+        UsageError: none is left.
     """
-    found = find_gpus(request.gpus)
     if not request.offers.limits_gpus:
-        return found
-    rents = request.offers.narrow(_prices(request, found).hourly)
+        return gpus
+    counted = [price for price in rents if admitted.refusal_of_price(price) is None]
     filters = PriceFilters(only_priced=True, max_usd_per_hour=request.offers.max_usd_per_hour)
-    return replace(found, chosen=affordable(found.chosen, rents, filters))
+    return replace(gpus, chosen=affordable(gpus.chosen, counted, filters))
 
 
 def _prices(request: ReportRequest, gpus: GpuChoice) -> Prices:

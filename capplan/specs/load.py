@@ -1,7 +1,5 @@
 """Read LOAD.yaml: what is asked of the GPUs, over stated, sourced defaults."""
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -9,75 +7,11 @@ from typing import Any
 
 from capplan.core.economics.assumptions import Assumption, Demand, Money
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
-from capplan.errors import UsageError
-from capplan.specs.yaml.checker import Checker
+from capplan.specs.constraints import CONSTRAINT_KEYS, allowing_named_spot, read_constraints
+from capplan.specs.values import ValueReader
 from capplan.specs.yaml.strict import Tree, read_yaml
-from capplan.units import SECONDS, parse_quantity
+from capplan.units import SECONDS
 
-
-class ValueReader(Checker):
-    """Reads single values; a value of another kind is refused and read as None."""
-
-    def number(self, where: str, given: object) -> float | None:
-        """Read a finite number."""
-        if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-            self.refuse(where, f"must be a number, not {given!r}")
-            return None
-        if abs(given) > _LARGEST or 0 < abs(given) < 1 / _LARGEST:
-            self.refuse(where, f"must lie between {1 / _LARGEST:g} and {_LARGEST:g}, not {given:g}")
-            return None
-        return float(given)
-
-    def fraction(self, where: str, given: object) -> float | None:
-        """Read 0.7 or "70 %"."""
-        if isinstance(given, str) and (match := re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*%", given)):
-            return float(match[1]) / 100
-        return self.number(where, given)
-
-    def positive(self, where: str, value: float | None) -> float | None:
-        """Refuse what is not above 0."""
-        if value is not None and not value > 0:
-            self.refuse(where, f"must be above 0, not {value:g}")
-            return None
-        return value
-
-    def rate(self, where: str, given: object) -> float | None:
-        """Read samples a second: 500, "500/s", "30k/min"."""
-        if isinstance(given, str):
-            match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M)?\s*/\s*(s|min|h|d)", given)
-            if not match:
-                self.refuse(where, f"{given!r} is no rate; write samples per time such as 500/s or 2M/d")
-                return None
-            return self.positive(where, float(match[1]) * _SCALES.get(match[2], 1) / SECONDS[match[3]])
-        return self.positive(where, self.number(where, given))
-
-    def duration(self, where: str, given: object) -> float | None:
-        """Read a time with its unit, in seconds; 0 is one. [s]"""
-        if not isinstance(given, str):
-            self.refuse(where, f"must be a time with its unit, such as 50 ms or 6 h, not {given!r}")
-            return None
-        try:
-            value = parse_quantity(given, SECONDS, what=where)
-        except UsageError as error:
-            self.refuse("", str(error))
-            return None
-        if value < 0:
-            self.refuse(where, f"must not be negative, not {given!r}")
-            return None
-        return value
-
-    def count(self, where: str, given: object) -> float | None:
-        """Read a number of samples or epochs: 1281167, "1.28M"."""
-        if isinstance(given, str):
-            match = _COUNT.fullmatch(given)
-            if not match:
-                self.refuse(where, f"{given!r} is no count; write a number such as 1281167 or 1.28M")
-                return None
-            return self.positive(where, float(match[1]) * _SCALES[match[2]])
-        return self.positive(where, self.number(where, given))
-
-
-_LARGEST = 1e15
 _MOST_YEARS = 50
 _MOST_GPUS_PER_SERVER = 1024
 _DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
@@ -125,7 +59,7 @@ def read_demand(path: Path) -> Demand:
     tree = read_yaml(path)
     reader = _LoadReader(str(path), {})
     kinds = [kind for kind in _KEYS if kind in tree]
-    reader.unknown_keys(tree, [*_KEYS, "assumptions"], "")
+    reader.unknown_keys(tree, [*_KEYS, "assumptions", *CONSTRAINT_KEYS], "")
     if len(kinds) != 1:
         reader.refuse("", f"must hold exactly one of {', '.join(_KEYS)}")
         reader.finish({})
@@ -137,9 +71,15 @@ def read_demand(path: Path) -> Demand:
     reader.begin(kind, given)
     load = {"service": reader.service, "job": reader.job, "training": reader.training}[kind]()
     money = reader.money()
+    constraints = read_constraints(reader, tree)
     reader.finish({})
     assert load is not None
-    return Demand(load=load, money=money, assumptions=tuple(reader.assumed.values()))
+    return Demand(
+        load=allowing_named_spot(load, constraints),
+        money=money,
+        assumptions=tuple(reader.assumed.values()),
+        constraints=constraints,
+    )
 
 
 class _LoadReader(ValueReader):
@@ -344,9 +284,3 @@ class _LoadReader(ValueReader):
             self.refuse(where, "is missing; write a number such as 50M")
             return None
         return self.count(where, self._given[name])
-
-
-_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(k|M|G|B)")
-
-
-_SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}

@@ -6,14 +6,17 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
-from capplan.core.gpus.prices import CURRENCY, DateKind, Price, PriceTier, PurchasePrice, Term
+from capplan.core.gpus.prices import CURRENCY, MARKETPLACES, DateKind, Price, PriceTier, PurchasePrice, Term
 from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
 from capplan.errors import SpecError
 from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays, price_folder
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 
-_TOP_KEYS = ["provider", "currency", "date", "date_is", "tier", "source", "sources", "hourly", "purchase", "notes"]
+_TOP_KEYS = [
+    "provider", "marketplace", "currency", "date", "date_is", "tier", "source", "sources", "hourly", "purchase",
+    "notes",
+]  # fmt: skip
 _ROW_KEYS = ("source", "tier", "note")
 _HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "region", "per_hour", *_ROW_KEYS]
 _PURCHASE_KEYS = ["gpu", "date", "date_is", "offer", "seller", "price", "gpus", "includes_server", *_ROW_KEYS]
@@ -129,6 +132,7 @@ class _PriceReader(Checker):
         self._date: date | None = None
         self._date_kind = DateKind.STATED
         self._provider: str | None = None
+        self._is_marketplace = False
 
     def read_head(self, tree: Tree) -> None:
         """Read what all prices of the file share."""
@@ -148,6 +152,10 @@ class _PriceReader(Checker):
             self._date = self.day("date", tree.get("date"))
             self.missing_words(tree, ("provider",))
             self._provider = self.words(tree, ("provider",)).get("provider")
+            stated = tree.get("marketplace", self._provider in MARKETPLACES)
+            if not isinstance(stated, bool):
+                self.refuse("marketplace", f"must be true or false, not {stated!r}")
+            self._is_marketplace = stated is True
 
     def day(self, key: str, given: object) -> date | None:
         """Read a price's day."""
@@ -197,6 +205,7 @@ class _PriceReader(Checker):
             date_is=self._date_kind,
             instance=words["instance"],
             instance_gpus=count,
+            is_marketplace=self._is_marketplace,
         )
 
     def purchase(self, key: str, row: Tree) -> PurchasePrice | None:
@@ -224,6 +233,7 @@ class _PriceReader(Checker):
             tier=tier,
             date_is=date_is,
             includes_server=bool(whole),
+            seller_name=named or "",
         )
 
     def _row_source(self, key: str, row: Tree) -> Source | None:

@@ -56,7 +56,8 @@ def test_where_nothing_passes_it_is_said(run: Run, net_trace: Path, command: str
 def test_a_report_compares_the_gpus_that_the_price_leaves(run: Run, net_trace: Path, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     words = ("--batch", "8", "--max-price", "1", "-o", path)
-    assert run("report", net_trace, *words).exit_code == 0
+    segments = ("--segment", "data-centre", "--segment", "workstation", "--segment", "consumer")
+    assert run("report", net_trace, *words, *segments).exit_code == 0
     planned = json.loads(run("plan", net_trace, "--batch", "8", "--max-price", "1", "--json").stdout)["fits"]
     (model,) = json.loads(path.read_text())["models"]
     assert {each["gpu"] for each in model["options"]} == {fit["gpu"] for fit in planned}

@@ -85,6 +85,81 @@ def test_offers_can_be_narrowed_to_providers(run: Run, plan: Path) -> None:
     assert (unknown.exit_code, "did you mean aws" in unknown.stderr) == (2, True)
 
 
+def test_terms_names_and_caps_stand_in_the_load_file(run: Run, plan: Path, tmp_path: Path) -> None:
+    load = tmp_path / "load.yaml"
+    load.write_text(
+        SERVICE.read_text()
+        + "terms: [on-demand, reserved-1y]\nallow: {providers: [aws, gcp]}\ndeny: {gpus: [t4]}\n"
+        + "budget: {capex: 250k USD, per_year: 900000}\nsite: {power: 20 kW, rack_units: 16}\n"
+    )
+    out = tmp_path / "out.json"
+    assert run("report", plan, "--batch", "8..32", "--load", load, "-o", out).exit_code == 0
+    document = json.loads(out.read_text())
+    jsonschema.validate(document, schema("report"))
+    stated = document["demand"]["constraints"]
+    assert stated["terms"] == ["on-demand", "reserved-1y"]
+    assert (stated["max_capex_usd"], stated["max_usd_per_year"]) == (250_000, 900_000)
+    assert (stated["max_power_w"], stated["max_rack_units"]) == (20_000, 16)
+    model = document["models"][0]
+    assert {option["term"] for option in model["options"]} <= {"on-demand", "reserved-1y", "no price"}
+    assert {option["provider"] for option in model["options"]} <= {"aws", "gcp", None}
+    assert "t4" not in {option["gpu"] for option in model["options"]}
+    assert {each["gpu"]: each["reason"] for each in model["refusals"]}["t4"] == "denied by name"
+    assert "term not admitted: buy" in {each["reason"] for each in model["left_out"]}
+
+
+def test_terms_names_and_caps_stand_on_the_command_line(run: Run, plan: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    words = ("--terms", "buy", "--max-capex", "30k", "--max-power", "20kW", "--max-rack-units", "10", "-o", out)
+    assert run("report", plan, "--batch", "8..32", "--load", SERVICE, *words).exit_code == 0
+    document = json.loads(out.read_text())
+    assert document["models"][0]["verdict"]["choice"] is None
+    assert "keeps the terms and caps" in document["models"][0]["verdict"]["sentence"]
+    exceeded = {option["gpu"]: option["violations"] for option in document["models"][0]["options"]}
+    assert exceeded["rtx-a5000"] == ["capex 35,840 USD over the cap of 30,000 USD"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--terms", "lease"), "--terms 'lease' is not a term; use rent, buy, both"),
+        (("--deny-gpu", "t44"), "unknown GPU 't44'"),
+        (("--deny-provider", "awz"), "did you mean aws"),
+        (("--segment", "datacenter"), "unknown segment 'datacenter'"),
+        (("--max-capex", "lots"), "--max-capex: 'lots' is no amount"),
+        (("--max-power", "20"), "--max-power"),
+    ],
+)
+def test_bad_constraints_are_refused_in_one_sentence(
+    run: Run, plan: Path, words: tuple[str, ...], message: str
+) -> None:
+    result = run("report", plan, "--batch", "8", "--load", SERVICE, *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("terms: lease", "'lease' is not a term"),
+        ("allow: {segments: [gamer]}", "'gamer' is not a segment"),
+        ("allow: {colours: [red]}", "allow.colours: unknown key"),
+        ("budget: {capex: -5}", "budget.capex: must be above 0"),
+        ("site: {power: 20}", "site.power: must be a power with its unit"),
+        ("marketplaces: maybe", "marketplaces: must be true or false"),
+    ],
+)
+def test_bad_sections_of_a_load_file_are_refused(
+    run: Run, plan: Path, tmp_path: Path, section: str, message: str
+) -> None:
+    load = tmp_path / "load.yaml"
+    load.write_text(SERVICE.read_text() + section + "\n")
+    result = run("report", plan, "--batch", "8", "--load", load)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
 def test_the_day_can_be_fixed(run: Run, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")  # 2026-01-01
     assert "made 2026-01-01" in run("report", plan, "--batch", "8", "--gpu", "t4").stdout

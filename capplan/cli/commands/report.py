@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from capplan.cli import options
+from capplan.cli.constraint_options import ConstraintOptions
 from capplan.cli.groups import with_groups
 from capplan.cli.output import command_line, emit, warn, write_atomically
 from capplan.cli.progress import TERMINAL
@@ -35,16 +36,9 @@ def report(
         typer.Option(metavar="FILE.yaml", help="Own dated prices, laid over the built-in ones.", show_default=False),
     ] = None,
     conditions: options.WorkloadOptions,
-    provider: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Rent from this provider only; repeatable.", show_default=False),
-    ] = None,
+    constraints: ConstraintOptions,
     priced: options.OnlyPriced = False,
     max_price: options.MaxPrice = None,
-    region: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Rent in this region only; repeatable.", show_default=False),
-    ] = None,
     measured: Annotated[
         list[Path] | None,
         typer.Option(
@@ -92,8 +86,7 @@ def report(
         load=load,
         offers=OfferRequest(
             files=tuple(prices or ()),
-            providers=tuple(provider or ()),
-            regions=tuple(region or ()),
+            constraints=constraints.request(),
             only_priced=priced,
             max_usd_per_hour=max_price,
         ),

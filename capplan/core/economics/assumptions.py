@@ -1,11 +1,12 @@
 """Assumptions about money and demand, each with its source."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from capplan.core.economics.constraints import Constraints
 from capplan.core.serving.load import Load
 
-_WHOLE = ("years", "gpus_per_server_sxm", "gpus_per_server_pcie")
+_WHOLE = ("years", "gpus_per_server_sxm", "gpus_per_server_pcie", "rack_units_sxm", "rack_units_pcie")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +41,13 @@ class Money:
     chassis_usd_pcie: float
     network_fraction: float
     support_fraction: float
+    space_usd_per_kw_month: float
     staff_usd_per_server_year: float
     licence_usd_per_gpu_year: float
     gpus_per_server_sxm: int
     gpus_per_server_pcie: int
+    rack_units_sxm: int
+    rack_units_pcie: int
     server_power_factor: float
     power_fraction: float
     idle_power_fraction: float
@@ -68,3 +72,4 @@ class Demand:
     load: Load
     money: Money
     assumptions: tuple[Assumption, ...]
+    constraints: Constraints = field(default_factory=Constraints)

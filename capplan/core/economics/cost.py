@@ -5,7 +5,7 @@ All amounts are US dollars before tax. Formulas are those of `core.cost_flows`; 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from capplan.core.economics.assumptions import Money
 from capplan.core.economics.finance import (
@@ -82,6 +82,30 @@ def fleet_energy(*, gpus: int, servers: float, tdp_w: float, usage: Usage, money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Breakdown:
+    """Where an option's total cost goes, over all years counted and undiscounted; the parts add up to it. [USD]
+
+    `residual_usd` is what a bought fleet is worth in the end, below 0. Rent includes servers, energy, space and repair.
+    """
+
+    gpus_usd: float = 0.0
+    chassis_usd: float = 0.0
+    network_usd: float = 0.0
+    energy_usd: float = 0.0
+    space_usd: float = 0.0
+    support_usd: float = 0.0
+    staff_usd: float = 0.0
+    licences_usd: float = 0.0
+    rent_usd: float = 0.0
+    residual_usd: float = 0.0
+
+    @property
+    def total_usd(self) -> float:
+        """The sum of the parts. [USD]"""
+        return float(sum(getattr(self, each.name) for each in fields(self)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedCost:
     """Buying a fleet and running it for some years. [USD; per year where the name says so]"""
 
@@ -89,6 +113,7 @@ class OwnedCost:
     chassis_usd: float
     network: float
     energy_per_year: float
+    space_per_year: float
     support_per_year: float
     staff_per_year: float
     licences_per_year: float
@@ -109,7 +134,13 @@ class OwnedCost:
     @property
     def running_per_year(self) -> float:
         """What is paid at the end of every year."""
-        return self.energy_per_year + self.support_per_year + self.staff_per_year + self.licences_per_year
+        return (
+            self.energy_per_year
+            + self.space_per_year
+            + self.support_per_year
+            + self.staff_per_year
+            + self.licences_per_year
+        )
 
     @property
     def yearly(self) -> tuple[float, ...]:
@@ -117,6 +148,26 @@ class OwnedCost:
         running = [self.running_per_year] * self.years
         running[-1] -= self.residual
         return (self.initial, *running)
+
+    @property
+    def highest_year_usd(self) -> float:
+        """The most that is paid in a year after the first day, residual value aside. [USD]"""
+        return self.running_per_year
+
+    @property
+    def breakdown(self) -> "Breakdown":
+        """Where the total cost goes, over all years and undiscounted."""
+        return Breakdown(
+            gpus_usd=self.gpus_usd,
+            chassis_usd=self.chassis_usd,
+            network_usd=self.network,
+            energy_usd=self.years * self.energy_per_year,
+            space_usd=self.years * self.space_per_year,
+            support_usd=self.years * self.support_per_year,
+            staff_usd=self.years * self.staff_per_year,
+            licences_usd=self.years * self.licences_per_year,
+            residual_usd=-self.residual,
+        )
 
     @property
     def total(self) -> float:
@@ -160,6 +211,7 @@ def cost_of_owning(
         chassis_usd=chassis,
         network=hardware * money.network_fraction,
         energy_per_year=energy.kwh_per_year * money.usd_per_kwh,
+        space_per_year=energy.nameplate_w / 1000 * 12 * money.space_usd_per_kw_month,
         support_per_year=hardware * money.support_fraction,
         staff_per_year=servers * money.staff_usd_per_server_year,
         licences_per_year=gpus * money.licence_usd_per_gpu_year,
@@ -180,6 +232,16 @@ class RentedCost:
     def yearly(self) -> tuple[float, ...]:
         """Outlays by year; nothing on the first day."""
         return (0.0, *self.yearly_rent)
+
+    @property
+    def highest_year_usd(self) -> float:
+        """The most that is paid in a year. [USD]"""
+        return max(self.yearly_rent)
+
+    @property
+    def breakdown(self) -> Breakdown:
+        """All of it is rent."""
+        return Breakdown(rent_usd=self.total)
 
     @property
     def total(self) -> float:
@@ -208,3 +270,22 @@ def cost_of_renting(*, gpu_hours_by_year: Sequence[float], price: Price, money: 
 def break_even(owned: OwnedCost, *, gpus: int, rent: Price) -> float | None:
     """Hours of use a year above which the bought fleet is cheaper than renting it by the hour. [h]"""
     return break_even_hours(owned_per_year=owned.per_year, rent_per_hour=gpus * rent.usd_per_hour)
+
+
+def payback_years(bought: OwnedCost, rented: RentedCost) -> float | None:
+    """Return after how many years all that was paid for a bought fleet is less than the rent paid by then. [years]
+
+    Outlays are summed without discount and without the residual value; within a year they run evenly. None where the
+    purchase does not pay off within the years counted.
+
+    Args:
+        bought: The purchase.
+        rented: The rent that it replaces, over the same years.
+    """
+    ahead = -bought.initial
+    for year, rent in enumerate(rented.yearly_rent):
+        saved = rent - bought.running_per_year
+        if saved > 0 and ahead + saved >= 0:
+            return year - ahead / saved
+        ahead += saved
+    return None

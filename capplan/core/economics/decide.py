@@ -1,10 +1,12 @@
 """The whole decision for one model: from candidates, a load and prices to options, choice and doubts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
 from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.constraints import Constraints, LeftOut, admitted_prices
+from capplan.core.economics.cost import OwnedCost, RentedCost, payback_years
 from capplan.core.economics.evidence import Standards
 from capplan.core.economics.finance import HOURS_PER_YEAR, best_reserve
 from capplan.core.economics.options import Case, Option, Scenario, evaluate
@@ -27,6 +29,9 @@ from capplan.core.serving.sizing import Sizing, Unfit, size_fleets
 
 _CONTENDERS = 8
 _DRAWS = 400
+LEADING = 15
+"""Options of the main table; the others are in the appendix."""
+_LEADING_OF_A_GPU = 3
 ASSURED_SHARE = 0.9
 """The share of scenarios that the second fleet of a report carries."""
 _LOAD_FACTORS = (0.1, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -73,6 +78,32 @@ class Answer:
     day_mix: DayMix | None
     doubt: Doubt
     assured: "AssuredFleet | None" = None
+    not_considered: tuple[Unfit, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    payback: "Payback | None" = None
+    ranked: tuple[Option, ...] = ()
+
+    @property
+    def leading(self) -> frozenset[str]:
+        """Return the keys of the options that the main table shows: the best that may be chosen, few of each GPU."""
+        kept: list[Option] = []
+        for option in self.ranked:
+            if sum(each.gpu == option.gpu for each in kept) < _LEADING_OF_A_GPU:
+                kept.append(option)
+        return frozenset(option.key for option in kept[:LEADING])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payback:
+    """The best purchase against the best rent among the options that may be chosen.
+
+    `years` is when all that was paid for the purchase is less than the rent paid by then; None where it never is
+    within the years counted.
+    """
+
+    bought: Option
+    rented: Option
+    years: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +135,12 @@ def decide(
         purchases: Purchase prices; the newest of each GPU counts.
         standards: What an option must meet to be recommended.
     """
-    sized = size_fleets(candidates, demand.load)
+    refused = {each.gpu: standards.constraints.refusal_of_gpu(each) for each in candidates}
+    sized = size_fleets([each for each in candidates if refused[each.gpu] is None], demand.load)
     sizings = tuple(each for each in sized if isinstance(each, Sizing))
-    lasting = tuple(price for price in current_prices(rents) if price.term in LASTING_TERMS)
-    case = _with_cheapest_rents(
-        Case(load=demand.load, money=demand.money, sizings=sizings, rents=lasting, purchases=_newest(purchases))
-    )
+    offers = _admitted_offers(rents, purchases, standards.constraints)
+    wide = Case(load=demand.load, money=demand.money, sizings=sizings, rents=offers.rents, purchases=offers.purchases)
+    case = _with_cheapest_rents(wide)
     options = evaluate(case)
     chosen = recommend(case, options, standards=standards)
     doubt = _doubt(demand, sizings)
@@ -122,6 +153,12 @@ def decide(
         case=case,
         options=(*ranked, *rest),
         unfit=tuple(each for each in sized if isinstance(each, Unfit)),
+        not_considered=tuple(
+            Unfit(candidate=each, reason=reason) for each in candidates if (reason := refused[each.gpu]) is not None
+        ),
+        left_out=(*offers.left_out, *_more_expensive(wide, case)),
+        payback=_payback(ranked),
+        ranked=tuple(ranked),
         recommendation=chosen,
         confidence=sure,
         swings=sensitivity(case, choice, doubt=doubt, standards=standards) if choice else (),
@@ -149,6 +186,15 @@ def _assured(case: Case, choice: Option, sure: Confidence) -> AssuredFleet | Non
     return AssuredFleet(share=ASSURED_SHARE, option=found, extra_usd_per_year=extra)
 
 
+def _payback(ranked: Sequence[Option]) -> Payback | None:
+    """Set the best purchase against the best rent; None where there is no purchase or no rent."""
+    for bought in ranked:
+        for rented in ranked:
+            if isinstance(bought.cost, OwnedCost) and isinstance(rented.cost, RentedCost):
+                return Payback(bought=bought, rented=rented, years=payback_years(bought.cost, rented.cost))
+    return None
+
+
 def _contenders(ranked: Sequence[Option], standards: Standards) -> list[Option]:
     """Return the best options of full evidence; of any evidence where none has it."""
     return (standards.of_full_evidence(ranked) or list(ranked))[:_CONTENDERS]
@@ -156,7 +202,7 @@ def _contenders(ranked: Sequence[Option], standards: Standards) -> list[Option]:
 
 def _day_mix(case: Case, choice: Option) -> DayMix | None:
     """Follow the day by the hour, spares included; a bound on what scaling along the curve saves."""
-    prices = {price.term: price for price in case.rents if price.gpu == choice.gpu}
+    prices = {price.term: price for price in case.rents if price.gpu == choice.gpu and not price.is_marketplace}
     by_hour = prices.get(Term.ON_DEMAND)
     if not isinstance(case.load, Service) or not case.load.daily_per_s or by_hour is None:
         return None
@@ -184,12 +230,57 @@ def _switches(case: Case, choice: Option | None, standards: Standards) -> tuple[
 
 def _with_cheapest_rents(case: Case) -> Case:
     """Keep, of every GPU and term, the price whose fleet costs least: instance sizes matter, not only the rate."""
-    best: dict[str, Option] = {}
-    for option in evaluate(replace(case, purchases=())):
+    best: dict[str, tuple[Price, float]] = {}
+    for price, option in _by_offer(case):
         held = best.get(option.key)
-        if option.rent and (held is None or (option.cost_per_year or 0) < (held.cost_per_year or 0)):
-            best[option.key] = option
-    return replace(case, rents=tuple(option.rent for option in best.values() if option.rent))
+        cost = option.cost_per_year or 0.0
+        if held is None or cost < held[1]:
+            best[option.key] = (price, cost)
+    return replace(case, rents=tuple(price for price, _ in best.values()))
+
+
+def _by_offer(case: Case) -> Iterator[tuple[Price, Option]]:
+    """Pair every rent of a sized GPU with the option that it makes."""
+    rents: dict[str, list[Price]] = {}
+    for price in case.rents:
+        rents.setdefault(price.gpu, []).append(price)
+    rented = (option for option in evaluate(replace(case, purchases=())) if option.rent)
+    ordered = (price for sizing in case.sizings for price in rents.get(sizing.gpu, ()))
+    return zip(ordered, rented, strict=True)
+
+
+def _more_expensive(wide: Case, narrow: Case) -> tuple[LeftOut, ...]:
+    """Return the offers whose fleet costs more than another offer's of the same GPU and term."""
+    sized = {sizing.gpu for sizing in wide.sizings}
+    kept = {id(price) for price in narrow.rents}
+    return tuple(
+        LeftOut(price=price, reason="a cheaper offer of the same GPU and term is shown")
+        for price in wide.rents
+        if price.gpu in sized and id(price) not in kept
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offers:
+    rents: tuple[Price, ...]
+    purchases: tuple[PurchasePrice, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def _admitted_offers(rents: Sequence[Price], purchases: Sequence[PurchasePrice], constraints: Constraints) -> _Offers:
+    """Keep the newest offers of lasting terms that the buyer admits; the others are kept apart, with their reasons."""
+    current = current_prices(rents)
+    brief = [LeftOut(price=each, reason="too short a term") for each in current if each.term not in LASTING_TERMS]
+    lasting = [price for price in current if price.term in LASTING_TERMS]
+    rented, bought, refused = admitted_prices(lasting, purchases, constraints)
+    newest = _newest(bought)
+    kept = {id(price) for price in newest}
+    older = [
+        LeftOut(price=price, reason="a newer price of the same GPU is shown")
+        for price in bought
+        if id(price) not in kept
+    ]
+    return _Offers(rents=rented, purchases=newest, left_out=(*brief, *refused, *older))
 
 
 def _newest(purchases: Sequence[PurchasePrice]) -> tuple[PurchasePrice, ...]:

@@ -1,12 +1,13 @@
 """Which options may be recommended: how far their speed and their price can be trusted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
+from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.options import Option
-from capplan.core.gpus.prices import PriceTier
+from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.serving.response import SpeedTier
 
 DEFAULT_MAX_PRICE_AGE_DAYS = 180
@@ -20,6 +21,9 @@ class Concern(StrEnum):
     HEARSAY_PRICE = "price is hearsay"
     UNDATED_PRICE = "day of the price unknown"
     OLD_PRICE = "old price"
+    MARKETPLACE = "marketplace offer"
+    END_OF_SALE = "no longer sold by its vendor"
+    DRIVER_LICENCE = "driver licence excludes data centres"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +34,17 @@ class Standards:
         certain_fits: GPUs whose memory suffices for the whole interval of the estimate.
         today: The day from which the age of prices is counted.
         max_price_age_days: Older prices count as old. [days]
+        constraints: What the buyer admits.
     """
 
     certain_fits: frozenset[str]
     today: date
     max_price_age_days: int = DEFAULT_MAX_PRICE_AGE_DAYS
+    constraints: Constraints = field(default_factory=Constraints)
+
+    def admits(self, option: Option) -> bool:
+        """Return True if an option keeps every cap."""
+        return not self.violations(option)
 
     def fits_certainly(self, option: Option) -> bool:
         """Return True if the GPU's memory certainly suffices."""
@@ -43,8 +53,11 @@ class Standards:
     def concerns(self, option: Option) -> tuple[Concern, ...]:
         """Return what speaks against recommending an option; empty for full evidence."""
         found = []
-        if option.sizing.supply.candidate.speed is SpeedTier.SPEC_SHEET:
+        candidate = option.sizing.supply.candidate
+        if candidate.speed is SpeedTier.SPEC_SHEET:
             found.append(Concern.SPEED_FROM_SPEC_SHEET)
+        if candidate.licence is not None:
+            found.append(Concern.DRIVER_LICENCE)
         price = option.rent or option.purchase
         if price is None:
             return tuple(found)
@@ -54,8 +67,42 @@ class Standards:
             found.append(Concern.UNDATED_PRICE)
         elif price.evidence.is_old(self.today, max_age_days=self.max_price_age_days):
             found.append(Concern.OLD_PRICE)
+        if option.rent and option.rent.is_marketplace and not self.constraints.marketplaces:
+            found.append(Concern.MARKETPLACE)
+        if option.purchase and candidate.is_end_of_sale:
+            found.append(Concern.END_OF_SALE)
         return tuple(found)
+
+    def violations(self, option: Option) -> tuple[str, ...]:
+        """Return the caps that an option exceeds, each as a phrase with both figures; empty where it keeps all.
+
+        Power and rack units are capped for bought servers only: rented ones stand elsewhere.
+        """
+        caps = self.constraints
+        if option.cost is None:
+            return ()
+        found = [
+            _over("capex", option.cost.yearly[0], caps.max_capex_usd, "USD"),
+            _over("cost in a year", option.cost.highest_year_usd, caps.max_usd_per_year, "USD"),
+        ]
+        if option.term is Term.BUY:
+            power_w = option.energy.nameplate_w if option.energy else None
+            found.append(_over("power", _kilo(power_w), _kilo(caps.max_power_w), "kW"))
+            found.append(_over("rack units", option.rack_units, caps.max_rack_units, "U"))
+        return tuple(each for each in found if each)
 
     def of_full_evidence(self, options: Sequence[Option]) -> list[Option]:
         """Return the options without concerns, in their order."""
         return [option for option in options if not self.concerns(option)]
+
+
+def _kilo(power_w: float | None) -> float | None:
+    return None if power_w is None else power_w / 1000
+
+
+def _over(what: str, value: float | None, cap: float | None, unit: str) -> str | None:
+    if cap is None:
+        return None
+    if value is None:
+        return f"{what} unknown, cap {cap:,.6g} {unit}"
+    return f"{what} {value:,.6g} {unit} over the cap of {cap:,.6g} {unit}" if value > cap * (1 + 1e-9) else None

@@ -14,7 +14,7 @@ from capplan.core.economics.cost import (
     fleet_energy,
 )
 from capplan.core.economics.finance import HOURS_PER_YEAR, SECONDS_PER_HOUR, cost_per_million
-from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PurchasePrice, Term
 from capplan.core.numbers import ceil_guarded
 from capplan.core.serving.load import Load, OneGpu, Service
 from capplan.core.serving.servers import Fleet, make_fleet, replicas_for_rate
@@ -77,10 +77,13 @@ class Option:
     purchase: PurchasePrice | None = None
     energy: Energy | None = None
     cost: OwnedCost | RentedCost | None = None
+    rack_units: int | None = None
 
     @property
     def key(self) -> str:
-        """Names the option among all: GPU and term."""
+        """Return the option's name among all: GPU and term, and whether a marketplace offers it."""
+        if self.rent is not None:
+            return rent_key(self.rent)
         return f"{self.gpu}/{self.term.value if self.term else 'no price'}"
 
     @property
@@ -114,6 +117,11 @@ class Option:
     def peak_per_s(self) -> float:
         """The rate that the first year's fleet was sized for. [1/s]"""
         return self.sized_for_per_s[0]
+
+
+def rent_key(price: Price) -> str:
+    """Return the key of the option that rents at a price."""
+    return f"{price.gpu}/{price.term.value}{'/marketplace' if price.is_marketplace else ''}"
 
 
 def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[Option, ...]:
@@ -207,6 +215,12 @@ class _Question:
             for hours, fleet in zip(worked, fleets, strict=True)
         )
 
+    def committed(self, fleets: tuple[Fleet, ...], term: Term) -> tuple[Fleet, ...]:
+        """Hold each commitment's fleet at what its last year needs: GPUs cannot be added for a part of its term."""
+        years = COMMITMENT_YEARS.get(term, 1)
+        last = len(fleets) - 1
+        return tuple(fleets[min(last, year // years * years + years - 1)] for year in range(len(fleets)))
+
     def option(
         self,
         fleets: tuple[Fleet, ...],
@@ -215,9 +229,16 @@ class _Question:
         rent: Price | None = None,
         purchase: PurchasePrice | None = None,
     ) -> Option:
-        hours = self.hours(fleets)
+        used = self.hours(fleets)
+        is_committed = term in COMMITMENT_YEARS
+        hours = tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets) if is_committed else used
         year = -1 if purchase else 0
-        energy = self.energy(fleets[year], hours[year], self.samples_by_year()[year], bought=purchase is not None)
+        usage = Usage(
+            in_use_fraction=min(1.0, used[year] / (fleets[year].gpus * HOURS_PER_YEAR)),
+            load_fraction=self.load_fraction(fleets[year], self.samples_by_year()[year]),
+            stays_on=purchase is not None or is_committed,
+        )
+        energy = self.energy(fleets[year], usage, is_bought=purchase is not None)
         cost: OwnedCost | RentedCost | None = None
         if rent:
             cost = cost_of_renting(gpu_hours_by_year=hours, price=rent, money=self.money)
@@ -244,24 +265,25 @@ class _Question:
             energy=energy,
             cost=cost,
             sized_for_per_s=self.peaks_per_s(),
+            rack_units=fleets[-1].servers * self.rack_units_of_a_server() if purchase else None,
         )
+
+    def rack_units_of_a_server(self) -> int:
+        """Return the height of one server, by the GPU's form factor. [U]"""
+        _, is_board = server_slots(self.sizing.supply.candidate.form_factor, self.money)
+        return self.money.rack_units_sxm if is_board else self.money.rack_units_pcie
 
     def chassis_usd(self) -> float:
         """Return the price of one server without its GPUs, by the GPU's form factor. [USD]"""
         _, is_board = server_slots(self.sizing.supply.candidate.form_factor, self.money)
         return self.money.chassis_usd_sxm if is_board else self.money.chassis_usd_pcie
 
-    def energy(self, fleet: Fleet, gpu_hours: float, samples: float, *, bought: bool) -> Energy | None:
+    def energy(self, fleet: Fleet, usage: Usage, *, is_bought: bool) -> Energy | None:
         candidate = self.sizing.supply.candidate
         if candidate.tdp_w is None:
             return None
         slots, _ = server_slots(candidate.form_factor, self.money)
-        usage = Usage(
-            in_use_fraction=min(1.0, gpu_hours / (fleet.gpus * HOURS_PER_YEAR)),
-            load_fraction=self.load_fraction(fleet, samples),
-            stays_on=bought,
-        )
-        servers = fleet.servers if bought else fleet.gpus / slots
+        servers = fleet.servers if is_bought else fleet.gpus / slots
         return fleet_energy(gpus=fleet.gpus, servers=servers, tdp_w=candidate.tdp_w, usage=usage, money=self.money)
 
     def load_fraction(self, fleet: Fleet, samples: float) -> float:
@@ -273,7 +295,8 @@ class _Question:
 
     def rented(self, price: Price) -> Option:
         varied = replace(price, usd_per_hour=price.usd_per_hour * self.scenario.rent_price)
-        fleets = self.fleets(server_slots=price.instance_gpus, full_servers=True)
+        grown = self.fleets(server_slots=price.instance_gpus, full_servers=True)
+        fleets = self.committed(grown, price.term)
         return self.option(fleets, term=price.term, rent=varied)
 
     def bought(self, price: PurchasePrice) -> Option:

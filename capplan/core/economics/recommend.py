@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Case, Option
-from capplan.core.gpus.prices import Term
+from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import OneGpu
 
 _Z_90 = 1.6449
@@ -60,11 +60,18 @@ def recommend(case: Case, options: Sequence[Option], *, standards: Standards) ->
 
 def ranking(case: Case, options: Sequence[Option], *, standards: Standards) -> list[Option]:
     """Return the options that may be chosen, best first; full evidence before weaker evidence."""
-    allowed = [option for option in options if option.cost and (case.load.allow_spot or option.term is not Term.SPOT)]
+    allowed = [option for option in options if may_be_chosen(case, option) and standards.admits(option)]
     certain = [option for option in allowed if standards.fits_certainly(option)]
     return sorted(
         certain or allowed, key=lambda option: (bool(standards.concerns(option)), worth(case, option), option.key)
     )
+
+
+def may_be_chosen(case: Case, option: Option) -> bool:
+    """Return True if an option has a price, its term is allowed, and no commitment outlasts the years counted."""
+    if option.cost is None or (option.term is Term.SPOT and not case.load.allow_spot):
+        return False
+    return option.term is None or COMMITMENT_YEARS.get(option.term, 0) <= case.money.years
 
 
 def worth(case: Case, option: Option) -> float:

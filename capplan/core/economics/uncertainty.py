@@ -9,7 +9,7 @@ import numpy as np
 from capplan.core.economics.assumptions import Assumption
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.evidence import Standards
-from capplan.core.economics.options import Case, Option, Scenario, evaluate
+from capplan.core.economics.options import Case, Option, Scenario, evaluate, rent_key
 from capplan.core.economics.recommend import _Z_90, Recommendation, ranking, worth
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Service
@@ -71,7 +71,8 @@ DRAWN_KEYS = ("peak_factor", "rent_price_factor", "purchase_price_factor")
 
 MONEY_KEYS = (
     "discount_fraction", "residual_fraction", "chassis_usd_sxm", "chassis_usd_pcie", "network_fraction",
-    "support_fraction", "staff_usd_per_server_year", "licence_usd_per_gpu_year", "power_fraction", "pue", "usd_per_kwh",
+    "support_fraction", "space_usd_per_kw_month", "staff_usd_per_server_year",
+    "licence_usd_per_gpu_year", "power_fraction", "pue", "usd_per_kwh",
 )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def confidence(
     narrow = replace(
         case,
         sizings=sizings,
-        rents=tuple(rent for rent in case.rents if f"{rent.gpu}/{rent.term.value}" in keys),
+        rents=tuple(rent for rent in case.rents if rent_key(rent) in keys),
         purchases=tuple(price for price in case.purchases if f"{price.gpu}/{Term.BUY.value}" in keys),
     )
     values = {each.key: source.triangular(each.low, each.value, each.high, draws) for each in uncertain}

@@ -27,10 +27,15 @@ class Term(StrEnum):
     RESERVED_3Y = "reserved-3y"
 
 
-LASTING_TERMS = frozenset(
-    {Term.BUY, Term.ON_DEMAND, Term.SPOT, Term.RESERVED_1Y, Term.RESERVED_3Y}
-)  # fmt: skip
+LASTING_TERMS = frozenset({Term.BUY, Term.ON_DEMAND, Term.SPOT, Term.RESERVED_1Y, Term.RESERVED_3Y})
 """Terms under which a fleet can run for years; the others are shown among prices and left out of decisions."""
+
+
+COMMITMENT_YEARS: Mapping[Term, int] = {Term.RESERVED_1Y: 1, Term.RESERVED_3Y: 3}
+"""How long a commitment binds the buyer, who pays for every hour of it, used or not. [years]"""
+
+MARKETPLACES = frozenset({"lium", "tensordock", "vast.ai"})
+"""Providers that pass on offers of third-party hosts. A price file may state `marketplace` for others."""
 
 
 class PriceTier(StrEnum):
@@ -75,7 +80,11 @@ class PriceEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a provider asks for one GPU for one hour, as part of an instance, on a day. [USD]"""
+    """What a provider asks for one GPU for one hour, as part of an instance, on a day. [USD]
+
+    `is_marketplace` marks an offer of a third-party host: a class of its own, because it lasts only while that host
+    offers it and no single company answers for it. It competes with vendors' offers only where a buyer admits it.
+    """
 
     gpu: str
     provider: str
@@ -89,6 +98,7 @@ class Price:
     currency: str = CURRENCY
     instance: str | None = None
     instance_gpus: int = 1
+    is_marketplace: bool = False
 
     def __post_init__(self) -> None:
         if not self.usd_per_hour > 0:
@@ -114,7 +124,10 @@ def current_prices(prices: Iterable[Price]) -> tuple[Price, ...]:
 
 
 def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
-    """Find each GPU's lowest on-demand price per hour; hearsay counts only where there is nothing better."""
+    """Find each GPU's lowest on-demand price per hour.
+
+    Hearsay and offers of marketplaces count only where a vendor's dated price is not known.
+    """
     cheapest: dict[str, Price] = {}
     for price in current_prices(prices):
         known = cheapest.get(price.gpu)
@@ -123,8 +136,8 @@ def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
     return cheapest
 
 
-def _preference(price: Price) -> tuple[bool, float]:
-    return price.tier is PriceTier.HEARSAY, price.usd_per_hour
+def _preference(price: Price) -> tuple[bool, bool, float]:
+    return price.tier is PriceTier.HEARSAY, price.is_marketplace, price.usd_per_hour
 
 
 def offers_on_demand(prices: Iterable[Price]) -> Mapping[str, int]:
@@ -138,7 +151,10 @@ def offers_on_demand(prices: Iterable[Price]) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchasePrice:
-    """What one GPU costs to buy, on a day; `includes_server` where a server's quote was divided by its GPUs. [USD]"""
+    """What one GPU costs to buy, on a day; `includes_server` where a server's quote was divided by its GPUs. [USD]
+
+    `seller` describes seller and kind of price, `seller_name` is the seller alone; empty where none is named.
+    """
 
     gpu: str
     usd: float
@@ -149,6 +165,7 @@ class PurchasePrice:
     date_is: DateKind = DateKind.STATED
     includes_server: bool = False
     currency: str = CURRENCY
+    seller_name: str = ""
 
     def __post_init__(self) -> None:
         if not self.usd > 0:

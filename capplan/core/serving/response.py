@@ -43,7 +43,9 @@ class BatchPoint:
 class Candidate:
     """A GPU that holds the model, with its estimates over the batch, smallest first.
 
-    `largest_batches` are those that it may be run with; all estimated ones where it is empty.
+    `largest_batches` are those that it may be run with; all estimated ones where it is empty. `segment` is the market
+    that its vendor sells it for, `licence` what its driver's licence forbids in a data centre; None where unknown or
+    nothing.
     """
 
     gpu: str
@@ -53,6 +55,9 @@ class Candidate:
     points: tuple[BatchPoint, ...]
     largest_batches: tuple[int, ...] = ()
     speed: SpeedTier = SpeedTier.MEASURED
+    segment: str | None = None
+    is_end_of_sale: bool = False
+    licence: str | None = None
 
     @property
     def allowed(self) -> tuple[int, ...]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from capplan.core.gpus.spec import GpuSpec
+from capplan.core.gpus.licences import driver_licence
+from capplan.core.gpus.spec import GpuSpec, Status
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
@@ -124,6 +125,9 @@ def candidates_of(
                 ),
                 largest_batches=tuple(each.batch for each in chosen),
                 speed=estimates[0].speed,
+                segment=spec.segment.value if spec and spec.segment else None,
+                is_end_of_sale=spec is not None and spec.status is Status.END_OF_SALE,
+                licence=driver_licence(spec) if spec else None,
             )
         )
     return tuple(candidates)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from capplan.core.economics.assumptions import Demand
-from capplan.core.economics.cost import OwnedCost, break_even
+from capplan.core.economics.constraints import LeftOut
+from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import DEFAULT_MAX_PRICE_AGE_DAYS, Standards
 from capplan.core.economics.options import Option, server_slots
@@ -19,9 +20,11 @@ from capplan.printable import printable_fields
 from capplan.report.documents.subject import Refusal, Subject, candidates_of
 from capplan.report.procurement.types import (
     CURRENCY,
+    LeftOutOffer,
     Measured,
     ModelReport,
     OptionRow,
+    PaybackRow,
     PickRow,
     Report,
     Roof,
@@ -68,11 +71,14 @@ def build_report(
         if not candidates:
             raise UsageError(f"{subject.name}: no GPU is left; see `capplan plan` for why each was rejected.")
         standards = Standards(
-            certain_fits=subject.firm, today=circumstances.today, max_price_age_days=circumstances.max_price_age_days
+            certain_fits=subject.firm,
+            today=circumstances.today,
+            max_price_age_days=circumstances.max_price_age_days,
+            constraints=demand.constraints,
         )
         answer = decide(candidates, demand=demand, rents=rents, purchases=purchases, standards=standards)
         models.append(_model_report(subject, answer, standards, circumstances, gpus))
-        dropped += sum(price.gpu in subject.gpus for price in rents) - len(answer.case.rents)
+        dropped += len(models[-1].left_out)
     shown = {option.gpu for model in models for option in model.options}
     made = Report(
         title=circumstances.title,
@@ -112,7 +118,13 @@ def _model_report(
         Refusal(gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason)
         for each in answer.unfit
     )
-    held = {sizing.gpu for sizing in answer.case.sizings} | {each.candidate.gpu for each in answer.unfit}
+    unfit += tuple(
+        Refusal(
+            gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="scope", reason=each.reason
+        )
+        for each in answer.not_considered
+    )
+    held = {sizing.gpu for sizing in answer.case.sizings} | {refusal.gpu for refusal in unfit}
     refused: dict[str, Refusal] = {}
     for each in sorted(subject.refusals, key=lambda refusal: refusal.batch or 0):
         if each.gpu not in held:
@@ -133,7 +145,28 @@ def _model_report(
         picks=_picks(answer),
         roofs=_roofs(subject, rows, gpus),
         measured=tuple(each for each in circumstances.measured if each.model == subject.name),
+        payback=PaybackRow(
+            bought=answer.payback.bought.key, rented=answer.payback.rented.key, years=answer.payback.years
+        )
+        if answer.payback
+        else None,
+        left_out=tuple(_left_out(each) for each in answer.left_out if each.price.gpu in held),
     )  # fmt: skip
+
+
+def _left_out(offer: LeftOut) -> LeftOutOffer:
+    price = offer.price
+    rent = price if isinstance(price, Price) else None
+    return LeftOutOffer(
+        gpu=price.gpu,
+        term=rent.term.value if rent else Term.BUY.value,
+        provider=price.provider if isinstance(price, Price) else price.seller,
+        region=rent.region if rent else None,
+        instance=rent.instance if rent else None,
+        price_usd=price.usd_per_hour if isinstance(price, Price) else price.usd,
+        price_date=price.date,
+        reason=offer.reason,
+    )
 
 
 _PEAKS: Mapping[str, tuple[PeakKind, ...]] = {
@@ -193,6 +226,7 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
     stress = answer.stress.get(option.key)
     even, against = _break_even(option, answer)
     owned = cost if isinstance(cost, OwnedCost) else None
+    rented = _best_rent(option.gpu, answer)
     return OptionRow(
         key=option.key,
         rank=rank,
@@ -268,7 +302,30 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
         break_even_hours_per_year=even,
         break_even_against=against,
         on_front=option.key in answer.recommendation.front,
+        is_marketplace=option.rent is not None and option.rent.is_marketplace,
+        is_leading=option.key in answer.leading,
+        violations=standards.violations(option),
+        licence=candidate.licence,
+        segment=candidate.segment,
+        rack_units=option.rack_units,
+        breakdown_usd=cost.breakdown if cost else None,
+        payback_years=payback_years(owned, rented.cost) if owned and rented else None,
+        payback_against=rented.key if owned and rented else None,
     )
+
+
+def _best_rent(gpu: str, answer: Answer) -> "_Rented | None":
+    """Return the cheapest rent of a GPU that may be chosen: what its purchase is set against."""
+    for option in answer.ranked:
+        if option.gpu == gpu and isinstance(option.cost, RentedCost):
+            return _Rented(key=option.key, cost=option.cost)
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rented:
+    key: str
+    cost: RentedCost
 
 
 def _latencies(option: Option) -> tuple[Interval, float, float | None]:

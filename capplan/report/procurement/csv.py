@@ -7,6 +7,7 @@ from typing import Any
 from capplan.report.procurement.json import plain
 from capplan.report.procurement.types import OptionRow, Report
 
+_LISTS_OF_WORDS = frozenset({"concerns", "violations"})
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -31,11 +32,16 @@ def render_report_csv(report: Report) -> str:
 def _flat(option: OptionRow) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in plain(option).items():
-        if isinstance(value, list):
+        if name in _LISTS_OF_WORDS:
+            flat[name] = "; ".join(value)
+        elif isinstance(value, list):
             flat |= {f"{name}_{place}": each for place, each in enumerate(value, start=_first(name))}
         elif isinstance(value, dict):
             stem, _, unit = name.rpartition("_")
-            flat |= {f"{stem}_{end}_{unit}": value[end] for end in ("low", "expected", "high")}
+            if "expected" in value:
+                flat |= {f"{stem}_{end}_{unit}": value[end] for end in ("low", "expected", "high")}
+            else:
+                flat |= {f"{stem}_{part}": each for part, each in value.items()}
         else:
             flat[name] = value
     return flat

@@ -8,7 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 from capplan.core.economics.evidence import Concern
-from capplan.core.gpus.prices import Term
+from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import OneGpu, Service
 from capplan.report.procurement import figures
 from capplan.report.procurement.chart_money import charts
@@ -83,7 +83,7 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "batches": sorted({pick.batch for pick in model.picks}),
         "terms": sorted({option.term for option in model.options}),
         "options": [_option(option, model) for option in model.options],
-        "offers_words": offers_words(report, model),
+        "offers_words": offers_words(model),
         "charts": [_with_markup(chart) for chart in charts(report, model, prefix=identity)] if model.options else [],
         "power": power_table(model),
         "operation": operation_table(report, model),
@@ -175,8 +175,9 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
                 "slots": row.server_slots, "full": row.full_servers, "tdp": row.tdp_w,
                 "includesServer": row.includes_server, "batch": row.batch, "rate": row.rate_per_gpu_per_s,
                 "latency": row.latency_s.expected,
+                "commitment": COMMITMENT_YEARS.get(Term(row.term), 0) if row.price_usd is not None else 0,
                 "eligible": row.cost_usd_per_year is not None and row.firm_fit and not row.concerns
-                and (load.allow_spot or row.term != Term.SPOT),
+                and not row.violations and (load.allow_spot or row.term != Term.SPOT),
             }
             for row in model.options
         ],

@@ -35,6 +35,8 @@ def plain(value: object) -> Any:
         return value.isoformat()
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, tuple | list | frozenset):
+    if isinstance(value, frozenset):
+        return sorted(plain(each) for each in value)
+    if isinstance(value, tuple | list):
         return [plain(each) for each in value]
     return value

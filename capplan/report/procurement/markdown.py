@@ -1,11 +1,19 @@
 """The report as Markdown, short enough for a pull request; names are text, never markup."""
 
-from capplan.report.procurement.tables import assumption_table, option_table, refusal_table
+from capplan.report.procurement.money_tables import (
+    appendix_table,
+    breakdown_table,
+    cash_table,
+    constraint_words,
+    licence_words,
+    terms_table,
+)
+from capplan.report.procurement.tables import assumption_table, offers_words, option_table, refusal_table
 from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.verdict import describe_load
 from capplan.report.table import Table, escape_markdown, render_markdown
 
-_SHOWN = 12
+_SHOWN = 15
 
 
 def render_report_markdown(report: Report) -> str:
@@ -15,6 +23,8 @@ def render_report_markdown(report: Report) -> str:
         f"Load: {escape_markdown(describe_load(report.demand.load))}. Amounts in {report.currency} before tax; "
         f"estimates unless called measured; made {report.created} by capplan {report.version}.",
     ]
+    if words := constraint_words(report.demand.constraints):
+        parts.append(escape_markdown(words))
     for model in report.models:
         parts += _model(report, model)
     parts += ["## Assumptions", render_markdown(assumption_table(report))]
@@ -31,10 +41,21 @@ def _model(report: Report, model: ModelReport) -> list[str]:
     if verdict.changes_if:
         parts.append("This changes if")
         parts.append("\n".join(f"- {escape_markdown(change)}" for change in verdict.changes_if))
+    if licences := licence_words([option for option in model.options if option.is_leading]):
+        parts += ["\n".join(f"- {escape_markdown(words)}" for words in licences)]
     options = option_table(report, model)
     parts.append(render_markdown(Table(columns=options.columns, rows=options.rows[:_SHOWN])))
-    if len(model.options) > _SHOWN:
-        parts.append(f"{len(model.options) - _SHOWN} more options are in the other formats of this report.")
+    parts.append(escape_markdown(offers_words(model)))
+    for heading, content in (
+        ("Terms side by side", terms_table(report, model)),
+        ("Cash by year", cash_table(report, model)),
+        ("Where the money goes", breakdown_table(report, model)),
+        ("Other options", appendix_table(model)),
+    ):
+        if content is not None:
+            parts += [f"### {heading}", render_markdown(Table(columns=content.columns, rows=content.rows[:_SHOWN]))]
+            if len(content.rows) > _SHOWN:
+                parts.append(f"{len(content.rows) - _SHOWN} more rows are in the other formats of this report.")
     if model.refusals:
         parts += ["### Rejected", render_markdown(refusal_table(model))]
     return parts

@@ -109,7 +109,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
         "calibration": model.subject.calibration,
         "signed": has_price and not isinstance(report.demand.load, OneGpu),
         "options": plain(_cut(option_table(report, model))),
-        "options_note": f"Latency is {latency_words(report)}. {offers_words(report, model)}",
+        "options_note": f"Latency is {latency_words(report)}. {offers_words(model)}",
         "charts": drawn,
         "power": plain(power_table(model)),
         "operation": plain(operation_table(report, model)),

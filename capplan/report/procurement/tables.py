@@ -18,6 +18,10 @@ CONVENTIONS = (
     "undiscounted: all outlays less the residual value.",
     "A bought fleet is bought at once for the last year's peak; a rented one grows year by year.",
     "Energy is nameplate power (TDP × server factor) × average share × PUE × 8,760 h; rent includes energy.",
+    "Space is nameplate kW × 12 × the price of a kW and month. Staff, energy, space, support and licences are counted "
+    "for bought servers; rent includes them, except the staff that runs your software, which is the same for both.",
+    "A commitment is paid for every hour, used or not; its fleet is what the last year of its term needs.",
+    "Payback sums what was paid, undiscounted and without residual value, against the rent paid by then.",
     "Each GPU serves a random share of the arrivals (Poisson unless burstiness is stated) from its own queue and takes "
     "what waits, up to its largest batch; the latency percentile is simulated event by event with a fixed seed.",
     "The load ceiling applies to the load factor, arrivals over what full batches could do; a GPU may be busy nearly "
@@ -162,7 +166,8 @@ def compared_table(report: Report, model: ModelReport) -> Table:
 
 
 def option_table(report: Report, model: ModelReport) -> Table:
-    """Every option with what it takes and costs."""
+    """Show the leading options with what they take and cost; all of them where none leads."""
+    leading = [row for row in model.options if row.is_leading]
     rows = [
         (
             f"{row.gpu_name} {row.term}", figures.offer(row), str(row.price_date or ""), figures.price(row),
@@ -170,7 +175,7 @@ def option_table(report: Report, model: ModelReport) -> Table:
             figures.fraction(row.headroom_fraction), figures.money(row.cost_usd_per_year), figures.money(row.total_usd),
             figures.money(row.usd_per_million), figures.evidence(row), "yes" if row.on_front else "",
         )
-        for row in model.options
+        for row in leading or model.options
     ]  # fmt: skip
     years = report.demand.money.years
     heading = (
@@ -283,14 +288,15 @@ def workload_words(subject: Subject) -> str:
     return ", ".join([*shown, f"torch {given.get('torch', '')}"])
 
 
-def offers_words(report: Report, model: ModelReport) -> str:
+def offers_words(model: ModelReport) -> str:
     """Count what was left out."""
     unpriced = sum(row.price_usd is None for row in model.options)
     words = (
         f"{len(model.options) - unpriced} priced options; {unpriced} GPUs without a known price are listed without cost"
     )
-    hidden = f"{report.offers_dropped} more expensive offers of the same GPUs and terms are left out"
-    return f"{words}; {hidden}; `capplan prices` lists them."
+    rest = sum(not row.is_leading for row in model.options)
+    more = f"{rest} options are in the appendix" if rest else "all are shown"
+    return f"{words}; {more}, and {len(model.left_out)} other offers of these GPUs, each with its reason."
 
 
 def assumption_table(report: Report) -> Table:

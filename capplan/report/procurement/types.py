@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from capplan.core.economics.assumptions import Assumption, Demand
+from capplan.core.economics.cost import Breakdown
 from capplan.core.numbers import Interval
 from capplan.report.documents.subject import Refusal, Subject
 
-REPORT_SCHEMA_VERSION = 1
+REPORT_SCHEMA_VERSION = 2
 CURRENCY = "USD"
 
 
@@ -85,6 +86,20 @@ class OptionRow:
     break_even_hours_per_year: float | None
     break_even_against: str | None
     on_front: bool
+    is_marketplace: bool = False
+    is_leading: bool = True
+    violations: tuple[str, ...] = ()
+    licence: str | None = None
+    segment: str | None = None
+    rack_units: int | None = None
+    breakdown_usd: Breakdown | None = None
+    payback_years: float | None = None
+    payback_against: str | None = None
+
+    @property
+    def capex_usd(self) -> float | None:
+        """What is paid on the first day; None without a price. [USD]"""
+        return self.yearly_usd[0] if self.yearly_usd else None
 
     @property
     def gpus_last_year(self) -> int:
@@ -184,6 +199,29 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaybackRow:
+    """The best purchase against the best rent; `years` is None where it does not pay off within the years counted."""
+
+    bought: str
+    rented: str
+    years: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutOffer:
+    """An offer that no option rests on, and why. `price_usd` is of one GPU, by the hour for rents. [USD]"""
+
+    gpu: str
+    term: str
+    provider: str
+    region: str | None
+    instance: str | None
+    price_usd: float
+    price_date: date
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReport:
     """One model's part of the report."""
 
@@ -195,6 +233,8 @@ class ModelReport:
     picks: tuple[PickRow, ...]
     roofs: tuple[Roof, ...]
     measured: tuple[Measured, ...]
+    payback: PaybackRow | None = None
+    left_out: tuple[LeftOutOffer, ...] = ()
 
     def option(self, key: str | None) -> OptionRow | None:
         """An option by its key."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from capplan.core.economics.decide import Answer, AssuredFleet
+from capplan.core.economics.decide import Answer, AssuredFleet, Payback
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
@@ -45,6 +45,17 @@ _SPEED_WORDS = {
 
 def _because(reason: str) -> str:
     return f" ({reason})" if reason else ""
+
+
+def _payback_words(pair: Payback, years: int) -> str:
+    bought, rented = pair.bought, pair.rented
+    against = (
+        f"{bought.fleets[-1].gpus} × {bought.sizing.supply.candidate.name} bought, against "
+        f"{rented.sizing.supply.candidate.name} rented ({rented.term})"
+    )
+    if pair.years is None:
+        return f"The best purchase does not pay off within {years} years: {against}."
+    return f"The best purchase pays off after {pair.years:.1f} years: {against}."
 
 
 def _what_varies(labels: Sequence[str]) -> str:
@@ -110,14 +121,36 @@ def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
         return (
             f"No option of full evidence carries the load: {', '.join(found.concerns)}. Measure the GPU, and ask for a "
             "quote, before signing."
+            + (f" {by_key[found.choice.key].licence}" if found.choice and by_key[found.choice.key].licence else "")
         )
     if found.cheaper is None or found.choice is None:
-        return None
+        return _beyond_the_caps(answer, by_key)
     row = by_key[found.cheaper.key]
     saving = _saving(answer, by_key[found.choice.key], row)
     return (
         f"{row.gpu_name} {_how(row)} would be {format_fraction(saving)} cheaper, on weaker evidence: "
         f"{', '.join(found.cheaper_concerns)}."
+    )
+
+
+def _beyond_the_caps(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
+    """Say that a cheaper option of full evidence exceeds a cap; None where there is none."""
+    choice = answer.recommendation.choice
+    if choice is None or choice.cost_per_year is None or isinstance(answer.demand.load, OneGpu):
+        return None
+    beyond = [
+        row
+        for option in answer.options
+        if (row := by_key[option.key]).violations and not row.concerns and row.term != Term.SPOT
+        and (option.cost_per_year or 0.0) < choice.cost_per_year
+    ]  # fmt: skip
+    best = min(beyond, key=lambda row: row.cost_usd_per_year or 0.0, default=None)
+    if best is None:
+        return None
+    saving = 1 - (best.cost_usd_per_year or 0.0) / choice.cost_per_year
+    return (
+        f"{best.gpu_name} {_how(best)} would be {format_fraction(saving)} cheaper and exceeds a cap: "
+        f"{'; '.join(best.violations)}."
     )
 
 
@@ -128,8 +161,12 @@ def _saving(answer: Answer, choice: OptionRow, other: OptionRow) -> float:
 
 def _sentence(subject: Subject, answer: Answer, choice: OptionRow | None, count: int) -> str:
     if choice is None or choice.cost_usd_per_year is None:
+        if not count and answer.not_considered and not answer.unfit:
+            return f"No GPU that the constraints admit is left for {subject.name}."
         if not count:
             return f"No GPU carries the load with {subject.name}."
+        if any(option.cost for option in answer.options):
+            return f"No option for {subject.name} keeps the terms and caps stated; the appendix says what each exceeds."
         return f"No option for {subject.name} has a price; GPUs are compared by speed and memory only."
     if isinstance(answer.demand.load, OneGpu):
         return (
@@ -176,6 +213,8 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
         )
     if fleet := answer.assured:
         reasons.append(_assured_words(fleet))
+    if (pair := answer.payback) and not isinstance(load, OneGpu):
+        reasons.append(_payback_words(pair, answer.case.money.years))
     if not choice.firm_fit:
         reasons.append("Its memory is borderline: the estimate's interval straddles what may be filled.")
     if choice.price_date:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from capplan.core.gpus.prices import Term
+from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import OneGpu, Service
 from capplan.report.procurement import figures
 from capplan.report.procurement.types import OptionRow, Report
@@ -109,7 +109,7 @@ class Formulas:
         need, servers, gpus = (self._cell(f"{name}{year}") for name in ("need", "servers", "gpus"))
         rate, spares = self._cell("rate"), self.names["spares"]
         if stem == "need":
-            grown = self._years if self.option.term == Term.BUY else year + 1
+            grown = self._signed_for(year)
             wanted = f"{self.names['peak_per_s']}*{growth}^{grown}/{rate}"
             return f"MAX(1,ROUNDUP({wanted}-0.000000001*MAX(1,{wanted}),0))"
         if stem == "servers":
@@ -119,21 +119,43 @@ class Formulas:
             return f'{servers}*IF({self._cell("full")}="yes",{self._cell("slots")},{spread})'
         if stem == "samples":
             return f"{self.names['mean_per_s']}*8760*3600*{growth}^{year}"
-        if isinstance(self.report.demand.load, Service):
+        if isinstance(self.report.demand.load, Service) or self._commitment:
             return f"{gpus}*8760"
-        return f"{self._cell(f'samples{year}')}/{rate}/3600*{gpus}/({gpus}-{spares}*{gpus}/{servers})"
+        return self._worked(year)
+
+    @property
+    def _commitment(self) -> int:
+        return COMMITMENT_YEARS.get(Term(self.option.term), 0) if self.option.term in list(Term) else 0
+
+    def _signed_for(self, year: int) -> int:
+        """Return the year, counted from 1, whose peak a year's fleet is sized for."""
+        if self.option.term == Term.BUY:
+            return self._years
+        years = self._commitment or 1
+        return min(self._years, year // years * years + years)
+
+    def _worked(self, year: int) -> str:
+        """Spell the GPU-hours that a job's work takes, spares included."""
+        servers, gpus = self._cell(f"servers{year}"), self._cell(f"gpus{year}")
+        lost = f"{self.names['spares']}*{gpus}/{servers}"
+        return f"{self._cell(f'samples{year}')}/{self._cell('rate')}/3600*{gpus}/({gpus}-{lost})"
 
     def _energy(self, year: int) -> str:
         n, gpus = self.names, self._cell(f"gpus{year}")
-        busy = f"MIN(1,{self._cell(f'hours{year}')}/({gpus}*8760))"
+        is_job = not isinstance(self.report.demand.load, Service | OneGpu)
+        hours = self._worked(year) if self._commitment and is_job else self._cell(f"hours{year}")
+        busy = f"MIN(1,{hours}/({gpus}*8760))"
         idle, load = n["idle_power_fraction"], "1"
         if isinstance(self.report.demand.load, Service):
             most = f"({gpus}*{self._cell('rate')}/{n['utilization_ceiling']})"
             load = f"MIN(1,{self._cell(f'samples{year}')}/(8760*3600)/{most})"
         used = f"({idle}+({n['power_fraction']}-{idle})*{load})"
-        unused = idle if self.option.term == Term.BUY else "0"
+        unused = idle if self.option.term == Term.BUY or self._commitment else "0"
         share = f"({busy}*{used}+(1-{busy})*{unused})"
         return f"{gpus}*{self._cell('tdp')}*{n['server_power_factor']}*{share}/1000*{n['pue']}*8760"
+
+    def _nameplate_kw(self, year: int) -> str:
+        return f"{self._cell(f'gpus{year}')}*{self._cell('tdp')}*{self.names['server_power_factor']}/1000"
 
     def _bought(self) -> dict[str, str]:
         n, last, rate = self.names, self._years - 1, self.names["discount_fraction"]
@@ -146,6 +168,7 @@ class Formulas:
             "initial": f"{hardware}*(1+{n['network_fraction']})",
             "running": (
                 f"{self._cell('kwh')}*{n['usd_per_kwh']}+{hardware}*{n['support_fraction']}"
+                f"+{self._nameplate_kw(last)}*12*{n['space_usd_per_kw_month']}"
                 f"+{self._cell(f'servers{last}')}*{n['staff_usd_per_server_year']}"
                 f"+{self._cell(f'gpus{last}')}*{n['licence_usd_per_gpu_year']}"
             ),

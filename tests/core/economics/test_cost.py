@@ -26,8 +26,10 @@ DAY = date(2026, 11, 1)
 NODE = Money(
     years=3, discount_fraction=0.08, residual_fraction=0.30, chassis_usd_sxm=0.0, chassis_usd_pcie=0.0,
     network_fraction=0.12,
-    support_fraction=0.04, staff_usd_per_server_year=15_000, licence_usd_per_gpu_year=0, gpus_per_server_sxm=8,
-    gpus_per_server_pcie=4, server_power_factor=10_200 / 5_600, power_fraction=0.60, idle_power_fraction=0.25,
+    support_fraction=0.04, space_usd_per_kw_month=0, staff_usd_per_server_year=15_000,
+    licence_usd_per_gpu_year=0, gpus_per_server_sxm=8,
+    gpus_per_server_pcie=4, rack_units_sxm=8, rack_units_pcie=2,
+    server_power_factor=10_200 / 5_600, power_fraction=0.60, idle_power_fraction=0.25,
     pue=1.35, usd_per_kwh=0.10, grid_g_per_kwh=381, embodied_kg_per_gpu=375, embodied_kg_per_server=1_500,
     failures_per_gpu_year=0.173, repair_days=3,
 )  # fmt: skip

@@ -36,9 +36,10 @@
     const grown = Array.from({ length: s.years }, (_, i) => (1 + data.growth) ** (i + 1));
     const yearly = grown.map((g) => one ? { need: 1, servers: 1, perServer: 1, gpus: 1 }
       : makeFleet(Math.max(1, ceilGuarded(data.peak * s.load * g / rate)), data.spares, option.slots, option.full));
-    const fleets = option.term === "buy" ? yearly.map(() => yearly[yearly.length - 1]) : yearly;
+    const span = option.term === "buy" ? s.years : option.commitment || 1;
+    const fleets = yearly.map((_, i) => yearly[Math.min(s.years - 1, Math.floor(i / span) * span + span - 1)]);
     const samples = grown.map((g) => one ? rate * HOURS * SECONDS : data.mean * s.load * HOURS * SECONDS * g / (1 + data.growth));
-    const always = data.kind === "service" || one;
+    const always = data.kind === "service" || one || (option.commitment > 0 && option.term !== "buy");
     const spares = one ? 0 : data.spares;
     const hoursOf = (fleet, i) => always ? fleet.gpus * HOURS
       : samples[i] / rate / SECONDS * fleet.gpus / (fleet.gpus - spares * fleet.perServer);
@@ -62,7 +63,8 @@
       const load = data.kind === "service" ? Math.min(1, samples[s.years - 1] / (HOURS * SECONDS) / most) : 1;
       const share = busy * (idle + (s.power_fraction - idle) * load) + (1 - busy) * idle;
       const kwh = bought.gpus * option.tdp * data.money.server_power_factor * share / 1000 * s.pue * HOURS;
-      const running = kwh * s.usd_per_kwh + hardware * s.support_fraction + bought.servers * s.staff_usd_per_server_year
+      const space = bought.gpus * option.tdp * data.money.server_power_factor / 1000 * 12 * data.money.space_usd_per_kw_month;
+      const running = kwh * s.usd_per_kwh + space + hardware * s.support_fraction + bought.servers * s.staff_usd_per_server_year
         + bought.gpus * data.money.licence_usd_per_gpu_year;
       const residual = hardware * s.residual_fraction;
       const initial = hardware + hardware * s.network_fraction;

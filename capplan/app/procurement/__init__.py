@@ -1,0 +1,1 @@
+"""Parts of the procurement report's use case."""

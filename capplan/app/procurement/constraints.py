@@ -1,0 +1,98 @@
+"""What a buyer admits, from the load file and the request together."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+
+from capplan.core.economics.constraints import Constraints, NameLists
+from capplan.core.gpus.prices import Term
+from capplan.core.gpus.spec import Segment
+from capplan.errors import UnknownNameError
+from capplan.specs import Gpus
+from capplan.specs.prices import Prices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintRequest:
+    """What a request admits, over what the load file states.
+
+    A list that is not empty replaces the load file's list of allowed names; denied names add to it. A cap that is not
+    None replaces the load file's.
+    """
+
+    terms: frozenset[Term] = frozenset()
+    allow: NameLists = field(default_factory=NameLists)
+    deny: NameLists = field(default_factory=NameLists)
+    marketplaces: bool = False
+    max_capex_usd: float | None = None
+    max_usd_per_year: float | None = None
+    max_power_w: float | None = None
+    max_rack_units: float | None = None
+
+    def over(self, stated: Constraints) -> Constraints:
+        """Return what the load file states with this request laid over it."""
+        return replace(
+            stated,
+            terms=self.terms or stated.terms,
+            allow=_replaced(stated.allow, self.allow),
+            deny=_added(stated.deny, self.deny),
+            marketplaces=self.marketplaces or stated.marketplaces,
+            max_capex_usd=_first(self.max_capex_usd, stated.max_capex_usd),
+            max_usd_per_year=_first(self.max_usd_per_year, stated.max_usd_per_year),
+            max_power_w=_first(self.max_power_w, stated.max_power_w),
+            max_rack_units=_first(self.max_rack_units, stated.max_rack_units),
+        )
+
+
+def _first(mine: float | None, theirs: float | None) -> float | None:
+    return theirs if mine is None else mine
+
+
+def _replaced(below: NameLists, above: NameLists) -> NameLists:
+    return NameLists(
+        providers=above.providers or below.providers,
+        regions=above.regions or below.regions,
+        gpus=above.gpus or below.gpus,
+        segments=above.segments or below.segments,
+    )
+
+
+def _added(below: NameLists, above: NameLists) -> NameLists:
+    return NameLists(
+        providers=above.providers | below.providers,
+        regions=above.regions | below.regions,
+        gpus=above.gpus | below.gpus,
+        segments=above.segments | below.segments,
+    )
+
+
+def resolve(constraints: Constraints, *, gpus: Gpus, prices: Prices, named: Collection[str]) -> Constraints:
+    """Check every name and write GPUs by their ids; families stand for all their variants.
+
+    Args:
+        constraints: What is admitted, in the user's words.
+        gpus: The database.
+        prices: All known prices, whose providers, sellers and regions may be named.
+        named: Ids of GPUs that the request names; they are admitted whatever their segment.
+
+    Raises:
+        UnknownNameError: a provider, seller, region, GPU or segment that nothing has.
+    """
+    providers = {price.provider for price in prices.hourly} | {price.seller_name for price in prices.purchase} - {""}
+    regions = {price.region for price in prices.hourly}
+    lists = []
+    for given in (constraints.allow, constraints.deny):
+        _check("provider", given.providers, providers)
+        _check("region", given.regions, regions)
+        _check("segment", given.segments, [segment.value for segment in Segment])
+        ids = frozenset(gpu.id for name in sorted(given.gpus) for gpu in gpus.find_all(name).gpus)
+        lists.append(replace(given, gpus=ids))
+    allow, deny = lists
+    if named:
+        allow = replace(allow, gpus=(allow.gpus & frozenset(named)) or frozenset(named))
+    return replace(constraints, allow=allow, deny=deny)
+
+
+def _check(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    for name in sorted(names):
+        if name not in known:
+            raise UnknownNameError(kind, name, known, hint=f"Known: {', '.join(sorted(known))}.")

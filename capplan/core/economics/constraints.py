@@ -1,0 +1,112 @@
+"""What a buyer admits: terms, providers, regions, GPUs and segments; and caps on money, power and space."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from capplan.core.gpus.prices import LASTING_TERMS, Price, PurchasePrice, Term
+from capplan.core.gpus.spec import Segment
+from capplan.core.serving.response import Candidate
+
+DEFAULT_SEGMENTS = frozenset({Segment.DATA_CENTRE.value, Segment.WORKSTATION.value})
+"""The segments that a decision considers unless others are admitted."""
+
+RENTED = LASTING_TERMS - {Term.BUY}
+BOUGHT = frozenset({Term.BUY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameLists:
+    """Names of providers or sellers, regions, GPUs (ids) and segments; an empty list names nothing."""
+
+    providers: frozenset[str] = frozenset()
+    regions: frozenset[str] = frozenset()
+    gpus: frozenset[str] = frozenset()
+    segments: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """What may be recommended, and what it may cost and take.
+
+    Attributes:
+        terms: Terms that are considered at all.
+        allow: Where a list is not empty, nothing else is considered. Provider lists apply to sellers, too; a purchase
+            has no region. GPUs named here are admitted whatever their segment.
+        deny: What is never considered.
+        marketplaces: True if offers of third-party hosts compete with those of vendors.
+        max_capex_usd: Cap on what is paid on the first day. [USD]
+        max_usd_per_year: Cap on what is paid in any later year, residual value aside. [USD]
+        max_power_w: Cap on the nameplate power of bought servers; rented ones stand elsewhere. [W]
+        max_rack_units: Cap on the rack units of bought servers.
+    """
+
+    terms: frozenset[Term] = LASTING_TERMS
+    allow: NameLists = field(default_factory=NameLists)
+    deny: NameLists = field(default_factory=NameLists)
+    marketplaces: bool = False
+    max_capex_usd: float | None = None
+    max_usd_per_year: float | None = None
+    max_power_w: float | None = None
+    max_rack_units: float | None = None
+
+    def refusal_of_gpu(self, candidate: Candidate) -> str | None:
+        """Return why a GPU is not considered; None where it is.
+
+        Args:
+            candidate: The GPU; one of unknown segment is considered.
+        """
+        gpu, segment = candidate.gpu, candidate.segment
+        if gpu in self.deny.gpus:
+            return "denied by name"
+        if segment in self.deny.segments:
+            return f"denied segment: {segment}"
+        if gpu in self.allow.gpus:
+            return None
+        if self.allow.gpus:
+            return "not among the GPUs allowed"
+        if self.allow.segments:
+            return None if segment in self.allow.segments else f"segment not allowed: {segment or 'unknown'}"
+        if segment is not None and segment not in DEFAULT_SEGMENTS:
+            return f"segment {segment} is considered only where it is allowed or the GPU is named"
+        return None
+
+    def refusal_of_price(self, price: Price | PurchasePrice) -> str | None:
+        """Return why an offer is not considered; None where it is."""
+        term = price.term if isinstance(price, Price) else Term.BUY
+        if term not in self.terms:
+            return f"term not admitted: {term.value}"
+        provider = price.provider if isinstance(price, Price) else price.seller_name
+        if refused := _refused("provider", provider, self.allow.providers, self.deny.providers):
+            return refused
+        if isinstance(price, Price):
+            return _refused("region", price.region, self.allow.regions, self.deny.regions)
+        return None
+
+
+def _refused(kind: str, name: str, allowed: frozenset[str], denied: frozenset[str]) -> str | None:
+    if name in denied:
+        return f"denied {kind}: {name}"
+    if allowed and name not in allowed:
+        return f"{kind} not allowed: {name}"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """An offer that no option rests on, and why."""
+
+    price: Price | PurchasePrice
+    reason: str
+
+
+def admitted_prices(
+    rents: Sequence[Price], purchases: Sequence[PurchasePrice], constraints: Constraints
+) -> tuple[tuple[Price, ...], tuple[PurchasePrice, ...], tuple[LeftOut, ...]]:
+    """Part the offers into those that are considered and those that are not, each of the latter with its reason."""
+    offers: tuple[Price | PurchasePrice, ...] = (*rents, *purchases)
+    refused = {id(price): constraints.refusal_of_price(price) for price in offers}
+    return (
+        tuple(price for price in rents if refused[id(price)] is None),
+        tuple(price for price in purchases if refused[id(price)] is None),
+        tuple(LeftOut(price=price, reason=reason) for price in offers if (reason := refused[id(price)]) is not None),
+    )

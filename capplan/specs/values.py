@@ -1,0 +1,98 @@
+"""Read single values of a load file: rates, times, amounts, shares."""
+
+import math
+import re
+
+from capplan.errors import UsageError
+from capplan.specs.yaml.checker import Checker
+from capplan.units import SECONDS, parse_quantity
+
+
+class ValueReader(Checker):
+    """Reads single values; a value of another kind is refused and read as None."""
+
+    def number(self, where: str, given: object) -> float | None:
+        """Read a finite number."""
+        if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+            self.refuse(where, f"must be a number, not {given!r}")
+            return None
+        if abs(given) > _LARGEST or 0 < abs(given) < 1 / _LARGEST:
+            self.refuse(where, f"must lie between {1 / _LARGEST:g} and {_LARGEST:g}, not {given:g}")
+            return None
+        return float(given)
+
+    def fraction(self, where: str, given: object) -> float | None:
+        """Read 0.7 or "70 %"."""
+        if isinstance(given, str) and (match := re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*%", given)):
+            return float(match[1]) / 100
+        return self.number(where, given)
+
+    def positive(self, where: str, value: float | None) -> float | None:
+        """Refuse what is not above 0."""
+        if value is not None and not value > 0:
+            self.refuse(where, f"must be above 0, not {value:g}")
+            return None
+        return value
+
+    def rate(self, where: str, given: object) -> float | None:
+        """Read samples a second: 500, "500/s", "30k/min"."""
+        if isinstance(given, str):
+            match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M)?\s*/\s*(s|min|h|d)", given)
+            if not match:
+                self.refuse(where, f"{given!r} is no rate; write samples per time such as 500/s or 2M/d")
+                return None
+            return self.positive(where, float(match[1]) * _SCALES.get(match[2], 1) / SECONDS[match[3]])
+        return self.positive(where, self.number(where, given))
+
+    def duration(self, where: str, given: object) -> float | None:
+        """Read a time with its unit, in seconds; 0 is one. [s]"""
+        if not isinstance(given, str):
+            self.refuse(where, f"must be a time with its unit, such as 50 ms or 6 h, not {given!r}")
+            return None
+        try:
+            value = parse_quantity(given, SECONDS, what=where)
+        except UsageError as error:
+            self.refuse("", str(error))
+            return None
+        if value < 0:
+            self.refuse(where, f"must not be negative, not {given!r}")
+            return None
+        return value
+
+    def count(self, where: str, given: object) -> float | None:
+        """Read a number of samples or epochs: 1281167, "1.28M"."""
+        if isinstance(given, str):
+            match = _COUNT.fullmatch(given)
+            if not match:
+                self.refuse(where, f"{given!r} is no count; write a number such as 1281167 or 1.28M")
+                return None
+            return self.positive(where, float(match[1]) * _SCALES[match[2]])
+        return self.positive(where, self.number(where, given))
+
+    def amount(self, where: str, given: object) -> float | None:
+        """Read US dollars: 250000, "250k", "1.2M USD", "250,000 USD". [USD]"""
+        if isinstance(given, str):
+            match = _AMOUNT.fullmatch(given)
+            if not match:
+                self.refuse(where, f"{given!r} is no amount; write US dollars such as 250000, 250k or 1.2M USD")
+                return None
+            return self.positive(where, float(match[1].replace(",", "")) * _SCALES.get(match[2] or match[3], 1))
+        return self.positive(where, self.number(where, given))
+
+    def watts(self, where: str, given: object) -> float | None:
+        """Read a power with its unit. [W]"""
+        if not isinstance(given, str):
+            self.refuse(where, f"must be a power with its unit, such as 20 kW, not {given!r}")
+            return None
+        try:
+            return self.positive(where, parse_quantity(given, _WATTS, what=where))
+        except UsageError as error:
+            self.refuse("", str(error))
+            return None
+
+
+_LARGEST = 1e15
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(k|M|G|B)")
+_AMOUNT = re.compile(r"(\d+(?:,\d{3})*(?:\.\d+)?)\s*(?:(k|M)?\s*USD|(k|M))?")
+_SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}
+_WATTS = {"W": 1.0, "kW": 1e3, "MW": 1e6}
