@@ -7,6 +7,7 @@ from capplan.app.llm.capacity import divide, sequences_that_fit, version_of
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.llm.engines import LlmMemoryConstants
 from capplan.core.llm.kv import kv_element_bytes
+from capplan.core.llm.memory import StageMemory
 from capplan.core.llm.memory_answer import MemoryRequest
 from capplan.core.llm.model import LanguageModel
 from capplan.core.llm.quantisation import Quantisation
@@ -37,6 +38,7 @@ class DeploymentWords:
     kv: str = ""
     version: str = ""
     link_bytes_per_s: float | None = None
+    max_sequences: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class ServingDeployment:
     """A deployment that was found, checked, and reduced to kernels.
 
     `sequences_that_fit` returns how many sequences of a length fit in one replica's memory, 0 where the weights do not.
+    `stage` is the memory of the tightest GPU.
     """
 
     words: DeploymentWords
@@ -55,7 +58,7 @@ class ServingDeployment:
     machine: Machine
     kernels: Kernels
     sequences_that_fit: Callable[[float], float]
-    weights_bytes: int
+    stage: StageMemory
 
 
 @dataclass(slots=True)
@@ -109,6 +112,7 @@ class Deployments:
                 kv=kv,
                 engine=engine,
                 version=version_of(words.version),
+                max_sequences=words.max_sequences,
             ),
             self.memory,
         )
@@ -125,7 +129,7 @@ class Deployments:
             machine=machine,
             kernels=kernels,
             sequences_that_fit=sequences_that_fit(memory),
-            weights_bytes=round(memory.stage.weight_bytes),
+            stage=memory.stage,
         )
 
     def _default_kv(self, model: LanguageModel, quantisation: Quantisation, words: DeploymentWords) -> str:

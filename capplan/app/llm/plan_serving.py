@@ -1,63 +1,34 @@
 """Search deployments of a language model for a load under limits: which GPUs, how many, at what cost."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from math import ceil
+import heapq
+from dataclasses import replace
 
-from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
-from capplan.app.llm.simulate_serving import simulate_replica
-from capplan.app.llm.validate_serving import constants_of, width_name
-from capplan.core.llm.serving.cases import Metric, Serving
-from capplan.core.llm.serving.deployment_plan import (
+from capplan.app.llm.deployments import Deployments, DeploymentWords
+from capplan.app.llm.disaggregation import disaggregated_fits
+from capplan.app.llm.rescue import advice, with_rescues
+from capplan.app.llm.search import PlanQuestion, Search
+from capplan.app.llm.validate_serving import constants_of
+from capplan.core.llm.fleet.candidates import ShardingChoice
+from capplan.core.llm.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentPlan,
     DeploymentRejection,
-    RentedGpu,
-    TokenLoad,
-    rank_deployments,
+    Obstacle,
+    rank_key,
 )
-from capplan.core.llm.serving.evidence import Adjustment, Evidence, evidence_of, half_width, interval
-from capplan.core.llm.serving.load_answer import LatencyLimits
-from capplan.core.llm.serving.service import Demand, LoadPoint, Service, load_curve
-from capplan.core.llm.sharding import Sharding
+from capplan.core.llm.fleet.limits import SATURATION
+from capplan.core.llm.fleet.token_load import TokenLoad
+from capplan.core.llm.simulation.load_answer import Statistic
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
-from capplan.core.llm.timing.calibration import LlmCalibration, Width
-from capplan.core.llm.timing.constants import Constants
-from capplan.core.llm.timing.work import kernel_classes
-from capplan.core.numbers import Interval
-from capplan.errors import CapplanError, UsageError
+from capplan.core.llm.timing.calibration import LlmCalibration
+from capplan.errors import UsageError
 
-TENSOR_SIZES = (1, 2, 4, 8)
+__all__ = ["PlanQuestion", "plan_serving"]
+
 MOST_SIMULATED = 12
 """Deployments whose percentiles are simulated: the best ones."""
-SIMULATED_REQUESTS = 2_000
-_SATURATION = 0.95
-"""Highest share of the rate of a full replica that is planned with: beyond it, waits grow without end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanQuestion:
-    """A model, a load and limits, and the deployments to search.
-
-    Attributes:
-        gpus: Ids of GPUs to consider.
-        weights: Weight formats to consider; an empty word stands for the checkpoint's own.
-        tensor_sizes: GPUs per replica to consider.
-        redundancy: Replicas beyond need (N+k).
-        rents: What GPUs cost per hour, by id.
-    """
-
-    model: str
-    load: TokenLoad
-    limits: LatencyLimits
-    gpus: tuple[str, ...]
-    engines: tuple[str, ...] = ("vllm",)
-    weights: tuple[str, ...] = ("",)
-    kv: str = ""
-    tensor_sizes: tuple[int, ...] = TENSOR_SIZES
-    redundancy: int = 0
-    rents: dict[str, RentedGpu] = field(default_factory=dict)
+_TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
+"""What is tried on GPUs of which eight do not hold the model: a pipeline over servers."""
 
 
 def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibration: LlmCalibration) -> DeploymentPlan:
@@ -69,227 +40,121 @@ def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibratio
         calibration: The constants of the time model.
 
     Raises:
-        CapplanError: The model is not known, or the load is empty.
+        CapplanError: The model is not known, or the load is empty or too long for the model.
     """
-    if not question.load.rate_per_s > 0:
-        raise UsageError("--rate must be above 0 requests per second; a load of zero needs no GPU.")
-    search = _Search(question, deployments, calibration, constants_of(calibration))
+    check_load(question.load)
+    search = Search(question, deployments, calibration, constants_of(calibration))
     architecture = deployments.model(question.model).architecture
-    fits: list[DeploymentFit] = []
-    words_of: dict[DeploymentFit, DeploymentWords] = {}
-    rejections: list[DeploymentRejection] = []
-    for words in search.candidates():
-        try:
-            judged = search.judge(words)
-        except CapplanError as error:
-            judged = DeploymentRejection(
-                gpu=words.gpu, reason=str(error), sharding=words.sharding, weights=words.weights or None
-            )
-        if isinstance(judged, DeploymentFit):
-            fits.append(judged)
-            words_of[judged] = words
-        else:
-            rejections.append(judged)
-    ranked = rank_deployments(fits)
-    simulated = [search.simulated(fit, words_of[fit]) for fit in ranked[:MOST_SIMULATED]]
+    _check_context(architecture.name, architecture.max_positions, question.load)
+    judged = {words: search.judge(words) for words in search.candidates()}
+    judged |= _over_servers(search, judged)
+    fits, failed = _settle(search, judged)
+    rejections = [each for each in judged.values() if isinstance(each, DeploymentRejection)]
+    rescued = with_rescues(search, [*rejections, *failed], fits)
     return DeploymentPlan(
         model=architecture.name,
         params=count_parameters(architecture),
         active_params=count_active_parameters(architecture),
         load=question.load,
         limits=question.limits,
-        fits=(*simulated, *ranked[MOST_SIMULATED:]),
-        rejections=_of_gpus_without_fit(rejections, fits),
+        fits=fits,
+        rejections=rescued,
         assumptions=_assumptions(question),
+        disaggregated=disaggregated_fits(search, fits),
+        advice=None if fits else advice(question.limits, rescued),
     )
 
 
-def _of_gpus_without_fit(
-    rejections: Sequence[DeploymentRejection], fits: Sequence[DeploymentFit]
-) -> tuple[DeploymentRejection, ...]:
-    """Keep, for each GPU that carries nothing, the rejection of its largest replica: the nearest miss."""
-    fitting = {fit.gpu for fit in fits}
-    nearest: dict[str, DeploymentRejection] = {}
-    for each in rejections:
-        held = nearest.get(each.gpu)
-        if each.gpu in fitting:
+def check_load(load: TokenLoad) -> None:
+    """Raise unless a load says how many requests come, or how many clients wait.
+
+    Raises:
+        UsageError: It states neither or both, or none at all come.
+    """
+    if (load.rate_per_s is None) == (load.concurrency is None):
+        raise UsageError("state the load by one of --rate (requests per second) and --concurrency (clients).")
+    if load.rate_per_s is not None and not 0 < load.rate_per_s < float("inf"):
+        raise UsageError("--rate must be above 0 requests per second; a load of zero needs no GPU.")
+    if load.concurrency is not None and not load.concurrency > 0:
+        raise UsageError("--concurrency must be at least 1 client; a load of zero needs no GPU.")
+
+
+def _check_context(model: str, longest: int | None, load: TokenLoad) -> None:
+    tokens = load.input_len + load.output_len
+    if longest is not None and tokens > longest:
+        raise UsageError(
+            f"{model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: shorten "
+            "--input-len or --output-len."
+        )
+
+
+_Judged = dict[DeploymentWords, DeploymentFit | DeploymentRejection]
+
+
+def _over_servers(search: Search, judged: _Judged) -> _Judged:
+    """Judge pipelines over two and four servers on GPUs of which eight lack the memory."""
+    if not search.question.choice.is_open:
+        return {}
+    fitting = {words.gpu for words, each in judged.items() if not _lacks_memory(each)}
+    lacking = tuple(gpu for gpu in search.question.gpus if gpu not in fitting)
+    wider = replace(search, question=replace(search.question, gpus=lacking, choice=_TWO_SERVERS))
+    return {words: wider.judge(words) for words in wider.candidates()}
+
+
+def _lacks_memory(judged: DeploymentFit | DeploymentRejection) -> bool:
+    return isinstance(judged, DeploymentRejection) and judged.obstacle is not Obstacle.LIMIT
+
+
+def _settle(search: Search, judged: _Judged) -> tuple[tuple[DeploymentFit, ...], list[DeploymentRejection]]:
+    """Rank the deployments and simulate the best ones, which may take more replicas than the closed form says.
+
+    A simulation never makes a deployment cheaper, so that the cheapest one not yet simulated is always the next.
+    """
+    fits = {words: each for words, each in judged.items() if isinstance(each, DeploymentFit)}
+    heap = [(rank_key(fit), index, words, fit) for index, (words, fit) in enumerate(fits.items())]
+    heapq.heapify(heap)
+    settled: list[DeploymentFit] = []
+    failed: list[DeploymentRejection] = []
+    by_percentile = search.question.limits.statistic is not Statistic.MEAN
+    while heap and (len(settled) < MOST_SIMULATED or by_percentile):
+        _, index, words, fit = heapq.heappop(heap)
+        if fit.simulated is not None:
+            settled.append(fit)
             continue
-        if held is None or _size(each) > _size(held):
-            nearest[each.gpu] = each
-    return tuple(nearest.values())
-
-
-def _size(rejection: DeploymentRejection) -> int:
-    return rejection.sharding.gpus if rejection.sharding else 0
+        found = search.simulated(fit, words)
+        if isinstance(found, DeploymentFit):
+            heapq.heappush(heap, (rank_key(found), index, words, found))
+        else:
+            failed.append(found)
+    return (*settled, *(fit for _, _, _, fit in sorted(heap, key=lambda entry: entry[:2]))), failed
 
 
 def _assumptions(question: PlanQuestion) -> tuple[str, ...]:
     load = question.load
+    if load.concurrency is None:
+        comes = "bursts" if load.gap_scv > 1 else "at random (Poisson)"
+        arrivals = f"requests arrive {comes} at {load.rate_per_s:g}/s and are spread evenly over the replicas"
+    else:
+        arrivals = f"{load.concurrency:g} clients send the next request when they have their answer; all are in memory"
     return (
-        f"requests arrive at random (Poisson) at {load.rate_per_s:g}/s and are spread evenly over the replicas",
-        f"{load.input_len:g} tokens in and {load.output_len:g} tokens out on average; no prefix cache, no speculation",
-        "limits are held by the expected mean; percentiles of the best deployments are simulated, request by request",
-        f"a replica is planned with up to {_SATURATION:.0%} of the rate at which it is full",
+        arrivals,
+        f"{load.input_len:g} tokens in and {load.output_len:g} tokens out on average; {_reuse(load)}",
+        f"limits are held by the {_words(question.limits.statistic)}; the best deployments are simulated, request by "
+        "request, and the simulation decides",
+        f"a replica is planned with up to {SATURATION:.0%} of the rate at which it is full",
         "rent is the lowest current on-demand price per GPU-hour, however many GPUs an instance holds",
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    question: PlanQuestion
-    deployments: Deployments
-    calibration: LlmCalibration
-    constants: Constants
-
-    def candidates(self) -> Iterator[DeploymentWords]:
-        asked = self.question
-        for gpu in asked.gpus:
-            for engine in asked.engines:
-                for weights in asked.weights:
-                    for tensor in asked.tensor_sizes:
-                        yield DeploymentWords(
-                            model=asked.model, gpu=gpu, engine=engine, sharding=Sharding(tensor=tensor),
-                            weights=weights, kv=asked.kv,
-                        )  # fmt: skip
-
-    def judge(self, words: DeploymentWords) -> DeploymentFit | DeploymentRejection:
-        deployment, load = self.deployments.find(words), self.question.load
-        capacity = deployment.sequences_that_fit(load.input_len + load.output_len)
-        if capacity < 1:
-            return _rejection(words, "memory: the weights and one request do not fit; use more GPUs per replica (--tp)")
-        demand = Demand(input_len=load.input_len, output_len=load.output_len, capacity=capacity, spread=load.spread)
-        curve = load_curve(self._service(deployment), demand)
-        limits, output_len = self.question.limits, load.output_len
-        broken = _broken(curve[0], limits, output_len)
-        if broken is not None:
-            return _rejection(words, f"{broken} even with one request at a time")
-        most = _highest_rate(curve, limits, output_len)
-        needed = max(1, ceil(load.rate_per_s / most - 1e-9))
-        replicas = needed + self.question.redundancy
-        at = _at_rate(curve, load.rate_per_s / replicas)
-        return self._fit(deployment, at, most=most, needed=needed, capacity=capacity)
-
-    def _service(self, deployment: ServingDeployment) -> Service:
-        return Service(
-            kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine, constants=self.constants
-        )
-
-    def _fit(
-        self, deployment: ServingDeployment, at: LoadPoint, *, most: float, needed: int, capacity: float
-    ) -> DeploymentFit:
-        evidence = evidence_of(
-            self.calibration,
-            model=deployment.model.architecture.name,
-            gpu=deployment.gpu.id,
-            vendor=deployment.gpu.vendor,
-            engine=deployment.engine,
-            segment=str(deployment.gpu.segment) if deployment.gpu.segment else None,
-            kernels=kernel_classes(deployment.kernels),
-        )
-        ttft = interval(
-            at.ttft_s, width=self._width(Metric.TTFT, deployment), evidence=evidence, adjustment=Adjustment()
-        )
-        width = self._width(Metric.TPOT, deployment)
-        tpot = interval(at.tpot_s, width=width, evidence=evidence, adjustment=Adjustment())
-        factor = half_width(width, evidence)
-        whole = at.e2e_s(self.question.load.output_len)
-        e2e = Interval(low=whole / factor, expected=whole, high=whole * factor)
-        return DeploymentFit(
-            gpu=deployment.gpu.id,
-            sharding=deployment.words.sharding,
-            engine=deployment.engine,
-            weights=deployment.quantisation.format.name,
-            kv=deployment.kv,
-            needed=needed,
-            replicas=needed + self.question.redundancy,
-            max_rate_per_s=most,
-            ttft_s=ttft,
-            tpot_s=tpot,
-            e2e_s=e2e,
-            sequences_that_fit=capacity,
-            weights_bytes=deployment.weights_bytes,
-            usable_bytes=deployment.gpu.usable_bytes,
-            evidence=str(evidence),
-            holds_at_worst=_holds(self.question.limits, ttft.high, tpot.high, e2e.high),
-            is_transferred=evidence is Evidence.TRANSFER,
-            rent=self.question.rents.get(deployment.gpu.id),
-        )
-
-    def _width(self, metric: Metric, deployment: ServingDeployment) -> Width:
-        name = width_name(metric, Serving.OPEN_LOAD, has_experts=deployment.model.architecture.is_moe)
-        return self.calibration.widths[name]
-
-    def simulated(self, fit: DeploymentFit, words: DeploymentWords) -> DeploymentFit:
-        """Add percentiles of one replica at its share of the load."""
-        asked = self.question
-        deployment, load = self.deployments.find(words), asked.load
-        demand = Demand(
-            input_len=load.input_len, output_len=load.output_len, capacity=fit.sequences_that_fit, spread=load.spread
-        )
-        answer = simulate_replica(
-            self._service(deployment),
-            demand,
-            replace(load, rate_per_s=load.rate_per_s / fit.replicas),
-            limits=asked.limits,
-            requests=SIMULATED_REQUESTS,
-        )
-        return replace(fit, simulated=answer)
+def _words(statistic: Statistic) -> str:
+    return "mean over requests" if statistic is Statistic.MEAN else f"{statistic.value[1:]}th percentile of requests"
 
 
-def _rejection(words: DeploymentWords, reason: str) -> DeploymentRejection:
-    return DeploymentRejection(gpu=words.gpu, reason=reason, sharding=words.sharding, weights=words.weights or None)
-
-
-def _holds(limits: LatencyLimits, ttft_s: float, tpot_s: float, e2e_s: float) -> bool:
-    pairs = ((ttft_s, limits.ttft_s), (tpot_s, limits.tpot_s), (e2e_s, limits.e2e_s))
-    return all(limit is None or value <= limit for value, limit in pairs)
-
-
-def _broken(point: LoadPoint, limits: LatencyLimits, output_len: float) -> str | None:
-    """Name the first limit that a load point breaks, with by how much; None where it keeps all."""
-    checks = (
-        ("TTFT", point.ttft_s, limits.ttft_s),
-        ("TPOT", point.tpot_s, limits.tpot_s),
-        ("time of a whole answer", point.e2e_s(output_len), limits.e2e_s),
+def _reuse(load: TokenLoad) -> str:
+    prefix = (
+        f"{load.prefix_fraction:.0%} of a prompt in the prefix cache" if load.prefix_fraction else "no prefix cache"
     )
-    for name, value, limit in checks:
-        if limit is not None and value > limit:
-            return f"{name}: {value:.3g} s exceeds the limit of {limit:.3g} s"
-    return None
-
-
-def _highest_rate(curve: Sequence[LoadPoint], limits: LatencyLimits, output_len: float) -> float:
-    """Return the highest rate of one replica whose expected times keep the limits. [1/s]"""
-    full = max(point.rate_per_s for point in curve) * _SATURATION
-    best = min(curve[0].rate_per_s, full)
-    for below, above in pairwise(curve):
-        if _broken(above, limits, output_len) is None:
-            best = max(best, min(above.rate_per_s, full))
-            continue
-        low, high = 0.0, 1.0
-        for _ in range(30):
-            share = (low + high) / 2
-            broken = _broken(_between(below, above, share), limits, output_len) is not None
-            low, high = (low, share) if broken else (share, high)
-        return min(max(best, _between(below, above, low).rate_per_s), full)
-    return best
-
-
-def _between(below: LoadPoint, above: LoadPoint, share: float) -> LoadPoint:
-    def mixed(name: str) -> float:
-        one, other = float(getattr(below, name)), float(getattr(above, name))
-        return one + share * (other - one)
-
-    return LoadPoint(
-        running=mixed("running"), rate_per_s=mixed("rate_per_s"), ttft_s=mixed("ttft_s"), tpot_s=mixed("tpot_s")
-    )
-
-
-def _at_rate(curve: Sequence[LoadPoint], rate_per_s: float) -> LoadPoint:
-    """Return what a replica does at a rate, between the points of its curve."""
-    for below, above in pairwise(curve):
-        if above.rate_per_s >= rate_per_s:
-            span = above.rate_per_s - below.rate_per_s
-            share = (rate_per_s - below.rate_per_s) / span if span > 0 else 1.0
-            return _between(below, above, min(1.0, max(0.0, share)))
-    return curve[-1]
+    if load.speculation is None:
+        return f"{prefix}, no speculation"
+    each = load.speculation
+    return f"{prefix}, {each.drafts} drafted tokens of which each is accepted with {each.acceptance:.0%}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.llm.serving.deployment_plan import RentedGpu
+from capplan.core.llm.fleet.deployment_plan import RentedGpu
 from capplan.specs import Gpus
 from capplan.specs.prices import load_prices
 

@@ -1,32 +1,60 @@
-"""Simulate one replica of a language model under an open load, request by request."""
+"""Simulate one replica of a language model under a load, request by request."""
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
 
-from capplan.app.llm.deployments import Deployments, DeploymentWords
+from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
 from capplan.app.llm.validate_serving import constants_of
-from capplan.core.llm.serving.deployment_plan import TokenLoad
-from capplan.core.llm.serving.load_answer import LatencyLimits, LoadAnswer, summarise
-from capplan.core.llm.serving.open_loop import Admission, Arrivals, Lengths, random_arrivals, simulate_open
-from capplan.core.llm.serving.service import Demand, Service, most_running, step_seconds
-from capplan.core.llm.serving.simulation import Simulation
+from capplan.core.llm.engines import Engine
+from capplan.core.llm.fleet.token_load import TokenLoad
+from capplan.core.llm.serving.load_curve import load_curve
+from capplan.core.llm.serving.service import Demand, Service, step_seconds
+from capplan.core.llm.simulation.arrivals import Arrivals, all_at_once, hourly_rates, random_arrivals
+from capplan.core.llm.simulation.continuous_batching import (
+    Admission,
+    RequestTimes,
+    simulate_clients,
+    simulate_open,
+)
+from capplan.core.llm.simulation.load_answer import LatencyLimits, LoadAnswer, summarise
+from capplan.core.llm.simulation.simulation import Simulation
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.errors import UsageError
+from capplan.specs.llm.memory_calibration import find_engine
 
 MOST_REQUESTS = 1_000_000
 _COLUMNS = ("input_len", "output_len")
+_PREEMPTING = frozenset({Engine.VLLM, Engine.SGLANG})
+"""Engines that admit a prompt by what it needs now and evict when the cache is full; others reserve whole answers."""
+_DELIVERY_STEPS = 0.5
+"""Decode steps between the end of a prefill and the first token at the client: engines hand tokens out beside the next
+step. Learnt from the load sweeps of one of two models, it makes the time to first token of the other right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduling:
+    """How an engine is set to schedule; None stands for its default.
+
+    `mixes` says that prompt tokens share steps with decoding sequences. `token_budget` is the most tokens of a step,
+    `max_sequences` the most sequences at a time.
+    """
+
+    mixes: bool | None = None
+    token_budget: int | None = None
+    max_sequences: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationQuestion:
     """A deployment and the loads of one replica.
 
-    `trace` are requests with lengths and, where the file states them, arrival times; they replace drawn ones.
+    `trace` are requests with lengths and, where the file states them, arrival times; they replace drawn ones. `day` is
+    the shape of a day: how many requests come in each of its parts, relative to the others.
     """
 
     words: DeploymentWords
@@ -34,6 +62,8 @@ class SimulationQuestion:
     limits: LatencyLimits
     requests: int
     trace: Arrivals | None = None
+    day: tuple[float, ...] = ()
+    scheduling: Scheduling = Scheduling()
 
 
 def simulate_serving(
@@ -56,23 +86,20 @@ def simulate_serving(
         engine=deployment.engine,
         constants=constants_of(calibration),
     )
-    first = question.loads[0]
-    capacity = deployment.sequences_that_fit(first.input_len + first.output_len)
-    if capacity < 1:
-        raise UsageError(
-            f"{question.words.model} with {first.input_len + first.output_len:.0f} tokens does not fit on "
-            f"{question.words.sharding.gpus} × {deployment.gpu.id}; use more GPUs (--tp) or narrower weights."
-        )
+    capacity = _check_memory(question, deployment)
+    curve = load_curve(service, question.loads[0].demand(capacity))
     answers = tuple(
         simulate_replica(
             service,
-            Demand(input_len=load.input_len, output_len=load.output_len, capacity=capacity, spread=load.spread),
+            deployment,
             load,
             limits=question.limits,
             requests=question.requests,
             trace=question.trace,
+            scheduling=question.scheduling,
+            label=label,
         )
-        for load in question.loads
+        for label, load in _parts(question)
     )
     return Simulation(
         model=deployment.model.architecture.name,
@@ -80,48 +107,122 @@ def simulate_serving(
         gpus=question.words.sharding.gpus,
         engine=deployment.engine,
         sequences_that_fit=capacity,
+        saturation_rate_per_s=max(point.rate_per_s for point in curve),
         answers=answers,
         limits=question.limits,
+        notes=_notes(question),
     )
+
+
+def _check_memory(question: SimulationQuestion, deployment: ServingDeployment) -> float:
+    first, longest = question.loads[0], deployment.model.architecture.max_positions
+    tokens = first.input_len + first.output_len
+    if longest is not None and tokens > longest:
+        raise UsageError(
+            f"{question.words.model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
+            "shorten --input-len or --output-len."
+        )
+    capacity = deployment.sequences_that_fit(first.cached_len)
+    if capacity < 1:
+        raise UsageError(
+            f"{question.words.model} with {tokens:.0f} tokens does not fit on "
+            f"{question.words.sharding.gpus} × {deployment.gpu.id}; use more GPUs (--tp) or narrower weights."
+        )
+    return capacity
+
+
+def _parts(question: SimulationQuestion) -> Iterator[tuple[str, TokenLoad]]:
+    """Yield the loads to simulate, a day in its parts."""
+    for load in question.loads:
+        if not question.day or load.rate_per_s is None:
+            yield "", load
+            continue
+        width = 24 / len(question.day)
+        for part, rate in enumerate(hourly_rates(load.rate_per_s, question.day)):
+            label = f"{part * width:02.0f} to {(part + 1) * width:02.0f} h"
+            if rate > 0:
+                yield label, replace(load, rate_per_s=rate)
+
+
+def _notes(question: SimulationQuestion) -> tuple[str, ...]:
+    notes = []
+    if question.trace is not None and question.trace.has_times:
+        notes.append("Requests come at the times of the file; --rate is not used.")
+    if question.day:
+        notes.append("Each part of the day is simulated on its own, from an empty replica.")
+    return tuple(notes)
 
 
 def simulate_replica(
     service: Service,
-    demand: Demand,
+    deployment: ServingDeployment,
     load: TokenLoad,
     *,
     limits: LatencyLimits,
     requests: int,
     trace: Arrivals | None = None,
+    scheduling: Scheduling | None = None,
+    label: str = "",
 ) -> LoadAnswer:
-    """Simulate one replica at a load, with what clients and servers add to the first token.
+    """Simulate one replica at a load.
 
     Args:
-        service: The deployment.
-        demand: Mean lengths and capacity.
-        load: Rate and lengths of the requests of this replica.
+        service: The deployment's times.
+        deployment: Its memory.
+        load: Rate or clients, and lengths of the requests of this replica.
         limits: Limits that count as good service.
         requests: Requests to draw, where `trace` does not give them.
         trace: Requests with their lengths; without arrival times of its own (all 0), these are drawn at the rate.
+        scheduling: Settings of the engine; its defaults if None.
+        label: Name of the load.
     """
-    arrivals = _arrivals(load, requests, trace)
-    admission = Admission(
-        capacity=most_running(service, demand),
-        token_budget=service.scheduling.token_budget * service.kernels.data_parallel,
-        mixes=service.scheduling.mixes,
+    demand = load.demand(deployment.sequences_that_fit(load.cached_len))
+    admission = _admission(service, deployment, demand, scheduling or Scheduling())
+    seconds = step_seconds(service, demand)
+    if load.concurrency is not None:
+        clients = max(1, round(load.concurrency))
+        drawn = _lengths_of(trace) or all_at_once(max(min(requests, 50 * clients), 3 * clients), load.lengths)
+        times = simulate_clients(drawn, admission, seconds, clients=clients)
+        return summarise(drawn, _delivered(times), limits, clients=clients, label=label)
+    drawn = _arrivals(load, requests, trace)
+    return summarise(drawn, _delivered(simulate_open(drawn, admission, seconds)), limits, label=label)
+
+
+def _admission(service: Service, deployment: ServingDeployment, demand: Demand, scheduling: Scheduling) -> Admission:
+    """Return what the engine admits: its pool in tokens of mean sequences, so that windows and states count."""
+    data, rules = service.kernels.data_parallel, service.scheduling
+    most = rules.most_sequences * data
+    for limit in (scheduling.max_sequences, deployment.words.max_sequences):
+        most = most if limit is None else min(most, float(limit))
+    own = demand.prefill_len + demand.output_len
+    return Admission(
+        capacity=most,
+        token_budget=(scheduling.token_budget or rules.token_budget) * data,
+        mixes=rules.mixes if scheduling.mixes is None else scheduling.mixes,
+        pool_tokens=demand.capacity * own,
+        preempts=find_engine(deployment.words.engine) in _PREEMPTING,
+        tokens_per_step=demand.tokens_per_step,
     )
-    times = simulate_open(arrivals, admission, step_seconds(service, demand))
-    return summarise(arrivals, times, limits)
+
+
+def _delivered(times: RequestTimes) -> RequestTimes:
+    """Add the way of the first token to the client."""
+    some = times.gap_weights.sum()
+    step_s = float((times.gaps_s * times.gap_weights).sum() / some) if some else 0.0
+    delivery_s = _DELIVERY_STEPS * step_s
+    return replace(times, ttft_s=times.ttft_s + delivery_s, e2e_s=times.e2e_s + delivery_s)
+
+
+def _lengths_of(trace: Arrivals | None) -> Arrivals | None:
+    return None if trace is None else replace(trace, at_s=np.zeros_like(trace.at_s))
 
 
 def _arrivals(load: TokenLoad, requests: int, trace: Arrivals | None) -> Arrivals:
-    lengths = Lengths(input_len=load.input_len, output_len=load.output_len, spread=load.spread)
-    if trace is None:
-        return random_arrivals(rate_per_s=load.rate_per_s, count=requests, lengths=lengths, gap_scv=load.gap_scv)
-    if trace.at_s[-1] > 0:
+    if trace is not None and trace.has_times:
         return trace
-    drawn = random_arrivals(rate_per_s=load.rate_per_s, count=len(trace.at_s), lengths=lengths, gap_scv=load.gap_scv)
-    return Arrivals(at_s=drawn.at_s, prompts=trace.prompts, answers=trace.answers)
+    count = requests if trace is None else len(trace.at_s)
+    drawn = random_arrivals(rate_per_s=load.rate_per_s or 1.0, count=count, lengths=load.lengths, gap_scv=load.gap_scv)
+    return drawn if trace is None else replace(trace, at_s=drawn.at_s)
 
 
 def read_requests(path: Path) -> Arrivals:
@@ -135,7 +236,18 @@ def read_requests(path: Path) -> Arrivals:
     answers = [_number(path, number, row, "output_len", least=1) for number, row in rows]
     times = [_number(path, number, row, "arrival_s", least=0) if row.get("arrival_s") else 0.0 for number, row in rows]
     _check_order(path, times, [number for number, _ in rows])
-    return Arrivals(at_s=np.array(times), prompts=np.array(prompts), answers=np.array(answers, dtype=np.int64))
+    cached = [
+        _number(path, number, row, "cached_len", least=0) if row.get("cached_len") else 0.0 for number, row in rows
+    ]
+    for (number, _), prompt, known in zip(rows, prompts, cached, strict=True):
+        if known > prompt:
+            raise UsageError(f"{path}: line {number}: cached_len {known:g} is more than input_len {prompt:g}.")
+    return Arrivals(
+        at_s=np.array(times),
+        prompts=np.array(prompts),
+        answers=np.array(answers, dtype=np.int64),
+        cached=np.array(cached) if any(cached) else None,
+    )
 
 
 def _read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:

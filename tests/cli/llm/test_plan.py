@@ -93,3 +93,84 @@ def test_a_bad_file_of_requests_is_refused(run: Run, tmp_path: Path, rows: str, 
     result = run(*SIMULATE, "--rate", "1", "--lengths", path)
     assert result.exit_code == 2
     assert sentence in result.stderr
+
+
+def test_clients_are_planned_so_that_all_are_served_at_once(run: Run) -> None:
+    found = json.loads(run(*PLAN, "--concurrency", "64", "--max-tpot", "40ms", "--engine", "vllm", "--json").stdout)
+    assert found["load"]["concurrency"] == 64
+    for fit in found["fits"]:
+        assert 64 / fit["replicas"] <= fit["memory"]["sequences_that_fit"]
+        assert fit["tpot_s"]["expected"] <= 0.040
+        assert fit["output_tokens_per_s"] == pytest.approx(fit["rate_per_s"] * 256)
+
+
+def test_a_percentile_needs_at_least_the_replicas_of_the_mean(run: Run) -> None:
+    words = (*PLAN, "--rate", "60", "--max-ttft", "400ms", "--max-tpot", "30ms", "--json")
+    mean, tail = (
+        {fit["gpu"]: fit for fit in json.loads(run(*words, "--percentile", each).stdout)["fits"]}
+        for each in ("mean", "99")
+    )
+    assert tail
+    for gpu, fit in tail.items():
+        assert fit["replicas"] >= mean[gpu]["replicas"]
+        assert fit["ttft_s"]["p99"] <= 0.4
+        assert fit["tpot_s"]["p99"] <= 0.03
+
+
+def test_each_rejected_deployment_names_what_would_rescue_it(run: Run) -> None:
+    words = ("llm", "plan", "llama-3.1-70b-instruct", "--gpu", "h100-sxm5-80gb", "--weights", "bf16", "--rate", "1")
+    found = json.loads(run(*words, "--json").stdout)
+    memory = [each for each in found["rejections"] if each["obstacle"] == "memory"]
+    # 131.42 GiB of weights do not fit on one GPU of 80 GiB; two hold them.
+    assert {(each["tp"], each["pp"]) for each in memory} == {(1, 1)}
+    assert all("GiB per GPU are missing" in each["reason"] and "--tp 2" in each["rescue"] for each in memory)
+
+
+def test_more_prefix_hits_never_need_more_replicas(run: Run) -> None:
+    replicas = [
+        [fit["replicas_needed"] for fit in sorted(found["fits"], key=lambda fit: fit["gpu"])]
+        for hits in ("0", "0.5", "0.9")
+        for found in [json.loads(run(*PLAN, "--rate", "60", "--prefix-hits", hits, "--json").stdout)]
+    ]
+    assert replicas[0] >= replicas[1] >= replicas[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((*PLAN, "--concurrency", "0"), "a load of zero needs no GPU"),
+        (PLAN, "state the load by one of --rate"),
+        ((*PLAN, "--rate", "1", "--concurrency", "2"), "state the load by one of --rate"),
+        ((*PLAN, "--rate", "1", "--percentile", "42"), "write one of mean, 50, 90, 95 and 99"),
+        ((*PLAN, "--rate", "1", "--draft-tokens", "3"), "needs both --draft-tokens and --acceptance"),
+        ((*PLAN, "--rate", "1", "--input-len", "99999999"), "handles at most"),
+        (SIMULATE, "state the load by --rate"),
+        ((*SIMULATE, "--rate", "1", "--prefill", "never"), "write mixed or separate"),
+        ((*SIMULATE, "--rate", "1", "--daily", "1,x"), "2 to 96 numbers"),
+        ((*SIMULATE, "--rate", "1", "--plot", "load.txt"), "plots are written as"),
+    ],
+)
+def test_more_bad_words_get_one_sentence(run: Run, words: tuple[str, ...], sentence: str) -> None:
+    test_bad_words_get_one_sentence(run, words, sentence)
+
+
+def test_a_simulation_is_plotted_with_its_limits(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "load.svg"
+    done = run(*SIMULATE, "--rate", "1..4", "--max-ttft", "1s", "--max-tpot", "40ms", "--plot", path)
+    assert done.exit_code == 0, done.stderr
+    assert all(word in path.read_text() for word in ("TTFT", "TPOT", "limit of TTFT", "limit of TPOT"))
+
+
+def test_clients_of_a_closed_loop_are_simulated(run: Run) -> None:
+    found = json.loads(run(*SIMULATE, "--concurrency", "4,16", "--json").stdout)
+    few, many = found["loads"]
+    assert (few["concurrency"], many["concurrency"]) == (4, 16)
+    assert many["output_tokens_per_s"] > few["output_tokens_per_s"]
+    assert many["mean_running"] <= 16
+
+
+def test_a_day_is_simulated_in_its_parts(run: Run) -> None:
+    found = json.loads(run(*SIMULATE, "--rate", "3", "--daily", "1,2,3", "--json").stdout)
+    # The mean of 1, 2 and 3 is 2, so that a mean rate of 3/s is 1.5, 3 and 4.5/s.
+    assert [each["label"] for each in found["loads"]] == ["00 to 08 h", "08 to 16 h", "16 to 24 h"]
+    assert [each["rate_per_s"] for each in found["loads"]] == pytest.approx([1.5, 3.0, 4.5], rel=0.15)

@@ -7,7 +7,7 @@ import typer
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from capplan.core.llm.serving.load_answer import LatencyLimits
+    from capplan.core.llm.simulation.load_answer import LatencyLimits
 
 LlmModel = Annotated[
     str,
@@ -103,13 +103,21 @@ def _doublings(low: float, high: float) -> list[float]:
     return [*rates, high] if rates else []
 
 
-def parse_limits(max_ttft: str | None, max_tpot: str | None, max_e2e: str | None) -> "LatencyLimits":
+def parse_limits(
+    max_ttft: str | None, max_tpot: str | None, max_e2e: str | None, *, percentile: str = "mean"
+) -> "LatencyLimits":
     """Read limits such as "1s" and "40ms".
 
+    Args:
+        max_ttft: Limit of the time to first token, in the user's words.
+        max_tpot: Limit of the time per output token.
+        max_e2e: Limit of a whole answer.
+        percentile: Of which requests the limits are: "mean", or 50, 90, 95, 99.
+
     Raises:
-        UsageError: One of them is not a time above 0.
+        UsageError: One of them is not a time above 0, or there is no such percentile.
     """
-    from capplan.core.llm.serving.load_answer import LatencyLimits
+    from capplan.core.llm.simulation.load_answer import LatencyLimits, Statistic
     from capplan.units import SECONDS, parse_quantity
 
     def read(text: str | None, what: str) -> float | None:
@@ -120,6 +128,29 @@ def parse_limits(max_ttft: str | None, max_tpot: str | None, max_e2e: str | None
             raise UsageError(f"{what} {text}: write a time above 0, such as 500ms.")
         return value
 
+    named = {each.value.lstrip("p"): each for each in Statistic}
+    if percentile.lstrip("p") not in named:
+        raise UsageError(f"--percentile {percentile}: write one of mean, 50, 90, 95 and 99.")
     return LatencyLimits(
-        ttft_s=read(max_ttft, "--max-ttft"), tpot_s=read(max_tpot, "--max-tpot"), e2e_s=read(max_e2e, "--max-e2e")
+        ttft_s=read(max_ttft, "--max-ttft"),
+        tpot_s=read(max_tpot, "--max-tpot"),
+        e2e_s=read(max_e2e, "--max-e2e"),
+        statistic=named[percentile.lstrip("p")],
     )
+
+
+def parse_day(text: str | None) -> tuple[float, ...]:
+    """Read the shape of a day: numbers in any unit, one for each part of 24 hours, such as 24 hourly counts.
+
+    Raises:
+        UsageError: The text holds no such numbers.
+    """
+    if text is None:
+        return ()
+    try:
+        parts = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        parts = ()
+    if not 2 <= len(parts) <= 96 or not all(0 <= part < 1e12 for part in parts) or not sum(parts) > 0:
+        raise UsageError(f"--daily {text}: write 2 to 96 numbers of at least 0, one for each part of the day: 1,3,5,2.")
+    return parts

@@ -1,47 +1,72 @@
 """`capplan llm plan`: which deployment of a language model carries a load within limits at the least cost."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from capplan.cli.commands.llm.options import LlmModel, parse_limits
+from capplan.cli.commands.llm.groups import CalibrationOption, DownloadOption, LengthOptions, LimitOptions
+from capplan.cli.commands.llm.options import LlmModel, parse_link
+from capplan.cli.groups import with_groups
 from capplan.cli.options import SpecFolders
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
 from capplan.cli.progress import progress
 
 if TYPE_CHECKING:
-    from capplan.core.llm.serving.deployment_plan import DeploymentPlan
+    from capplan.core.llm.fleet.deployment_plan import DeploymentPlan
+
+ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 
 
+@with_groups
 def plan(
+    *,
     model: LlmModel,
-    rate: Annotated[float, typer.Option(metavar="PER_S", help="Requests per second to all replicas together.")],
-    input_len: Annotated[int, typer.Option(min=1, help="Mean tokens of a prompt.")] = 1024,
-    output_len: Annotated[int, typer.Option(min=1, help="Mean tokens of an answer.")] = 256,
-    max_ttft: Annotated[str | None, typer.Option(metavar="TIME", help="Limit of the time to first token: 1s.")] = None,
-    max_tpot: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Limit of the time between tokens: 40ms.")
+    rate: Annotated[
+        float | None,
+        typer.Option(metavar="PER_S", help="Requests per second to all replicas together.", show_default=False),
     ] = None,
-    max_e2e: Annotated[str | None, typer.Option(metavar="TIME", help="Limit of a whole answer: 10s.")] = None,
+    concurrency: Annotated[
+        float | None,
+        typer.Option(
+            "--concurrency",
+            "-c",
+            metavar="N",
+            help="Clients that wait for answers, instead of a rate.",
+            show_default=False,
+        ),
+    ] = None,
+    lengths: LengthOptions,
+    limits: LimitOptions,
     gpu: Annotated[
         list[str] | None,
         typer.Option("--gpu", metavar="ID", help="Only this GPU; repeatable. All rented data-centre GPUs by default."),
     ] = None,
-    engine: Annotated[list[str] | None, typer.Option(help="vllm, sglang, trtllm or llama.cpp; repeatable.")] = None,
+    engine: Annotated[
+        list[str] | None, typer.Option(help="vllm, sglang, trtllm, llama.cpp or all; repeatable; vllm by default.")
+    ] = None,
     weights: Annotated[
         list[str] | None,
         typer.Option(metavar="FORMAT", help="bf16, fp8, ...; repeatable; the checkpoint's by default."),
     ] = None,
     kv: Annotated[str | None, typer.Option(metavar="FORMAT", help="Number format of the KV cache.")] = None,
-    tp: Annotated[list[int] | None, typer.Option("--tp", min=1, help="GPUs per replica; repeatable.")] = None,
-    redundancy: Annotated[int, typer.Option(min=0, help="Replicas beyond need (N+k).")] = 0,
-    everything: Annotated[bool, typer.Option("--all", help="Show every deployment and every rejection.")] = False,
-    download: Annotated[bool, typer.Option("--download", help="Fetch the configuration of hf:org/name.")] = False,
-    specs: SpecFolders = None,
-    calibration: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Constants from `capplan llm fit`; the shipped ones by default.")
+    tp: Annotated[list[int] | None, typer.Option("--tp", min=1, help="Tensor parallelism; repeatable.")] = None,
+    pp: Annotated[list[int] | None, typer.Option("--pp", min=1, help="Pipeline stages; repeatable.")] = None,
+    ep: Annotated[list[int] | None, typer.Option("--ep", min=1, help="Expert parallelism; repeatable.")] = None,
+    dp: Annotated[
+        list[int] | None, typer.Option("--dp", min=1, help="Ranks of attention data parallelism; repeatable.")
     ] = None,
+    max_seqs: Annotated[
+        list[int] | None, typer.Option(min=1, help="Most sequences at a time in a replica; repeatable.")
+    ] = None,
+    redundancy: Annotated[int, typer.Option(min=0, help="Replicas beyond need (N+k).")] = 0,
+    link: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="Network of one GPU that moves prefilled caches, such as '50 GB/s'."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every deployment and every rejection.")] = False,
+    download: DownloadOption = False,
+    specs: SpecFolders = None,
+    calibration: CalibrationOption = None,
     chosen_format: FormatOption = None,
     json_flag: JsonOption = False,
     output: OutputOption = None,
@@ -50,12 +75,14 @@ def plan(
 
     Exit 1 if none does.
 
-    Example:  capplan llm plan llama-3.1-70b-instruct --weights fp8 --rate 20 --max-ttft 1s --max-tpot 40ms
+    Examples:  capplan llm plan llama-3.1-70b-instruct --weights fp8 --rate 20 --max-ttft 1s --max-tpot 40ms
+
+    capplan llm plan qwen3-32b --gpu h100-sxm5-80gb --gpu l40s --concurrency 64 --max-tpot 50ms --percentile 99
     """
     from capplan.app.llm.deployments import Deployments
-    from capplan.app.llm.plan_serving import TENSOR_SIZES, PlanQuestion, plan_serving
+    from capplan.app.llm.plan_serving import PlanQuestion, plan_serving
     from capplan.app.llm.rents import cheapest_rents, searched_gpus
-    from capplan.core.llm.serving.deployment_plan import TokenLoad
+    from capplan.core.llm.fleet.candidates import ShardingChoice
     from capplan.specs import load_gpus
     from capplan.specs.llm.time_calibration import load_time_calibration
 
@@ -64,15 +91,19 @@ def plan(
     rents = cheapest_rents(gpus, overlays=tuple(specs or ()))
     question = PlanQuestion(
         model=model,
-        load=TokenLoad(rate_per_s=rate, input_len=input_len, output_len=output_len),
-        limits=parse_limits(max_ttft, max_tpot, max_e2e),
+        load=lengths.load(rate_per_s=rate, concurrency=concurrency),
+        limits=limits.limits(),
         gpus=tuple(gpus.find(name).id for name in gpu) if gpu else searched_gpus(gpus, rents),
-        engines=tuple(engine or ("vllm",)),
+        engines=ENGINES if engine == ["all"] else tuple(engine or ("vllm",)),
         weights=tuple(weights or ("",)),
         kv=kv or "",
-        tensor_sizes=tuple(tp or TENSOR_SIZES),
+        choice=ShardingChoice(
+            tensor=tuple(tp or ()), pipeline=tuple(pp or ()), expert=tuple(ep or ()), data=tuple(dp or ())
+        ),
+        batch_limits=tuple(max_seqs or (0,)),
         redundancy=redundancy,
         rents=rents,
+        link_bytes_per_s=parse_link(link),
     )
     with progress(f"searching deployments on {len(question.gpus)} GPUs"):
         found = plan_serving(

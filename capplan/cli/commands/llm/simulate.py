@@ -1,97 +1,168 @@
-"""`capplan llm simulate`: what requests see at a rate, by simulating one replica iteration by iteration."""
+"""`capplan llm simulate`: what requests see at a load, by simulating one replica iteration by iteration."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capplan.cli.commands.llm.groups import (
+    CalibrationOption,
+    DownloadOption,
+    LengthOptions,
+    LimitOptions,
+    SchedulingOptions,
+)
 from capplan.cli.commands.llm.options import (
+    DataOption,
     EngineOption,
+    ExpertOption,
     LlmModel,
     PipelineOption,
     TensorOption,
-    parse_limits,
+    VersionOption,
+    parse_clients,
+    parse_day,
     parse_rates,
 )
+from capplan.cli.groups import with_groups
 from capplan.cli.options import SpecFolders
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
+from capplan.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    OutputOption,
+    check_plots,
+    emit,
+    resolve_format,
+    to_json,
+    write_plot,
+)
 from capplan.cli.progress import progress
+from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from capplan.core.llm.fleet.token_load import TokenLoad
+    from capplan.core.llm.simulation.arrivals import Arrivals
+    from capplan.core.llm.simulation.simulation import Simulation
 
 
+@with_groups
 def simulate(
+    *,
     model: LlmModel,
     gpu: Annotated[str, typer.Option("--gpu", metavar="ID", help="Exact id or alias of a GPU.", show_default=False)],
-    rate: Annotated[str, typer.Option(metavar="PER_S", help="Requests per second to one replica: 2, 1,2,4 or 1..16.")],
-    input_len: Annotated[int, typer.Option(min=1, help="Mean tokens of a prompt.")] = 1024,
-    output_len: Annotated[int, typer.Option(min=1, help="Mean tokens of an answer.")] = 256,
-    spread: Annotated[float, typer.Option(min=0, max=1, help="Lengths vary evenly by ± this share.")] = 0.0,
-    burstiness: Annotated[
-        float, typer.Option(min=0.01, max=1000, help="Squared variation of gaps: 1 is Poisson, more is burstier.")
-    ] = 1.0,
-    lengths: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help="Requests with input_len, output_len and, if known, arrival_s."),
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PER_S", help="Requests per second to one replica: 2, 1,2,4 or 1..16.", show_default=False
+        ),
     ] = None,
-    requests: Annotated[int, typer.Option(min=100, max=200_000, help="Requests to simulate at each rate.")] = 5000,
+    concurrency: Annotated[
+        str | None,
+        typer.Option("--concurrency", "-c", metavar="N", help="Clients that wait for answers, instead of a rate."),
+    ] = None,
+    lengths: LengthOptions,
+    requests_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--lengths",
+            metavar="FILE.csv",
+            help="Requests with input_len, output_len and, if known, arrival_s and cached_len.",
+        ),
+    ] = None,
+    daily: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,...", help="Shape of a day: requests in each part of it, in any unit."),
+    ] = None,
+    requests: Annotated[int, typer.Option(min=100, max=200_000, help="Requests to simulate at each load.")] = 5000,
     tp: TensorOption = 1,
     pp: PipelineOption = 1,
+    ep: ExpertOption = 1,
+    dp: DataOption = 1,
     engine: EngineOption = "vllm",
+    engine_version: VersionOption = None,
     weights: Annotated[str | None, typer.Option(metavar="FORMAT", help="bf16, fp8, ...")] = None,
     kv: Annotated[str | None, typer.Option(metavar="FORMAT", help="Number format of the KV cache.")] = None,
-    max_ttft: Annotated[str | None, typer.Option(metavar="TIME", help="Limit of the time to first token.")] = None,
-    max_tpot: Annotated[str | None, typer.Option(metavar="TIME", help="Limit of the time between tokens.")] = None,
-    max_e2e: Annotated[str | None, typer.Option(metavar="TIME", help="Limit of a whole answer.")] = None,
-    specs: SpecFolders = None,
-    calibration: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Constants from `capplan llm fit`; the shipped ones by default.")
+    scheduling: SchedulingOptions,
+    limits: LimitOptions,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg|png|html", help="Plot times over the load.", show_default=False)
     ] = None,
+    download: DownloadOption = False,
+    specs: SpecFolders = None,
+    calibration: CalibrationOption = None,
     chosen_format: FormatOption = None,
     json_flag: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """Simulate continuous batching under an open load: percentiles of TTFT, TPOT and end-to-end time, and goodput.
+    """Simulate continuous batching under a load: percentiles of TTFT, TPOT, ITL and end-to-end time, and goodput.
 
     Example:  capplan llm simulate qwen3-32b --gpu h100-sxm5-80gb --tp 2 --rate 1..8 --max-ttft 1s --max-tpot 50ms
     """
     from capplan.app.llm.deployments import Deployments, DeploymentWords
-    from capplan.app.llm.simulate_serving import SimulationQuestion, read_requests, simulate_serving
-    from capplan.core.llm.serving.deployment_plan import TokenLoad
+    from capplan.app.llm.simulate_serving import Scheduling, SimulationQuestion, read_requests, simulate_serving
     from capplan.core.llm.sharding import Sharding
-    from capplan.report.documents.llm.plan import simulation_document
-    from capplan.report.table import render_csv, render_markdown
-    from capplan.report.text.llm.plan import simulation_table, simulation_text
     from capplan.specs import load_gpus
     from capplan.specs.llm.time_calibration import load_time_calibration
 
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
-    trace = read_requests(lengths) if lengths else None
-    if trace is not None:
-        input_len, output_len = round(float(trace.prompts.mean())), round(float(trace.answers.mean()))
+    check_plots(plot)
+    trace = read_requests(requests_file) if requests_file else None
     question = SimulationQuestion(
         words=DeploymentWords(
-            model=model, gpu=gpu, engine=engine, sharding=Sharding(tensor=tp, pipeline=pp),
-            weights=weights or "", kv=kv or "",
+            model=model, gpu=gpu, engine=engine, sharding=Sharding(tensor=tp, pipeline=pp, expert=ep, data=dp),
+            weights=weights or "", kv=kv or "", version=engine_version or "", max_sequences=scheduling.max_seqs,
         ),
-        loads=tuple(
-            TokenLoad(
-                rate_per_s=each, input_len=input_len, output_len=output_len, spread=spread, gap_scv=burstiness
-            )
-            for each in parse_rates(rate)
-        ),
-        limits=parse_limits(max_ttft, max_tpot, max_e2e),
+        loads=_loads(lengths, rate, concurrency, trace),
+        limits=limits.limits(),
         requests=requests,
         trace=trace,
+        day=parse_day(daily),
+        scheduling=Scheduling(mixes=scheduling.mixes(), token_budget=scheduling.token_budget),
     )  # fmt: skip
     with progress("simulating"):
         found = simulate_serving(
             question,
-            deployments=Deployments(gpus=load_gpus(overlays=specs or ())),
+            deployments=Deployments(gpus=load_gpus(overlays=specs or ()), download=download),
             calibration=load_time_calibration(calibration),
         )
+    if plot is not None:
+        from capplan.report.text.llm.simulation import simulation_svg
+
+        write_plot(simulation_svg(found), plot, title="capplan llm simulate")
+    emit(_spell(found, spelling), output=output)
+
+
+def _loads(
+    lengths: LengthOptions, rate: str | None, concurrency: str | None, trace: "Arrivals | None"
+) -> "tuple[TokenLoad, ...]":
+    """Return the loads to simulate: rates, numbers of clients, or the one of a file with arrival times."""
+    from dataclasses import replace
+
+    if rate is not None and concurrency is not None:
+        raise UsageError("state the load by one of --rate (requests per second) and --concurrency (clients).")
+    rates = parse_rates(rate) if rate is not None else ()
+    clients = parse_clients(concurrency) if concurrency is not None else ()
+    if trace is not None and trace.has_times and not clients:
+        rates = (trace.rate_per_s,)
+    if not rates and not clients:
+        raise UsageError("state the load by --rate (requests per second), --concurrency (clients), or arrival_s.")
+    loads = [lengths.load(rate_per_s=each, concurrency=None) for each in rates]
+    loads += [lengths.load(rate_per_s=None, concurrency=each) for each in clients]
+    if trace is None:
+        return tuple(loads)
+    means = float(trace.prompts.mean()), float(trace.answers.mean())
+    cached = lengths.prefix_hits if trace.cached is None else float(trace.cached.sum() / trace.prompts.sum())
+    return tuple(replace(each, input_len=means[0], output_len=means[1], prefix_fraction=cached) for each in loads)
+
+
+def _spell(found: "Simulation", spelling: Format) -> str:
+    from capplan.report.documents.llm.simulation import simulation_document
+    from capplan.report.table import render_csv, render_markdown
+    from capplan.report.text.llm.simulation import simulation_table, simulation_text
+
     if spelling is Format.JSON:
-        emit(to_json(simulation_document(found)), output=output)
-    elif spelling is Format.TABLE:
-        emit(simulation_text(found), output=output)
-    else:
-        render = render_csv if spelling is Format.CSV else render_markdown
-        emit(render(simulation_table(found)), output=output)
+        return to_json(simulation_document(found))
+    if spelling is Format.TABLE:
+        return simulation_text(found)
+    return (render_csv if spelling is Format.CSV else render_markdown)(simulation_table(found))

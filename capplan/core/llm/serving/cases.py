@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from capplan.core.llm.serving.load_curve import open_load
 from capplan.core.llm.serving.service import (
     Demand,
     Service,
@@ -10,7 +11,6 @@ from capplan.core.llm.serving.service import (
     closed_loop,
     fixed_batch,
     offline,
-    open_load,
 )
 from capplan.core.llm.timing.constants import Constants
 from capplan.core.llm.timing.machine import Machine

@@ -155,7 +155,8 @@ def _tabulate(items: Sequence[Observation], layout: Layout) -> tuple[StepTable, 
         for load in (steps.decode, steps.mixed):
             tables.append(step_table(item.case.kernels, load, machine=item.case.machine, engine=engine))
         offline = float(item.case.serving is Serving.OFFLINE)
-        rows.append((steps.decodes, steps.prefills, steps.beside, float(steps.shared), tokens, offline))
+        prefills = float(np.max(steps.prefills))  # an observation is one point
+        rows.append((steps.decodes, prefills, steps.beside, float(steps.shared), tokens, offline))
     return stack(tables), _Points(*np.array(rows, dtype=float).T)
 
 

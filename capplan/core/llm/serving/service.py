@@ -47,10 +47,24 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Speculation:
+    """Speculative decoding: tokens drafted in a step, and the stated chance that each of them is accepted."""
+
+    drafts: int
+    acceptance: float
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Return the mean tokens of a step: the sum of α^i over i from 0 to the drafts (Leviathan et al., 2023)."""
+        return sum(self.acceptance**power for power in range(self.drafts + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What one replica is asked: mean lengths [tokens], their spread, and how many sequences fit in its memory.
 
     Lengths are drawn from ± `spread` around the means. Each client sends `waves` requests, all the first at once.
+    `prefix_fraction` of each prompt is found in the prefix cache. `speculation` is None where no tokens are drafted.
     """
 
     input_len: float
@@ -58,6 +72,18 @@ class Demand:
     capacity: float
     spread: float = 0.0
     waves: float = 10.0
+    prefix_fraction: float = 0.0
+    speculation: Speculation | None = None
+
+    @property
+    def prefill_len(self) -> float:
+        """Return the prompt tokens that are processed: those that the prefix cache does not hold. [tokens]"""
+        return max(1.0, self.input_len * (1.0 - self.prefix_fraction))
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Return the tokens that a decode step gives each sequence."""
+        return self.speculation.tokens_per_step if self.speculation else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,35 +100,57 @@ class ServingTimes:
 
 
 def _combine(service: Service, steps: TwoSteps) -> float:
-    decode, mixed = (float(service.step(load).total_s[0]) for load in (steps.decode, steps.mixed))
+    return float(combined_s(service, steps)[0])
+
+
+def combined_s(service: Service, steps: TwoSteps, *, speculation: Speculation | None = None) -> FloatArray:
+    """Compute the times that two steps stand for, one entry a point. [s]
+
+    Args:
+        service: The deployment.
+        steps: The steps.
+        speculation: What is drafted in the decode steps, so that each gives several tokens; None for nothing.
+    """
+    decode_s = service.step(steps.decode).total_s
+    per_token_s = decode_s
+    if speculation is not None:
+        context = float(steps.decode.context[0])
+        decode_s = decode_step_s(service, steps.decode.decoding, context=context, speculation=speculation)
+        per_token_s = decode_s / speculation.tokens_per_step
+    return np.asarray(steps.decodes * per_token_s + steps.prefills * prefill_added_s(service, steps, decode_s))
+
+
+def prefill_added_s(service: Service, steps: TwoSteps, decode_s: FloatArray) -> FloatArray:
+    """Compute what prompt tokens add to a step, as far as decoding sequences feel it. [s]
+
+    Args:
+        service: The deployment.
+        steps: The steps with and without prompt tokens.
+        decode_s: Time of the steps without. [s]
+    """
     share = service.of_engine("prefill_share") if steps.shared else 1.0
-    added = max(mixed - steps.beside * decode, 0.0)
-    return steps.decodes * decode + steps.prefills * share * added
+    mixed_s = service.step(steps.mixed).total_s
+    return np.asarray(share * np.maximum(mixed_s - steps.beside * decode_s, 0.0))
 
 
 def step_seconds(service: Service, demand: Demand) -> StepSeconds:
     """Return a function for the time of a step of one replica by decoding sequences and prompt tokens."""
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     context, share = demand.input_len + demand.output_len / 2, service.of_engine("prefill_share")
+    past = demand.input_len - demand.prefill_len
 
     def seconds(running: FloatArray, chunk: FloatArray) -> FloatArray:
         counts, places = np.unique(running, return_inverse=True)
-        zeros = np.zeros_like(counts)
-        alone = Load(
-            decoding=counts / data / stages,
-            context=zeros + context,
-            prefilled=zeros,
-            prompts=zeros,
-            pairs=zeros,
-        )
-        decode_s = service.step(alone).total_s[places]
+        decode_s = decode_step_s(service, counts / data / stages, context=context, speculation=demand.speculation)
+        decode_s = decode_s[places]
         prefilled = chunk[chunk > 0] / data
         load = Load(
             decoding=running[chunk > 0] / data / stages,
             context=np.full_like(prefilled, context),
             prefilled=prefilled,
-            prompts=np.maximum(prefilled / demand.input_len, 1e-6),
-            pairs=prefilled * demand.input_len / 2,
+            prompts=np.maximum(prefilled / demand.prefill_len, 1e-6),
+            pairs=prefilled * (past + demand.prefill_len / 2),
+            drafted=float(demand.speculation.drafts) if demand.speculation else 0.0,
         )
         step_s = decode_s.copy()
         step_s[chunk > 0] = service.step(load).total_s
@@ -110,6 +158,28 @@ def step_seconds(service: Service, demand: Demand) -> StepSeconds:
         return np.asarray(stages * felt_s)
 
     return seconds
+
+
+def decode_step_s(
+    service: Service, decoding: FloatArray, *, context: float, speculation: Speculation | None = None
+) -> FloatArray:
+    """Compute the time of decode steps on one pipeline stage, with what drafting and verifying add. [s]
+
+    A draft takes one layer of the model and its output head, as the heads of EAGLE and of multi-token prediction do.
+
+    Args:
+        service: The deployment.
+        decoding: Sequences of each step on one rank.
+        context: Mean tokens of a sequence.
+        speculation: What is drafted; None for nothing.
+    """
+    plain = service.step(Load.of(decoding=decoding, context=context))
+    if speculation is None:
+        return plain.total_s
+    drafts = float(speculation.drafts)
+    verified = service.step(Load.of(decoding=decoding, context=context, drafted=drafts)).total_s
+    head_s = plain.kernels_s[:, len(service.kernels.products) - 1]
+    return np.asarray(verified + drafts * (plain.total_s / service.kernels.layers + head_s))
 
 
 def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingTimes:
@@ -175,7 +245,7 @@ def offline(service: Service, demand: Demand) -> ServingTimes:
     """
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     batch = _most_running(service, demand)
-    requests = _requests(service, demand, batch)
+    requests = requests_of(service, demand, batch)
     steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
     step_s = _combine(service, steps)
     return ServingTimes(
@@ -189,7 +259,7 @@ def offline(service: Service, demand: Demand) -> ServingTimes:
 def fixed_batch(service: Service, demand: Demand, *, batch: float) -> ServingTimes:
     """Predict a static batch: all prompts at once, then one step for every further token."""
     stages = service.kernels.pipeline_parallel
-    requests = _requests(service, demand, batch)
+    requests = requests_of(service, demand, batch)
     whole_s = _combine(service, static_batch(requests, pipeline=stages))
     first = Requests(input_len=demand.input_len, output_len=1.0, batch=batch)
     first_s = _combine(service, static_batch(first, pipeline=stages))
@@ -201,107 +271,24 @@ def fixed_batch(service: Service, demand: Demand, *, batch: float) -> ServingTim
     )
 
 
-def open_load(service: Service, demand: Demand, *, rate_per_s: float) -> ServingTimes:
-    """Predict Poisson arrivals at a rate: the number of requests in the replica by Little's law, as a fixed point.
-
-    A rate that the replica cannot keep up with is answered as an offline run whose requests wait.
-
-    Args:
-        service: The deployment.
-        demand: Lengths and capacity of one replica.
-        rate_per_s: Requests per second to one replica.
-    """
-    full = offline(service, demand)
-    if rate_per_s * demand.output_len >= full.output_tokens_per_s:
-        return full
-    low, high = 1.0, max(2.0, full.running)
-    for _ in range(12):
-        clients = (low * high) ** 0.5
-        times = _smooth(service, demand, batch=clients)
-        served = clients / (times.ttft_s + demand.output_len * times.tpot_s)
-        low, high = (clients, high) if served < rate_per_s else (low, clients)
-    return ServingTimes(
-        ttft_s=_queued_ttft_s(service, demand, rate_per_s=rate_per_s, running=clients, tpot_s=times.tpot_s),
-        tpot_s=times.tpot_s,
-        output_tokens_per_s=rate_per_s * demand.output_len,
-        running=clients,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadPoint:
-    """One replica under Poisson arrivals: requests per second, and what a request sees. [1/s, s]"""
-
-    running: float
-    rate_per_s: float
-    ttft_s: float
-    tpot_s: float
-
-    def e2e_s(self, output_len: float) -> float:
-        """Return the mean time of a whole answer. [s]"""
-        return self.ttft_s + max(output_len - 1.0, 0.0) * self.tpot_s
-
-
-def load_curve(service: Service, demand: Demand) -> tuple[LoadPoint, ...]:
-    """Follow one replica from an idle one to a full one, by the number of requests in it.
-
-    At each number of running requests, Little's law gives the rate; TTFT and TPOT are those of `open_load`.
-
-    Args:
-        service: The deployment.
-        demand: Lengths and capacity of one replica.
-    """
-    most = _most_running(service, demand)
-    sizes = np.unique(np.round(np.geomspace(1.0, most, 14), 3))
-    return tuple(_load_point(service, demand, running=float(size)) for size in sizes)
-
-
-def _load_point(service: Service, demand: Demand, *, running: float) -> LoadPoint:
-    times = _smooth(service, demand, batch=running)
-    rate_per_s = running / (times.ttft_s + demand.output_len * times.tpot_s)
-    ttft_s = _queued_ttft_s(service, demand, rate_per_s=rate_per_s, running=running, tpot_s=times.tpot_s)
-    return LoadPoint(running=running, rate_per_s=rate_per_s, ttft_s=ttft_s, tpot_s=times.tpot_s)
-
-
-def _queued_ttft_s(service: Service, demand: Demand, *, rate_per_s: float, running: float, tpot_s: float) -> float:
-    """Compute the time to the first token of a prompt that waits for the prefills before it, as in M/D/1. [s]"""
-    busy = min(rate_per_s * _prefill_cost_s(service, demand, batch=running), 0.95)
-    return lone_ttft_s(service, demand) * (1.0 + busy / (2.0 * (1.0 - busy))) + 1.5 * tpot_s
-
-
 def most_running(service: Service, demand: Demand) -> float:
     """Return how many requests one replica processes at a time, by memory and by the engine."""
     return _most_running(service, demand)
 
 
-def _smooth(service: Service, demand: Demand, *, batch: float) -> ServingTimes:
-    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
-    requests = _requests(service, demand, batch)
-    steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
-    step_s = _combine(service, steps)
-    return ServingTimes(
-        ttft_s=lone_ttft_s(service, demand), tpot_s=step_s, output_tokens_per_s=batch / step_s, running=batch
-    )
-
-
-def _prefill_cost_s(service: Service, demand: Demand, *, batch: float) -> float:
-    alone = _smooth(service, demand, batch=batch).tpot_s
-    context = demand.input_len + demand.output_len / 2
-    per_pass = batch / service.kernels.data_parallel / service.kernels.pipeline_parallel
-    decode_s = float(service.step(Load.of(decoding=per_pass, context=context)).total_s[0])
-    return (alone - decode_s * service.kernels.pipeline_parallel) * demand.output_len / batch
-
-
 def lone_ttft_s(service: Service, demand: Demand) -> float:
     """Compute the time to the first token of one prompt on an idle replica. [s]"""
-    steps = lone_prefill(_requests(service, demand, 1.0), pipeline=service.kernels.pipeline_parallel)
+    steps = lone_prefill(requests_of(service, demand, 1.0), pipeline=service.kernels.pipeline_parallel)
     return _combine(service, steps)
 
 
-def _requests(service: Service, demand: Demand, batch: float) -> Requests:
+def requests_of(service: Service, demand: Demand, batch: float | FloatArray) -> Requests:
+    """Describe the requests of a replica that processes a batch at a time."""
     return Requests(
         input_len=demand.input_len,
         output_len=demand.output_len,
         batch=batch,
         token_budget=service.scheduling.token_budget,
+        cached_len=demand.input_len - demand.prefill_len,
+        drafted=float(demand.speculation.drafts) if demand.speculation else 0.0,
     )

@@ -10,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 
 from capplan.core.llm.timing.work import Load
+from capplan.core.numbers import FloatArray
 
 TOKEN_BUDGET = 8192
 """Tokens of a step, prompts and decoding together, that engines admit by default."""
@@ -26,14 +27,23 @@ class Arrivals(StrEnum):
 class Requests:
     """The requests of a serving point: mean prompt and answer [tokens], and how many are in the replica at a time.
 
-    `batch` is what runs at a time in one replica: the clients, unless memory or the engine hold fewer.
+    `batch` is what runs at a time in one replica: the clients, unless memory or the engine hold fewer; an array asks
+    about several points at once. `cached_len` tokens of each prompt are in the prefix cache already. A decoding
+    sequence verifies `drafted` tokens in a step.
     """
 
     input_len: float
     output_len: float
-    batch: float
+    batch: float | FloatArray
     arrivals: Arrivals = Arrivals.SPREAD
     token_budget: float = TOKEN_BUDGET
+    cached_len: float = 0.0
+    drafted: float = 0.0
+
+    @property
+    def prefill_len(self) -> float:
+        """Return the tokens of a prompt that are processed."""
+        return self.input_len - self.cached_len
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +57,7 @@ class TwoSteps:
     decode: Load
     mixed: Load
     decodes: float
-    prefills: float
+    prefills: float | FloatArray
     beside: float
     shared: bool
 
@@ -73,30 +83,34 @@ def saturated(requests: Requests, *, pipeline: int, data: int, mixes: bool = Tru
 
 
 def _continuous(
-    requests: Requests, *, others: float, lockstep: float, pipeline: int, data: int, mixes: bool
+    requests: Requests, *, others: float | FloatArray, lockstep: float, pipeline: int, data: int, mixes: bool
 ) -> TwoSteps:
-    per_pass = requests.batch / data / pipeline
+    batch = np.atleast_1d(np.asarray(requests.batch, float))
+    per_pass, prompt = batch / data / pipeline, requests.prefill_len
     context = requests.input_len + requests.output_len / 2
-    room = max(requests.token_budget - per_pass, requests.token_budget / 8)
-    chunk = min(
-        max(requests.input_len, requests.batch / data * requests.input_len / max(requests.output_len, 1.0)), room
-    )
-    mixed = _prompt_load(requests, chunk=chunk, decoding=per_pass if mixes else 0.0, context=context)
-    waits = max(others, 0.0) / data / max(requests.output_len, 1.0) * lockstep
+    room = np.maximum(requests.token_budget - per_pass, requests.token_budget / 8)
+    chunk = np.minimum(np.maximum(prompt, batch / data * prompt / max(requests.output_len, 1.0)), room)
+    mixed = _prompt_load(requests, chunk=chunk, decoding=per_pass if mixes else 0.0 * per_pass, context=context)
+    waits = np.maximum(others, 0.0) / data / max(requests.output_len, 1.0) * lockstep
     return TwoSteps(
         decode=Load.of(decoding=per_pass, context=context),
         mixed=mixed,
         decodes=pipeline,
-        prefills=waits * requests.input_len / chunk,
+        prefills=waits * prompt / chunk,
         beside=1.0 if mixes else 0.0,
         shared=True,
     )
 
 
-def _prompt_load(requests: Requests, *, chunk: float, decoding: float, context: float) -> Load:
-    past = max(0.0, (requests.input_len - chunk) / 2)
+def _prompt_load(requests: Requests, *, chunk: FloatArray, decoding: FloatArray, context: float) -> Load:
+    past = requests.cached_len + np.maximum(0.0, (requests.prefill_len - chunk) / 2)
     return Load.of(
-        decoding=decoding, context=context, prefilled=chunk, prompts=max(chunk / requests.input_len, 1e-6), past=past
+        decoding=decoding,
+        context=context,
+        prefilled=chunk,
+        prompts=np.maximum(chunk / requests.prefill_len, 1e-6),
+        past=past,
+        drafted=requests.drafted,
     )
 
 
@@ -115,9 +129,9 @@ def static_batch(requests: Requests, *, pipeline: int) -> TwoSteps:
 
 def lone_prefill(requests: Requests, *, pipeline: int) -> TwoSteps:
     """Describe the time to the first token of one prompt on an idle replica."""
-    chunks = max(1.0, np.ceil(requests.input_len / requests.token_budget))
-    size = requests.input_len / chunks
-    past = (requests.input_len - size) / 2
+    chunks = max(1.0, np.ceil(requests.prefill_len / requests.token_budget))
+    size = requests.prefill_len / chunks
+    past = requests.cached_len + (requests.prefill_len - size) / 2
     return TwoSteps(
         decode=Load.of(decoding=1.0, context=requests.input_len),
         mixed=Load.of(prefilled=size, prompts=1.0, past=past),

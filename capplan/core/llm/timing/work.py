@@ -114,8 +114,8 @@ class Kernels:
 class Load:
     """What steps process on each rank of attention data parallelism, one entry a step.
 
-    `decoding` sequences of mean `context` tokens give one token each; `prefilled` prompt tokens of `prompts`
-    sequences attend to `pairs` (query, key) pairs.
+    `decoding` sequences of mean `context` tokens give one token each and verify `drafted` further ones; `prefilled`
+    prompt tokens of `prompts` sequences attend to `pairs` (query, key) pairs.
     """
 
     decoding: FloatArray
@@ -123,16 +123,17 @@ class Load:
     prefilled: FloatArray
     prompts: FloatArray
     pairs: FloatArray
+    drafted: float = 0.0
 
     @property
     def tokens(self) -> FloatArray:
         """Tokens that run through the linear layers."""
-        return self.decoding + self.prefilled
+        return self.decoding * (1.0 + self.drafted) + self.prefilled
 
     @property
     def sampled(self) -> FloatArray:
         """Rows of the output head."""
-        return self.decoding + self.prompts
+        return self.decoding * (1.0 + self.drafted) + self.prompts
 
     @classmethod
     def of(
@@ -143,6 +144,7 @@ class Load:
         prefilled: FloatArray | float = 0.0,
         prompts: FloatArray | float = 0.0,
         past: FloatArray | float = 0.0,
+        drafted: float = 0.0,
     ) -> "Load":
         """Make a load of prompts of equal length, each behind `past` tokens that are in the cache already."""
         arrays = np.broadcast_arrays(
@@ -150,7 +152,14 @@ class Load:
         )
         each = arrays[2] / np.maximum(arrays[3], 1e-9)
         pairs = arrays[2] * (arrays[4] + each / 2)
-        return cls(decoding=arrays[0], context=arrays[1], prefilled=arrays[2], prompts=arrays[3], pairs=pairs)
+        return cls(
+            decoding=arrays[0],
+            context=arrays[1],
+            prefilled=arrays[2],
+            prompts=arrays[3],
+            pairs=pairs,
+            drafted=drafted,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +254,8 @@ def _experts(item: ExpertProduct, load: Load, data_parallel: int) -> _Column:
 def _decode(item: AttentionKernel, load: Load) -> _Column:
     context = np.minimum(load.context, item.window)
     read = np.minimum(context, item.selected)
-    flops = load.decoding * (read * item.decode_flops + context * item.index_flops)
+    queries = load.decoding * (1.0 + load.drafted)
+    flops = queries * (read * item.decode_flops + context * item.index_flops)
     traffic = load.decoding * (read * item.cache_bytes + context * item.index_bytes)
     return flops, traffic, np.where(load.decoding > 0, item.count, 0.0)
 

@@ -1,12 +1,19 @@
-"""Plans and simulations of LLM serving for people: the short answer, a table, and what was assumed."""
+"""Plans of LLM serving for people: the short answer, a table, what else was compared, and what was assumed."""
 
-from capplan.core.llm.serving.deployment_plan import DeploymentFit, DeploymentPlan
-from capplan.core.llm.serving.load_answer import LoadAnswer
-from capplan.core.llm.serving.simulation import Simulation
+from capplan.core.llm.fleet.deployment_plan import (
+    DeploymentFit,
+    DeploymentPlan,
+    DeploymentRejection,
+    Obstacle,
+    load_front,
+)
+from capplan.core.llm.fleet.token_load import TokenLoad
+from capplan.core.llm.sharding import Sharding
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_fraction, format_rate, format_seconds
 
 SHOWN = 10
+_REJECTED_GPUS = 5
 
 
 def plan_text(plan: DeploymentPlan, *, everything: bool) -> str:
@@ -17,17 +24,20 @@ def plan_text(plan: DeploymentPlan, *, everything: bool) -> str:
         hidden = len(plan.fits) - SHOWN
         if hidden > 0 and not everything:
             parts.append(f"{hidden} more deployments carry the load; --all shows them.\n")
-    if plan.rejections:
-        shown = plan.rejections if everything or not plan.fits else plan.rejections[:5]
-        parts.append(f"\n{len(plan.rejections)} GPUs do not carry it:\n")
-        parts += [f"  {each.gpu}: {each.reason}\n" for each in shown]
-    parts += [f"  · {each}\n" for each in plan.assumptions]
+        parts.append(f"\n{_disaggregation(plan)}\n")
+        if everything:
+            parts += [
+                "\nOutput tokens/s per GPU against per user, the best of all loads\n",
+                render_text(front_table(plan)),
+            ]
+    parts += _rejected(plan, everything=everything)
+    parts += [f"  · {each}\n" for each in (*plan.assumptions, *plan.notes)]
     return "".join(parts)
 
 
 def plan_markdown(plan: DeploymentPlan) -> str:
     """Write a plan as Markdown."""
-    notes = "".join(f"- {each}\n" for each in plan.assumptions)
+    notes = "".join(f"- {each}\n" for each in (*plan.assumptions, *plan.notes))
     return f"{_headline(plan)}\n\n{render_markdown(plan_table(plan, most=None))}\n{notes}"
 
 
@@ -36,21 +46,32 @@ def plan_csv(plan: DeploymentPlan) -> str:
     return render_csv(plan_table(plan, most=None))
 
 
+def load_words(load: TokenLoad) -> str:
+    """Return a load in words: how many requests of which lengths."""
+    many = f"{load.rate_per_s:g} requests/s" if load.concurrency is None else f"{load.concurrency:g} clients"
+    return f"{many} of {load.input_len:g} tokens in, {load.output_len:g} out"
+
+
 def _headline(plan: DeploymentPlan) -> str:
-    best, load = plan.recommended, plan.load
-    asked = f"{plan.model} at {load.rate_per_s:g} requests/s of {load.input_len:g} tokens in, {load.output_len:g} out"
+    best, asked = plan.recommended, f"{plan.model} at {load_words(plan.load)}"
     if best is None:
-        return f"No deployment searched carries {asked} within the limits."
-    cost = best.usd_per_million_output_tokens(load)
+        return f"No deployment searched carries {asked} within the limits: {plan.advice}"
+    cost = best.usd_per_million_output_tokens
     money = (
         f", {best.usd_per_hour:,.2f} USD/h, {cost:.3g} USD per million output tokens" if cost else ", no known price"
     )
     spare = best.replicas - best.needed
     redundancy = f" ({best.needed} needed, {spare} spare)" if spare else ""
     return (
-        f"{asked}: {best.gpus} × {best.gpu} = {best.replicas} replicas{redundancy} × {best.sharding.gpus} GPUs, "
+        f"{asked}: {best.gpu}, {best.words}{redundancy}, {shared_words(best.sharding)}, "
         f"{best.engine}, weights {best.weights}{money}."
     )
+
+
+def shared_words(sharding: Sharding) -> str:
+    """Return how the GPUs of a replica share the model, such as "TP 4, PP 2"."""
+    named = (("TP", sharding.tensor), ("PP", sharding.pipeline), ("EP", sharding.expert), ("DP", sharding.data))
+    return ", ".join(f"{name} {size}" for name, size in named if size > 1) or "TP 1"
 
 
 def _cheaper(plan: DeploymentPlan) -> str:
@@ -61,57 +82,104 @@ def _cheaper(plan: DeploymentPlan) -> str:
     return f"{other.gpus} × {other.gpu} would be {saving} cheaper, on weaker evidence: {other.evidence}.\n"
 
 
+def _disaggregation(plan: DeploymentPlan) -> str:
+    """Return how separate prefill and decode replicas compare with the recommended deployment, in one line."""
+    best = plan.recommended
+    if not plan.disaggregated or best is None:
+        return "Separate prefill and decode replicas were not compared: no load at a rate, or none keeps the limits."
+    split = plan.disaggregated[0]
+    price = f"{split.usd_per_hour:,.2f} USD/h" if split.usd_per_hour is not None else "no known price"
+    verdict = ""
+    if split.usd_per_hour is not None and best.usd_per_hour is not None:
+        change = split.usd_per_hour / best.usd_per_hour - 1
+        verdict = f", {format_fraction(abs(change))} {'more' if change >= 0 else 'less'} than together"
+    times = f"TTFT {format_seconds(split.ttft_s)}, TPOT {format_seconds(split.tpot_s)}"
+    moved = format_seconds(split.transfer_s)
+    return f"Prefill and decode apart: {split.gpu}, {split.words}, cache moved in {moved}, {times}, {price}{verdict}."
+
+
+def _rejected(plan: DeploymentPlan, *, everything: bool) -> list[str]:
+    gpus = plan.gpus_without_fit
+    if not plan.rejections or not (gpus or everything):
+        return []
+    nearest = {gpu: _nearest(plan, gpu) for gpu in gpus}
+    shown = list(nearest) if everything or not plan.fits else list(nearest)[:_REJECTED_GPUS]
+    parts = [f"\n{len(gpus)} GPUs do not carry it:\n"] if gpus else []
+    parts += [f"  {gpu}: {_why(nearest[gpu])}\n" for gpu in shown]
+    if len(shown) < len(gpus):
+        parts.append(f"  {len(gpus) - len(shown)} more; --all shows them.\n")
+    if everything:
+        heads = "GPU|shared|engine|weights|why it fails|what would rescue it"
+        rows = [
+            (each.gpu, shared_words(each.sharding), each.engine, each.weights or "", each.reason, each.rescue or "")
+            for each in plan.rejections
+        ]
+        parts += [f"\n{len(rows)} deployments fail\n", render_text(table(heads, rows))]
+    return parts
+
+
+def _nearest(plan: DeploymentPlan, gpu: str) -> DeploymentRejection:
+    """Return the rejection of a GPU that came nearest: a broken limit before memory, the least time first."""
+    of_gpu = [each for each in plan.rejections if each.gpu == gpu]
+    return min(of_gpu, key=lambda each: (_ORDER[each.obstacle], each.least_s or 0.0, _distance(each)))
+
+
+_ORDER = {Obstacle.LIMIT: 0, Obstacle.MEMORY: 1, Obstacle.SETTING: 2}
+
+
+def _distance(each: DeploymentRejection) -> int:
+    """Return the order of rejections alike: the largest replica that lacks memory, the smallest of other settings."""
+    return -each.sharding.gpus if each.obstacle is Obstacle.MEMORY else each.sharding.gpus
+
+
+def _why(each: DeploymentRejection) -> str:
+    rescue = f"; would do: {each.rescue}" if each.rescue else ""
+    return f"{shared_words(each.sharding)}: {each.reason.rstrip('.')}{rescue}"
+
+
 def plan_table(plan: DeploymentPlan, *, most: int | None) -> Table:
     """Lay the deployments of a plan out, the best first."""
-    heads = "GPU|replicas>|TP>|GPUs>|weights|TTFT>|p99>|TPOT>|p99>|max req/s>|USD/h>|USD/M tokens>|evidence"
-    return table(heads, [_row(fit, plan) for fit in plan.fits[:most]])
+    heads = (
+        "GPU|replicas>|shared|GPUs>|engine|weights|TTFT>|p99>|TPOT>|p99>|max req/s>|per GPU>|per user>|USD/h>|"
+        "USD/M tokens>|evidence"
+    )
+    return table(heads, [_row(fit) for fit in plan.fits[:most]])
 
 
-def _row(fit: DeploymentFit, plan: DeploymentPlan) -> tuple[str, ...]:
-    simulated, cost = fit.simulated, fit.usd_per_million_output_tokens(plan.load)
+def _row(fit: DeploymentFit) -> tuple[str, ...]:
+    simulated, cost = fit.simulated, fit.usd_per_million_output_tokens
     return (
         fit.gpu,
         str(fit.replicas),
-        str(fit.sharding.tensor),
+        shared_words(fit.sharding),
         str(fit.gpus),
+        fit.engine,
         fit.weights,
         format_seconds(fit.ttft_s.expected),
         format_seconds(simulated.ttft_s.p99) if simulated else "",
         format_seconds(fit.tpot_s.expected),
         format_seconds(simulated.tpot_s.p99) if simulated else "",
         format_rate(fit.max_rate_per_s * fit.replicas),
+        format_rate(fit.output_tokens_per_s_per_gpu),
+        format_rate(fit.output_tokens_per_s_per_user),
         f"{fit.usd_per_hour:,.2f}" if fit.usd_per_hour is not None else "",
         f"{cost:.3g}" if cost is not None else "",
         fit.evidence.partition(":")[0],
     )
 
 
-def simulation_text(found: Simulation) -> str:
-    """Lay simulated loads out for the terminal."""
-    head = (
-        f"{found.model} on one replica of {found.gpus} × {found.gpu}, {found.engine}: "
-        f"{found.sequences_that_fit:,.0f} sequences fit\n\n"
-    )
-    overload = [each for each in found.answers if not each.keeps_up]
-    notes = ["TTFT from arrival to the first token; TPOT = (end to end − TTFT) ÷ (output tokens − 1)."]
-    if overload:
-        notes.append(f"From {overload[0].rate_per_s:.3g} requests/s on, work piles up: the replica is saturated.")
-    return head + render_text(simulation_table(found)) + "".join(f"{note}\n" for note in notes)
-
-
-def simulation_table(found: Simulation) -> Table:
-    """Lay simulated loads out as a table."""
-    heads = "req/s>|TTFT mean>|p50>|p90>|p99>|TPOT mean>|p99>|E2E mean>|p99>|tokens/s>|per GPU>|within limits>|keeps up"
-    return table(heads, [_load_row(each, found.gpus) for each in found.answers])
-
-
-def _load_row(each: LoadAnswer, gpus: int) -> tuple[str, ...]:
-    return (
-        f"{each.rate_per_s:.3g}",
-        *(format_seconds(value) for value in (each.ttft_s.mean, each.ttft_s.p50, each.ttft_s.p90, each.ttft_s.p99)),
-        *(format_seconds(value) for value in (each.tpot_s.mean, each.tpot_s.p99, each.e2e_s.mean, each.e2e_s.p99)),
-        format_rate(each.output_tokens_per_s),
-        format_rate(each.output_tokens_per_s / gpus),
-        "" if each.goodput_fraction is None else format_fraction(each.goodput_fraction),
-        "yes" if each.keeps_up else "no",
-    )
+def front_table(plan: DeploymentPlan) -> Table:
+    """Lay out the points that no other beats in tokens per second per GPU and per user."""
+    rows = [
+        (
+            point.fit.gpu,
+            shared_words(point.fit.sharding),
+            point.fit.engine,
+            point.fit.weights,
+            f"{point.running:.0f}",
+            format_rate(point.per_user),
+            format_rate(point.per_gpu),
+        )
+        for point in load_front(plan.fits)
+    ]
+    return table("GPU|shared|engine|weights|running>|per user>|per GPU>", rows)

@@ -3,6 +3,7 @@
 import pytest
 
 from capplan.core.llm.serving.cases import Case, Serving, answer
+from capplan.core.llm.serving.load_curve import open_load
 from capplan.core.llm.serving.priors import PRIOR, default_layout
 from capplan.core.llm.serving.service import (
     Demand,
@@ -11,7 +12,6 @@ from capplan.core.llm.serving.service import (
     fixed_batch,
     lone_ttft_s,
     offline,
-    open_load,
 )
 from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.timing.constants import Constants

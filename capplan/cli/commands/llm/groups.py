@@ -1,0 +1,134 @@
+"""Groups of options that the commands about serving share, and the requests that they make."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from capplan.core.llm.fleet.token_load import TokenLoad
+    from capplan.core.llm.serving.service import Speculation
+    from capplan.core.llm.simulation.load_answer import LatencyLimits
+
+STATISTICS = ("mean", "50", "90", "95", "99")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOptions:
+    """Limits on what requests see, and of which requests."""
+
+    max_ttft: Annotated[str | None, typer.Option(metavar="TIME", help="Limit of the time to first token: 1s.")] = None
+    max_tpot: Annotated[str | None, typer.Option(metavar="TIME", help="Limit of the time between tokens: 40ms.")] = None
+    max_e2e: Annotated[str | None, typer.Option(metavar="TIME", help="Limit of a whole answer: 10s.")] = None
+    percentile: Annotated[
+        str, typer.Option(metavar="P", help=f"Requests that keep the limits: {', '.join(STATISTICS)}.")
+    ] = "mean"
+
+    def limits(self) -> "LatencyLimits":
+        """Return the limits.
+
+        Raises:
+            UsageError: One of them is not a time above 0, or there is no such percentile.
+        """
+        from capplan.cli.commands.llm.options import parse_limits
+
+        return parse_limits(self.max_ttft, self.max_tpot, self.max_e2e, percentile=self.percentile)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthOptions:
+    """The tokens of prompts and answers, how they vary, and what need not be computed."""
+
+    input_len: Annotated[int, typer.Option(min=1, help="Mean tokens of a prompt.")] = 1024
+    output_len: Annotated[int, typer.Option(min=1, help="Mean tokens of an answer.")] = 256
+    spread: Annotated[float, typer.Option(min=0, max=1, help="Lengths vary evenly by ± this share.")] = 0.0
+    input_cv: Annotated[
+        float, typer.Option("--input-cv", min=0, max=10, help="Log-normal prompts with this deviation ÷ mean.")
+    ] = 0.0
+    output_cv: Annotated[
+        float, typer.Option("--output-cv", min=0, max=10, help="Log-normal answers with this deviation ÷ mean.")
+    ] = 0.0
+    burstiness: Annotated[
+        float, typer.Option(min=0.01, max=1000, help="Squared variation of gaps: 1 is Poisson, more is burstier.")
+    ] = 1.0
+    prefix_hits: Annotated[
+        float, typer.Option(min=0, max=0.999, help="Share of a prompt that the prefix cache holds.")
+    ] = 0.0
+    draft_tokens: Annotated[
+        int, typer.Option(min=0, max=32, help="Speculation: tokens drafted in each step; needs --acceptance.")
+    ] = 0
+    acceptance: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Chance that a drafted token is accepted.", show_default=False),
+    ] = None
+
+    def load(self, *, rate_per_s: float | None, concurrency: float | None) -> "TokenLoad":
+        """Return a load of these lengths.
+
+        Args:
+            rate_per_s: Requests per second; None for a closed loop.
+            concurrency: Clients; None for an open load.
+
+        Raises:
+            UsageError: Lengths vary in two ways, or speculation is stated in part.
+        """
+        from capplan.core.llm.fleet.token_load import TokenLoad
+
+        if self.spread and (self.input_cv or self.output_cv):
+            raise UsageError("--spread contradicts --input-cv and --output-cv: lengths vary evenly or log-normally.")
+        return TokenLoad(
+            rate_per_s=rate_per_s,
+            concurrency=concurrency,
+            input_len=self.input_len,
+            output_len=self.output_len,
+            spread=self.spread,
+            input_cv=self.input_cv,
+            output_cv=self.output_cv,
+            gap_scv=self.burstiness,
+            prefix_fraction=self.prefix_hits,
+            speculation=self._speculation(),
+        )
+
+    def _speculation(self) -> "Speculation | None":
+        from capplan.core.llm.serving.service import Speculation
+
+        if bool(self.draft_tokens) != (self.acceptance is not None):
+            raise UsageError("speculation needs both --draft-tokens and --acceptance, such as 3 and 0.7.")
+        if not self.draft_tokens or self.acceptance is None:
+            return None
+        return Speculation(drafts=self.draft_tokens, acceptance=self.acceptance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingOptions:
+    """How the engine is set to fill its steps."""
+
+    prefill: Annotated[
+        str | None,
+        typer.Option(metavar="mixed|separate", help="Prompts in decode steps, or alone; the engine's way by default."),
+    ] = None
+    token_budget: Annotated[
+        int | None, typer.Option(min=16, help="Most tokens of a step; the engine's default.", show_default=False)
+    ] = None
+    max_seqs: Annotated[
+        int | None, typer.Option(min=1, help="Most sequences at a time; the engine's default.", show_default=False)
+    ] = None
+
+    def mixes(self) -> bool | None:
+        """Return True for prompts in decode steps, False for prompts alone, None for the engine's way.
+
+        Raises:
+            UsageError: Another word was given.
+        """
+        if self.prefill not in (None, "mixed", "separate"):
+            raise UsageError(f"--prefill {self.prefill}: write mixed or separate.")
+        return None if self.prefill is None else self.prefill == "mixed"
+
+
+CalibrationOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Constants from `capplan llm fit`; the shipped ones by default.")
+]
+DownloadOption = Annotated[bool, typer.Option("--download", help="Fetch the configuration of hf:org/name.")]

@@ -1,0 +1,1 @@
+"""Simulate one replica request by request: arrivals, continuous batching, and what the requests see."""
