@@ -117,9 +117,9 @@ TWO_ALIKE = ([0.0, 0.0], [10, 10], [10, 10])
 
 
 def test_a_full_cache_evicts_the_newest_sequence_which_is_computed_again():
-    # 30 tokens of cache. One step prefills both prompts (22 tokens with the first answers' tokens), four more fill the
-    # cache. The second is evicted with 5 of its tokens given; the first goes on for 5 steps and is complete at 10 s. The
-    # second is prefilled with 15 tokens in one step, which gives its sixth token, and needs 4 more: 15 s.
+    # 30 tokens of cache. One step prefills both prompts (22 tokens with the first tokens given), four more fill it. The
+    # second is evicted with 5 of its tokens given; the first goes on for 5 steps and is complete at 10 s. The second is
+    # prefilled with 15 tokens in one step, which gives its sixth token, and needs 4 more: 15 s.
     admission = Admission(capacity=8, token_budget=8192, mixes=True, pool_tokens=30, preempts=True)
     times = simulate_open(arrivals(*TWO_ALIKE), admission, constant(1.0))
     assert times.preemptions == 1
