@@ -30,6 +30,7 @@ def analyze(
             min=0, help="Depth of the module view; by default 2 in tables, whole in data.", show_default=False
         ),
     ] = None,
+    top: Annotated[int, typer.Option(min=0, help="Rows by module and operator in tables; 0 leaves them out.")] = 20,
     compare: Annotated[
         bool, typer.Option("--compare", help="Set thop, fvcore and torch's counter beside, differences explained.")
     ] = False,
@@ -59,14 +60,20 @@ def analyze(
             training=steps.training(),
             half_dtype=(precision or Precision.FP32).half_dtype or "bfloat16",
         ),
-        depth=2 if depth is None and chosen in (Format.TABLE, Format.MD) else depth,
+        depth=_depth(depth, chosen),
         compares_counters=compare,
         is_strict=strict,
     )
-    answer.emit(_render(count(request, feedback=TERMINAL), chosen, compare=compare))
+    made = count(request, feedback=TERMINAL)
+    answer.emit(_render(made, chosen, compare=compare, depth=request.depth, top=top))
 
 
-def _render(made: "AnalyzeAnswer", chosen: Format, *, compare: bool) -> str:
+def _depth(depth: int | None, chosen: Format) -> int | None:
+    """Return the depth of the module view: 2 in tables and all levels in data, where none is asked for."""
+    return 2 if depth is None and chosen in (Format.TABLE, Format.MD) else depth
+
+
+def _render(made: "AnalyzeAnswer", chosen: Format, *, compare: bool, depth: int | None, top: int) -> str:
     from capplan.report.text import analysis, counters
 
     if chosen is Format.JSON:
@@ -77,7 +84,9 @@ def _render(made: "AnalyzeAnswer", chosen: Format, *, compare: bool) -> str:
     if chosen is Format.CSV:
         return analysis.render_analysis_csv(made.analysis)
     is_markdown = chosen is Format.MD
-    content = (analysis.render_analysis_markdown if is_markdown else analysis.render_analysis_text)(made.analysis)
+    content = (analysis.render_analysis_markdown if is_markdown else analysis.render_analysis_text)(
+        made.analysis, view=analysis.AnalysisView(depth=depth, top=top)
+    )
     if not compare:
         return content
     beside = counters.render_comparison_markdown if is_markdown else counters.render_comparison_text

@@ -2,16 +2,27 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from capplan.core.ops.analysis import Analysis, Share
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
+from capplan.report.text.module_tree import dtype_table, tree_table
+from capplan.report.text.module_tree import share as share_of
 from capplan.units import format_bytes, format_count, format_flops
 from capplan.version import __version__
 
 SCHEMA_VERSION = 1
 
-_TITLES = "module|operator|calls>|MACs>|FLOPs>|parameters>|bytes>"
+_TITLES = "module|operator|calls>|MACs>|FLOPs>|share>|parameters>|bytes>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisView:
+    """How much of the counts is shown: the deepest level of the tree, and the rows by module and operator."""
+
+    depth: int | None = 2
+    top: int = 20
 
 
 def analysis_to_json(analysis: Analysis) -> dict[str, Any]:
@@ -65,14 +76,16 @@ def coverage_line(analysis: Analysis) -> str:
     return f"{share}; uncounted: {missed or 'none'}{guessed}; traced on {recording.rung}"
 
 
-def render_analysis_text(analysis: Analysis) -> str:
+def render_analysis_text(analysis: Analysis, *, view: AnalysisView = AnalysisView()) -> str:
     """Lay counts out for the terminal."""
-    return _render(analysis, render_text, heading=lambda title: f"{title}\n")
+    tree = tree_table(analysis, depth=view.depth)
+    return _render(analysis, tree, render_text, heading=lambda title: f"{title}\n", top=view.top)
 
 
-def render_analysis_markdown(analysis: Analysis) -> str:
-    """Lay counts out as GitHub-flavoured Markdown."""
-    return _render(analysis, render_markdown, heading=lambda title: f"### {title}\n")
+def render_analysis_markdown(analysis: Analysis, *, view: AnalysisView = AnalysisView()) -> str:
+    """Lay counts out as GitHub-flavoured Markdown; levels of the tree are marked by dots, which Markdown keeps."""
+    tree = tree_table(analysis, depth=view.depth, indent="· ")
+    return _render(analysis, tree, render_markdown, heading=lambda title: f"### {title}\n", top=view.top)
 
 
 def render_analysis_csv(analysis: Analysis) -> str:
@@ -81,7 +94,9 @@ def render_analysis_csv(analysis: Analysis) -> str:
     return render_csv(table("module|operator|calls|macs|flops|params|bytes", rows))
 
 
-def _render(analysis: Analysis, spell: Callable[[Table], str], *, heading: Callable[[str], str]) -> str:
+def _render(
+    analysis: Analysis, tree: Table, spell: Callable[[Table], str], *, heading: Callable[[str], str], top: int
+) -> str:
     trace = analysis.trace
     dtypes = ", ".join(f"{dtype} {format_bytes(size)}" for dtype, size in parameter_bytes_by_dtype(analysis).items())
     facts = [
@@ -92,24 +107,46 @@ def _render(analysis: Analysis, spell: Callable[[Table], str], *, heading: Calla
         coverage_line(analysis),
     ]
     pieces = ["\n".join(f"{line}  " if spell is render_markdown else line for line in facts), ""]
-    pieces += [heading("By operator"), spell(_table(analysis.by_operator, hide=0))]
-    pieces += [heading("By module"), spell(_table(analysis.by_module, hide=1))]
+    pieces += [heading("Modules, each with all below it"), spell(tree)]
+    by_operator = [*analysis.by_operator, _total(analysis, module="", operator="total")]
+    pieces += [heading("By operator"), spell(_table(by_operator, analysis, hide=0))]
+    if shown := analysis.by_module_and_operator[:top]:
+        hidden = len(analysis.by_module_and_operator) - len(shown)
+        more = f", the first {len(shown)} of {len(shown) + hidden} by FLOPs: --top, or --format csv" if hidden else ""
+        rows = shown if hidden else [*shown, _total(analysis, module="total", operator="")]
+        pieces += [heading(f"By module and operator{more}"), spell(_table(rows, analysis, hide=None))]
+    pieces += [heading("Parameters by dtype, and what other dtypes would take (scales left out)")]
+    pieces += [spell(dtype_table(analysis))]
     return "\n".join([*pieces, *(f"· {note}" for note in trace.provenance.notes)]).rstrip() + "\n"
 
 
-def _table(shares: Sequence[Share], *, hide: int) -> Table:
+def _total(analysis: Analysis, *, module: str, operator: str) -> Share:
+    """Return the sum of the operators as a row, with the words that stand in its first columns."""
+    return Share(
+        module=module,
+        operator=operator,
+        calls=sum(share.calls for share in analysis.by_operator),
+        macs=analysis.macs,
+        flops=analysis.flops,
+        parameters=analysis.trace.parameter_count,
+        size_bytes=analysis.size_bytes,
+    )
+
+
+def _table(shares: Sequence[Share], analysis: Analysis, *, hide: int | None) -> Table:
     titles = [title for index, title in enumerate(_TITLES.split("|")) if index != hide]
-    rows = [[cell for index, cell in enumerate(_row(share)) if index != hide] for share in shares]
+    rows = [[cell for index, cell in enumerate(_row(each, analysis)) if index != hide] for each in shares]
     return table("|".join(titles), rows)
 
 
-def _row(share: Share) -> tuple[str, ...]:
+def _row(share: Share, analysis: Analysis) -> tuple[str, ...]:
     return (
         share.module or "(model)",
         share.operator,
         f"{share.calls:,}",
         format_count(share.macs).strip(),
         format_flops(share.flops),
+        share_of(share.flops, analysis.flops),
         f"{share.parameters:,}",
         format_bytes(share.size_bytes),
     )
