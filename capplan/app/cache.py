@@ -25,7 +25,7 @@ from capplan.files import exists, replace_whole
 from capplan.folders import cache_folder
 from capplan.strict_json import read_json
 
-LIBRARIES = ("torch", "torchvision", "timm", "transformers")
+LIBRARIES = ("torch", "torchvision", "timm", "transformers", "onnx")
 """Distributions whose versions a trace depends on."""
 
 DAMAGED = "(damaged)"

@@ -19,7 +19,7 @@ def load_target(words: str, *, request: InputRequest) -> Target:
     """Find the model that words name, without building it, and the steps that prepare it.
 
     `torchvision:NAME`, `timm:NAME`, a bare name of either; `hf:` with a config.json, its folder or an architecture;
-    `FILE.py:NAME`, `package.module:NAME`; `FILE.pt2`.
+    `FILE.py:NAME`, `package.module:NAME`; `FILE.pt2`; `FILE.onnx`.
 
     Raises:
         UsageError: no such model or file, arguments or inputs that it does not take.
@@ -51,6 +51,10 @@ def _find_target(words: str, request: InputRequest) -> Target:
         from capplan.probe.target.sources.exported import exported_target
 
         return exported_target(Path(words), request)
+    if words.endswith(".onnx") and is_file(words):
+        from capplan.probe.target.sources.onnx import onnx_target
+
+        return onnx_target(Path(words), request)
     if "/" in words or words.endswith(_FOREIGN) or is_file(words):
         raise UsageError(_refusal(Path(words)))
     return _bare_target(words, request)
@@ -74,7 +78,7 @@ _FOREIGN = (
 
 def _refusal(path: Path) -> str:
     """Explain why a file is not a model, and name what would be one."""
-    instead = "Give the code, as FILE.py:Name or package.module:Name, or a .pt2 of torch.export.save."
+    instead = "Give the code, as FILE.py:Name or package.module:Name, a .pt2 of torch.export.save, or an .onnx file."
     if path.suffix == ".json":
         return f"{path} is no model by itself: write hf:{path} for a transformers config."
     if not is_file(path):
@@ -83,8 +87,6 @@ def _refusal(path: Path) -> str:
         return f"{path} holds quantised weights for llama.cpp: `capplan llm memory {path}` reads it. {instead}"
     if path.suffix in (".engine", ".plan"):
         return f"{path} is an engine built for one GPU, which says nothing of others. {instead}"
-    if path.suffix == ".onnx":
-        return f"{path}: ONNX is not read. {instead}"
     if path.suffix == ".safetensors":
         return f"{path} holds weights and no model. {instead}"
     if _is_torchscript(path):

@@ -181,14 +181,13 @@ def test_files_that_are_no_exported_program_are_told(tmp_path: Path) -> None:
             find(path)
 
 
-def test_torchscript_pickles_onnx_and_weights_are_refused_with_advice(tmp_path: Path) -> None:
+def test_torchscript_pickles_and_weights_are_refused_with_advice(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.jit.script(nn.Linear(2, 2)).save(str(tmp_path / "script.pt"))
     torch.save(nn.Linear(2, 2), tmp_path / "pickled.pth")
-    (tmp_path / "model.onnx").write_bytes(b"\x08\x07")
     (tmp_path / "w.safetensors").write_bytes(b"")
-    said = {"script.pt": "TorchScript", "pickled.pth": "pickle", "model.onnx": "ONNX", "w.safetensors": "no model"}
+    said = {"script.pt": "TorchScript", "pickled.pth": "pickle", "w.safetensors": "no model"}
     for name, words in said.items():
         with pytest.raises(UsageError, match=rf"{words}.*torch\.export"):
             find(tmp_path / name)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from capplan.errors import UsageError
+from capplan.probe.foreign.scopes import scope_at
 
 DTYPES: Mapping[int, torch.dtype] = {
     1: torch.uint8, 2: torch.int8, 3: torch.int16, 4: torch.int32, 5: torch.int64, 6: torch.float16, 7: torch.float32,
@@ -42,14 +43,6 @@ class WeightMeta:
     storage: str
 
 
-class _Scope(torch.nn.Module):
-    """A module of the original model, of which the archive tells path and weights; runs what came from it."""
-
-    def forward(self, call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run one operator."""
-        return call(*args, **kwargs)
-
-
 class ExportedModule(torch.nn.Module):
     """A program of torch.export as a module: its inputs by position, its outputs as a tuple."""
 
@@ -65,13 +58,13 @@ class ExportedModule(torch.nn.Module):
             if weight.storage not in made:
                 made[weight.storage] = _make(weight)
             scope, _, name = weight.path.rpartition(".")
-            owner = _scope(self, scope)
+            owner = scope_at(self, scope)
             if weight.is_parameter:
                 owner.register_parameter(name, made[weight.storage])  # type: ignore[arg-type] # made as one
             else:
                 owner.register_buffer(name, made[weight.storage])
         for path in {_module_path(node) for node in self._graph["nodes"]}:
-            _scope(self, path)
+            scope_at(self, path)
 
     def forward(self, *inputs: torch.Tensor) -> tuple[Any, ...]:
         """Replay the graph."""
@@ -100,21 +93,9 @@ def _make(weight: WeightMeta) -> torch.Tensor:
     return torch.nn.Parameter(tensor, requires_grad=trainable) if weight.is_parameter else tensor
 
 
-def _scope(root: torch.nn.Module, path: str) -> torch.nn.Module:
-    """The module at a path, made where there is none."""
-    module = root
-    for part in path.split(".") if path else ():
-        if part not in module._modules:
-            module.add_module(part, _Scope())
-        child = module._modules[part]
-        assert child is not None
-        module = child
-    return module
-
-
 def _attribute(root: torch.nn.Module, path: str) -> Any:
     scope, _, name = path.rpartition(".")
-    return getattr(_scope(root, scope), name)
+    return getattr(scope_at(root, scope), name)
 
 
 def _module_path(node: Mapping[str, Any]) -> str:
@@ -140,7 +121,7 @@ def _run(
         args = [_value(item["arg"], values, device) for item in node["inputs"] if item.get("kind") != 2]
         kwargs = {item["name"]: _value(item["arg"], values, device) for item in node["inputs"] if item.get("kind") == 2}
         path = _module_path(node)
-        scope = _scope(root, path) if path else None
+        scope = scope_at(root, path) if path else None
         made = call(*args, **kwargs) if scope is None else scope(call, args, kwargs)
         _keep(node["outputs"], made, values)
         del args, kwargs, made

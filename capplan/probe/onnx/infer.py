@@ -1,0 +1,89 @@
+"""Shapes and dtypes that the onnx package infers: for outputs of operators that are not read here."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capplan.errors import TraceError
+from capplan.probe.onnx.graph import Node
+from capplan.probe.onnx.operators.call import torch_dtype
+from capplan.probe.onnx.parse import parse_file
+
+ShapeAndDtype = tuple[tuple[int, ...], torch.dtype]
+
+
+class ShapeInference:
+    """Infers the shapes of a file's values for inputs of given shapes; the file is parsed when first asked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found: dict[tuple[tuple[str, tuple[int, ...]], ...], Mapping[str, Any]] = {}
+
+    def outputs(self, node: Node, inputs: Sequence[Any], given: Mapping[str, Tensor]) -> list[ShapeAndDtype]:
+        """Return shape and dtype of each output of a node.
+
+        Args:
+            node: an operator that is not read.
+            inputs: its inputs; where the onnx package knows no shape and there is one output, it is taken to be like
+                the first.
+            given: the graph's inputs in this run.
+
+        Raises:
+            TraceError: the shape of an output is not known.
+        """
+        types = self._types({name: tuple(tensor.shape) for name, tensor in given.items()})
+        first = next((each for each in inputs if isinstance(each, Tensor)), None)
+        outputs = [name for name in node.outputs if name]
+        found = []
+        for name in outputs:
+            known = _shape_and_dtype(types.get(name), first)
+            if known is None and first is not None and len(outputs) == 1:
+                known = tuple(first.shape), first.dtype
+            if known is None:
+                raise TraceError(
+                    f"{self._path}: {node.describe()} is not an operator that is read, and the onnx package does not "
+                    f"know the shape of its output {name!r}; save the file with the shapes of its values stated."
+                )
+            found.append(known)
+        return found
+
+    def _types(self, shapes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
+        key = tuple(shapes.items())
+        if key not in self._found:
+            self._found[key] = self._infer(shapes)
+        return self._found[key]
+
+    def _infer(self, shapes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
+        import onnx
+
+        message = parse_file(self._path)
+        sizes: dict[str, int] = {}
+        for port in message.graph.input:
+            dims = port.type.tensor_type.shape.dim
+            for dim, size in zip(dims, shapes.get(port.name, ()), strict=False):
+                if dim.dim_param:
+                    sizes.setdefault(dim.dim_param, size)
+                dim.dim_value = size
+        for port in (*message.graph.value_info, *message.graph.output):
+            for dim in port.type.tensor_type.shape.dim:
+                if dim.dim_param in sizes:  # a name stands for one size throughout a file
+                    dim.dim_value = sizes[dim.dim_param]
+        try:
+            inferred = onnx.shape_inference.infer_shapes(message, data_prop=True)
+        except (onnx.shape_inference.InferenceError, RuntimeError):
+            inferred = message
+        ports = (*inferred.graph.value_info, *inferred.graph.output)
+        return {port.name: port.type.tensor_type for port in ports}
+
+
+def _shape_and_dtype(tensor: Any, first: Tensor | None) -> ShapeAndDtype | None:
+    if tensor is None or not tensor.HasField("shape"):
+        return None
+    dims = list(tensor.shape.dim)
+    if any(not dim.HasField("dim_value") for dim in dims):
+        return None
+    dtype = torch_dtype(tensor.elem_type) if tensor.elem_type else None if first is None else first.dtype
+    return None if dtype is None else (tuple(int(dim.dim_value) for dim in dims), dtype)

@@ -1,0 +1,159 @@
+"""What an ONNX graph takes: the first axis that varies is the batch, others are given or assumed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from capplan.core.trace.affine import Affine
+from capplan.errors import UsageError
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
+from capplan.probe.inputs.tensors import Device, SpecInputs
+from capplan.probe.onnx.graph import Dim, OnnxModel, Port
+
+DEFAULT_IMAGE = 224
+DEFAULT_CHANNELS = 3
+DEFAULT_TOKENS = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxInputs:
+    """The inputs of an ONNX graph; `only_batch` is None where its batch varies."""
+
+    made: SpecInputs
+    words: str
+    only_batch: int | None
+    notes: tuple[str, ...] = ()
+
+    def __call__(self, batch: int, device: Device) -> ModelInputs:
+        """Make the inputs.
+
+        Raises:
+            UsageError: another batch than the one that the file fixes.
+        """
+        if self.only_batch not in (None, batch):
+            raise UsageError(
+                f"{self.words} has a fixed batch of {self.only_batch}, so batch {batch} cannot be run: export it with "
+                "dynamic axes, or give the inputs with --input and N for the batch."
+            )
+        return self.made(batch, device)
+
+
+def find_inputs(model: OnnxModel, request: InputRequest, words: str) -> OnnxInputs:
+    """Decide the shapes of a graph's inputs.
+
+    The first dimension that varies, of the first input that has one, is the batch, and so is every dimension of the
+    same name, and the first dimension of every input if it varies without a name. Other dimensions that vary are taken
+    from `--input`, `--input-size` and `--seq-len`, or assumed, which a note says.
+
+    Args:
+        model: the file's model.
+        request: what the user said of inputs.
+        words: the file, for messages.
+
+    Raises:
+        UsageError: the graph takes something other than tensors, or what was said does not fit it.
+    """
+    if request.arguments or request.inputs_from:
+        raise UsageError(f"{words} is an ONNX file: it takes no --arg and no --inputs-from; give shapes with --input.")
+    ports = model.graph.inputs
+    if not ports:
+        raise UsageError(f"{words} takes no tensors.")
+    for port in ports:
+        if port.dtype is None or port.shape is None:
+            raise UsageError(f"{words}: its input {port.name!r} is not a tensor of numbers whose rank is known.")
+    batch = _batch_dim(ports)
+    notes: dict[str, None] = {}
+    specs = [_spec(port, batch, request, notes) for port in ports]
+    given = _given(request.inputs, ports, words)
+    made = [_overridden(spec, port, given.get(port.name), words) for spec, port in zip(specs, ports, strict=True)]
+    varies = any(BATCH in spec.shape for spec in made)
+    if given and not any(BATCH in spec.shape for spec in specs) and varies:
+        notes[
+            "the file fixes the batch, and --input overrides it: shapes inside that fix it, too, would be refused."
+        ] = None
+    first = made[0].shape
+    return OnnxInputs(
+        made=SpecInputs(specs=tuple(made), positional_names=tuple(port.name for port in ports)),
+        words=words,
+        only_batch=None if varies else first[0].constant if first else 1,
+        notes=tuple(notes),
+    )
+
+
+def _batch_dim(ports: Sequence[Port]) -> str | None:
+    """Return the name of the dimension that is the batch; None where none that varies has a name."""
+    shapes = [port.shape or () for port in ports]
+    first = [shape[0] for shape in shapes if shape and isinstance(shape[0], str)]
+    if first or any(shape and shape[0] is None for shape in shapes):
+        return first[0] if first else None
+    return next((dim for shape in shapes for dim in shape if isinstance(dim, str)), None)
+
+
+def _spec(port: Port, batch: str | None, request: InputRequest, notes: dict[str, None]) -> InputSpec:
+    shape = port.shape or ()
+    dims: list[Affine] = []
+    for axis, dim in enumerate(shape):
+        if isinstance(dim, int):
+            dims.append(Affine(dim))
+        elif (dim is not None and dim == batch) or (dim is None and axis == 0):
+            dims.append(BATCH)
+        else:
+            dims.append(Affine(_assumed(port, axis, dim, request, notes)))
+    sized = _sized(port, dims, request)
+    return InputSpec(shape=tuple(sized), dtype=port.dtype or "float32")
+
+
+def _sized(port: Port, dims: list[Affine], request: InputRequest) -> list[Affine]:
+    """Put `--input-size` in the place of an image's dimensions, those that the file fixes as well."""
+    is_image = len(dims) >= 4 and (port.dtype or "").startswith(("float", "bfloat", "uint8"))
+    if request.size is None or not is_image or len(request.size) != len(dims) - 1:
+        return dims
+    return [dims[0], *(Affine(size) for size in request.size)]
+
+
+def _assumed(port: Port, axis: int, dim: Dim, request: InputRequest, notes: dict[str, None]) -> int:
+    """Return the size of a dimension that varies beside the batch, as said or as usual."""
+    shape = port.shape or ()
+    if len(shape) >= 4 and (port.dtype or "").startswith(("float", "bfloat", "uint8")):
+        size, option = (DEFAULT_CHANNELS if axis == 1 else DEFAULT_IMAGE), "--input-size"
+        if request.size is not None and len(request.size) == len(shape) - 1:
+            return request.size[axis - 1]
+    else:
+        size, option = DEFAULT_TOKENS, "--seq-len"
+        if request.seq_len is not None:
+            return request.seq_len
+    name = f"dimension {dim!r}" if dim else f"dimension {axis}"
+    notes[f"{name} of the input {port.name!r} varies and is taken as {size}; say another with {option} or --input."] = (
+        None
+    )
+    return size
+
+
+def _given(specs: Sequence[InputSpec], ports: Sequence[Port], words: str) -> Mapping[str, InputSpec]:
+    """Assign the user's inputs to the graph's, by name (with `_` for other signs than letters) or in order."""
+    by_name = {_plain(port.name): port.name for port in ports}
+    unnamed = iter([port.name for port in ports])
+    found: dict[str, InputSpec] = {}
+    for spec in specs:
+        name = next(unnamed, None) if spec.name is None else by_name.get(_plain(spec.name))
+        if name is None:
+            takes = ", ".join(port.name for port in ports)
+            raise UsageError(
+                f"{words} has no input {spec.name or 'number ' + str(len(found) + 1)!r}; it takes {takes}."
+            )
+        found[name] = spec
+    return found
+
+
+def _plain(name: str) -> str:
+    return "".join(each if each.isalnum() else "_" for each in name)
+
+
+def _overridden(spec: InputSpec, port: Port, given: InputSpec | None, words: str) -> InputSpec:
+    if given is None:
+        return spec
+    if len(given.shape) != len(spec.shape):
+        raise UsageError(
+            f"{words}: its input {port.name!r} has {len(spec.shape)} dimensions, and --input gives {len(given.shape)} "
+            "(the batch included)."
+        )
+    return replace(spec, shape=given.shape)

@@ -1,0 +1,199 @@
+"""An ONNX graph as a module: its nodes run one after the other on PyTorch's operators."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor
+
+from capplan.errors import CapplanError, UsageError
+from capplan.probe.foreign.scopes import Scope, scope_at
+from capplan.probe.onnx.graph import Constant, Graph, Node, OnnxModel, last_uses
+from capplan.probe.onnx.infer import ShapeInference
+from capplan.probe.onnx.operators.call import Call, Value
+from capplan.probe.onnx.operators.table import find_handler
+from capplan.probe.onnx.unknown import run_unknown
+from capplan.probe.onnx.weights import WeightPlan, plan_weights
+from capplan.probe.record.value_store import attach
+
+
+class NodeError(RuntimeError):
+    """A node could not be run; the message names it."""
+
+
+class OnnxNetwork(torch.nn.Module):
+    """A graph of ONNX as a module: its inputs by position, its outputs as a tuple.
+
+    Weights have shape and dtype and no values; small constants that decide shapes keep theirs, on the host.
+    """
+
+    def __init__(self, model: OnnxModel, inference: ShapeInference) -> None:
+        super().__init__()
+        self._model = model
+        self._inference = inference
+        self._probe = ""
+        paths = {module_path(node.name) for node in model.graph.nodes}
+        self._plan = plan_weights(model.graph, computed=model.computed, paths=paths)
+        for weight in self._plan.weights:
+            self._add_weight(weight)
+        self._host = {name: _host_tensor(constant) for name, constant in self._plan.on_host.items()}
+        self._last_uses: dict[int, list[tuple[str, ...]]] = {}
+        self._paths: dict[int, list[str]] = {}
+        self._prepare(model.graph)
+
+    def _add_weight(self, weight: WeightPlan) -> None:
+        tensor = torch.empty(weight.shape, dtype=getattr(torch, weight.dtype))
+        tensor = tensor if tensor.is_meta else tensor.zero_()
+        if weight.constant.values is not None and tensor.is_meta and not weight.is_parameter:
+            attach(tensor, torch.from_numpy(numpy.array(weight.constant.values)))
+        owner = scope_at(self, weight.path)
+        if weight.is_parameter:
+            owner.register_parameter(weight.name, torch.nn.Parameter(tensor, requires_grad=tensor.is_floating_point()))
+            if weight.dtype == "float32" and not self._probe:
+                self._probe = f"{weight.path}.{weight.name}".lstrip(".")
+        else:
+            owner.register_buffer(weight.name, tensor)
+
+    def _prepare(self, graph: Graph) -> None:
+        """Find when values are last used, and the modules that nodes came from, for a graph and those within it."""
+        self._last_uses[id(graph)] = last_uses(graph.nodes, [port.name for port in graph.outputs])
+        self._paths[id(graph)] = [module_path(node.name) for node in graph.nodes]
+        for node, path in zip(graph.nodes, self._paths[id(graph)], strict=True):
+            scope_at(self, path)
+            for inner in node.graphs:
+                self._prepare(inner)
+
+    @property
+    def _float_dtype(self) -> torch.dtype:
+        """The dtype that the file's 32-bit floats have now: another where the model was converted to 16 bits."""
+        return self.get_parameter(self._probe).dtype if self._probe else torch.float32
+
+    def forward(self, *inputs: Tensor) -> tuple[Any, ...]:
+        """Run the graph."""
+        given = dict(zip((port.name for port in self._model.graph.inputs), inputs, strict=True))
+        values: dict[str, Value] = {**self._host, **given}
+        for weight in self._plan.weights:
+            owner = scope_at(self, weight.path)
+            values[weight.constant.name] = getattr(owner, weight.name)
+        device = _device(inputs, values)
+        run = _Run(self, given, device, self._float_dtype)
+        return tuple(run.graph(self._model.graph, values))
+
+
+class _Run:
+    """One forward pass."""
+
+    def __init__(
+        self, network: OnnxNetwork, given: Mapping[str, Tensor], device: torch.device, float_dtype: torch.dtype
+    ) -> None:
+        self._network = network
+        self._given = given
+        self._device = device
+        self._float_dtype = float_dtype
+
+    def graph(self, graph: Graph, values: dict[str, Value]) -> list[Value]:
+        """Run a graph's nodes; a value is dropped after its last use, so that memory is freed as in PyTorch."""
+        network = self._network
+        frees, paths = network._last_uses[id(graph)], network._paths[id(graph)]
+        for index, node in enumerate(graph.nodes):
+            made = self._node(node, paths[index], values)
+            for name, value in zip(node.outputs, made, strict=False):
+                values[name] = value
+            del made
+            for name in frees[index]:
+                values.pop(name, None)
+        return [values[port.name] for port in graph.outputs]
+
+    def _node(self, node: Node, path: str, values: dict[str, Value]) -> Sequence[Value]:
+        try:
+            if not path:
+                return self._run(node, values)
+            scope = scope_at(self._network, path)
+            assert isinstance(scope, Scope)
+            made: Sequence[Value] = scope(self._run, (node, values), {})
+            return made
+        except CapplanError:
+            raise
+        except NotImplementedError:
+            raise
+        except (RuntimeError, TypeError, ValueError, IndexError, KeyError, AssertionError, OverflowError) as error:
+            if isinstance(error, NodeError):
+                raise
+            raise NodeError(f"{node.describe()}: {error}") from error
+
+    def _run(self, node: Node, values: dict[str, Value]) -> Sequence[Value]:
+        inputs = [values[name] if name else None for name in node.inputs]
+        call = Call(
+            node=node,
+            opset=self._network._model.opset,
+            inputs=self._together(inputs),
+            device=self._device,
+            float_dtype=self._float_dtype,
+            run_graph=lambda graph, given: self._inner(graph, given, values),
+        )
+        handler = find_handler(node)
+        if handler is None:
+            shapes = self._network._inference.outputs(node, inputs, self._given)
+            return run_unknown(node, inputs, [(s, call.dtype(d)) for s, d in shapes], self._device)
+        made = handler(call)
+        return made if isinstance(made, tuple) else (made,)
+
+    def _inner(self, graph: Graph, given: Sequence[Value], values: Mapping[str, Value]) -> list[Value]:
+        """Run a graph within a node, which reads what is around it."""
+        inner = {**values, **{name: _host_tensor(constant) for name, constant in graph.constants.items()}}
+        inner.update(zip((port.name for port in graph.inputs), given, strict=True))
+        return self.graph(graph, inner)
+
+    def _together(self, inputs: list[Value]) -> list[Value]:
+        """Move everything to the device where the host would make a tensor out of all measure."""
+        elements = 1
+        for each in (part for part in inputs if part is not None):
+            if not isinstance(each, Tensor) or each.device.type != "cpu" or self._device.type == "cpu":
+                return inputs
+            elements *= max(1, each.numel())
+        return inputs if elements <= 2**26 else [each.to(self._device) for each in inputs]
+
+
+def _device(inputs: Sequence[Tensor], values: Mapping[str, Value]) -> torch.device:
+    """Return where the weights are, else the inputs."""
+    weights = (each.device for each in values.values() if isinstance(each, torch.nn.Parameter))
+    given = (each.device for each in inputs if isinstance(each, Tensor))
+    return next(weights, None) or next(given, None) or torch.device("cpu")
+
+
+def _host_tensor(constant: Constant) -> Tensor:
+    """Make a constant whose values are read.
+
+    Raises:
+        UsageError: the file does not hold them.
+    """
+    if constant.values is None and constant.elements:
+        raise UsageError(
+            f"the values of {constant.name!r} decide shapes, and the file does not hold them: save it again with "
+            "onnx.save(model, path, save_as_external_data=True, size_threshold=1024), which keeps small tensors inside."
+        )
+    dtype = getattr(torch, constant.dtype)
+    values = [] if constant.values is None else constant.values.tolist()
+    return torch.tensor(values, dtype=dtype, device="cpu").reshape(constant.shape)
+
+
+_STEP = re.compile(r"[^/]+")
+
+
+def module_path(node_name: str) -> str:
+    """Return the path of the module that a node came from, out of names as `/layer1/layer1.0/conv1/Conv`.
+
+    torch.onnx writes each module's own name, or its full path where a container was not called itself; a step that
+    continues the one before it replaces it. Names of any other form name no module.
+    """
+    if not node_name.startswith("/"):
+        return ""
+    found: list[str] = []
+    for step in _STEP.findall(node_name)[:-1]:
+        if found and step.startswith(f"{found[-1]}."):
+            found.pop()
+        found.append(step)
+    path = ".".join(found)
+    return path if all(re.fullmatch(r"\w+", part) for part in path.split(".")) else ""

@@ -1,0 +1,1 @@
+"""What each ONNX operator is in PyTorch's operators."""

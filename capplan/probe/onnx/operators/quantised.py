@@ -1,0 +1,129 @@
+"""Quantised operators as PyTorch would run them: integers made floats, then the float operator."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from capplan.probe.onnx.operators.call import Call, Handlers, torch_dtype
+
+
+def _per_axis(scale: Tensor, data: Tensor, axis: int) -> Tensor:
+    """Shape a scale or zero point for broadcasting over one axis, or over blocks along it."""
+    if scale.dim() != 1 or scale.numel() == 1 or data.dim() < 2:
+        return scale
+    return scale.reshape([-1 if at == axis % data.dim() else 1 for at in range(data.dim())])
+
+
+def _dequantised(data: Tensor, scale: Tensor, zero: Tensor | None, axis: int, dtype: torch.dtype) -> Tensor:
+    if scale.dim() == data.dim() and scale.shape != data.shape and scale.numel() > 1:  # blocks along the axis
+        at = axis % data.dim()
+        repeats = -(-data.shape[at] // scale.shape[at])
+        scale = scale.repeat_interleave(repeats, at)
+        zero = None if zero is None else zero.repeat_interleave(repeats, at)
+    values = data.to(dtype)
+    if zero is not None:
+        values = values - _per_axis(zero, data, axis).to(dtype)
+    return values * _per_axis(scale, data, axis).to(dtype)
+
+
+def _dequantise(call: Call) -> Tensor:
+    data, scale, zero = call.tensor(0), call.tensor(1), call.optional(2)
+    scale = scale if data.device.type == scale.device.type else scale.to(data.device)
+    return _dequantised(data, scale, zero, call.whole("axis", 1), call.dtype(scale.dtype))
+
+
+def _quantised(data: Tensor, scale: Tensor, zero: Tensor | None, axis: int, dtype: torch.dtype) -> Tensor:
+    if scale.dim() == data.dim() and scale.shape != data.shape and scale.numel() > 1:  # blocks along the axis
+        repeats = -(-data.shape[axis] // scale.shape[axis])
+        scale = scale.repeat_interleave(repeats, axis)
+        zero = None if zero is None else zero.repeat_interleave(repeats, axis)
+    values = torch.round(data / _per_axis(scale, data, axis))
+    if zero is not None:
+        values = values + _per_axis(zero, data, axis).to(values.dtype)
+    if dtype.is_floating_point:
+        return values.to(dtype)
+    limits = torch.iinfo(dtype)
+    return torch.clamp(values, limits.min, limits.max).to(dtype)
+
+
+def _quantise(call: Call) -> Tensor:
+    data, scale, zero = call.tensor(0), call.tensor(1), call.optional(2)
+    dtype = torch.uint8
+    if zero is not None:
+        dtype = zero.dtype
+    elif call.whole("output_dtype"):
+        dtype = torch_dtype(call.whole("output_dtype"))
+    return _quantised(data, scale, zero, call.whole("axis", 1), dtype)
+
+
+def _quantise_dynamically(call: Call) -> tuple[Tensor, Tensor, Tensor]:
+    data = call.tensor(0)
+    low, high = data.min().clamp(max=0), data.max().clamp(min=0)
+    scale = (high - low) / 255
+    zero = torch.clamp(torch.round(-low / scale), 0, 255).to(torch.uint8)
+    return _quantised(data, scale, zero, 0, torch.uint8), scale, zero
+
+
+def _integer_product(call: Call) -> Tensor:
+    first, second = (each.to(call.float_dtype) for each in (call.tensor(0), call.tensor(1)))
+    first, second = (
+        operand if (zero := call.optional(index)) is None else operand - zero.to(call.float_dtype)
+        for index, operand in ((2, first), (3, second))
+    )
+    return torch.matmul(first, second).to(torch.int32)
+
+
+def _q_linear_product(call: Call) -> Tensor:
+    first = _dequantised(call.tensor(0), call.tensor(1), call.tensor(2), 1, call.float_dtype)
+    second = _dequantised(call.tensor(3), call.tensor(4), call.tensor(5), 1, call.float_dtype)
+    return _quantised(torch.matmul(first, second), call.tensor(6), call.tensor(7), 1, call.tensor(7).dtype)
+
+
+def _convolved(call: Call, data: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    rank = weight.dim() - 2
+    pads = call.wholes("pads") or [0] * (2 * rank)
+    run: Any = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}[rank]
+    made: Tensor = run(
+        data,
+        weight,
+        bias,
+        stride=call.wholes("strides") or [1] * rank,
+        padding=pads[:rank],
+        dilation=call.wholes("dilations") or [1] * rank,
+        groups=call.whole("group", 1),
+    )
+    return made
+
+
+def _q_linear_conv(call: Call) -> Tensor:
+    data = _dequantised(call.tensor(0), call.tensor(1), call.tensor(2), 1, call.float_dtype)
+    weight = _dequantised(call.tensor(3), call.tensor(4), call.tensor(5), 0, call.float_dtype)
+    bias = call.optional(8)
+    made = _convolved(call, data, weight, None if bias is None else bias.to(call.float_dtype))
+    return _quantised(made, call.tensor(6), call.tensor(7), 1, call.tensor(7).dtype)
+
+
+def _conv_integer(call: Call) -> Tensor:
+    data, weight = (each.to(call.float_dtype) for each in (call.tensor(0), call.tensor(1)))
+    return _convolved(call, data, weight, None).to(torch.int32)
+
+
+def _matmul_n_bits(call: Call) -> Tensor:
+    """Unpack a weight of 2, 4 or 8 bits, [n, blocks, bytes of a block], and run the linear layer."""
+    inner, outer = call.whole("K", 1), call.whole("N", 1)
+    packed, scales = call.tensor(1), call.tensor(2)
+    per_byte = 8 // call.whole("bits", 4)
+    unpacked = packed.reshape(outer, -1, 1).expand(-1, -1, per_byte).reshape(outer, -1)[:, :inner]
+    factors = scales.reshape(outer, -1).repeat_interleave(call.whole("block_size", 32), 1)[:, :inner]
+    return functional.linear(call.tensor(0), unpacked.to(call.tensor(0).dtype) * factors)
+
+
+HANDLERS: Handlers = {
+    "DequantizeLinear": _dequantise, "QuantizeLinear": _quantise, "DynamicQuantizeLinear": _quantise_dynamically,
+    "MatMulInteger": _integer_product, "ConvInteger": _conv_integer, "QLinearMatMul": _q_linear_product,
+    "QLinearConv": _q_linear_conv, "com.microsoft.DequantizeLinear": _dequantise,
+    "com.microsoft.QuantizeLinear": _quantise, "com.microsoft.MatMulNBits": _matmul_n_bits,
+}  # fmt: skip
+"""Handlers by operator, with the domain where it is not ONNX's own."""

@@ -1,0 +1,218 @@
+"""Parse an ONNX file with the onnx package, and check what it holds: this module is the package's only door."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from capplan.errors import UsageError
+from capplan.probe.onnx.graph import Attribute, Constant, Dim, Graph, Node, OnnxModel, Port, names_read
+from capplan.probe.onnx.skeleton import read_skeleton
+
+OLDEST_OPSET = 7
+"""Older opsets give some operators other arguments: broadcasting by axes, batch norm with a spatial flag."""
+
+LARGEST_DIM = 2**40
+MOST_NODES = 1_000_000
+
+DTYPES: Mapping[int, str] = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
+    11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16", 17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4_e2m1fn_x2",
+    24: "float8_e8m0fnu",
+}  # fmt: skip
+"""Dtypes as torch names them by their numbers in a file; "int4" and "uint4" hold two elements a byte."""
+
+
+def import_onnx() -> ModuleType:
+    """Import the onnx package.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        import onnx
+    except ModuleNotFoundError as error:
+        if error.name != "onnx":
+            raise
+        raise UsageError(
+            "ONNX files need the package onnx: pip install 'capplan[onnx]', or pip install onnx."
+        ) from error
+    return onnx
+
+
+def read_model(path: Path) -> OnnxModel:
+    """Read a file's graph, without the values of its weights.
+
+    Raises:
+        UsageError: the file is damaged, breaks ONNX's rules or is older than what is read; the message names the place.
+    """
+    return model_from(parse_file(path), path)
+
+
+def parse_file(path: Path) -> Any:
+    """Parse a file into the onnx package's message, without the values of large tensors.
+
+    Raises:
+        UsageError: the file is damaged.
+    """
+    skeleton = read_skeleton(path)
+    onnx = import_onnx()
+    from google.protobuf.message import DecodeError
+
+    try:
+        return onnx.load_model_from_string(skeleton)
+    except DecodeError as error:
+        raise UsageError(f"{path} is damaged or not an ONNX file: {error}.") from error
+
+
+def model_from(message: Any, path: Path) -> OnnxModel:
+    """Make the plain values of a parsed file.
+
+    Args:
+        message: an `onnx.ModelProto`.
+        path: the file, for messages.
+
+    Raises:
+        UsageError: the file breaks ONNX's rules.
+    """
+    opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in message.opset_import}
+    if not message.graph.node or not opsets:
+        raise UsageError(f"{path} is not an ONNX file: it has no graph or states no opset.")
+    if (opset := opsets.get("", OLDEST_OPSET)) < OLDEST_OPSET:
+        raise UsageError(
+            f"{path} is of opset {opset}; opsets from {OLDEST_OPSET} on are read: convert it with "
+            "onnx.version_converter.convert_version."
+        )
+    if message.functions:
+        message = _inlined(message, path)
+    reader = _Reader(path)
+    graph = reader.graph(message.graph, known=())
+    return OnnxModel(graph=graph, opsets=opsets, producer=f"{message.producer_name} {message.producer_version}".strip())
+
+
+def _inlined(message: Any, path: Path) -> Any:
+    """Put the bodies of a file's own functions in the place of their calls."""
+    from onnx import inliner
+
+    try:
+        return inliner.inline_local_functions(message)
+    except (RuntimeError, ValueError) as error:
+        raise UsageError(f"{path}: its functions cannot be put in the place of their calls ({error}).") from error
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._nodes = 0
+
+    def graph(self, message: Any, *, known: Iterable[str]) -> Graph:
+        """Read a graph; `known` are the names that the graph around it made before."""
+        constants = {each.name: self.constant(each) for each in message.initializer}
+        for each in message.sparse_initializer:
+            constants[each.values.name] = self._sparse(each)
+        inputs = tuple(self._port(each) for each in message.input if each.name not in constants)
+        made = {*known, *constants, *(port.name for port in inputs)}
+        nodes = []
+        for index, each in enumerate(message.node):
+            node = self._node(each, known=made)
+            self._check_names(node, index, made)
+            made.update(name for name in node.outputs if name)
+            nodes.append(node)
+        outputs = tuple(self._port(each) for each in message.output)
+        for port in outputs:
+            if port.name not in made:
+                raise self._broken(f"no node makes the output {port.name!r}")
+        return Graph(name=message.name, nodes=tuple(nodes), constants=constants, inputs=inputs, outputs=outputs)
+
+    def _check_names(self, node: Node, index: int, made: set[str]) -> None:
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            raise self._broken(f"more than {MOST_NODES:,} nodes")
+        if (missing := next((name for name in names_read(node) if name not in made), None)) is not None:
+            raise self._broken(
+                f"{node.describe()}, number {index} of its graph, reads {missing!r}, which nothing before it makes: "
+                "the graph has a cycle or lacks a node"
+            )
+        if (again := next((name for name in node.outputs if name and name in made), None)) is not None:
+            raise self._broken(f"{node.describe()}, number {index} of its graph, makes {again!r} a second time")
+
+    def _node(self, message: Any, *, known: set[str]) -> Node:
+        domain = "" if message.domain == "ai.onnx" else message.domain
+        return Node(
+            name=message.name,
+            operator=message.op_type,
+            domain=domain,
+            inputs=tuple(message.input),
+            outputs=tuple(message.output),
+            attributes={each.name: self._attribute(each, known) for each in message.attribute},
+        )
+
+    def _attribute(self, message: Any, known: set[str]) -> Attribute:
+        kind = message.type
+        if kind == 5:
+            return self.graph(message.g, known=known)
+        if kind == 4:
+            return self.constant(message.t)
+        if kind in (1, 2):
+            return message.f if kind == 1 else message.i  # type: ignore[no-any-return] # a float or an int
+        if kind == 3:
+            return str(message.s.decode(errors="replace"))
+        if kind == 6:
+            return tuple(message.floats)
+        if kind == 7:
+            return tuple(message.ints)
+        return tuple(each.decode(errors="replace") for each in message.strings) if kind == 8 else None
+
+    def constant(self, message: Any) -> Constant:
+        """Read a tensor: shape, dtype, and its values where the skeleton has them."""
+        what = f"the tensor {message.name!r}"
+        if (dtype := DTYPES.get(message.data_type)) is None:
+            raise self._broken(f"{what} has no numbers (type {message.data_type})")
+        shape = tuple(int(dim) for dim in message.dims)
+        size = 1
+        for dim in shape:
+            size *= dim
+            if not 0 <= dim <= LARGEST_DIM or size > LARGEST_DIM:
+                raise self._broken(f"{what} has the shape {list(shape)}")
+        return Constant(name=message.name, shape=shape, dtype=dtype, values=self._values(message, dtype, what))
+
+    def _values(self, message: Any, dtype: str, what: str) -> Any:
+        has_values = any(
+            len(part) for part in (
+                message.raw_data, message.float_data, message.int32_data, message.int64_data, message.double_data,
+                message.uint64_data,
+            )
+        )  # fmt: skip
+        if not has_values or dtype.startswith(("float8", "float4", "bfloat", "int4", "uint4")):
+            return None
+        from onnx import numpy_helper
+
+        try:
+            return numpy_helper.to_array(message)
+        except (ValueError, TypeError) as error:
+            raise self._broken(
+                f"{what} has values that do not fill its shape {list(message.dims)} ({error})"
+            ) from error
+
+    def _sparse(self, message: Any) -> Constant:
+        values = self.constant(message.values)
+        return Constant(name=values.name, shape=tuple(message.dims), dtype=values.dtype)
+
+    def _port(self, message: Any) -> Port:
+        if not message.type.HasField("tensor_type"):
+            return Port(name=message.name, dtype=None, shape=None)
+        tensor = message.type.tensor_type
+        shape = tuple(map(self._dim, tensor.shape.dim)) if tensor.HasField("shape") else None
+        return Port(name=message.name, dtype=DTYPES.get(tensor.elem_type), shape=shape)
+
+    def _dim(self, message: Any) -> Dim:
+        if message.HasField("dim_value"):
+            value = int(message.dim_value)
+            if value > LARGEST_DIM:
+                raise self._broken(f"an input has a dimension of {value}")
+            return value if value > 0 else None  # some exporters write -1 or 0 for a dimension that varies
+        return message.dim_param or None
+
+    def _broken(self, what: str) -> UsageError:
+        return UsageError(f"{self._path} breaks ONNX's rules: {what}.")

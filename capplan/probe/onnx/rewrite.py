@@ -1,0 +1,84 @@
+"""Rewrite a graph before it is run: constants of nodes and branches become constants of the graph."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from capplan.probe.onnx.graph import Constant, Graph, Node, OnnxModel
+
+
+def hoist_constants(model: OnnxModel) -> OnnxModel:
+    """Make constants of Constant nodes, and of graphs within nodes, constants of the graph.
+
+    A name that two branches give to different constants stays where it is.
+    """
+    found: dict[str, Constant] = {}
+    for constant in _constants_of_nodes(model.graph):
+        found.setdefault(constant.name, constant)
+    inner = {each.name: each for node in model.graph.nodes for graph in node.graphs for each in _held(graph)}
+    inner = {name: each for name, each in inner.items() if name not in model.graph.constants}
+    graph = _without(model.graph, {*found, *inner})
+    graph = replace(graph, constants={**model.graph.constants, **inner, **found})
+    return replace(model, graph=_renamed(graph, _copies(graph)), computed=frozenset(found))
+
+
+def _copies(graph: Graph) -> dict[str, str]:
+    """Return the constant behind each name that is only another name for one, as torch.onnx writes tied weights."""
+    found: dict[str, str] = {}
+    outputs = {port.name for port in graph.outputs}
+    for node in graph.nodes:
+        if node.operator == "Identity" and not node.domain and node.outputs[0] not in outputs:
+            source = found.get(node.inputs[0], node.inputs[0])
+            if source in graph.constants:
+                found[node.outputs[0]] = source
+    return found
+
+
+def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
+    """Return a graph that reads constants by their own names."""
+    if not names:
+        return graph
+    nodes = tuple(_node_renamed(node, names) for node in graph.nodes if node.outputs[0] not in names)
+    return replace(graph, nodes=nodes)
+
+
+def _node_renamed(node: Node, names: Mapping[str, str]) -> Node:
+    attributes = {
+        name: _renamed(value, names) if isinstance(value, Graph) else value for name, value in node.attributes.items()
+    }
+    return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs), attributes=attributes)
+
+
+def _constants_of_nodes(graph: Graph) -> Iterator[Constant]:
+    for node in graph.nodes:
+        value = node.attributes.get("value")
+        if node.operator == "Constant" and isinstance(value, Constant):
+            yield replace(value, name=node.outputs[0])
+        for inner in node.graphs:
+            yield from _constants_of_nodes(inner)
+
+
+def _held(graph: Graph) -> Iterator[Constant]:
+    yield from graph.constants.values()
+    for node in graph.nodes:
+        for inner in node.graphs:
+            yield from _held(inner)
+
+
+def _without(graph: Graph, hoisted: set[str]) -> Graph:
+    """Return a graph without the nodes and constants that went outside."""
+    nodes = tuple(
+        _node_without(node, hoisted)
+        for node in graph.nodes
+        if not (node.operator == "Constant" and node.outputs[0] in hoisted)
+    )
+    constants = {name: each for name, each in graph.constants.items() if name not in hoisted}
+    return replace(graph, nodes=nodes, constants=constants)
+
+
+def _node_without(node: Node, hoisted: set[str]) -> Node:
+    if not node.graphs:
+        return node
+    attributes = {
+        name: _without(value, hoisted) if isinstance(value, Graph) else value for name, value in node.attributes.items()
+    }
+    return replace(node, attributes=attributes)

@@ -1,0 +1,60 @@
+"""Operators that are not read: recorded by name with their shapes, so that they are counted as uncounted."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capplan.probe.onnx.graph import Node
+
+
+def run_unknown(
+    node: Node, inputs: Sequence[Any], outputs: Sequence[tuple[tuple[int, ...], torch.dtype]], device: torch.device
+) -> tuple[Tensor, ...]:
+    """Run an operator that is not read: one kernel of its own name, which makes tensors of the inferred shapes.
+
+    Args:
+        node: the operator.
+        inputs: its inputs; those that are no tensors are left out.
+        outputs: shape and dtype of each output, from the onnx package's shape inference.
+        device: where its outputs are made.
+    """
+    tensors = [each.to(device) for each in inputs if isinstance(each, Tensor)]
+    overload = _operator(*unknown_name(node).split("::"))
+    sizes = [dim for shape, _ in outputs for dim in shape]
+    made = overload(tensors, sizes, [len(shape) for shape, _ in outputs], [dtype for _, dtype in outputs], device)
+    return tuple(made)
+
+
+def unknown_name(node: Node) -> str:
+    """Return the name under which an operator is recorded and a formula is registered, such as `onnx::Fancy`."""
+    namespace = re.sub(r"\W", "_", node.domain) or "onnx"
+    return f"{namespace}::{re.sub(r'[^A-Za-z0-9_]', '_', node.operator)}"
+
+
+@cache
+def _operator(namespace: str, name: str) -> Any:
+    """Define an operator in torch's registry, where the recorder sees it as it sees a library's own."""
+    registry: Any = torch.library.Library
+    library = registry(namespace, "FRAGMENT")
+    library.define(f"{name}(Tensor[] inputs, int[] sizes, int[] ranks, ScalarType[] dtypes, Device device) -> Tensor[]")
+    library.impl(name, _make, "CompositeExplicitAutograd")
+    _LIBRARIES.append(library)  # an operator lives as long as its library does
+    return getattr(getattr(torch.ops, namespace), name).default
+
+
+_LIBRARIES: list[Any] = []
+
+
+def _make(
+    inputs: list[Tensor], sizes: list[int], ranks: list[int], dtypes: list[torch.dtype], device: torch.device
+) -> list[Tensor]:
+    del inputs
+    made = []
+    for rank, dtype in zip(ranks, dtypes, strict=True):
+        made.append(torch.empty(sizes[:rank], dtype=dtype, device=device))
+        sizes = sizes[rank:]
+    return made
