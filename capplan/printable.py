@@ -30,7 +30,7 @@ def printable_line(text: str) -> str:
 
 
 def printable_fields(value: Any) -> Any:
-    """Return a value in which every text, however deep in dataclasses, tuples and mappings, stays on one line.
+    """Return a value in which every text, however deep in dataclasses, structs, tuples and mappings, stays on one line.
 
     A part that holds no unsafe text is returned as it is, not copied.
     """
@@ -40,11 +40,16 @@ def printable_fields(value: Any) -> Any:
         made = tuple(map(printable_fields, value))
         return value if all(map(_is, made, value)) else made
     if isinstance(value, Mapping):
-        return {printable_fields(key): printable_fields(each) for key, each in value.items()}
+        escaped = {printable_fields(key): printable_fields(each) for key, each in value.items()}
+        same = all(map(_is, escaped, value)) and all(map(_is, escaped.values(), value.values()))
+        return value if same else escaped
     if is_dataclass(value) and not isinstance(value, type):
         held = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
         changed = {name: made for name, old in held.items() if (made := printable_fields(old)) is not old}
         return replace(value, **changed) if changed else value
+    if names := getattr(type(value), "__struct_fields__", ()):
+        parts = {name: printable_fields(getattr(value, name)) for name in names}
+        return value if all(part is getattr(value, name) for name, part in parts.items()) else type(value)(**parts)
     return value
 
 

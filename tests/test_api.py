@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 import capplan
 from capplan.cli.main import app
 from capplan.errors import TraceError, UnknownNameError, UsageError
-from capplan.report.documents.memory import memory_to_json
-from capplan.report.documents.plan import plan_to_json
-from capplan.report.text.analysis import analysis_to_json
-from capplan.report.text.estimate import estimate_document
+from capplan.report.documents.analysis import analysis_document
+from capplan.report.documents.codec import to_plain
+from capplan.report.documents.estimate import estimate_document
+from capplan.report.documents.memory import memory_document
+from capplan.report.documents.plan import plan_document
 
 NET, INPUT = "examples/net.py:Net", "x=3x32x32"
 
@@ -34,34 +35,34 @@ def shown(*words: object) -> dict[str, object]:
 
 
 def as_json(document: object) -> object:
-    return json.loads(json.dumps(document))
+    return json.loads(json.dumps(to_plain(document)))
 
 
 def test_a_plan_is_that_of_the_command_line() -> None:
     made = capplan.plan(NET, inputs=[INPUT], batches="1,32", gpus=["l4", "t4"], max_latency_s=0.05)
     words = ("plan", NET, "--batch", "1,32", "--gpu", "l4", "--gpu", "t4", "--max-latency", "50ms")
-    assert as_json(plan_to_json(made)) == shown(*words)
+    assert as_json(plan_document(made)) == shown(*words)
 
 
 def test_filters_and_prices_are_those_of_the_command_line() -> None:
     made = capplan.plan(NET, inputs=[INPUT], batches=[8], where=["bf16 >= 100 TFLOP/s"], priced=True, samples=1000)
     words = ("plan", NET, "--batch", "8", "--where", "bf16 >= 100 TFLOP/s", "--priced", "--samples", "1000")
-    assert as_json(plan_to_json(made)) == shown(*words)
+    assert as_json(plan_document(made)) == shown(*words)
 
 
 def test_counts_are_those_of_the_command_line() -> None:
     made = capplan.analyze(NET, inputs=[INPUT], batch=4, precision="amp-fp16")
-    assert as_json(analysis_to_json(made.analysis)) == shown("analyze", NET, "--batch", 4, "--precision", "amp-fp16")
+    assert as_json(analysis_document(made.analysis)) == shown("analyze", NET, "--batch", 4, "--precision", "amp-fp16")
 
 
 def test_memory_is_that_of_the_command_line() -> None:
     made = capplan.memory(NET, inputs=[INPUT], batch=4, gpus=["l4"], advice=True)
-    assert as_json(memory_to_json(made)) == shown("memory", NET, "--batch", 4, "--gpu", "l4", "--advice")
+    assert as_json(memory_document(made)) == shown("memory", NET, "--batch", 4, "--gpu", "l4", "--advice")
 
 
 def test_estimates_are_those_of_the_command_line() -> None:
     made = capplan.estimate(NET, inputs=[INPUT], batches=[1, 8], gpus=["l4"], framework="compile")
-    document = {"estimates": [estimate_document(report, top=20) for report in made.reports]}
+    document = estimate_document(made.reports, top=20)
     words = ("estimate", NET, "--batch", "1,8", "--gpu", "l4", "--framework", "compile")
     assert as_json(document) == shown(*words)
 

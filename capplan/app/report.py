@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from capplan.app.documents import read_json
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus import GpuChoice, GpuFilters, GpuRequest, find_gpus
@@ -23,8 +25,7 @@ from capplan.core.plan.types import DEFAULT_UTILIZATION, Limits
 from capplan.core.workload import Workload
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
-from capplan.report.documents.plan import plan_to_json
-from capplan.report.documents.subject import Subject, read_subject
+from capplan.report.documents.plan import PlanDocument, plan_document, read_plan
 from capplan.report.procurement.build import Circumstances, build_report
 from capplan.report.procurement.types import Measured, Report
 from capplan.specs.calibration import load_calibration
@@ -94,18 +95,18 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
     )
     gpus = _affordable(request, found, prices.hourly, admitted)
     demand = replace(demand, constraints=admitted, load=allowing_named_spot(demand.load, admitted))
-    subjects = [subject for each in request.models for subject in _subjects(each, request, gpus, feedback)]
+    plans = [plan for each in request.models for plan in _plans(each, request, gpus, feedback)]
     circumstances = Circumstances(
         today=_today(),
         command=request.command,
-        title=request.title or f"GPUs for {', '.join(subject.name for subject in subjects)}",
+        title=request.title or f"GPUs for {', '.join(plan.model.name for plan in plans)}",
         load_file=str(request.load) if request.load else None,
         largest_batches=tuple(sorted(request.largest_batches)),
         measured=tuple(each for path in request.measured for each in read_measured(path)),
     )
     with feedback.progress("working out the report"):
         return build_report(
-            subjects,
+            plans,
             demand=demand,
             gpus=gpus.known,
             rents=prices.hourly,
@@ -144,28 +145,29 @@ def _today() -> date:
     return datetime.fromtimestamp(int(epoch), tz=UTC).date() if epoch.isdecimal() else date.today()
 
 
-def _subjects(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> list[Subject]:
-    """Return a model's estimates, from its saved plans or by planning it."""
+def _plans(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> list[PlanDocument]:
+    """Return a model's plans, from a saved file or by planning it."""
     words = source.words if isinstance(source, ModelRequest) else source.name
     documents = read_plans(words) if isinstance(source, ModelRequest) else None
     if documents is None:
-        documents = [_plan(source, request, gpus, feedback)]
-    subjects = [read_subject(each, where=words) for each in documents]
+        plans = [_plan(source, request, gpus, feedback)]
+    else:
+        plans = [read_plan(each, where=words) for each in documents]
     names_gpus = bool(
         request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters() or request.offers.limits_gpus
     )
-    return [_only(each, {gpu.id for gpu in gpus.chosen}) for each in subjects] if names_gpus else subjects
+    return [_only(each, {gpu.id for gpu in gpus.chosen}) for each in plans] if names_gpus else plans
 
 
-def _only(subject: Subject, chosen: Set[str]) -> Subject:
-    return replace(
-        subject,
-        estimates=tuple(each for each in subject.estimates if each.gpu in chosen),
-        refusals=tuple(each for each in subject.refusals if each.gpu in chosen),
+def _only(plan: PlanDocument, chosen: Set[str]) -> PlanDocument:
+    return msgspec.structs.replace(
+        plan,
+        fits=tuple(each for each in plan.fits if each.gpu in chosen),
+        rejections=tuple(each for each in plan.rejections if each.gpu in chosen),
     )
 
 
-def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> Any:
+def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> PlanDocument:
     """Plan a model at every power of two up to the largest batch, so that batches between can be interpolated."""
     model = open_model(source, feedback=feedback)
     if not model.scales(request.workload.configuration):
@@ -183,7 +185,7 @@ def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback
         calibration=load_calibration(),
         memory_calibration=load_memory_calibration(),
     )
-    return plan_to_json(made)
+    return plan_document(made)
 
 
 def read_plans(words: str) -> list[Any] | None:

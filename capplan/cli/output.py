@@ -6,10 +6,10 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -85,9 +85,15 @@ def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | Non
     return _FORMAT_BY_EXTENSION[output.suffix]
 
 
-def to_json(document: Mapping[str, Any] | list[Any]) -> str:
-    """Format a document as indented JSON; NaN and infinity are bugs."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def to_json(document: object) -> str:
+    """Format a document as indented JSON; NaN and infinity are bugs.
+
+    Args:
+        document: A struct of `capplan.report.documents`, or plain mappings and lists.
+    """
+    from capplan.report.documents.codec import to_plain
+
+    return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def render_table(content: "Table", chosen: Format) -> str:

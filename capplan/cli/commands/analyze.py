@@ -74,13 +74,11 @@ def _depth(depth: int | None, chosen: Format) -> int | None:
 
 
 def _render(made: "AnalyzeAnswer", chosen: Format, *, compare: bool, depth: int | None, top: int) -> str:
+    from capplan.report.documents.analysis import analysis_document
     from capplan.report.text import analysis, counters
 
     if chosen is Format.JSON:
-        document = analysis.analysis_to_json(made.analysis)
-        if compare:
-            document["comparison"] = [counters.comparison_to_json(each) for each in made.comparisons]
-        return to_json(document)
+        return to_json(analysis_document(made.analysis, comparisons=made.comparisons if compare else None))
     if chosen is Format.CSV:
         return analysis.render_analysis_csv(made.analysis)
     is_markdown = chosen is Format.MD

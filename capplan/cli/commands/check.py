@@ -44,9 +44,9 @@ def check(
 
       capplan check plan.json --gpu l4 --gpu t4 --batch 8 --max-latency 50ms --sure
     """
-    from capplan.report.documents.subject import read_subject
-    from capplan.report.procurement.json import plain
-    from capplan.report.text.gate import Gate, check_subject, render_outcomes
+    from capplan.report.documents.gate import Gate, check_document, check_plan
+    from capplan.report.documents.plan import read_plan
+    from capplan.report.text.gate import render_outcomes
     from capplan.specs import load_gpus
 
     gate = Gate(
@@ -64,11 +64,11 @@ def check(
         outcome
         for each in documents
         for found in map(known.find, gpu)
-        for outcome in check_subject(read_subject(each, where=plan), found, batch=batch, gate=gate, where=plan)
+        for outcome in check_plan(read_plan(each, where=plan), found, batch=batch, gate=gate, where=plan)
     ]
     kept = all(outcome.is_kept for outcome in outcomes)
     if json_:
-        emit(to_json({"schema_version": 1, "kept": kept, "outcomes": plain(tuple(outcomes))}), output=None)
+        emit(to_json(check_document(outcomes)), output=None)
     else:
         emit(render_outcomes(outcomes), output=None)
     if not kept:

@@ -107,7 +107,7 @@ def _chosen(words: type[Word], given: list[str] | None, kind: str) -> tuple[Word
 
 
 def _show(made: "Comparison", chosen: Format, *, color: ColorChoice, answer: options.AnswerOptions) -> None:
-    from capplan.report.documents.comparison import comparison_to_json
+    from capplan.report.documents.comparison import comparison_document
     from capplan.report.text.comparison import (
         comparison_lines,
         render_comparison_csv,
@@ -116,7 +116,7 @@ def _show(made: "Comparison", chosen: Format, *, color: ColorChoice, answer: opt
     from capplan.report.text.styled import plain_text
 
     if chosen is Format.JSON:
-        answer.emit(to_json(comparison_to_json(made)))
+        answer.emit(to_json(comparison_document(made)))
     elif chosen is Format.CSV:
         answer.emit(render_comparison_csv(made))
     elif chosen is Format.MD:

@@ -24,19 +24,15 @@ def diff(
 
       capplan diff before.json after.json --format md
     """
-    from capplan.report.text.diff import (
-        changes_to_json,
-        compare_documents,
-        render_changes_markdown,
-        render_changes_text,
-    )
+    from capplan.report.documents.diff import compare_documents, diff_document
+    from capplan.report.text.diff import render_changes_markdown, render_changes_text
 
     spelling = resolve_format(format_, json_flag=json_, output=output)
     if spelling is Format.CSV:
         raise UsageError("a difference is written as table, md or json, not csv.")
     changes = compare_documents(read_json(before), read_json(after), names=(before, after))
     if spelling is Format.JSON:
-        emit(to_json(changes_to_json(changes)), output=output)
+        emit(to_json(diff_document(changes)), output=output)
     else:
         render = render_changes_markdown if spelling is Format.MD else render_changes_text
         emit(render(changes), output=output)

@@ -84,15 +84,12 @@ def estimate(
 
 
 def _render(made: "EstimateAnswer", chosen: Format, *, top: int, explain: bool) -> str:
-    from capplan.report.text.estimate import estimate_csv, estimate_document, estimate_text
-    from capplan.report.text.frameworks import frameworks_rows, frameworks_text
+    from capplan.report.documents.estimate import estimate_document
+    from capplan.report.text.estimate import estimate_csv, estimate_text
+    from capplan.report.text.frameworks import frameworks_text
 
     if chosen is Format.JSON:
-        documents = [estimate_document(report, top=top) for report in made.reports]
-        for document in documents:
-            if made.compared:
-                document["frameworks"] = frameworks_rows(made.compared[document["gpu"]])
-        return to_json({"estimates": documents})
+        return to_json(estimate_document(made.reports, top=top, compared=made.compared))
     if chosen is Format.CSV:
         return estimate_csv(made.reports)
     is_markdown = chosen is Format.MD

@@ -94,11 +94,11 @@ def _shardings(names: list[str]) -> "tuple[Sharding, ...]":
 
 
 def _render(answer: "MemoryAnswer", chosen: Format, *, rule_of_thumb: bool) -> str:
-    from capplan.report.documents.memory import memory_to_json
+    from capplan.report.documents.memory import memory_document
     from capplan.report.text.memory import render_memory_csv, render_memory_markdown, render_memory_text
 
     if chosen is Format.JSON:
-        return to_json(memory_to_json(answer))
+        return to_json(memory_document(answer))
     if chosen is Format.CSV:
         return render_memory_csv(answer)
     render = render_memory_markdown if chosen is Format.MD else render_memory_text

@@ -114,11 +114,11 @@ def _short_answers(plans: "Sequence[Plan]", *, top: int | None) -> "list[Line]":
 
 
 def _render(plans: "Sequence[Plan]", chosen: Format) -> str:
-    from capplan.report.documents.plan import plan_to_json
+    from capplan.report.documents.plan import plan_document
     from capplan.report.text.plan import render_plan_markdown, render_plan_text, render_plans_csv
 
     if chosen is Format.JSON:
-        documents = [plan_to_json(each) for each in plans]
+        documents = [plan_document(each) for each in plans]
         return to_json(documents[0] if len(documents) == 1 else documents)
     if chosen is Format.CSV:
         return render_plans_csv(list(plans))

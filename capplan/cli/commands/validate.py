@@ -84,15 +84,15 @@ def validate(
 
 
 def _render(found: "Validation", chosen: Format, *, by: list[str], worst: int) -> str:
+    from capplan.report.documents.validation import validation_document
     from capplan.report.text.validation import (
         render_validation_csv,
         render_validation_markdown,
         render_validation_text,
-        validation_to_json,
     )
 
     if chosen is Format.JSON:
-        return to_json(validation_to_json(found))
+        return to_json(validation_document(found))
     if chosen is Format.CSV:
         return render_validation_csv(found, by=by)
     render = render_validation_markdown if chosen is Format.MD else render_validation_text

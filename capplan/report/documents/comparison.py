@@ -1,72 +1,163 @@
-"""A comparison as JSON: documented by capplan/schemas/compare.schema.json, units in the names."""
+"""A comparison as a typed document: base units, fractions from 0 to 1, intervals as objects."""
 
-from typing import Any
+from typing import Annotated, Final, Literal
 
+import msgspec
+from msgspec import Meta, field
+
+from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
+from capplan.core.numbers import Interval
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow
-from capplan.report.documents.plan import interval_to_json
+from capplan.core.plan.types import Fit
+from capplan.core.workload import Framework, Layout, Mode, Precision
+from capplan.report.documents.common import Bounded, bounded_latency
 from capplan.version import __version__
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 
-def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
-    """Encode a comparison as a JSON document of base units, fractions from 0 to 1 and intervals as objects."""
-    workload = comparison.rows[0].workload
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "capplan_version": __version__,
-        "models": [_model_to_json(each) for each in comparison.models],
-        "conditions": {
-            "mode": workload.configuration.mode.value,
-            "torch": "{}.{}".format(*workload.torch_version),
-            "utilization_fraction": comparison.limits.utilization_fraction,
-            "max_latency_s": comparison.limits.max_latency_s,
-            "min_throughput_per_s": comparison.limits.min_throughput_per_s,
-        },
-        "rows": [_row_to_json(each) for each in comparison.rows],
-        "notes": list(comparison.notes),
-    }
+class ComparedModelDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the models compared."""
+
+    name: str
+    target: str
+    class_name: str = field(name="class")
+    params: int
+    macs_per_sample: int
+    flops_per_sample: int
+    weight_bytes: int
+    uncounted: tuple[str, ...]
 
 
-def _model_to_json(model: ComparedModel) -> dict[str, Any]:
+class ComparisonConditions(msgspec.Struct, frozen=True, kw_only=True):
+    """The conditions that all rows share."""
+
+    mode: Mode
+    torch: str
+    utilization_fraction: float
+    max_latency_s: float | None
+    min_throughput_per_s: float | None
+
+
+class ComparedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """Peak memory of one process. [bytes]"""
+
+    peak_allocated_bytes: Interval
+    peak_reserved_bytes: Interval
+    total_bytes: Interval
+
+
+class ComparisonRowDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One model under one set of conditions on a GPU at a batch; figures are null where it does not fit."""
+
+    model: str
+    precision: Precision
+    framework: Framework
+    layout: Layout
+    gpu: str
+    batch: int | None
+    status: Literal["fits", "borderline", "does not fit", "failed"]
+    reason: str | None
+    latency_s: Bounded | None
+    throughput_per_s: Interval | None
+    gain: Annotated[
+        float | None, Meta(description="Throughput as a multiple of that of the first row of the same GPU and batch.")
+    ]
+    bound_by: Binding | None
+    memory: ComparedMemory | None
+    max_batch: int | None
+    usd_per_hour: float | None
+    usd_per_million_samples: float | None
+    evidence: Evidence | None
+    evidence_reason: str | None
+
+
+class ComparisonDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan compare --format json` writes. Fractions run from 0 to 1."""
+
+    schema_version: Literal[1]
+    capplan_version: str
+    models: Annotated[tuple[ComparedModelDocument, ...], Meta(min_length=1)]
+    conditions: ComparisonConditions
+    rows: tuple[ComparisonRowDocument, ...]
+    notes: tuple[str, ...]
+
+
+def comparison_document(comparison: Comparison) -> ComparisonDocument:
+    """Return a comparison as a document.
+
+    Args:
+        comparison: Models, number formats and frameworks side by side.
+    """
+    return ComparisonDocument(
+        schema_version=SCHEMA_VERSION,
+        capplan_version=__version__,
+        models=tuple(map(_model, comparison.models)),
+        conditions=_conditions(comparison),
+        rows=tuple(map(_row, comparison.rows)),
+        notes=comparison.notes,
+    )
+
+
+def _conditions(comparison: Comparison) -> ComparisonConditions:
+    workload, limits = comparison.rows[0].workload, comparison.limits
+    return ComparisonConditions(
+        mode=workload.configuration.mode,
+        torch="{}.{}".format(*workload.torch_version),
+        utilization_fraction=limits.utilization_fraction,
+        max_latency_s=limits.max_latency_s,
+        min_throughput_per_s=limits.min_throughput_per_s,
+    )
+
+
+def _model(model: ComparedModel) -> ComparedModelDocument:
     facts = model.facts
-    return {
-        "name": model.label,
-        "target": model.target,
-        "class": facts.class_name,
-        "params": facts.parameter_count,
-        "macs_per_sample": facts.macs_per_sample,
-        "flops_per_sample": facts.flops_per_sample,
-        "weight_bytes": facts.weight_bytes,
-        "uncounted": list(facts.uncounted),
-    }
+    return ComparedModelDocument(
+        name=model.label,
+        target=model.target,
+        class_name=facts.class_name,
+        params=facts.parameter_count,
+        macs_per_sample=facts.macs_per_sample,
+        flops_per_sample=facts.flops_per_sample,
+        weight_bytes=facts.weight_bytes,
+        uncounted=facts.uncounted,
+    )
 
 
-def _row_to_json(row: ComparisonRow) -> dict[str, Any]:
+def _row(row: ComparisonRow) -> ComparisonRowDocument:
     fit = row.fit
-    return {
-        "model": row.model,
-        "precision": row.workload.precision.value,
-        "framework": row.workload.framework.value,
-        "layout": row.workload.layout.value,
-        "gpu": row.gpu.id,
-        "batch": row.batch,
-        "status": fit.status.value if fit else FitStatus.DOES_NOT_FIT.value if row.rejection else "failed",
-        "reason": row.reason,
-        "latency_s": fit and {"bound": fit.latency.bound_s, **interval_to_json(fit.latency.latency_s)},
-        "throughput_per_s": fit and interval_to_json(fit.latency.throughput_per_s),
-        "gain": row.gain,
-        "bound_by": fit and fit.latency.bound_by.value,
-        "memory": fit
-        and {
-            "peak_allocated_bytes": interval_to_json(fit.memory.peak_allocated_bytes),
-            "peak_reserved_bytes": interval_to_json(fit.memory.peak_reserved_bytes),
-            "total_bytes": interval_to_json(fit.memory.total_bytes),
-        },
-        "max_batch": fit.max_batch if fit else row.rejection.max_batch if row.rejection else None,
-        "usd_per_hour": fit.rent.usd_per_hour if fit and fit.rent else None,
-        "usd_per_million_samples": fit and fit.usd_per_million_samples,
-        "evidence": fit and fit.latency.evidence.value,
-        "evidence_reason": fit and fit.latency.evidence_reason,
-    }
+    return ComparisonRowDocument(
+        model=row.model,
+        precision=row.workload.precision,
+        framework=row.workload.framework,
+        layout=row.workload.layout,
+        gpu=row.gpu.id,
+        batch=row.batch,
+        status=_status(row),
+        reason=row.reason,
+        latency_s=bounded_latency(fit.latency) if fit else None,
+        throughput_per_s=fit.latency.throughput_per_s if fit else None,
+        gain=row.gain,
+        bound_by=fit.latency.bound_by if fit else None,
+        memory=_memory(fit) if fit else None,
+        max_batch=fit.max_batch if fit else row.rejection.max_batch if row.rejection else None,
+        usd_per_hour=fit.rent.usd_per_hour if fit and fit.rent else None,
+        usd_per_million_samples=fit.usd_per_million_samples if fit else None,
+        evidence=fit.latency.evidence if fit else None,
+        evidence_reason=fit.latency.evidence_reason if fit else None,
+    )
+
+
+def _status(row: ComparisonRow) -> Literal["fits", "borderline", "does not fit", "failed"]:
+    if row.fit is not None:
+        return "fits" if row.fit.status is FitStatus.FITS else "borderline"
+    return "does not fit" if row.rejection else "failed"
+
+
+def _memory(fit: Fit) -> ComparedMemory:
+    return ComparedMemory(
+        peak_allocated_bytes=fit.memory.peak_allocated_bytes,
+        peak_reserved_bytes=fit.memory.peak_reserved_bytes,
+        total_bytes=fit.memory.total_bytes,
+    )

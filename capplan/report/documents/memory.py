@@ -1,96 +1,194 @@
-"""A memory answer as JSON: base units, intervals as objects."""
+"""A memory answer as a typed document: base units, intervals as objects."""
 
-from typing import Any
+from typing import Annotated, Final, Literal, TypedDict
+
+import msgspec
+from msgspec import Meta
 
 from capplan.core.memory.advice import Advice
-from capplan.core.memory.sharding import RankMemory
-from capplan.core.memory.summary import GpuMemory, MemoryAnswer
-from capplan.core.memory.types import MemoryEstimate, MemoryPart
-from capplan.report.documents.plan import interval_to_json, workload_to_json
+from capplan.core.memory.sharding import RankMemory, Sharding
+from capplan.core.memory.summary import GpuMemory, MemoryAnswer, RuleOfThumb
+from capplan.core.memory.types import FitStatus, LiveTensor, MemoryEstimate, MemoryPart
+from capplan.core.numbers import Interval
+from capplan.report.documents.common import WorkloadDocument, workload_document
 from capplan.version import __version__
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
+
+Allocated = Annotated[Interval, Meta(description="torch.cuda.max_memory_allocated")]
+Reserved = Annotated[Interval, Meta(description="torch.cuda.max_memory_reserved")]
+Total = Annotated[Interval, Meta(description="what nvidia-smi shows for the process")]
 
 
-def memory_to_json(answer: MemoryAnswer) -> dict[str, Any]:
-    """Encode an answer as a JSON document; the figures without a GPU's name are for the first GPU, or for none."""
-    estimate = answer.estimate
-    rule = answer.rule_of_thumb
+class LargeTensor(msgspec.Struct, frozen=True, kw_only=True):
+    """One tensor that is live at the peak."""
+
+    label: str
+    shape: tuple[int, ...]
+    dtype: str | None
+    size_bytes: int
+
+
+class PeakTerm(msgspec.Struct, frozen=True, kw_only=True):
+    """A line over the batch; live bytes at the peak are the largest of constant + per_sample · batch."""
+
+    constant_bytes: int
+    per_sample_bytes: int
+
+
+class GpuMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one GPU."""
+
+    gpu: str
+    status: FitStatus
+    available_bytes: float
+    max_batch: int
+    min_gpus: int | None
+    peak_allocated_bytes: Allocated
+    peak_reserved_bytes: Reserved
+    total_bytes: Total
+    parts: tuple[MemoryPart, ...]
+    peak_op: str
+    peak_module: str
+    advice: tuple[Advice, ...]
+    notes: tuple[str, ...]
+
+
+class RankMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The memory of one rank of several GPUs."""
+
+    sharding: Sharding
+    gpus: int
+    batch_per_gpu: int
+    total_bytes: Interval
+    parts: tuple[MemoryPart, ...]
+
+
+class RuleOfThumbDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The classic sizing rule. [bytes]"""
+
+    input_bytes: int
+    output_bytes: int
+    parameter_bytes: int
+    filled_fraction: float
+    total_bytes: float
+
+
+class MemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan memory --format json` writes. Figures outside `gpus` are for the first GPU named, or for none."""
+
+    schema_version: Literal[1]
+    capplan_version: str
+    model: str
+    target: str
+    workload: WorkloadDocument
+    batch: int
+    peak_allocated_bytes: Allocated
+    peak_reserved_bytes: Reserved
+    total_bytes: Total
+    parts: tuple[MemoryPart, ...]
+    peak_op: str
+    peak_module: str
+    largest_tensors: tuple[LargeTensor, ...]
+    live_peak_terms: Annotated[
+        tuple[PeakTerm, ...],
+        Meta(description="live bytes at the peak are the largest of constant + per_sample · batch"),
+    ]
+    max_batch: Annotated[dict[str, int], Meta(description="largest batch that fits, by GPU")]
+    gpus: tuple[GpuMemoryDocument, ...]
+    ranks: tuple[RankMemoryDocument, ...]
+    advice: tuple[Advice, ...]
+    inference_mode_saves_bytes: float | None
+    index_limit_batch: Annotated[
+        int | None, Meta(description="largest batch at which every tensor has fewer than 2^31 elements")
+    ]
+    rule_of_thumb: RuleOfThumbDocument
+    notes: tuple[str, ...]
+
+
+class _Peak(TypedDict):
+    """What every estimate holds, whichever GPU it is for."""
+
+    peak_allocated_bytes: Interval
+    peak_reserved_bytes: Interval
+    total_bytes: Interval
+    parts: tuple[MemoryPart, ...]
+    peak_op: str
+    peak_module: str
+
+
+def memory_document(answer: MemoryAnswer) -> MemoryDocument:
+    """Return a memory answer as a document.
+
+    Args:
+        answer: The answer of `capplan memory`.
+    """
+    return MemoryDocument(
+        schema_version=SCHEMA_VERSION,
+        capplan_version=__version__,
+        model=answer.name,
+        target=answer.target,
+        workload=workload_document(answer.workload),
+        batch=answer.estimate.batch,
+        **_peak(answer.estimate),
+        largest_tensors=tuple(map(_tensor, answer.estimate.largest)),
+        live_peak_terms=tuple(
+            PeakTerm(constant_bytes=term.constant, per_sample_bytes=term.per_sample) for term in answer.peak_terms
+        ),
+        max_batch={each.gpu.id: each.max_batch for each in answer.gpus},
+        gpus=tuple(map(_gpu, answer.gpus)),
+        ranks=tuple(map(_rank, answer.ranks)),
+        advice=answer.advice,
+        inference_mode_saves_bytes=answer.inference_mode_saves_bytes,
+        index_limit_batch=answer.index_limit_batch,
+        rule_of_thumb=_rule(answer.rule_of_thumb),
+        notes=answer.notes,
+    )
+
+
+def _peak(estimate: MemoryEstimate) -> _Peak:
     return {
-        "schema_version": SCHEMA_VERSION,
-        "capplan_version": __version__,
-        "model": answer.name,
-        "target": answer.target,
-        "workload": workload_to_json(answer.workload),
-        "batch": estimate.batch,
-        **_estimate_to_json(estimate),
-        "largest_tensors": [
-            {"label": each.label, "shape": list(each.shape), "dtype": each.dtype or None, "size_bytes": each.size_bytes}
-            for each in estimate.largest
-        ],
-        "live_peak_terms": [
-            {"constant_bytes": term.constant, "per_sample_bytes": term.per_sample} for term in answer.peak_terms
-        ],
-        "max_batch": {each.gpu.id: each.max_batch for each in answer.gpus},
-        "gpus": [_gpu_to_json(each) for each in answer.gpus],
-        "ranks": [_rank_to_json(each) for each in answer.ranks],
-        "advice": [_advice_to_json(each) for each in answer.advice],
-        "inference_mode_saves_bytes": answer.inference_mode_saves_bytes,
-        "index_limit_batch": answer.index_limit_batch,
-        "rule_of_thumb": {
-            "input_bytes": rule.input_bytes,
-            "output_bytes": rule.output_bytes,
-            "parameter_bytes": rule.parameter_bytes,
-            "filled_fraction": rule.filled_fraction,
-            "total_bytes": rule.total_bytes,
-        },
-        "notes": list(answer.notes),
-    }
-
-
-def _estimate_to_json(estimate: MemoryEstimate) -> dict[str, Any]:
-    return {
-        "peak_allocated_bytes": interval_to_json(estimate.peak_allocated_bytes),
-        "peak_reserved_bytes": interval_to_json(estimate.peak_reserved_bytes),
-        "total_bytes": interval_to_json(estimate.total_bytes),
-        "parts": [_part_to_json(part) for part in (*estimate.parts, estimate.slack, estimate.context)],
+        "peak_allocated_bytes": estimate.peak_allocated_bytes,
+        "peak_reserved_bytes": estimate.peak_reserved_bytes,
+        "total_bytes": estimate.total_bytes,
+        "parts": (*estimate.parts, estimate.slack, estimate.context),
         "peak_op": estimate.peak_op,
         "peak_module": estimate.peak_module,
     }
 
 
-def _part_to_json(part: MemoryPart) -> dict[str, Any]:
-    return {"name": part.name, "size_bytes": interval_to_json(part.size_bytes), "origin": part.origin}
+def _tensor(tensor: LiveTensor) -> LargeTensor:
+    return LargeTensor(label=tensor.label, shape=tensor.shape, dtype=tensor.dtype or None, size_bytes=tensor.size_bytes)
 
 
-def _gpu_to_json(answer: GpuMemory) -> dict[str, Any]:
-    return {
-        "gpu": answer.gpu.id,
-        "status": answer.status.value,
-        "available_bytes": answer.available_bytes,
-        "max_batch": answer.max_batch,
-        "min_gpus": answer.min_gpus,
-        **_estimate_to_json(answer.estimate),
-        "advice": [_advice_to_json(each) for each in answer.advice],
-        "notes": list(answer.estimate.notes),
-    }
+def _gpu(answer: GpuMemory) -> GpuMemoryDocument:
+    return GpuMemoryDocument(
+        gpu=answer.gpu.id,
+        status=answer.status,
+        available_bytes=answer.available_bytes,
+        max_batch=answer.max_batch,
+        min_gpus=answer.min_gpus,
+        **_peak(answer.estimate),
+        advice=answer.advice,
+        notes=answer.estimate.notes,
+    )
 
 
-def _rank_to_json(rank: RankMemory) -> dict[str, Any]:
-    return {
-        "sharding": rank.sharding.value,
-        "gpus": rank.gpus,
-        "batch_per_gpu": rank.batch,
-        "total_bytes": interval_to_json(rank.total_bytes),
-        "parts": [_part_to_json(part) for part in rank.parts],
-    }
+def _rank(rank: RankMemory) -> RankMemoryDocument:
+    return RankMemoryDocument(
+        sharding=rank.sharding,
+        gpus=rank.gpus,
+        batch_per_gpu=rank.batch,
+        total_bytes=rank.total_bytes,
+        parts=rank.parts,
+    )
 
 
-def _advice_to_json(advice: Advice) -> dict[str, Any]:
-    return {
-        "change": advice.change,
-        "batch": advice.batch,
-        "total_bytes": interval_to_json(advice.total_bytes),
-        "saved_bytes": advice.saved_bytes,
-        "status": advice.status.value if advice.status else None,
-    }
+def _rule(rule: RuleOfThumb) -> RuleOfThumbDocument:
+    return RuleOfThumbDocument(
+        input_bytes=rule.input_bytes,
+        output_bytes=rule.output_bytes,
+        parameter_bytes=rule.parameter_bytes,
+        filled_fraction=rule.filled_fraction,
+        total_bytes=rule.total_bytes,
+    )

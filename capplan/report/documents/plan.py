@@ -1,154 +1,375 @@
-"""A plan as JSON: documented by capplan/schemas/plan.schema.json, units in the names."""
+"""A plan as a typed document: base units, fractions from 0 to 1, intervals as objects."""
 
-from typing import Any
+from datetime import date
+from typing import Annotated, Any, Final, Literal
 
+import msgspec
+from msgspec import Meta, field
+
+from capplan.core.gpus.prices import Price
+from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.fit import usable_memory
+from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
-from capplan.core.plan.types import Change, Fit, ModelFacts, Plan, Recommendation, Rejection
-from capplan.core.workload import Workload
+from capplan.core.plan.types import (
+    Change,
+    Constraint,
+    Criterion,
+    Fit,
+    Job,
+    Limits,
+    ModelFacts,
+    Plan,
+    Recommendation,
+    Rejection,
+)
+from capplan.errors import UsageError
+from capplan.report.documents.codec import from_plain
+from capplan.report.documents.common import Bounded, WorkloadDocument, bounded, bounded_latency, workload_document
 from capplan.version import __version__
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 
-def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """Encode a plan as a JSON document of base units, fractions from 0 to 1 and intervals as objects."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "capplan_version": __version__,
-        "model": _model_to_json(plan.model),
-        "workload": workload_to_json(plan.workload),
-        "limits": {
-            "utilization_fraction": plan.limits.utilization_fraction,
-            "max_latency_s": plan.limits.max_latency_s,
-            "min_throughput_per_s": plan.limits.min_throughput_per_s,
-        },
-        "job": plan.job and {"samples": plan.job.samples, "epochs": plan.job.epochs},
-        "recommended": {each.criterion.value: _recommendation_to_json(each) for each in plan.recommended},
-        "shortlist": list(plan.shortlist),
-        "changes": [_change_to_json(each) for each in plan.changes],
-        "fits": [_fit_to_json(fit, plan.gpu_hours(fit)) for fit in plan.fits],
-        "rejections": [_rejection_to_json(rejection) for rejection in plan.rejections],
-        "assumptions": list(plan.assumptions),
-        "cautions": list(plan.cautions),
-        "notes": list(plan.notes),
-        "provenance": {
-            "target": plan.target,
-            "versions": dict(plan.versions),
-            "calibration": plan.calibration,
-        },
-    }
+class PlannedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds of the model on any GPU."""
+
+    name: str
+    class_name: str = field(name="class")
+    params: Annotated[int, Meta(description="elements of all parameters, each counted once")]
+    buffers: int
+    macs_per_sample: Annotated[
+        int, Meta(description="multiply-accumulates of convolutions, matrix products and attention")
+    ]
+    flops_per_sample: Annotated[int, Meta(description="two FLOPs per multiply-accumulate")]
+    weight_bytes: int
+    activation_peak_bytes: Annotated[
+        int,
+        Meta(description="the most that lives at once beside weights, buffers and inputs, at batch 1, before rounding"),
+    ]
+    traffic_fixed_bytes: Annotated[
+        int, Meta(description="bytes that the operators move whatever the batch, weights above all")
+    ]
+    traffic_bytes_per_sample: Annotated[int, Meta(description="bytes that the operators move for each sample")]
+    input_bytes_per_sample: int
+    uncounted: tuple[str, ...]
+
+    def intensity(self, batch: int) -> float | None:
+        """Return FLOPs over the bytes that the operators move at a batch; None if they move none. [FLOP/byte]"""
+        moved = self.traffic_fixed_bytes + self.traffic_bytes_per_sample * batch
+        return self.flops_per_sample * batch / moved if moved else None
 
 
-def interval_to_json(interval: Interval) -> dict[str, float]:
-    """Format an interval as an object."""
-    return {"low": interval.low, "expected": interval.expected, "high": interval.high}
+class PlannedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """Peak memory of one process on one GPU, by part. [bytes]"""
+
+    peak_allocated_bytes: Interval
+    peak_reserved_bytes: Interval
+    total_bytes: Annotated[Interval, Meta(description="what nvidia-smi would show for the process")]
+    usable_bytes: float | None
+    usable_is_reported: Annotated[
+        bool, Meta(description="false: nobody reported it, and the share usual among cards of its kind is taken")
+    ] = True
+    parts: dict[str, Interval]
+
+    def all_parts(self) -> dict[str, Interval]:
+        """Return the parts with fragmentation and CUDA context, which add up to the total. [bytes]"""
+        return {
+            **self.parts,
+            "allocator slack": _difference(self.peak_reserved_bytes, self.peak_allocated_bytes),
+            "CUDA context": _difference(self.total_bytes, self.peak_reserved_bytes),
+        }
 
 
-def workload_to_json(workload: Workload) -> dict[str, Any]:
-    """Format the conditions of a question."""
-    training = workload.training
-    return {
-        "precision": workload.precision.value,
-        "mode": workload.configuration.mode.value,
-        "framework": workload.framework.value,
-        "layout": workload.layout.value,
-        "torch": "{}.{}".format(*workload.torch_version),
-        "training": training
-        and {
-            "optimizer": training.optimizer.value,
-            "checkpointing": training.checkpointing,
-            "accumulate": training.accumulate,
-        },
-    }
+def _difference(whole: Interval, part: Interval) -> Interval:
+    return Interval(low=whole.low - part.low, expected=whole.expected - part.expected, high=whole.high - part.high)
 
 
-def _model_to_json(model: ModelFacts) -> dict[str, Any]:
-    return {
-        "name": model.name,
-        "class": model.class_name,
-        "params": model.parameter_count,
-        "buffers": model.buffer_count,
-        "macs_per_sample": model.macs_per_sample,
-        "flops_per_sample": model.flops_per_sample,
-        "weight_bytes": model.weight_bytes,
-        "activation_peak_bytes": model.activation_peak_bytes,
-        "traffic_fixed_bytes": model.traffic_fixed_bytes,
-        "traffic_bytes_per_sample": model.traffic_bytes_per_sample,
-        "input_bytes_per_sample": model.input_bytes_per_sample,
-        "uncounted": list(model.uncounted),
-    }
+class RentDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A dated hourly price of one GPU."""
+
+    usd_per_hour: float
+    provider: str
+    region: str
+    date: date
 
 
-def _fit_to_json(fit: Fit, gpu_hours: Interval | None) -> dict[str, Any]:
-    latency, throughput = fit.latency.latency_s, fit.latency.throughput_per_s
-    memory = fit.memory
-    return {
-        "gpu": fit.gpu.id,
-        "gpu_name": fit.gpu.name,
-        "batch": fit.batch,
-        "status": fit.status.value,
-        "memory": {
-            "peak_allocated_bytes": interval_to_json(memory.peak_allocated_bytes),
-            "peak_reserved_bytes": interval_to_json(memory.peak_reserved_bytes),
-            "total_bytes": interval_to_json(memory.total_bytes),
-            "usable_bytes": usable_memory(fit.gpu).expected,
-            "usable_is_reported": memory.usable_bytes is not None,
-            "parts": {part.name: interval_to_json(part.size_bytes) for part in memory.parts},
-        },
-        "max_batch": fit.max_batch,
-        "recommended_batch": fit.recommended_batch,
-        "latency_s": {"bound": fit.latency.bound_s, **interval_to_json(latency)},
-        "throughput_per_s": {"bound": fit.latency.samples / fit.latency.bound_s, **interval_to_json(throughput)},
-        "bound_by": fit.latency.bound_by.value,
-        "share_by_binding": {binding.value: share for binding, share in fit.latency.share_by_binding},
-        "host_copy_s": fit.host_copy_s,
-        "rent": fit.rent
-        and {
-            "usd_per_hour": fit.rent.usd_per_hour,
-            "provider": fit.rent.provider,
-            "region": fit.rent.region,
-            "date": fit.rent.date.isoformat(),
-        },
-        "usd_per_million_samples": fit.usd_per_million_samples,
-        "gpu_hours": gpu_hours and interval_to_json(gpu_hours),
-        "calibration": fit.latency.calibration,
-        "evidence": fit.latency.evidence.value,
-        "evidence_reason": fit.latency.evidence_reason,
-        "notes": [*memory.notes, *fit.latency.notes],
-    }
+class PlannedFit(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU that serves one batch within the limits, certainly or perhaps."""
+
+    gpu: str
+    gpu_name: str
+    batch: int
+    status: Annotated[FitStatus, Meta(description="never 'does not fit': that is a rejection")]
+    memory: PlannedMemory
+    max_batch: int = 0
+    recommended_batch: Annotated[
+        int | None, Meta(description="where more batch stops buying throughput, within memory and latency limit")
+    ] = None
+    latency_s: Annotated[Bounded, Meta(description="per batch; bound is the roofline, which cannot be beaten")]
+    throughput_per_s: Bounded
+    bound_by: Binding
+    share_by_binding: dict[Binding, float] = {}
+    host_copy_s: Annotated[
+        float | None, Meta(description="a bound: the batch's input over PCIe, outside the latency")
+    ] = None
+    rent: Annotated[RentDocument | None, Meta(description="the lowest dated on-demand price known for this GPU")] = None
+    usd_per_million_samples: Annotated[float | None, Meta(description="at that price, at full load")] = None
+    gpu_hours: Annotated[
+        Interval | None, Meta(description="how long one such GPU needs for the job; null without one")
+    ] = None
+    calibration: Annotated[str | None, Meta(description="null: the interval is uncalibrated")]
+    evidence: Annotated[
+        Evidence,
+        Meta(
+            description="What the latency rests on, the strongest first: steps timed on this GPU, single kernels on it,"
+            " steps on its architecture, on a related one, or none."
+        ),
+    ] = Evidence.SPEC_SHEET
+    evidence_reason: str = ""
+    notes: tuple[str, ...]
 
 
-def _rejection_to_json(rejection: Rejection) -> dict[str, Any]:
-    return {
-        "gpu": rejection.gpu.id,
-        "gpu_name": rejection.gpu.name,
-        "batch": rejection.batch,
-        "constraint": rejection.constraint.value,
-        "reason": f"{rejection.constraint.value}: {rejection.reason}",
-        "needed": rejection.needed,
-        "available": rejection.available,
-        "max_batch": rejection.max_batch,
-        "min_gpus": rejection.min_gpus,
-    }
+class PlannedRejection(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU that cannot serve one batch: why, and by how much."""
+
+    gpu: str
+    gpu_name: str
+    batch: int
+    constraint: Constraint
+    reason: str
+    needed: Annotated[
+        float | None, Meta(description="bytes, seconds or samples per second, as the constraint has it")
+    ] = None
+    available: float | None = None
+    max_batch: int = 0
+    min_gpus: Annotated[int | None, Meta(description="a bound: the weights sharded evenly")] = None
+
+    @property
+    def cause(self) -> str:
+        """Return the reason without the constraint's name."""
+        return self.reason.removeprefix(f"{self.constraint.value}: ")
 
 
-def _recommendation_to_json(recommendation: Recommendation) -> dict[str, Any]:
-    return {
-        "gpu": recommendation.fit.gpu.id,
-        "batch": recommendation.fit.batch,
-        "reason": recommendation.reason,
-        "warning": recommendation.warning,
-    }
+class PlannedRecommendation(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU and batch to take, and why."""
+
+    gpu: str
+    batch: int
+    reason: str
+    warning: str | None
 
 
-def _change_to_json(change: Change) -> dict[str, Any]:
-    return {
-        "name": change.name,
-        "option": change.option,
-        "gpu": change.after.gpu.id,
-        "batch": change.after.batch,
-        "latency_s": interval_to_json(change.after.latency.latency_s),
-        "total_bytes": interval_to_json(change.after.memory.total_bytes),
-        "speedup": change.speedup,
-    }
+class PlannedRecommendations(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs to take first, by criterion; one that no GPU meets, such as a price, is absent."""
+
+    cheapest: PlannedRecommendation | msgspec.UnsetType = msgspec.UNSET
+    fastest_priced: PlannedRecommendation | msgspec.UnsetType = msgspec.UNSET
+    smallest: PlannedRecommendation | msgspec.UnsetType = msgspec.UNSET
+
+
+class PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What one other condition, such as half precision, would make of the first recommendation."""
+
+    name: str
+    option: str
+    gpu: str
+    batch: int
+    latency_s: Interval
+    total_bytes: Interval
+    speedup: float
+
+
+class PlanProvenance(msgspec.Struct, frozen=True, kw_only=True):
+    """What the plan was made from."""
+
+    target: str
+    versions: dict[str, str]
+    calibration: str | None
+
+
+class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan plan --format json` writes for one model; for several models, a list of these."""
+
+    schema_version: Literal[1]
+    capplan_version: str
+    model: PlannedModel
+    workload: WorkloadDocument
+    limits: Limits
+    job: Job | None = None
+    recommended: PlannedRecommendations = PlannedRecommendations()
+    shortlist: Annotated[
+        tuple[str, ...],
+        Meta(description="Ids of the GPUs that the short answer sets side by side, the most important first."),
+    ] = ()
+    changes: Annotated[
+        tuple[PlannedChange, ...], Meta(description="What other conditions would make of the first recommendation.")
+    ] = ()
+    fits: tuple[PlannedFit, ...]
+    rejections: tuple[PlannedRejection, ...]
+    assumptions: tuple[str, ...]
+    cautions: Annotated[tuple[str, ...], Meta(description="What makes the figures of this model uncertain.")] = ()
+    notes: tuple[str, ...]
+    provenance: PlanProvenance
+
+    def fits_on(self, gpu: str) -> tuple[PlannedFit, ...]:
+        """Return a GPU's fits, smallest batch first.
+
+        Args:
+            gpu: Id of the GPU.
+        """
+        return tuple(sorted((each for each in self.fits if each.gpu == gpu), key=lambda each: each.batch))
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Return the ids of the GPUs that hold the model at some batch."""
+        return tuple(dict.fromkeys(each.gpu for each in self.fits))
+
+    @property
+    def certain_gpus(self) -> frozenset[str]:
+        """Return the ids of the GPUs whose memory suffices for the whole interval at some batch."""
+        return frozenset(each.gpu for each in self.fits if each.status is FitStatus.FITS)
+
+
+def read_plan(value: object, *, where: str) -> PlanDocument:
+    """Read a plan that `capplan plan --format json` wrote.
+
+    Args:
+        value: What a JSON parser returned.
+        where: Name of the file, for error messages.
+
+    Raises:
+        UsageError: the value is not a plan, is damaged, or is of another schema version.
+    """
+    if not isinstance(value, dict) or "fits" not in value or "model" not in value:
+        raise UsageError(f"{where}: is no plan; `capplan plan MODEL --format json -o FILE` writes one.")
+    if value.get("schema_version") != SCHEMA_VERSION:
+        raise UsageError(
+            f"{where}: a plan of schema {value.get('schema_version')!r}; this capplan reads {SCHEMA_VERSION}."
+        )
+    return from_plain(value, PlanDocument, where=where, noun="plan")
+
+
+def plan_document(plan: Plan) -> PlanDocument:
+    """Return a plan as a document.
+
+    Args:
+        plan: The plan.
+    """
+    return PlanDocument(
+        schema_version=SCHEMA_VERSION,
+        capplan_version=__version__,
+        model=_model(plan.model),
+        workload=workload_document(plan.workload),
+        limits=plan.limits,
+        job=plan.job,
+        recommended=_recommendations(plan),
+        shortlist=plan.shortlist,
+        changes=tuple(map(_change, plan.changes)),
+        fits=tuple(_fit(fit, plan.gpu_hours(fit)) for fit in plan.fits),
+        rejections=tuple(map(_rejection, plan.rejections)),
+        assumptions=plan.assumptions,
+        cautions=plan.cautions,
+        notes=plan.notes,
+        provenance=PlanProvenance(target=plan.target, versions=dict(plan.versions), calibration=plan.calibration),
+    )
+
+
+def _model(model: ModelFacts) -> PlannedModel:
+    return PlannedModel(
+        name=model.name,
+        class_name=model.class_name,
+        params=model.parameter_count,
+        buffers=model.buffer_count,
+        macs_per_sample=model.macs_per_sample,
+        flops_per_sample=model.flops_per_sample,
+        weight_bytes=model.weight_bytes,
+        activation_peak_bytes=model.activation_peak_bytes,
+        traffic_fixed_bytes=model.traffic_fixed_bytes,
+        traffic_bytes_per_sample=model.traffic_bytes_per_sample,
+        input_bytes_per_sample=model.input_bytes_per_sample,
+        uncounted=model.uncounted,
+    )
+
+
+def _fit(fit: Fit, gpu_hours: Interval | None) -> PlannedFit:
+    latency = fit.latency
+    return PlannedFit(
+        gpu=fit.gpu.id,
+        gpu_name=fit.gpu.name,
+        batch=fit.batch,
+        status=fit.status,
+        memory=_memory(fit.memory, usable_bytes=usable_memory(fit.gpu).expected),
+        max_batch=fit.max_batch,
+        recommended_batch=fit.recommended_batch,
+        latency_s=bounded_latency(latency),
+        throughput_per_s=bounded(latency.samples / latency.bound_s, latency.throughput_per_s),
+        bound_by=latency.bound_by,
+        share_by_binding=dict(latency.share_by_binding),
+        host_copy_s=fit.host_copy_s,
+        rent=_rent(fit.rent),
+        usd_per_million_samples=fit.usd_per_million_samples,
+        gpu_hours=gpu_hours,
+        calibration=latency.calibration,
+        evidence=latency.evidence,
+        evidence_reason=latency.evidence_reason,
+        notes=(*fit.memory.notes, *latency.notes),
+    )
+
+
+def _memory(memory: MemoryEstimate, *, usable_bytes: float) -> PlannedMemory:
+    return PlannedMemory(
+        peak_allocated_bytes=memory.peak_allocated_bytes,
+        peak_reserved_bytes=memory.peak_reserved_bytes,
+        total_bytes=memory.total_bytes,
+        usable_bytes=usable_bytes,
+        usable_is_reported=memory.usable_bytes is not None,
+        parts={part.name: part.size_bytes for part in memory.parts},
+    )
+
+
+def _rent(price: Price | None) -> RentDocument | None:
+    if price is None:
+        return None
+    return RentDocument(usd_per_hour=price.usd_per_hour, provider=price.provider, region=price.region, date=price.date)
+
+
+def _rejection(rejection: Rejection) -> PlannedRejection:
+    return PlannedRejection(
+        gpu=rejection.gpu.id,
+        gpu_name=rejection.gpu.name,
+        batch=rejection.batch,
+        constraint=rejection.constraint,
+        reason=f"{rejection.constraint.value}: {rejection.reason}",
+        needed=rejection.needed,
+        available=rejection.available,
+        max_batch=rejection.max_batch,
+        min_gpus=rejection.min_gpus,
+    )
+
+
+def _recommendations(plan: Plan) -> PlannedRecommendations:
+    found: dict[Criterion, PlannedRecommendation] = {each.criterion: _recommendation(each) for each in plan.recommended}
+    given: Any = {criterion.value: each for criterion, each in found.items()}
+    return PlannedRecommendations(**given)
+
+
+def _recommendation(recommendation: Recommendation) -> PlannedRecommendation:
+    return PlannedRecommendation(
+        gpu=recommendation.fit.gpu.id,
+        batch=recommendation.fit.batch,
+        reason=recommendation.reason,
+        warning=recommendation.warning,
+    )
+
+
+def _change(change: Change) -> PlannedChange:
+    return PlannedChange(
+        name=change.name,
+        option=change.option,
+        gpu=change.after.gpu.id,
+        batch=change.after.batch,
+        latency_s=change.after.latency.latency_s,
+        total_bytes=change.after.memory.total_bytes,
+        speedup=change.speedup,
+    )

@@ -15,9 +15,11 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
 from capplan.core.serving.servers import concurrency, fleet_availability, months_until_exhausted
+from capplan.core.workload import Mode, Precision
 from capplan.errors import UsageError
 from capplan.printable import printable_fields
-from capplan.report.documents.subject import Refusal, Subject, candidates_of
+from capplan.report.documents.plan import PlanDocument, PlannedRejection
+from capplan.report.procurement.candidates import candidates_of, speed_tier
 from capplan.report.procurement.types import (
     CURRENCY,
     LeftOutOffer,
@@ -26,6 +28,7 @@ from capplan.report.procurement.types import (
     OptionRow,
     PaybackRow,
     PickRow,
+    Refusal,
     Report,
     Roof,
     SpecSource,
@@ -51,7 +54,7 @@ class Circumstances:
 
 
 def build_report(
-    subjects: Sequence[Subject],
+    plans: Sequence[PlanDocument],
     *,
     demand: Demand,
     gpus: Mapping[str, GpuSpec],
@@ -65,19 +68,19 @@ def build_report(
         UsageError: no GPU holds a model, or a plan of training meets a load of inference or the other way round.
     """
     models, dropped = [], 0
-    for subject in subjects:
-        _check_mode(subject, demand.load)
-        candidates = candidates_of(subject, gpus, largest_batches=circumstances.largest_batches)
+    for plan in plans:
+        _check_mode(plan, demand.load)
+        candidates = candidates_of(plan, gpus, largest_batches=circumstances.largest_batches)
         if not candidates:
-            raise UsageError(f"{subject.name}: no GPU is left; see `capplan plan` for why each was rejected.")
+            raise UsageError(f"{plan.model.name}: no GPU is left; see `capplan plan` for why each was rejected.")
         standards = Standards(
-            certain_fits=subject.firm,
+            certain_fits=plan.certain_gpus,
             today=circumstances.today,
             max_price_age_days=circumstances.max_price_age_days,
             constraints=demand.constraints,
         )
         answer = decide(candidates, demand=demand, rents=rents, purchases=purchases, standards=standards)
-        models.append(_model_report(subject, answer, standards, circumstances, gpus))
+        models.append(_model_report(plan, answer, standards, circumstances, gpus))
         dropped += len(models[-1].left_out)
     shown = {option.gpu for model in models for option in model.options}
     made = Report(
@@ -96,24 +99,24 @@ def build_report(
     return cleaned
 
 
-def _check_mode(subject: Subject, load: Load) -> None:
+def _check_mode(plan: PlanDocument, load: Load) -> None:
     """A training purchase needs a plan of training steps; a service or a job one of inference."""
-    mode = subject.workload.get("mode", "")
-    if isinstance(load, TrainingPurchase) and mode != "training":
-        raise UsageError(f"{subject.name}: a training purchase needs a plan of training steps; add --train.")
-    if isinstance(load, Service | Job) and mode == "training":
-        raise UsageError(f"{subject.name}: a {load.kind} needs a plan of inference; drop --train.")
+    mode = plan.workload.mode
+    if isinstance(load, TrainingPurchase) and mode is not Mode.TRAINING:
+        raise UsageError(f"{plan.model.name}: a training purchase needs a plan of training steps; add --train.")
+    if isinstance(load, Service | Job) and mode is Mode.TRAINING:
+        raise UsageError(f"{plan.model.name}: a {load.kind} needs a plan of inference; drop --train.")
 
 
 def _model_report(
-    subject: Subject,
+    plan: PlanDocument,
     answer: Answer,
     standards: Standards,
     circumstances: Circumstances,
     gpus: Mapping[str, GpuSpec],
 ) -> ModelReport:
     ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
-    rows = tuple(_option_row(option, answer, subject, ranks.get(option.key), standards) for option in answer.options)
+    rows = tuple(_option_row(option, answer, plan, ranks.get(option.key), standards) for option in answer.options)
     unfit = tuple(
         Refusal(gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason)
         for each in answer.unfit
@@ -126,12 +129,12 @@ def _model_report(
     )
     held = {sizing.gpu for sizing in answer.case.sizings} | {refusal.gpu for refusal in unfit}
     refused: dict[str, Refusal] = {}
-    for each in sorted(subject.refusals, key=lambda refusal: refusal.batch or 0):
+    for each in sorted(plan.rejections, key=lambda rejection: rejection.batch):
         if each.gpu not in held:
-            refused.setdefault(each.gpu, each)
+            refused.setdefault(each.gpu, _refusal(each))
     return ModelReport(
-        subject=subject,
-        verdict=make_verdict(subject, answer, rows),
+        plan=plan,
+        verdict=make_verdict(plan, answer, rows),
         options=rows,
         refusals=(*unfit, *(refused[gpu] for gpu in sorted(refused))),
         swings=tuple(
@@ -143,8 +146,8 @@ def _model_report(
             for swing in answer.swings
         ),
         picks=_picks(answer),
-        roofs=_roofs(subject, rows, gpus),
-        measured=tuple(each for each in circumstances.measured if each.model == subject.name),
+        roofs=_roofs(plan, rows, gpus),
+        measured=tuple(each for each in circumstances.measured if each.model == plan.model.name),
         payback=PaybackRow(
             bought=answer.payback.bought.key, rented=answer.payback.rented.key, years=answer.payback.years
         )
@@ -169,20 +172,30 @@ def _left_out(offer: LeftOut) -> LeftOutOffer:
     )
 
 
-_PEAKS: Mapping[str, tuple[PeakKind, ...]] = {
-    "fp32": (PeakKind.TF32, PeakKind.FP32),
-    "tf32": (PeakKind.TF32, PeakKind.FP32),
-    "fp32-ieee": (PeakKind.FP32,),
-    "fp16": (PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32),
-    "amp-fp16": (PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32),
-    "bf16": (PeakKind.BF16, PeakKind.FP32),
-    "amp-bf16": (PeakKind.BF16, PeakKind.FP32),
+def _refusal(rejection: PlannedRejection) -> Refusal:
+    return Refusal(
+        gpu=rejection.gpu,
+        gpu_name=rejection.gpu_name,
+        batch=rejection.batch,
+        constraint=rejection.constraint.value,
+        reason=rejection.cause,
+    )
+
+
+_PEAKS: Mapping[Precision, tuple[PeakKind, ...]] = {
+    Precision.FP32: (PeakKind.TF32, PeakKind.FP32),
+    Precision.TF32: (PeakKind.TF32, PeakKind.FP32),
+    Precision.FP32_IEEE: (PeakKind.FP32,),
+    Precision.FP16: (PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32),
+    Precision.AMP_FP16: (PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32),
+    Precision.BF16: (PeakKind.BF16, PeakKind.FP32),
+    Precision.AMP_BF16: (PeakKind.BF16, PeakKind.FP32),
 }
 
 
-def _roofs(subject: Subject, rows: Sequence[OptionRow], gpus: Mapping[str, GpuSpec]) -> tuple[Roof, ...]:
+def _roofs(plan: PlanDocument, rows: Sequence[OptionRow], gpus: Mapping[str, GpuSpec]) -> tuple[Roof, ...]:
     """The printed limits of the GPUs that the roofline shows, in the options' order."""
-    kinds = _PEAKS.get(subject.workload.get("precision", ""), ())
+    kinds = _PEAKS[plan.workload.precision]
     roofs = []
     for gpu in dict.fromkeys(row.gpu for row in rows):
         spec = gpus.get(gpu)
@@ -214,12 +227,14 @@ def _picks(answer: Answer) -> tuple[PickRow, ...]:
     return tuple(picks)
 
 
-def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | None, standards: Standards) -> OptionRow:
+def _option_row(
+    option: Option, answer: Answer, plan: PlanDocument, rank: int | None, standards: Standards
+) -> OptionRow:
     price = option.rent or option.purchase
     money, cost, energy = answer.case.money, option.cost, option.energy
     response = option.sizing.response
     latency_s, fast_s, slow_s = _latencies(option)
-    estimate = next(each for each in subject.of_gpu(option.gpu) if each.batch == option.operation.largest_batch)
+    estimate = next(each for each in plan.fits_on(option.gpu) if each.batch == option.operation.largest_batch)
     candidate = option.sizing.supply.candidate
     slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(candidate.form_factor, money)
     last, load = option.fleets[-1], answer.demand.load
@@ -242,11 +257,11 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
         price_source=price.source if price else None,
         price_tier=price.tier.value if price else None,
         price_date_is=price.date_is.value if price else None,
-        speed_tier=estimate.speed.value,
-        speed_evidence=estimate.evidence,
+        speed_tier=speed_tier(estimate.evidence).value,
+        speed_evidence=estimate.evidence_reason,
         concerns=tuple(each.value for each in standards.concerns(option)),
         includes_server=option.purchase is not None and option.purchase.includes_server,
-        firm_fit=option.gpu in subject.firm,
+        firm_fit=option.gpu in plan.certain_gpus,
         batch=option.operation.largest_batch,
         rate_per_gpu_per_s=option.operation.rate_per_s,
         gpus_needed=option.fleet.need,
@@ -262,7 +277,7 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
         latency_s=latency_s,
         latency_if_fast_s=fast_s,
         latency_if_slow_s=slow_s,
-        batch_latency_s=estimate.latency_s,
+        batch_latency_s=estimate.latency_s.interval,
         load_fraction=response.load_fraction if response else None,
         busy_fraction=response.busy_fraction if response else None,
         mean_batch=response.batch if response else None,
@@ -285,8 +300,8 @@ def _option_row(option: Option, answer: Answer, subject: Subject, rank: int | No
         one_down_latency_s=stress.one_down_s if stress else None,
         one_down_load_fraction=stress.one_down_load_fraction if stress else None,
         doubled_latency_s=stress.doubled_s if stress else None,
-        memory_bytes=estimate.total_bytes,
-        usable_bytes=estimate.usable_bytes,
+        memory_bytes=estimate.memory.total_bytes,
+        usable_bytes=estimate.memory.usable_bytes,
         tdp_w=candidate.tdp_w,
         nameplate_w=energy.nameplate_w if energy else None,
         energy_kwh_per_year=energy.kwh_per_year if energy else None,

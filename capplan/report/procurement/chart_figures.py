@@ -23,7 +23,7 @@ from capplan.report.charts.svg import (
     x_axis,
     y_axis,
 )
-from capplan.report.documents.subject import Estimate
+from capplan.report.documents.plan import PlannedFit
 from capplan.report.procurement import figures
 from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.table import Align, Column, Table, table
@@ -44,7 +44,7 @@ def throughput_over_batch(model: ModelReport, *, prefix: str) -> Chart:
         identity=f"{prefix}-throughput",
         title="Throughput over batch",
         label="samples per second",
-        value=lambda each: each.throughput_per_s,
+        value=lambda each: each.throughput_per_s.interval,
         spell=format_rate,
         caption="Lines are expected; the band is the interval of the leading GPU, the others' are in the table.",
         limit=None,
@@ -59,7 +59,7 @@ def latency_over_batch(report: Report, model: ModelReport, *, prefix: str) -> Ch
         identity=f"{prefix}-latency",
         title="Latency of one batch",
         label="time of one batch",
-        value=lambda each: each.latency_s,
+        value=lambda each: each.latency_s.interval,
         spell=format_seconds,
         caption="Time of one batch alone, without waiting; the band is the interval of the leading GPU."
         + (f" The dashed line is the limit of {format_seconds(limit_s)}." if limit_s else ""),
@@ -73,13 +73,13 @@ def _over_batch(
     identity: str,
     title: str,
     label: str,
-    value: Callable[[Estimate], Interval],
+    value: Callable[[PlannedFit], Interval],
     spell: Callable[[float], str],
     caption: str,
     limit: float | None,
 ) -> Chart:
     gpus = leading_gpus(model)
-    rows = {gpu: model.subject.of_gpu(gpu) for gpu in gpus}
+    rows = {gpu: model.plan.fits_on(gpu) for gpu in gpus}
     height = HEIGHT + 18 * ((len(gpus) + 1) // 2)
     bottom = HEIGHT - BOTTOM
     every = [value(each) for estimates in rows.values() for each in estimates]
@@ -107,7 +107,7 @@ def _over_batch(
         ]  # fmt: skip
     names = [rows[gpu][0].gpu_name for gpu in gpus]
     parts.append(legend(names, y=HEIGHT + 12))
-    described = f"{title} of {', '.join(names)} with {model.subject.name}; the table below holds the figures."
+    described = f"{title} of {', '.join(names)} with {model.plan.model.name}; the table below holds the figures."
     data = table(
         "GPU | batch> | low> | expected> | high> | bound by",
         [
@@ -122,7 +122,7 @@ def _over_batch(
 
 
 def _batch_ticks(model: ModelReport) -> list[float]:
-    batches = sorted({float(each.batch) for each in model.subject.estimates})
+    batches = sorted({float(each.batch) for each in model.plan.fits})
     return batches if len(batches) <= 7 else batches[:: 2 if len(batches) <= 13 else 3]
 
 
@@ -134,33 +134,33 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     """Memory of each leading GPU at its batch, by part, against what may be filled."""
     identity, title = f"{prefix}-memory", "Memory by part against usable"
     chosen = {option.gpu: option.batch for option in reversed(model.options)}
-    bars = [
-        next(each for each in model.subject.of_gpu(gpu) if each.batch == chosen[gpu]) for gpu in leading_gpus(model)
-    ]
+    bars = [next(each for each in model.plan.fits_on(gpu) if each.batch == chosen[gpu]) for gpu in leading_gpus(model)]
     groups = _part_groups(bars)
     row, top, left = 44, 12, 8.0
     height = top + row * len(bars) + 46 + 18 * ((len(groups) + 1) // 2)
     bottom = top + row * len(bars)
-    x = linear_scale([0.0, max(each.total_bytes.high for each in bars) / 2**30], start=left, end=WIDTH - RIGHT)
+    x = linear_scale([0.0, max(each.memory.total_bytes.high for each in bars) / 2**30], start=left, end=WIDTH - RIGHT)
     parts = [x_axis(x, bottom=bottom, label="GiB", spell=lambda tick: f"{tick:g}")]
     for index, each in enumerate(bars):
         y, start = top + index * row, 0.0
-        usable = f" of {format_bytes(each.usable_bytes)} usable" if each.usable_bytes else ", usable unknown"
-        total = format_bytes(each.total_bytes.expected)
+        usable = (
+            f" of {format_bytes(each.memory.usable_bytes)} usable" if each.memory.usable_bytes else ", usable unknown"
+        )
+        total = format_bytes(each.memory.total_bytes.expected)
         parts.append(text(left, y + 10, f"{each.gpu_name}, batch {each.batch}: {total}{usable}"))
-        sizes = {part.name: part.size_bytes.expected for part in each.parts}
+        sizes = {name: size.expected for name, size in each.memory.all_parts().items()}
         for series, (name, members) in enumerate(groups.items()):
             size = sum(sizes.get(member, 0.0) for member in members) / 2**30
             tip = f"{each.gpu_name}: {name} {format_bytes(size * 2**30)}"
             parts.append(rectangle(x(start), y + 15, x(start + size) - x(start), 16, kind=f"s{series + 1}", tip=tip))
             start += size
-        low, high = each.total_bytes.low / 2**30, each.total_bytes.high / 2**30
+        low, high = each.memory.total_bytes.low / 2**30, each.memory.total_bytes.high / 2**30
         parts.append(line(x(low), y + 35, x(high), y + 35, kind="whisker"))
-        if each.usable_bytes and each.usable_bytes / 2**30 <= x.high:
-            limit = x(each.usable_bytes / 2**30)
+        if each.memory.usable_bytes and each.memory.usable_bytes / 2**30 <= x.high:
+            limit = x(each.memory.usable_bytes / 2**30)
             parts.append(line(limit, y + 12, limit, y + 38, kind="limit"))
     parts.append(legend(list(groups), y=bottom + 62, left=left))
-    described = f"Peak memory of {model.subject.name} by part on each leading GPU, against its usable memory."
+    described = f"Peak memory of {model.plan.model.name} by part on each leading GPU, against its usable memory."
     heads = ("batch", *groups, "total", "low", "high", "usable")
     data = Table(
         columns=(Column(title="GPU"), *(Column(title=name, align=Align.RIGHT) for name in heads)),
@@ -169,11 +169,20 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
                 each.gpu_name,
                 str(each.batch),
                 *(
-                    format_bytes(sum(part.size_bytes.expected for part in each.parts if part.name in members))
+                    format_bytes(
+                        sum(size.expected for name, size in each.memory.all_parts().items() if name in members)
+                    )
                     for members in groups.values()
                 ),
-                *(format_bytes(v) for v in (each.total_bytes.expected, each.total_bytes.low, each.total_bytes.high)),
-                format_bytes(each.usable_bytes) if each.usable_bytes else figures.UNKNOWN,
+                *(
+                    format_bytes(v)
+                    for v in (
+                        each.memory.total_bytes.expected,
+                        each.memory.total_bytes.low,
+                        each.memory.total_bytes.high,
+                    )
+                ),
+                format_bytes(each.memory.usable_bytes) if each.memory.usable_bytes else figures.UNKNOWN,
             )
             for each in bars
         ),
@@ -186,12 +195,12 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     )
 
 
-def _part_groups(bars: Sequence[Estimate]) -> dict[str, tuple[str, ...]]:
+def _part_groups(bars: Sequence[PlannedFit]) -> dict[str, tuple[str, ...]]:
     """The five largest parts by name, the rest together."""
     totals: dict[str, float] = {}
     for each in bars:
-        for part in each.parts:
-            totals[part.name] = totals.get(part.name, 0.0) + part.size_bytes.expected
+        for name, size in each.memory.all_parts().items():
+            totals[name] = totals.get(name, 0.0) + size.expected
     ranked = sorted(totals, key=lambda name: -totals[name])
     groups = {name: (name,) for name in ranked[: SERIES - 1]}
     rest = tuple(ranked[SERIES - 1 :])
@@ -204,9 +213,9 @@ def roofline(model: ModelReport, *, prefix: str) -> Chart:
     bottom = HEIGHT - BOTTOM
     points = {
         roof.gpu: [
-            (intensity, model.subject.flops_per_sample * each.batch / each.latency_s.expected, each.batch)
-            for each in model.subject.of_gpu(roof.gpu)
-            if (intensity := model.subject.intensity(each.batch))
+            (intensity, model.plan.model.flops_per_sample * each.batch / each.latency_s.expected, each.batch)
+            for each in model.plan.fits_on(roof.gpu)
+            if (intensity := model.plan.model.intensity(each.batch))
         ]
         for roof in model.roofs
     }
@@ -252,7 +261,7 @@ def roofline(model: ModelReport, *, prefix: str) -> Chart:
         parts,
         identity=identity,
         title=title,
-        description=f"Printed limits of {len(model.roofs)} GPUs and the expected rate of {model.subject.name}.",
+        description=f"Printed limits of {len(model.roofs)} GPUs and the expected rate of {model.plan.model.name}.",
         caption="Lines are printed, dense limits; marks are expected at each batch. Left of the bend memory binds.",
         data=data,
         height=HEIGHT + 18 * ((len(model.roofs) + 1) // 2),

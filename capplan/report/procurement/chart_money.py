@@ -36,7 +36,7 @@ def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, .
         latency_over_batch(report, model, prefix=prefix),
         memory_by_part(model, prefix=prefix),
     ]
-    if model.roofs and model.subject.intensity(1):
+    if model.roofs and model.plan.model.intensity(1):
         drawn.append(roofline(model, prefix=prefix))
     if any(option.cost_usd_per_year is not None for option in model.options):
         drawn += [cost_against_latency(report, model, prefix=prefix), cost_over_years(report, model, prefix=prefix)]

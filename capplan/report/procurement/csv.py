@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from capplan.report.procurement.json import plain
+from capplan.report.documents.codec import to_plain
 from capplan.report.procurement.types import OptionRow, Report
 
 _LISTS_OF_WORDS = frozenset({"concerns", "violations"})
@@ -19,7 +19,7 @@ def render_report_csv(report: Report) -> str:
     import pandas as pd  # noqa: PLC0415
 
     rows = [
-        {"model": model.subject.name, "recommended": option.key == model.verdict.choice, **_flat(option)}
+        {"model": model.plan.model.name, "recommended": option.key == model.verdict.choice, **_flat(option)}
         for model in report.models
         for option in model.options
     ]
@@ -31,7 +31,7 @@ def render_report_csv(report: Report) -> str:
 
 def _flat(option: OptionRow) -> dict[str, Any]:
     flat: dict[str, Any] = {}
-    for name, value in plain(option).items():
+    for name, value in to_plain(option).items():
         if name in _LISTS_OF_WORDS:
             flat[name] = "; ".join(value)
         elif isinstance(value, list):

@@ -10,9 +10,9 @@ from markupsafe import Markup
 from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import OneGpu, Service
+from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
 from capplan.report.procurement.chart_money import charts
-from capplan.report.procurement.json import plain
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     assumption_table,
@@ -72,14 +72,14 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
     return {
         "id": identity,
-        "name": model.subject.name,
-        "class_name": model.subject.class_name,
-        "workload": workload_words(model.subject),
+        "name": model.plan.model.name,
+        "class_name": model.plan.model.class_name,
+        "workload": workload_words(model.plan),
         "verdict": model.verdict,
         "cards": cards(report, model),
         "compared": compared_table(report, model),
         "interval": figures.seconds_range(best.batch_latency_s) if best else figures.UNKNOWN,
-        "calibration": model.subject.calibration,
+        "calibration": model.plan.provenance.calibration,
         "batches": sorted({pick.batch for pick in model.picks}),
         "terms": sorted({option.term for option in model.options}),
         "options": [_option(option, model) for option in model.options],
@@ -90,8 +90,8 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "wins": wins_table(model),
         "measured": measured_table(model),
         "refused": refusal_table(model),
-        "facts": facts_table(model.subject),
-        "notes": [*model.subject.assumptions, *model.subject.notes],
+        "facts": facts_table(model.plan),
+        "notes": [*model.plan.assumptions, *model.plan.notes],
         "data": _json(_data(report, model)),
     }
 
@@ -151,7 +151,7 @@ def _blank(value: float | None) -> float | str:
 def _data(report: Report, model: ModelReport) -> dict[str, Any]:
     """Return what the page computes with; its formulas are those of the core."""
     load = report.demand.load
-    times = {(each.gpu, each.batch): each.latency_s.expected for each in model.subject.estimates}
+    times = {(each.gpu, each.batch): each.latency_s.expected for each in model.plan.fits}
     picks: dict[str, dict[str, Any]] = {}
     for pick in model.picks:
         picks.setdefault(pick.gpu, {})[str(pick.batch)] = {
@@ -167,7 +167,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "growth": load.growth_per_year_fraction,
         "spares": load.spares,
         "ceiling": load.utilization_ceiling_fraction,
-        "money": plain(report.demand.money),
+        "money": to_plain(report.demand.money),
         "picks": picks,
         "options": [
             {

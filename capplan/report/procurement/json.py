@@ -1,42 +1,178 @@
-"""The report as JSON: every value of the report object under its own name, units in the names."""
+"""The report as a typed document: every value of the report object under its own name, units in the names."""
 
-import dataclasses
-from collections.abc import Mapping
 from datetime import date
-from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
-from capplan.report.procurement.types import REPORT_SCHEMA_VERSION, ModelReport, Report
+import msgspec
+
+from capplan.core.economics.assumptions import Assumption, Demand, Money
+from capplan.core.economics.constraints import Constraints, NameLists
+from capplan.core.gpus.prices import Term
+from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
+from capplan.report.documents.codec import as_tagged, tagged, to_plain
+from capplan.report.documents.plan import PlanDocument
+from capplan.report.procurement.types import (
+    REPORT_SCHEMA_VERSION,
+    LeftOutOffer,
+    Measured,
+    ModelReport,
+    OptionRow,
+    PaybackRow,
+    PickRow,
+    Refusal,
+    Report,
+    Roof,
+    SpecSource,
+    SwingRow,
+    Verdict,
+)
+
+_LOADS = {kind: tagged(kind, tag_field="kind", suffix="Load") for kind in (Service, Job, TrainingPurchase, OneGpu)}
+
+if TYPE_CHECKING:
+    LoadDocument: TypeAlias = msgspec.Struct
+else:
+    LoadDocument = Union[tuple(_LOADS.values())]  # noqa: UP007 - the members are made above
+
+
+class NameListsDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of providers or sellers, regions, GPUs (ids) and segments; an empty list names nothing."""
+
+    providers: tuple[str, ...]
+    regions: tuple[str, ...]
+    gpus: tuple[str, ...]
+    segments: tuple[str, ...]
+
+
+class ConstraintsDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be recommended, and caps on what it may cost and take."""
+
+    terms: tuple[Term, ...]
+    allow: NameListsDocument
+    deny: NameListsDocument
+    marketplaces: bool
+    max_capex_usd: float | None
+    max_usd_per_year: float | None
+    max_power_w: float | None
+    max_rack_units: float | None
+
+
+class DemandDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What a report answers: the load, the cost assumptions as numbers, and each one's range and source."""
+
+    load: LoadDocument
+    money: Money
+    assumptions: tuple[Assumption, ...]
+    constraints: ConstraintsDocument
+
+
+class ModelReportDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One model's part of the report."""
+
+    name: str
+    plan: PlanDocument
+    verdict: Verdict
+    options: tuple[OptionRow, ...]
+    refusals: tuple[Refusal, ...]
+    swings: tuple[SwingRow, ...]
+    picks: tuple[PickRow, ...]
+    roofs: tuple[Roof, ...]
+    measured: tuple[Measured, ...]
+    payback: PaybackRow | None
+    left_out: tuple[LeftOutOffer, ...]
+
+
+class ReportDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan report -o FILE.json` writes. Amounts are US dollars before tax; null is unknown."""
+
+    schema_version: Literal[3]
+    kind: Literal["report"]
+    title: str
+    created: date
+    version: str
+    command: str
+    currency: str
+    demand: DemandDocument
+    spec_sources: tuple[SpecSource, ...]
+    offers_dropped: int
+    load_file: str | None
+    models: tuple[ModelReportDocument, ...]
+
+
+def report_document(report: Report) -> ReportDocument:
+    """Return a report as a document.
+
+    Args:
+        report: The report.
+    """
+    return ReportDocument(
+        schema_version=REPORT_SCHEMA_VERSION,
+        kind="report",
+        title=report.title,
+        created=report.created,
+        version=report.version,
+        command=report.command,
+        currency=report.currency,
+        demand=_demand(report.demand),
+        spec_sources=report.spec_sources,
+        offers_dropped=report.offers_dropped,
+        load_file=report.load_file,
+        models=tuple(map(_model, report.models)),
+    )
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
-    """Encode a report as a JSON document, described by capplan/schemas/report.schema.json."""
-    document = plain(report)
-    document.pop("models")
-    return {
-        "schema_version": REPORT_SCHEMA_VERSION,
-        "kind": "report",
-        **document,
-        "models": [_model_to_json(model) for model in report.models],
-    }
+    """Return a report as plain JSON values.
+
+    Args:
+        report: The report.
+    """
+    plain: dict[str, Any] = to_plain(report_document(report))
+    return plain
 
 
-def _model_to_json(model: ModelReport) -> dict[str, Any]:
-    return {"name": model.subject.name, **plain(model)}
+def _demand(demand: Demand) -> DemandDocument:
+    return DemandDocument(
+        load=as_tagged(demand.load, _LOADS[type(demand.load)]),
+        money=demand.money,
+        assumptions=demand.assumptions,
+        constraints=_constraints(demand.constraints),
+    )
 
 
-def plain(value: object) -> Any:
-    """Turn nested dataclasses into mappings, lists, numbers and text."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, frozenset):
-        return sorted(plain(each) for each in value)
-    if isinstance(value, tuple | list):
-        return [plain(each) for each in value]
-    return value
+def _constraints(constraints: Constraints) -> ConstraintsDocument:
+    return ConstraintsDocument(
+        terms=tuple(sorted(constraints.terms)),
+        allow=_names(constraints.allow),
+        deny=_names(constraints.deny),
+        marketplaces=constraints.marketplaces,
+        max_capex_usd=constraints.max_capex_usd,
+        max_usd_per_year=constraints.max_usd_per_year,
+        max_power_w=constraints.max_power_w,
+        max_rack_units=constraints.max_rack_units,
+    )
+
+
+def _names(lists: NameLists) -> NameListsDocument:
+    return NameListsDocument(
+        providers=tuple(sorted(lists.providers)),
+        regions=tuple(sorted(lists.regions)),
+        gpus=tuple(sorted(lists.gpus)),
+        segments=tuple(sorted(lists.segments)),
+    )
+
+
+def _model(model: ModelReport) -> ModelReportDocument:
+    return ModelReportDocument(
+        name=model.plan.model.name,
+        plan=model.plan,
+        verdict=model.verdict,
+        options=model.options,
+        refusals=model.refusals,
+        swings=model.swings,
+        picks=model.picks,
+        roofs=model.roofs,
+        measured=model.measured,
+        payback=model.payback,
+        left_out=model.left_out,
+    )

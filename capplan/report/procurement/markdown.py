@@ -34,7 +34,7 @@ def render_report_markdown(report: Report) -> str:
 
 def _model(report: Report, model: ModelReport) -> list[str]:
     verdict = model.verdict
-    parts = [f"## {escape_markdown(model.subject.name)}", f"**{escape_markdown(verdict.sentence)}**"]
+    parts = [f"## {escape_markdown(model.plan.model.name)}", f"**{escape_markdown(verdict.sentence)}**"]
     parts += [f"**{escape_markdown(verdict.warning)}**"] if verdict.warning else []
     if verdict.reasons:
         parts.append("\n".join(f"- {escape_markdown(reason)}" for reason in verdict.reasons))

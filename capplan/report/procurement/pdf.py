@@ -7,9 +7,9 @@ from typing import Any
 import typst
 
 from capplan.core.serving.load import OneGpu
+from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
 from capplan.report.procurement.chart_money import charts
-from capplan.report.procurement.json import plain
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     assumption_table,
@@ -75,10 +75,10 @@ def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
         f"capplan {report.version}",
         "day": report.created.isoformat(),
         "models": models,
-        "assumptions": plain(assumption_table(report)),
+        "assumptions": to_plain(assumption_table(report)),
         "conventions": list(CONVENTIONS),
-        "prices": plain(_cut(price_table(report))),
-        "specs": plain(_of_leading(report)),
+        "prices": to_plain(_cut(price_table(report))),
+        "specs": to_plain(_of_leading(report)),
         "command": report.command,
         "versions": versions_words(report),
     }
@@ -97,27 +97,27 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
     has_price = any(option.cost_usd_per_year is not None for option in model.options)
     return {
-        "name": model.subject.name,
-        "subject": f"{model.subject.name} · {workload_words(model.subject)}",
+        "name": model.plan.model.name,
+        "subject": f"{model.plan.model.name} · {workload_words(model.plan)}",
         "sentence": model.verdict.sentence,
         "warning": model.verdict.warning,
-        "cards": [plain(card) for card in cards(report, model)],
+        "cards": [to_plain(card) for card in cards(report, model)],
         "reasons": list(model.verdict.reasons),
         "changes": list(model.verdict.changes_if),
-        "compared": plain(compared_table(report, model)) if has_price else None,
+        "compared": to_plain(compared_table(report, model)) if has_price else None,
         "interval": figures.seconds_range(best.batch_latency_s) if best else figures.UNKNOWN,
-        "calibration": model.subject.calibration,
+        "calibration": model.plan.provenance.calibration,
         "signed": has_price and not isinstance(report.demand.load, OneGpu),
-        "options": plain(_cut(option_table(report, model))),
+        "options": to_plain(_cut(option_table(report, model))),
         "options_note": f"Latency is {latency_words(report)}. {offers_words(model)}",
         "charts": drawn,
-        "power": plain(power_table(model)),
-        "operation": plain(operation_table(report, model)),
-        "wins": plain(wins_table(model)),
-        "measured": plain(measured_table(model)),
-        "refused": plain(refusal_table(model)),
-        "facts": plain(facts_table(model.subject)),
-        "notes": [*model.subject.assumptions, *model.subject.notes],
+        "power": to_plain(power_table(model)),
+        "operation": to_plain(operation_table(report, model)),
+        "wins": to_plain(wins_table(model)),
+        "measured": to_plain(measured_table(model)),
+        "refused": to_plain(refusal_table(model)),
+        "facts": to_plain(facts_table(model.plan)),
+        "notes": [*model.plan.assumptions, *model.plan.notes],
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import OneGpu, Service
-from capplan.report.documents.subject import Subject
+from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement import figures
 from capplan.report.procurement.chart_money import compared
 from capplan.report.procurement.types import AssuredRow, ModelReport, OptionRow, Report
@@ -248,11 +248,11 @@ def measured_table(model: ModelReport) -> Table | None:
     """Measured times beside the estimates for the same GPU and batch."""
     rows = []
     for each in model.measured:
-        estimate = next((e for e in model.subject.of_gpu(each.gpu) if e.batch == each.batch), None)
+        estimate = next((e for e in model.plan.fits_on(each.gpu) if e.batch == each.batch), None)
         rows.append(
             (
                 each.gpu, str(each.batch), format_seconds(each.latency_s),
-                figures.seconds_range(estimate.latency_s) if estimate else figures.UNKNOWN,
+                figures.seconds_range(estimate.latency_s.interval) if estimate else figures.UNKNOWN,
                 format_fraction(estimate.latency_s.expected / each.latency_s - 1) if estimate else "", each.source,
             )
         )  # fmt: skip
@@ -265,25 +265,29 @@ def refusal_table(model: ModelReport) -> Table:
     return table("GPU | by | batch> | reason", rows)
 
 
-def facts_table(subject: Subject) -> Table:
+def facts_table(plan: PlanDocument) -> Table:
     """Return what holds of the model on any GPU."""
+    model = plan.model
     rows = [
-        ("class", subject.class_name),
-        ("target", subject.target),
-        ("parameters", f"{format_count(subject.parameters)} ({subject.parameters:,})"),
-        ("weights", format_bytes(subject.weight_bytes)),
-        ("work per sample", f"{format_flops(subject.flops_per_sample)} ({format_count(subject.macs_per_sample)} MACs)"),
-        ("uncounted operators", ", ".join(subject.uncounted) or "none"),
-        *((key, value) for key, value in subject.workload.items()),
-        ("memory that may be filled", format_fraction(subject.utilization_fraction)),
-        ("calibration", subject.calibration or "none"),
+        ("class", model.class_name),
+        ("target", plan.provenance.target),
+        ("parameters", f"{format_count(model.params)} ({model.params:,})"),
+        ("weights", format_bytes(model.weight_bytes)),
+        (
+            "work per sample",
+            f"{format_flops(plan.model.flops_per_sample)} ({format_count(plan.model.macs_per_sample)} MACs)",
+        ),
+        ("uncounted operators", ", ".join(model.uncounted) or "none"),
+        *((key, value) for key, value in plan.workload.words().items()),
+        ("memory that may be filled", format_fraction(plan.limits.utilization_fraction)),
+        ("calibration", plan.provenance.calibration or "none"),
     ]
     return table("fact | value", rows)
 
 
-def workload_words(subject: Subject) -> str:
+def workload_words(plan: PlanDocument) -> str:
     """Describe in one phrase how the model runs."""
-    given = subject.workload
+    given = plan.workload.words()
     shown = [given.get(word, "") for word in ("precision", "mode", "framework")]
     return ", ".join([*shown, f"torch {given.get('torch', '')}"])
 
@@ -344,5 +348,5 @@ def versions_words(report: Report) -> str:
     """The versions behind the traces."""
     found: dict[str, str] = {}
     for model in report.models:
-        found |= dict(model.subject.versions)
+        found |= dict(model.plan.provenance.versions)
     return ", ".join(f"{name} {version}" for name, version in sorted(found.items()))

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import Final
 
 from capplan.core.economics.assumptions import Assumption, Demand
 from capplan.core.economics.cost import Breakdown
 from capplan.core.numbers import Interval
-from capplan.report.documents.subject import Refusal, Subject
+from capplan.report.documents.plan import PlanDocument
 
-REPORT_SCHEMA_VERSION = 2
+REPORT_SCHEMA_VERSION: Final = 3
 CURRENCY = "USD"
 
 
@@ -112,6 +113,17 @@ class OptionRow:
         if self.term != "buy" or self.total_usd is None:
             return None
         return (self.running_usd_per_year or 0.0) - self.yearly_usd[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A GPU that cannot serve, and why; `batch` is None where no batch would do."""
+
+    gpu: str
+    gpu_name: str
+    batch: int | None
+    constraint: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +237,7 @@ class LeftOutOffer:
 class ModelReport:
     """One model's part of the report."""
 
-    subject: Subject
+    plan: PlanDocument
     verdict: Verdict
     options: tuple[OptionRow, ...]
     refusals: tuple[Refusal, ...]

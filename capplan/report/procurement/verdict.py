@@ -6,7 +6,7 @@ from capplan.core.economics.decide import Answer, AssuredFleet, Payback
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
-from capplan.report.documents.subject import Subject
+from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement.figures import offer, option_name, price
 from capplan.report.procurement.types import AssuredRow, OptionRow, Verdict
 from capplan.units import format_fraction, format_rate, format_seconds
@@ -67,7 +67,7 @@ def _hours(time_s: float) -> str:
     return f"{time_s / 86400:g} days" if time_s >= 2 * 86400 else f"{time_s / 3600:g} hours"
 
 
-def make_verdict(subject: Subject, answer: Answer, rows: Sequence[OptionRow]) -> Verdict:
+def make_verdict(plan: PlanDocument, answer: Answer, rows: Sequence[OptionRow]) -> Verdict:
     """Word the decision."""
     by_key = {row.key: row for row in rows}
     found = answer.recommendation
@@ -75,7 +75,7 @@ def make_verdict(subject: Subject, answer: Answer, rows: Sequence[OptionRow]) ->
     other = by_key[found.runner_up.key] if found.runner_up else None
     doubt = answer.confidence
     return Verdict(
-        sentence=_sentence(subject, answer, choice, len(rows)),
+        sentence=_sentence(plan, answer, choice, len(rows)),
         reasons=tuple(_reasons(answer, choice, other, rows)) if choice else (),
         changes_if=tuple(_changes(answer, choice, other, by_key)) if choice else (),
         choice=choice.key if choice else None,
@@ -159,24 +159,25 @@ def _saving(answer: Answer, choice: OptionRow, other: OptionRow) -> float:
     return 1 - theirs / mine if mine else 0.0
 
 
-def _sentence(subject: Subject, answer: Answer, choice: OptionRow | None, count: int) -> str:
+def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, count: int) -> str:
+    name = plan.model.name
     if choice is None or choice.cost_usd_per_year is None:
         if not count and answer.not_considered and not answer.unfit:
-            return f"No GPU that the constraints admit is left for {subject.name}."
+            return f"No GPU that the constraints admit is left for {name}."
         if not count:
-            return f"No GPU carries the load with {subject.name}."
+            return f"No GPU carries the load with {name}."
         if any(option.cost for option in answer.options):
-            return f"No option for {subject.name} keeps the terms and caps stated; the appendix says what each exceeds."
-        return f"No option for {subject.name} has a price; GPUs are compared by speed and memory only."
+            return f"No option for {name} keeps the terms and caps stated; the appendix says what each exceeds."
+        return f"No option for {name} has a price; GPUs are compared by speed and memory only."
     if isinstance(answer.demand.load, OneGpu):
         return (
-            f"{choice.gpu_name} {_how(choice)} runs {subject.name} at the lowest cost per sample: "
+            f"{choice.gpu_name} {_how(choice)} runs {name} at the lowest cost per sample: "
             f"{format_usd(choice.usd_per_million or 0)} per million at batch {choice.batch}."
         )
     grown = f", {choice.gpus_last_year} by the last year" if choice.gpus_last_year != choice.gpus else ""
     return (
         f"{'Buy' if choice.term == Term.BUY else 'Rent'} {choice.gpus} × {choice.gpu_name} {_how(choice)}{grown}: "
-        f"{format_usd(choice.cost_usd_per_year)} per year for {subject.name}."
+        f"{format_usd(choice.cost_usd_per_year)} per year for {name}."
     )
 
 

@@ -222,7 +222,7 @@ class _Writer:
         suffix = f" {index}" if len(self.report.models) > 1 else ""
         sheet = self.sheet(f"Options{suffix}")
         sheet.freeze_panes(3, 2)
-        sheet.write_string(0, 0, _text(f"{model.subject.name}: {latency_words(self.report)}"), self.small)
+        sheet.write_string(0, 0, _text(f"{model.plan.model.name}: {latency_words(self.report)}"), self.small)
         columns = option_columns(self.report)
         places = {column.key: xl_col_to_name(place) for place, column in enumerate(columns)}
         for place, column in enumerate(columns):
@@ -262,14 +262,14 @@ class _Writer:
         sheet.set_column(1, len(heads), 16)
         for column, heading in enumerate(heads):
             sheet.write_string(0, column, heading, self.head)
-        for row, each in enumerate(model.subject.estimates, start=1):
+        for row, each in enumerate(model.plan.fits, start=1):
             sheet.write_string(row, 0, _text(each.gpu_name))
-            sheet.write_string(row, 2, each.status)
-            sheet.write_string(row, 7, each.bound_by)
+            sheet.write_string(row, 2, each.status.value)
+            sheet.write_string(row, 7, each.bound_by.value)
             values: dict[int, float | None] = {
                 1: each.batch, 3: each.latency_s.low, 4: each.latency_s.expected, 5: each.latency_s.high,
-                6: each.bound_s, 8: each.throughput_per_s.expected, 9: each.total_bytes.low,
-                10: each.total_bytes.expected, 11: each.total_bytes.high, 12: each.usable_bytes,
+                6: each.latency_s.bound, 8: each.throughput_per_s.expected, 9: each.memory.total_bytes.low,
+                10: each.memory.total_bytes.expected, 11: each.memory.total_bytes.high, 12: each.memory.usable_bytes,
             }  # fmt: skip
             for column, value in values.items():
                 if value is None:
@@ -279,5 +279,5 @@ class _Writer:
         sheet = self.sheet(f"Model{suffix}")
         sheet.set_column(0, 0, 30)
         sheet.set_column(1, 3, 60)
-        row = self.table(sheet, facts_table(model.subject), 0)
+        row = self.table(sheet, facts_table(model.plan), 0)
         self.table(sheet, refusal_table(model), row + 2)

@@ -1,18 +1,15 @@
-"""A model's counts as text, Markdown, CSV or JSON."""
+"""A model's counts as text, Markdown or CSV."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from capplan.core.ops.analysis import Analysis, Share
+from capplan.report.documents.analysis import parameter_bytes_by_dtype
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.report.text.module_tree import dtype_table, tree_table
 from capplan.report.text.module_tree import share as share_of
 from capplan.units import format_bytes, format_count, format_flops
-from capplan.version import __version__
-
-SCHEMA_VERSION = 1
 
 _TITLES = "module|operator|calls>|MACs>|FLOPs>|share>|parameters>|bytes>"
 
@@ -23,47 +20,6 @@ class AnalysisView:
 
     depth: int | None = 2
     top: int = 20
-
-
-def analysis_to_json(analysis: Analysis) -> dict[str, Any]:
-    """Encode counts as a JSON document; rows of a view add up to the totals."""
-    trace = analysis.trace
-    recording = trace.recording(analysis.configuration)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "capplan_version": __version__,
-        "name": trace.name,
-        "class": trace.class_name,
-        "recording": str(analysis.configuration),
-        "batch": analysis.batch,
-        "params": trace.parameter_count,
-        "buffers": trace.buffer_count,
-        "params_bytes_by_dtype": parameter_bytes_by_dtype(analysis),
-        "macs": analysis.macs,
-        "flops": analysis.flops,
-        "bytes": analysis.size_bytes,
-        "by_operator": [_share_to_json(share, name=share.operator) for share in analysis.by_operator],
-        "by_module": [_share_to_json(share, name=share.module) for share in analysis.by_module],
-        "by_module_and_operator": [
-            {"operator": share.operator, **_share_to_json(share, name=share.module)}
-            for share in analysis.by_module_and_operator
-        ],
-        "uncounted": list(analysis.uncounted),
-        "counted_bytes_fraction": analysis.counted_bytes_fraction,
-        "rung": recording.rung,
-        "guesses": [{"what": guess.what, "count": guess.count} for guess in recording.guesses],
-        "notes": list(trace.provenance.notes),
-        "versions": dict(trace.provenance.versions),
-    }
-
-
-def parameter_bytes_by_dtype(analysis: Analysis) -> dict[str, int]:
-    """Bytes of the parameters by their own dtype. [bytes]"""
-    sizes: Counter[str] = Counter()
-    for parameter in analysis.trace.parameters:
-        if not parameter.is_buffer:
-            sizes[parameter.dtype] += parameter.size_bytes
-    return dict(sizes)
 
 
 def coverage_line(analysis: Analysis) -> str:
@@ -154,8 +110,3 @@ def _row(share: Share, analysis: Analysis) -> tuple[str, ...]:
 
 def _numbers(share: Share) -> tuple[int, ...]:
     return (share.calls, share.macs, share.flops, share.parameters, share.size_bytes)
-
-
-def _share_to_json(share: Share, *, name: str) -> dict[str, Any]:
-    calls, macs, flops, parameters, size = _numbers(share)
-    return {"name": name, "calls": calls, "macs": macs, "flops": flops, "params": parameters, "bytes": size}

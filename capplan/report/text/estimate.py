@@ -1,14 +1,10 @@
-"""The estimate of a model on a GPU as text and as a document."""
+"""The estimate of a model on a GPU as text."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.choices.advice import Advice
 from capplan.core.latency.choices.knee import knee_batch, saturating_batch
-from capplan.core.latency.types import LatencyEstimate
-from capplan.core.numbers import Interval
 from capplan.report.estimates import EstimateReport
 from capplan.report.table import render_csv, render_markdown, render_text, table
 from capplan.report.text.explain import explain_classic_bound, explain_latency
@@ -87,72 +83,6 @@ def estimate_csv(reports: Sequence[EstimateReport]) -> str:
         for point in report.curve
     ]
     return render_csv(table("|".join(heads), rows))
-
-
-def estimate_document(report: EstimateReport, *, top: int) -> dict[str, Any]:
-    """Format an estimate for machines; times in seconds, shares as fractions."""
-    detail = report.breakdown
-    return {
-        "model": report.model,
-        "gpu": detail.gpu.id,
-        "precision": report.workload.precision.value,
-        "layout": report.workload.layout.value,
-        "framework": report.workload.framework.value,
-        "torch": ".".join(map(str, report.workload.torch_version)),
-        "curve": [_point(point) for point in report.curve],
-        "knee_batch": knee_batch(report.curve, gain_fraction=report.gain_fraction),
-        "saturating_batch": saturating_batch(report.curve),
-        "batching_gain": report.batching_gain,
-        "kernels": [
-            {
-                "name": kernel.name,
-                "class": kernel.label,
-                "operands": kernel.shapes,
-                "runs": kernel.calls,
-                "time_s": kernel.time_s,
-                "share_fraction": kernel.share_fraction,
-                "bound_by": kernel.binding.value,
-                "efficiency_fraction": kernel.efficiency_fraction,
-                "flops": kernel.flops,
-                "bytes": kernel.traffic_bytes,
-            }
-            for kernel in detail.kernels[:top]
-        ],
-        "modules": [
-            {
-                "path": module.path,
-                "kernels": module.calls,
-                "time_s": module.time_s,
-                "share_fraction": module.share_fraction,
-                "bound_by": module.binding.value,
-            }
-            for module in detail.modules[:top]
-        ],
-        "classic_bound": {
-            "flops": report.classic.flops,
-            "traffic_bytes": report.classic.traffic_bytes,
-            "compute_s": report.classic.compute_s,
-            "memory_s": report.classic.memory_s,
-        },
-        "advice": [asdict(advice) for advice in report.advice],
-        "calibration": report.curve[-1].calibration,
-        "notes": list(report.curve[-1].notes),
-    }
-
-
-def _point(point: LatencyEstimate) -> dict[str, Any]:
-    return {
-        "batch": point.batch,
-        "bound_s": point.bound_s,
-        "latency_s": _ends(point.latency_s),
-        "throughput_per_s": _ends(point.throughput_per_s),
-        "bound_by": point.bound_by.value,
-        "shares": {binding.value: share for binding, share in point.share_by_binding},
-    }
-
-
-def _ends(interval: Interval) -> dict[str, float]:
-    return {"low": interval.low, "expected": interval.expected, "high": interval.high}
 
 
 def _curve(report: EstimateReport) -> Sequence[Sequence[str]]:

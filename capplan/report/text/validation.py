@@ -1,18 +1,17 @@
-"""What a validation found, as tables for people, a sheet and machines."""
+"""What a validation found, as tables for people and spreadsheets."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from capplan.core.calibrate.accuracy import ErrorStatistics
-from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
+from capplan.core.calibrate.measured import SkippedRow
 from capplan.core.calibrate.validation import JudgedStep, Validation
 from capplan.report.charts.log_chart import Series, chart_svg
+from capplan.report.documents.validation import error_columns
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_fraction, format_seconds
 
 _MOST_REASONS = 40
 _MOST_DOTS = 2000
-_WORST = 20
 _HEADINGS = "rows>|median>|mean>|p90>|bias>|≤10 %>|≤25 %>|coverage>|±width>|tau>"
 
 
@@ -29,36 +28,12 @@ def render_validation_markdown(found: Validation, *, by: Sequence[str], worst: i
 def render_validation_csv(found: Validation, *, by: Sequence[str]) -> str:
     """Write a row per cell, errors as fractions; unknown ones are empty."""
     rows = [
-        (*cell.keys.values(), *("" if value is None else f"{value:.6g}" for value in _statistics(each).values()))
+        (*cell.keys.values(), *("" if value is None else f"{value:.6g}" for value in error_columns(each).values()))
         for cell in found.cells
         for each in (cell.statistics,)
     ]
-    heads = _statistics(found.overall) if found.overall else {}
+    heads = error_columns(found.overall) if found.overall else {}
     return render_csv(table("|".join((*by, *heads)), rows))
-
-
-def validation_to_json(found: Validation) -> dict[str, Any]:
-    """Format a validation for machines; errors and shares as fractions, times in seconds."""
-    return {
-        "cells": [{**cell.keys, **_statistics(cell.statistics)} for cell in found.cells],
-        "overall": _statistics(found.overall) if found.overall else None,
-        "worst": [
-            {
-                **_row(row.step),
-                "model": row.step.model,
-                "gpu": row.step.gpu,
-                "batch": row.step.batch,
-                "measured_s": row.step.latency_s,
-                "predicted_s": row.estimate.latency_s.expected,
-            }
-            for row in found.worst(_WORST)
-        ],
-        "implausible": [
-            {**_row(row.step), "measured_s": row.step.latency_s, "bound_s": row.estimate.bound_s}
-            for row in found.implausible()
-        ],
-        "skipped": [{**_row(row), "reason": row.reason} for row in found.skipped],
-    }
 
 
 def validation_svg(judged: Sequence[JudgedStep]) -> str:
@@ -74,27 +49,6 @@ def validation_svg(judged: Sequence[JudgedStep]) -> str:
     return chart_svg(
         series, title="Predicted against measured", x_title="measured [ms]", y_title="predicted [ms]", diagonal=True
     )
-
-
-def _row(place: MeasuredStep | SkippedRow) -> dict[str, Any]:
-    return {"row": place.line, "file": place.file}
-
-
-def _statistics(found: ErrorStatistics) -> dict[str, Any]:
-    return {
-        "n": found.count,
-        "mdape": found.median,
-        "mape": found.mean,
-        "p90": found.p90,
-        "bias": found.bias,
-        "within_10": found.within_10,
-        "within_25": found.within_25,
-        "coverage": found.coverage,
-        "width": found.width,
-        "kendall_tau": found.kendall_models,
-        "kendall_tau_gpus": found.kendall_gpus,
-        "faster_named_right": found.faster_named_right,
-    }
 
 
 def _laid_out(found: Validation, by: Sequence[str], worst: int, render: Callable[[Table], str]) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Standards
-from capplan.report.documents.subject import candidates_of, read_subject
+from capplan.report.documents.plan import read_plan
 from capplan.report.procurement.build import Circumstances, build_report
+from capplan.report.procurement.candidates import candidates_of
 from capplan.report.procurement.types import Report
 from capplan.specs import load_gpus
 from capplan.specs.load import demand_without_load, read_demand
@@ -87,13 +88,13 @@ def made_answer(load: str) -> Answer:
     """The same decision as in the report, with all that it rests on."""
     gpus = load_gpus()
     prices = load_prices(gpus)
-    subject = read_subject(plan_document(), where="toynet")
+    plan = read_plan(plan_document(), where="toynet")
     return decide(
-        candidates_of(subject, gpus),
+        candidates_of(plan, gpus),
         demand=read_demand(EXAMPLES / f"{load}.load.yaml"),
         rents=prices.hourly,
         purchases=prices.purchase,
-        standards=Standards(certain_fits=subject.firm, today=date(2026, 11, 21)),
+        standards=Standards(certain_fits=plan.certain_gpus, today=date(2026, 11, 21)),
     )
 
 
@@ -104,7 +105,7 @@ def made_report(load: str | Path | None = "image-service", *, names: tuple[str, 
     path = EXAMPLES / f"{load}.load.yaml" if isinstance(load, str) else load
     mode = "training" if load == "training" else "inference"
     return build_report(
-        [read_subject(plan_document(name, mode=mode), where=name) for name in names],
+        [read_plan(plan_document(name, mode=mode), where=name) for name in names],
         demand=read_demand(path) if path else demand_without_load(),
         gpus=gpus,
         rents=prices.hourly,

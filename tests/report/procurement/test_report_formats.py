@@ -10,9 +10,11 @@ from importlib.resources import files
 from shutil import which
 
 import jsonschema
+import msgspec
 import openpyxl
 import pytest
 
+from capplan.report.documents.plan import PlannedFit
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.html import render_report_html
 from capplan.report.procurement.json import report_to_json
@@ -37,19 +39,26 @@ NASTY = [
 ]
 
 
+def renamed_fit(fit: PlannedFit, name: str) -> PlannedFit:
+    (_, first), *others = fit.memory.parts.items()
+    memory = msgspec.structs.replace(fit.memory, parts={name: first, **dict(others)})
+    return msgspec.structs.replace(fit, gpu_name=name, memory=memory)
+
+
 def renamed(report: Report, name: str) -> Report:
     """The report with a name put wherever a user's words may stand."""
     models = []
     for model in report.models:
         options = tuple(replace(option, gpu_name=name, provider=name, price_source=name) for option in model.options)
         refusals = tuple(replace(refusal, gpu_name=name, reason=name) for refusal in model.refusals)
-        estimates = tuple(
-            replace(each, gpu_name=name, parts=(replace(each.parts[0], name=name), *each.parts[1:]))
-            for each in model.subject.estimates
+        plan = msgspec.structs.replace(
+            model.plan,
+            model=msgspec.structs.replace(model.plan.model, name=name, class_name=name),
+            fits=tuple(renamed_fit(each, name) for each in model.plan.fits),
+            notes=(name,),
         )
-        subject = replace(model.subject, name=name, class_name=name, estimates=estimates, notes=(name,))
         verdict = replace(model.verdict, sentence=name, reasons=(name,), changes_if=(name,))
-        models.append(replace(model, options=options, refusals=refusals, subject=subject, verdict=verdict))
+        models.append(replace(model, options=options, refusals=refusals, plan=plan, verdict=verdict))
     return replace(report, title=name, command=name, models=tuple(models))
 
 

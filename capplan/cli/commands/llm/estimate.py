@@ -118,11 +118,11 @@ def estimate(
 
 
 def _spell(found: "ServingEstimate", spelling: Format, *, explain: bool) -> str:
-    from capplan.report.documents.llm.serving import estimate_document
+    from capplan.report.documents.llm.serving import llm_estimate_document
     from capplan.report.text.llm import serving as text
 
     if spelling is Format.JSON:
-        return to_json(estimate_document(found))
+        return to_json(llm_estimate_document(found))
     if spelling is Format.CSV:
         return text.estimate_csv(found)
     return text.estimate_markdown(found) if spelling is Format.MD else text.estimate_text(found, explain=explain)

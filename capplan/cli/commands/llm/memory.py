@@ -97,9 +97,9 @@ def memory(
         )
     )
     if spelling is Format.JSON:
-        from capplan.report.documents.llm.memory import llm_memory_to_json
+        from capplan.report.documents.llm.memory import llm_memory_document
 
-        emit(to_json(llm_memory_to_json(answer)), output=output)
+        emit(to_json(llm_memory_document(answer)), output=output)
     else:
         from capplan.report.text.llm import memory as text
 

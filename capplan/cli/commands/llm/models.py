@@ -33,7 +33,7 @@ def models(
     capplan llm models deepseek-v3 hf:path/to/config.json --json
     """
     from capplan.core.llm.model_query import select_models
-    from capplan.report.documents.llm.memory import llm_model_to_json
+    from capplan.report.documents.llm.memory import llm_models_document
     from capplan.report.table import render_csv, render_markdown, render_text
     from capplan.report.text.llm.models import llm_model_base_table, llm_model_table
     from capplan.specs.llm.catalogue import load_catalogue
@@ -45,7 +45,7 @@ def models(
     if ids:
         emit("".join(f"{model.architecture.name}\n" for model in kept), output=output)
     elif spelling is Format.JSON:
-        emit(to_json({"schema_version": 1, "models": [llm_model_to_json(model) for model in kept]}), output=output)
+        emit(to_json(llm_models_document(kept)), output=output)
     elif spelling is Format.CSV:
         emit(render_csv(llm_model_base_table(kept)), output=output)
     else:

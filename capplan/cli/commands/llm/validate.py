@@ -39,7 +39,7 @@ def validate(
     from capplan.app.llm.deployments import Deployments
     from capplan.app.llm.validate_serving import validate_serving
     from capplan.core.llm.serving.accuracy import CELL_COLUMNS
-    from capplan.report.documents.llm.serving import validation_document
+    from capplan.report.documents.llm.serving import llm_validation_document
     from capplan.report.text.llm import serving as text
     from capplan.specs import load_gpus
     from capplan.specs.llm.runs.serving_rows import read_serving
@@ -59,7 +59,7 @@ def validate(
         qualities=quality.upper(),
     )
     if spelling is Format.JSON:
-        emit(to_json(validation_document(found, by=columns)), output=output)
+        emit(to_json(llm_validation_document(found, by=columns)), output=output)
     else:
         render = {
             Format.TABLE: text.validation_text,

@@ -1,112 +1,238 @@
-"""An answer about serving memory as JSON: bytes per GPU, tokens and sequences."""
+"""An answer about serving memory as a typed document: bytes per GPU, tokens and sequences."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
 
+import msgspec
+from msgspec import Meta
+
+from capplan.core.llm.engines import Engine
+from capplan.core.llm.memory import StageMemory
 from capplan.core.llm.memory_answer import Alternative, MemoryAnswer
 from capplan.core.llm.model import LanguageModel
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
+from capplan.core.numbers import Interval
 from capplan.version import __version__
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
+
+Count = Annotated[int, Meta(ge=0)]
+Bytes = Annotated[int, Meta(ge=0)]
 
 
-def llm_memory_to_json(answer: MemoryAnswer) -> dict[str, Any]:
-    """Return an answer as a JSON document; bytes are those of the tightest GPU.
+class LlmModelDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of a language model."""
+
+    name: str
+    hf_id: str | None
+    family: str
+    params: Annotated[
+        int, Meta(ge=0, description="Parameters of the language model, without image encoder and draft layers.")
+    ]
+    active_params: Annotated[
+        int, Meta(ge=0, description="Parameters that one token passes, with embedding and output head.")
+    ]
+    vision_params: Count
+    layers: Count
+    hidden_dim: Count
+    vocab_size: Count
+    max_positions: int | None
+    checkpoint: Annotated[str, Meta(description="Number format of the checkpoint.")]
+    exact_bytes: Annotated[int | None, Meta(description="Bytes of all served tensors in the file's header.")]
+    source: str
+    check: str | None
+
+
+class ByteInterval(msgspec.Struct, frozen=True, kw_only=True):
+    """An interval in whole bytes."""
+
+    low: Bytes
+    expected: Bytes
+    high: Bytes
+
+
+class StageDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The memory of one pipeline stage's GPU."""
+
+    stage: Count
+    weights_bytes: Bytes
+    activation_bytes: int
+    kv_pool_bytes: Bytes
+    kv_tokens: int | None
+
+
+class AlternativeDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What another choice would give."""
+
+    change: str
+    fits: bool
+    kv_tokens: int | None
+    sequences_that_fit: Count
+    weights_bytes: Bytes
+    kv_pool_bytes: int
+
+
+class LlmMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan llm memory --format json` writes: bytes are those of the GPU that decides, the tightest stage's."""
+
+    schema_version: Literal[1]
+    capplan_version: str
+    model: LlmModelDocument
+    gpu: str
+    gpus: Annotated[int, Meta(ge=0, description="GPUs of one replica: tp · pp · dp.")]
+    tp: Count
+    pp: Count
+    ep: Count
+    dp: Count
+    engine: Engine
+    engine_version: str | None
+    weights: str
+    kv: str
+    fits: Annotated[bool, Meta(description="True if at least one sequence fits.")]
+    gpu_bytes: Bytes
+    utilization: Annotated[float, Meta(description="The engine's memory fraction.")]
+    weights_bytes: Bytes
+    weights_by_role_bytes: dict[str, Bytes]
+    activation_bytes: Annotated[
+        int, Meta(description="The peak of the engine's profiling run; what SGLang keeps free for it.")
+    ]
+    other_bytes: Annotated[int, Meta(ge=0, description="Context, libraries and communication buffers.")]
+    graph_bytes: Annotated[int, Meta(ge=0, description="CUDA graphs, outside the budget of vLLM.")]
+    kv_pool_bytes: Bytes
+    kv_pool_interval_bytes: Annotated[ByteInterval, Meta(description="The 90 % interval of the cache.")]
+    missing_bytes: Annotated[int, Meta(ge=0, description="What one GPU lacks before any cache.")]
+    kv_bytes_per_token: Annotated[
+        float, Meta(ge=0, description="What a token adds while it is in every layer's window.")
+    ]
+    state_bytes_per_sequence: Annotated[int, Meta(ge=0, description="What linear attention keeps of a sequence.")]
+    block_tokens: Count
+    kv_tokens: Annotated[
+        int | None,
+        Meta(description="Tokens that one GPU's cache holds as the engine counts them; null if no layer keeps tokens."),
+    ]
+    sequence_tokens: Count
+    kv_bytes_per_sequence: Annotated[
+        int, Meta(ge=0, description="What a sequence of that length keeps, each layer at most its window.")
+    ]
+    sequences_that_fit: Annotated[int, Meta(ge=0, description="Sequences of that length in the whole replica.")]
+    max_context: Annotated[
+        int, Meta(ge=0, description="Longest sequence that fits alone, at most what the model allows.")
+    ]
+    stages: tuple[StageDocument, ...]
+    alternatives: Annotated[tuple[AlternativeDocument, ...], Meta(description="What other choices would give.")]
+    evidence: Annotated[str, Meta(description="measured, transferred, extrapolated or documented")]
+    source: str
+    notes: tuple[str, ...]
+
+
+class LlmModelsDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan llm models --format json` writes."""
+
+    schema_version: Literal[1]
+    models: tuple[LlmModelDocument, ...]
+
+
+def llm_models_document(models: Sequence[LanguageModel]) -> LlmModelsDocument:
+    """Return the facts of language models as a document.
+
+    Args:
+        models: The models, in the order of the list.
+    """
+    return LlmModelsDocument(schema_version=SCHEMA_VERSION, models=tuple(map(_model, models)))
+
+
+def llm_memory_document(answer: MemoryAnswer) -> LlmMemoryDocument:
+    """Return an answer as a document; bytes are those of the tightest GPU.
 
     Args:
         answer: The answer.
     """
     request, stage = answer.request, answer.stage
-    deployment = answer.memory.deployment
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "capplan_version": __version__,
-        "model": llm_model_to_json(request.model),
-        "gpu": request.gpu.id,
-        "gpus": request.sharding.gpus,
-        "tp": request.sharding.tensor,
-        "pp": request.sharding.pipeline,
-        "ep": request.sharding.expert,
-        "dp": request.sharding.data,
-        "engine": request.engine.value,
-        "engine_version": None if request.version is None else ".".join(map(str, request.version)),
-        "weights": deployment.quantisation.format.name,
-        "kv": answer.kv,
-        "fits": answer.fits,
-        "gpu_bytes": round(deployment.total_bytes),
-        "utilization": deployment.fraction,
-        "weights_bytes": round(stage.weight_bytes),
-        "weights_by_role_bytes": {role.value: round(size) for role, size in stage.weights.by_role},
-        "activation_bytes": round(stage.activation_bytes),
-        "other_bytes": round(stage.other_bytes),
-        "graph_bytes": round(deployment.engine.graph_bytes),
-        "kv_pool_bytes": max(0, round(stage.pool_bytes)),
-        "kv_pool_interval_bytes": {
-            "low": round(answer.pool_interval.low),
-            "expected": round(answer.pool_interval.expected),
-            "high": round(answer.pool_interval.high),
-        },
-        "missing_bytes": max(0, round(-stage.pool_bytes)),
-        "kv_bytes_per_token": _whole(stage.cache.bytes_per_token),
-        "state_bytes_per_sequence": round(stage.cache.state_bytes),
-        "block_tokens": stage.block_tokens,
-        "kv_tokens": answer.kv_tokens,
-        "sequence_tokens": answer.sequence_tokens,
-        "kv_bytes_per_sequence": round(stage.cache.sequence_bytes(answer.sequence_tokens, block=stage.block_tokens)),
-        "sequences_that_fit": answer.sequences,
-        "max_context": answer.max_context,
-        "stages": [
-            {
-                "stage": each.stage,
-                "weights_bytes": round(each.weight_bytes),
-                "activation_bytes": round(each.activation_bytes),
-                "kv_pool_bytes": max(0, round(each.pool_bytes)),
-                "kv_tokens": each.tokens,
-            }
-            for each in answer.memory.stages
-        ],
-        "alternatives": [_alternative_to_json(each) for each in answer.alternatives],
-        "evidence": answer.evidence,
-        "source": deployment.engine.source,
-        "notes": list(answer.notes),
-    }
+    deployment, sharding = answer.memory.deployment, answer.request.sharding
+    return LlmMemoryDocument(
+        schema_version=SCHEMA_VERSION,
+        capplan_version=__version__,
+        model=_model(request.model),
+        gpu=request.gpu.id,
+        gpus=sharding.gpus,
+        tp=sharding.tensor,
+        pp=sharding.pipeline,
+        ep=sharding.expert,
+        dp=sharding.data,
+        engine=request.engine,
+        engine_version=None if request.version is None else ".".join(map(str, request.version)),
+        weights=deployment.quantisation.format.name,
+        kv=answer.kv,
+        fits=answer.fits,
+        gpu_bytes=round(deployment.total_bytes),
+        utilization=deployment.fraction,
+        weights_bytes=round(stage.weight_bytes),
+        weights_by_role_bytes={role.value: round(size) for role, size in stage.weights.by_role},
+        activation_bytes=round(stage.activation_bytes),
+        other_bytes=round(stage.other_bytes),
+        graph_bytes=round(deployment.engine.graph_bytes),
+        kv_pool_bytes=max(0, round(stage.pool_bytes)),
+        kv_pool_interval_bytes=_rounded(answer.pool_interval),
+        missing_bytes=max(0, round(-stage.pool_bytes)),
+        kv_bytes_per_token=_whole(stage.cache.bytes_per_token),
+        state_bytes_per_sequence=round(stage.cache.state_bytes),
+        block_tokens=stage.block_tokens,
+        kv_tokens=answer.kv_tokens,
+        sequence_tokens=answer.sequence_tokens,
+        kv_bytes_per_sequence=round(stage.cache.sequence_bytes(answer.sequence_tokens, block=stage.block_tokens)),
+        sequences_that_fit=answer.sequences,
+        max_context=answer.max_context,
+        stages=tuple(map(_stage, answer.memory.stages)),
+        alternatives=tuple(map(_alternative, answer.alternatives)),
+        evidence=answer.evidence,
+        source=deployment.engine.source,
+        notes=answer.notes,
+    )
 
 
-def llm_model_to_json(model: LanguageModel) -> dict[str, Any]:
-    """Return a model's facts as a JSON object.
-
-    Args:
-        model: The model.
-    """
+def _model(model: LanguageModel) -> LlmModelDocument:
     architecture = model.architecture
-    vision = architecture.vision.parameters if architecture.vision else 0
-    return {
-        "name": architecture.name,
-        "hf_id": model.hf_id,
-        "family": architecture.family,
-        "params": count_parameters(architecture),
-        "active_params": count_active_parameters(architecture),
-        "vision_params": vision,
-        "layers": len(architecture.layers),
-        "hidden_dim": architecture.hidden_dim,
-        "vocab_size": architecture.vocab_size,
-        "max_positions": architecture.max_positions,
-        "checkpoint": model.own_quantisation.format.name,
-        "exact_bytes": model.exact_bytes,
-        "source": model.source,
-        "check": model.check,
-    }
+    return LlmModelDocument(
+        name=architecture.name,
+        hf_id=model.hf_id,
+        family=architecture.family,
+        params=count_parameters(architecture),
+        active_params=count_active_parameters(architecture),
+        vision_params=architecture.vision.parameters if architecture.vision else 0,
+        layers=len(architecture.layers),
+        hidden_dim=architecture.hidden_dim,
+        vocab_size=architecture.vocab_size,
+        max_positions=architecture.max_positions,
+        checkpoint=model.own_quantisation.format.name,
+        exact_bytes=model.exact_bytes,
+        source=model.source,
+        check=model.check,
+    )
 
 
-def _alternative_to_json(alternative: Alternative) -> dict[str, Any]:
-    return {
-        "change": alternative.change,
-        "fits": alternative.fits,
-        "kv_tokens": alternative.kv_tokens,
-        "sequences_that_fit": alternative.sequences,
-        "weights_bytes": round(alternative.weight_bytes),
-        "kv_pool_bytes": round(alternative.pool_bytes),
-    }
+def _stage(stage: StageMemory) -> StageDocument:
+    return StageDocument(
+        stage=stage.stage,
+        weights_bytes=round(stage.weight_bytes),
+        activation_bytes=round(stage.activation_bytes),
+        kv_pool_bytes=max(0, round(stage.pool_bytes)),
+        kv_tokens=stage.tokens,
+    )
+
+
+def _alternative(alternative: Alternative) -> AlternativeDocument:
+    return AlternativeDocument(
+        change=alternative.change,
+        fits=alternative.fits,
+        kv_tokens=alternative.kv_tokens,
+        sequences_that_fit=alternative.sequences,
+        weights_bytes=round(alternative.weight_bytes),
+        kv_pool_bytes=round(alternative.pool_bytes),
+    )
+
+
+def _rounded(interval: Interval) -> ByteInterval:
+    return ByteInterval(low=round(interval.low), expected=round(interval.expected), high=round(interval.high))
 
 
 def _whole(value: float) -> float | int:

@@ -1,80 +1,210 @@
-"""Estimates and validations of LLM serving as JSON documents. Times in seconds, shares and errors as fractions."""
+"""Estimates and validations of LLM serving as typed documents. Times in seconds, shares and errors as fractions."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
-from capplan.core.llm.serving.accuracy import Accuracy, ServingValidation
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from capplan.core.llm.serving.accuracy import Accuracy, Cell, ServingValidation
+from capplan.core.llm.serving.cases import Metric
 from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
 from capplan.core.llm.serving.explain import StepPart
+from capplan.core.llm.serving.runs import SkippedRun
+from capplan.core.numbers import Interval
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 
-def estimate_document(estimate: ServingEstimate) -> dict[str, Any]:
-    """Write an estimate as a document."""
+class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """The model that is served, and the parameters that one token passes."""
+
+    name: str
+    params: int
+    active_params: int
+
+
+class ServingPointDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients see at one concurrency."""
+
+    concurrency: int
+    ttft_s: Annotated[Interval, Meta(description="time to first token")]
+    tpot_s: Annotated[Interval, Meta(description="time per output token after the first")]
+    output_tokens_per_s: Interval
+    output_tokens_per_s_per_gpu: float
+    output_tokens_per_s_per_user: float
+    e2e_s: Annotated[float, Meta(description="expected time of a whole answer")]
+    requests_per_s: float
+    running: Annotated[float, Meta(description="sequences that are processed at a time; the others wait")]
+    queued: bool
+    evidence: str
+
+
+class StepPartDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One share of a step on one GPU; fields that have no meaning for it are absent."""
+
+    name: str
+    time_s: float
+    flops: float | UnsetType = UNSET
+    traffic_bytes: float | UnsetType = UNSET
+    launches: float | UnsetType = UNSET
+
+
+class MeasuredRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """Measured runs of this deployment, and what they change TPOT by."""
+
+    runs: int
+    tpot_factor: float | None
+
+
+class LlmEstimateDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan llm estimate --format json` writes: one replica at each concurrency."""
+
+    schema_version: Literal[1]
+    model: ServedModel
+    gpu: str
+    gpus: int
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    version: str | None
+    weights: str
+    kv: str
+    input_len: float
+    output_len: float
+    sequences_that_fit: int
+    points: tuple[ServingPointDocument, ...]
+    decode_step: Annotated[tuple[StepPartDocument, ...], Meta(description="one decode step at the last concurrency")]
+    prefill_step: Annotated[tuple[StepPartDocument, ...], Meta(description="one prefill step at the last concurrency")]
+    calibration: str
+    measured: MeasuredRuns
+    notes: tuple[str, ...]
+
+
+def llm_estimate_document(estimate: ServingEstimate) -> LlmEstimateDocument:
+    """Return an estimate as a document.
+
+    Args:
+        estimate: The answers of one replica.
+    """
     sharding = estimate.sharding
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "model": {"name": estimate.model, "params": estimate.params, "active_params": estimate.active_params},
-        "gpu": estimate.gpu,
-        "gpus": sharding.gpus,
-        "tp": sharding.tensor,
-        "pp": sharding.pipeline,
-        "ep": sharding.expert,
-        "dp": sharding.data,
-        "engine": estimate.engine,
-        "version": estimate.version or None,
-        "weights": estimate.weights,
-        "kv": estimate.kv,
-        "input_len": estimate.input_len,
-        "output_len": estimate.output_len,
-        "sequences_that_fit": int(estimate.sequences_that_fit),
-        "points": [_point(point, sharding.gpus) for point in estimate.points],
-        "decode_step": [_part(part) for part in estimate.decode_parts],
-        "prefill_step": [_part(part) for part in estimate.prefill_parts],
-        "calibration": estimate.calibration,
-        "measured": {"runs": estimate.measured_runs, "tpot_factor": estimate.measured_factor},
-        "notes": list(estimate.notes),
-    }
+    return LlmEstimateDocument(
+        schema_version=SCHEMA_VERSION,
+        model=ServedModel(name=estimate.model, params=estimate.params, active_params=estimate.active_params),
+        gpu=estimate.gpu,
+        gpus=sharding.gpus,
+        tp=sharding.tensor,
+        pp=sharding.pipeline,
+        ep=sharding.expert,
+        dp=sharding.data,
+        engine=estimate.engine,
+        version=estimate.version or None,
+        weights=estimate.weights,
+        kv=estimate.kv,
+        input_len=estimate.input_len,
+        output_len=estimate.output_len,
+        sequences_that_fit=int(estimate.sequences_that_fit),
+        points=tuple(_point(point, sharding.gpus) for point in estimate.points),
+        decode_step=tuple(map(_part, estimate.decode_parts)),
+        prefill_step=tuple(map(_part, estimate.prefill_parts)),
+        calibration=estimate.calibration,
+        measured=MeasuredRuns(runs=estimate.measured_runs, tpot_factor=estimate.measured_factor),
+        notes=estimate.notes,
+    )
 
 
-def _point(point: ServingPoint, gpus: int) -> dict[str, Any]:
-    return {
-        "concurrency": point.concurrency,
-        "ttft_s": asdict(point.ttft_s),
-        "tpot_s": asdict(point.tpot_s),
-        "output_tokens_per_s": asdict(point.output_tokens_per_s),
-        "output_tokens_per_s_per_gpu": point.output_tokens_per_s.expected / gpus,
-        "output_tokens_per_s_per_user": 1.0 / point.tpot_s.expected,
-        "e2e_s": point.e2e_s,
-        "requests_per_s": point.requests_per_s,
-        "running": point.running,
-        "queued": point.queued,
-        "evidence": point.evidence,
-    }
+def _point(point: ServingPoint, gpus: int) -> ServingPointDocument:
+    return ServingPointDocument(
+        concurrency=point.concurrency,
+        ttft_s=point.ttft_s,
+        tpot_s=point.tpot_s,
+        output_tokens_per_s=point.output_tokens_per_s,
+        output_tokens_per_s_per_gpu=point.output_tokens_per_s.expected / gpus,
+        output_tokens_per_s_per_user=1.0 / point.tpot_s.expected,
+        e2e_s=point.e2e_s,
+        requests_per_s=point.requests_per_s,
+        running=point.running,
+        queued=point.queued,
+        evidence=point.evidence,
+    )
 
 
-def _part(part: StepPart) -> dict[str, Any]:
-    return {key: value for key, value in asdict(part).items() if value is not None}
+def _part(part: StepPart) -> StepPartDocument:
+    return StepPartDocument(
+        name=part.name,
+        time_s=part.time_s,
+        flops=UNSET if part.flops is None else part.flops,
+        traffic_bytes=UNSET if part.traffic_bytes is None else part.traffic_bytes,
+        launches=UNSET if part.launches is None else part.launches,
+    )
 
 
-def validation_document(found: ServingValidation, *, by: Sequence[str]) -> dict[str, Any]:
-    """Write a validation as a document: a cell for each metric and combination of columns.
+class ServingCellDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The accuracy of one metric in one cell, which has the columns that `--by` names."""
+
+    gpu: str | UnsetType = UNSET
+    engine: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    version: str | UnsetType = UNSET
+    weights: str | UnsetType = UNSET
+    kv: str | UnsetType = UNSET
+    tp: str | UnsetType = UNSET
+    pp: str | UnsetType = UNSET
+    ep: str | UnsetType = UNSET
+    dp: str | UnsetType = UNSET
+    serving: str | UnsetType = UNSET
+    quality: str | UnsetType = UNSET
+    metric: Metric
+    n: int
+    mdape: float
+    p90: float
+    bias: float
+    coverage: float
+    width: float
+    spearman: float | None
+    within_factor_two: float
+
+
+class OverallAccuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """The accuracy of each metric over all rows; null where nothing was measured."""
+
+    ttft: Accuracy | None
+    tpot: Accuracy | None
+    output_tokens_per_s: Accuracy | None
+
+
+class LlmValidationDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan llm validate --format json` writes. Errors and shares are fractions: 0.07 is 7 %."""
+
+    schema_version: Literal[1]
+    cells: tuple[ServingCellDocument, ...]
+    overall: OverallAccuracy
+    skipped: tuple[SkippedRun, ...]
+
+
+def llm_validation_document(found: ServingValidation, *, by: Sequence[str]) -> LlmValidationDocument:
+    """Return a validation as a document: a cell for each metric and combination of columns.
 
     Args:
         found: The judged answers.
         by: Columns that make a cell.
     """
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "cells": [{**cell.key, "metric": str(cell.metric), **_accuracy(cell.accuracy)} for cell in found.cells(by)],
-        "overall": {
-            str(metric): _accuracy(accuracy) if accuracy else None for metric, accuracy in found.overall().items()
-        },
-        "skipped": [asdict(row) for row in found.skipped],
-    }
+    overall = found.overall()
+    return LlmValidationDocument(
+        schema_version=SCHEMA_VERSION,
+        cells=tuple(map(_cell, found.cells(by))),
+        overall=OverallAccuracy(
+            ttft=overall[Metric.TTFT],
+            tpot=overall[Metric.TPOT],
+            output_tokens_per_s=overall[Metric.OUTPUT_TOKENS_PER_S],
+        ),
+        skipped=found.skipped,
+    )
 
 
-def _accuracy(accuracy: Accuracy) -> dict[str, Any]:
-    return asdict(accuracy)
+def _cell(cell: Cell) -> ServingCellDocument:
+    columns: dict[str, Any] = dict(cell.key)
+    return ServingCellDocument(**columns, metric=cell.metric, **asdict(cell.accuracy))

@@ -1,0 +1,187 @@
+"""A model's counts as a typed document: MACs, FLOPs, parameters and bytes at one batch."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+from capplan.core.ops.analysis import Analysis, Share
+from capplan.core.ops.counters import Comparison, Difference
+from capplan.version import __version__
+
+SCHEMA_VERSION: Final = 1
+
+
+class ShareDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The counts of one operator or module."""
+
+    name: str
+    calls: int
+    macs: int
+    flops: int
+    params: int
+    bytes: int
+
+
+class OperatorShareDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The counts of one operator in one module."""
+
+    operator: str
+    name: str
+    calls: int
+    macs: int
+    flops: int
+    params: int
+    bytes: int
+
+
+class AssumedValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that depends on the data and was assumed while tracing."""
+
+    what: str
+    count: int
+
+
+class CountDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause of a difference between two counters."""
+
+    amount: int
+    cause: str
+
+
+class NamedCount(msgspec.Struct, frozen=True, kw_only=True):
+    """What another counter counts for an operator or module."""
+
+    name: str
+    macs: int
+
+
+class CounterDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of another counter; the differences add up to its figure less capplan's."""
+
+    counter: str
+    version: str
+    macs: int | None
+    params: int | None
+    macs_differences: tuple[CountDifference, ...]
+    params_differences: tuple[CountDifference, ...]
+    by_operator: tuple[NamedCount, ...]
+    by_module: tuple[NamedCount, ...]
+    skipped: dict[str, int]
+    failure: str | None
+
+
+class AnalysisDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan analyze --format json` writes: counts at one batch; rows of a view add up to the totals."""
+
+    schema_version: Literal[1]
+    capplan_version: str
+    name: str
+    class_name: str = field(name="class")
+    recording: str
+    batch: int
+    params: int
+    buffers: int
+    params_bytes_by_dtype: dict[str, int]
+    macs: int
+    flops: int
+    bytes: int
+    by_operator: tuple[ShareDocument, ...]
+    by_module: tuple[ShareDocument, ...]
+    by_module_and_operator: tuple[OperatorShareDocument, ...]
+    uncounted: tuple[str, ...]
+    counted_bytes_fraction: float
+    rung: Annotated[str, Meta(pattern="^(meta|fake|real)$", description="the backend that the model was traced on")]
+    guesses: tuple[AssumedValue, ...]
+    notes: tuple[str, ...]
+    versions: dict[str, str]
+    comparison: tuple[CounterDocument, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+def analysis_document(analysis: Analysis, *, comparisons: Sequence[Comparison] | None = None) -> AnalysisDocument:
+    """Return counts as a document.
+
+    Args:
+        analysis: The counts.
+        comparisons: Figures of other counters; None if they were not asked for.
+    """
+    trace = analysis.trace
+    recording = trace.recording(analysis.configuration)
+    return AnalysisDocument(
+        schema_version=SCHEMA_VERSION,
+        capplan_version=__version__,
+        name=trace.name,
+        class_name=trace.class_name,
+        recording=str(analysis.configuration),
+        batch=analysis.batch,
+        params=trace.parameter_count,
+        buffers=trace.buffer_count,
+        params_bytes_by_dtype=parameter_bytes_by_dtype(analysis),
+        macs=analysis.macs,
+        flops=analysis.flops,
+        bytes=analysis.size_bytes,
+        by_operator=tuple(_share(share, name=share.operator) for share in analysis.by_operator),
+        by_module=tuple(_share(share, name=share.module) for share in analysis.by_module),
+        by_module_and_operator=tuple(map(_operator_share, analysis.by_module_and_operator)),
+        uncounted=analysis.uncounted,
+        counted_bytes_fraction=analysis.counted_bytes_fraction,
+        rung=recording.rung,
+        guesses=tuple(AssumedValue(what=guess.what, count=guess.count) for guess in recording.guesses),
+        notes=trace.provenance.notes,
+        versions=dict(trace.provenance.versions),
+        comparison=msgspec.UNSET if comparisons is None else tuple(map(_counter, comparisons)),
+    )
+
+
+def parameter_bytes_by_dtype(analysis: Analysis) -> dict[str, int]:
+    """Return the bytes of the parameters by their own dtype. [bytes]"""
+    sizes: Counter[str] = Counter()
+    for parameter in analysis.trace.parameters:
+        if not parameter.is_buffer:
+            sizes[parameter.dtype] += parameter.size_bytes
+    return dict(sizes)
+
+
+def _share(share: Share, *, name: str) -> ShareDocument:
+    return ShareDocument(
+        name=name,
+        calls=share.calls,
+        macs=share.macs,
+        flops=share.flops,
+        params=share.parameters,
+        bytes=share.size_bytes,
+    )
+
+
+def _operator_share(share: Share) -> OperatorShareDocument:
+    return OperatorShareDocument(
+        operator=share.operator,
+        name=share.module,
+        calls=share.calls,
+        macs=share.macs,
+        flops=share.flops,
+        params=share.parameters,
+        bytes=share.size_bytes,
+    )
+
+
+def _counter(comparison: Comparison) -> CounterDocument:
+    count = comparison.count
+    return CounterDocument(
+        counter=count.counter,
+        version=count.version,
+        macs=count.macs,
+        params=count.params,
+        macs_differences=tuple(map(_difference, comparison.macs)),
+        params_differences=tuple(map(_difference, comparison.params)),
+        by_operator=tuple(NamedCount(name=name, macs=macs) for name, macs in count.by_operator.items()),
+        by_module=tuple(NamedCount(name=name, macs=macs) for name, macs in count.by_module.items()),
+        skipped=dict(count.skipped),
+        failure=count.failure,
+    )
+
+
+def _difference(difference: Difference) -> CountDifference:
+    return CountDifference(amount=difference.amount, cause=difference.cause)

@@ -1,0 +1,147 @@
+"""What changed between two plans or two reports."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from capplan.errors import UsageError
+
+NOISE = 1e-9
+"""Relative differences below this are rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One thing that differs: where, and what it was and is; None where it was not there."""
+
+    where: str
+    what: str
+    before: float | str | None
+    after: float | str | None
+
+    @property
+    def relative(self) -> float | None:
+        """The change as a share of what it was; None where that has no meaning."""
+        if isinstance(self.before, float | int) and isinstance(self.after, float | int) and self.before:
+            return self.after / self.before - 1
+        return None
+
+
+def compare_documents(before: Any, after: Any, *, names: tuple[str, str]) -> list[Change]:
+    """List what differs between two plans, or two reports, as JSON documents.
+
+    Raises:
+        UsageError: one is neither, or they are not of one kind.
+    """
+    kinds = tuple(_kind(document, where=name) for document, name in zip((before, after), names, strict=True))
+    if kinds[0] != kinds[1]:
+        raise UsageError(f"{names[0]} is a {kinds[0]} and {names[1]} a {kinds[1]}; compare like with like.")
+    flatten = _flat_report if kinds[0] == "report" else _flat_plan
+    try:
+        old, new = flatten(before), flatten(after)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{names[0]} or {names[1]} is damaged ({type(error).__name__}: {error}).") from error
+    return [
+        Change(where=where, what=what, before=old.get((where, what)), after=new.get((where, what)))
+        for where, what in dict.fromkeys((*old, *new))
+        if _differs(old.get((where, what)), new.get((where, what)))
+    ]
+
+
+def _kind(document: Any, *, where: str) -> str:
+    if isinstance(document, dict) and document.get("kind") == "report":
+        return "report"
+    plans = document if isinstance(document, list) else [document]
+    if plans and all(isinstance(plan, dict) and "fits" in plan and "model" in plan for plan in plans):
+        return "plan"
+    raise UsageError(f"{where}: is neither a plan nor a report of capplan.")
+
+
+def _differs(before: float | str | None, after: float | str | None) -> bool:
+    if isinstance(before, float | int) and isinstance(after, float | int):
+        return abs(after - before) > NOISE * max(abs(before), abs(after))
+    return before != after
+
+
+Flat = dict[tuple[str, str], float | str | None]
+
+
+def _flat_plan(document: Any) -> Flat:
+    found: Flat = {}
+    plans = document if isinstance(document, list) else [document]
+    for plan in plans:
+        name = str(plan["model"]["name"]) if len(plans) > 1 else "model"
+        found[name, "name"] = plan["model"]["name"]
+        for key in ("params", "flops_per_sample", "weight_bytes"):
+            found[name, key] = plan["model"][key]
+        found |= {(name, key): str(value) for key, value in plan["workload"].items()}
+        found[name, "calibration"] = plan["provenance"]["calibration"]
+        for fit in plan["fits"]:
+            where = _place(name, fit)
+            found[where, "status"] = fit["status"]
+            found[where, "latency_s"] = fit["latency_s"]["expected"]
+            found[where, "throughput_per_s"] = fit["throughput_per_s"]["expected"]
+            found[where, "memory_bytes"] = fit["memory"]["total_bytes"]["expected"]
+        for rejection in plan["rejections"]:
+            found[_place(name, rejection), "status"] = f"rejected by {rejection['constraint']}"
+    return found
+
+
+def _place(name: str, row: Mapping[str, Any]) -> str:
+    place = f"{row['gpu']}, batch {row['batch']}"
+    return place if name == "model" else f"{name}, {place}"
+
+
+_OPTION_KEYS = ("batch", "gpus", "price_usd", "cost_usd_per_year", "total_usd", "usd_per_million", "headroom_fraction")
+
+
+def _flat_report(document: Mapping[str, Any]) -> Flat:
+    found: Flat = {}
+    for each in document["demand"]["assumptions"]:
+        found["assumptions", each["label"]] = each["value"]
+    found |= {("load", key): str(value) for key, value in document["demand"]["load"].items()}
+    for model in document["models"]:
+        name = str(model["name"])
+        found[name, "choice"] = model["verdict"]["choice"]
+        found[name, "runner_up"] = model["verdict"]["runner_up"]
+        for option in model["options"]:
+            where = f"{name}, {option['key']}"
+            found[where, "latency_s"] = option["latency_s"]["expected"]
+            found |= {(where, key): option[key] for key in _OPTION_KEYS}
+        for refusal in model["refusals"]:
+            found[f"{name}, {refusal['gpu']}", "rejected"] = refusal["constraint"]
+    return found
+
+
+class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure that differs; null where it was not there."""
+
+    where: str
+    what: str
+    before: float | str | None
+    after: float | str | None
+    relative: float | None
+
+
+class DiffDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan diff --json` writes: every figure that differs."""
+
+    schema_version: Literal[1]
+    changes: tuple[ChangeDocument, ...]
+
+
+def diff_document(changes: Sequence[Change]) -> DiffDocument:
+    """Return what changed as a document.
+
+    Args:
+        changes: The figures that differ.
+    """
+    return DiffDocument(schema_version=1, changes=tuple(map(_change, changes)))
+
+
+def _change(change: Change) -> ChangeDocument:
+    return ChangeDocument(
+        where=change.where, what=change.what, before=change.before, after=change.after, relative=change.relative
+    )

@@ -1,0 +1,199 @@
+"""Latency estimates as a typed document: times in seconds, sizes in bytes, shares as fractions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, field
+
+from capplan.core.latency.breakdown import KernelShare, ModuleShare
+from capplan.core.latency.choices.advice import Advice
+from capplan.core.latency.choices.frameworks import ComparedRun
+from capplan.core.latency.choices.knee import knee_batch, saturating_batch
+from capplan.core.latency.step_bound import ClassicBound
+from capplan.core.latency.types import Binding, LatencyEstimate
+from capplan.core.numbers import Interval
+from capplan.core.workload import Framework, Layout, Precision
+from capplan.report.documents.common import Bounded, bounded_latency
+from capplan.report.estimates import EstimateReport
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The estimate at one batch."""
+
+    batch: Annotated[int, Meta(ge=1)]
+    bound_s: Annotated[float, Meta(gt=0)]
+    latency_s: Interval
+    throughput_per_s: Interval
+    bound_by: Binding
+    shares: Annotated[dict[Binding, float], Meta(description="share of the time by what binds it")]
+
+
+class KernelDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel of a step, in all its runs."""
+
+    name: str
+    class_: str = field(name="class")
+    operands: str
+    runs: int
+    time_s: float
+    share_fraction: Share
+    bound_by: Binding
+    efficiency_fraction: float
+    flops: float
+    bytes: float
+
+
+class ModuleDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One module of the model and the device time of the kernels that it launches itself."""
+
+    path: str
+    kernels: int
+    time_s: float
+    share_fraction: Share
+    bound_by: Binding
+
+
+class ClassicBoundDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The step as one kernel: all FLOPs at the printed peaks, all bytes at the printed bandwidth."""
+
+    flops: float
+    traffic_bytes: float
+    compute_s: float
+    memory_s: float
+
+
+class FrameworkDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to run the model, with its gain over the way asked about; or why it cannot be had."""
+
+    framework: Framework
+    layout: Layout
+    precision: Precision
+    latency_s: Bounded | None
+    gain: float | None
+    calibration: str | None
+    reason: str | None
+
+
+class GpuEstimateDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The estimate of one model on one GPU."""
+
+    model: str
+    gpu: str
+    precision: Precision
+    layout: Layout
+    framework: Framework
+    torch: Annotated[str, Meta(pattern=r"^\d+\.\d+$")]
+    curve: Annotated[tuple[CurvePoint, ...], Meta(min_length=1)]
+    knee_batch: int | None
+    saturating_batch: int | None
+    batching_gain: float
+    kernels: tuple[KernelDocument, ...]
+    modules: tuple[ModuleDocument, ...]
+    classic_bound: ClassicBoundDocument
+    advice: tuple[Advice, ...]
+    calibration: str | None
+    notes: tuple[str, ...]
+    frameworks: tuple[FrameworkDocument, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class EstimateDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan estimate --format json` writes. Times in seconds, sizes in bytes, shares as fractions."""
+
+    estimates: Annotated[tuple[GpuEstimateDocument, ...], Meta(min_length=1)]
+
+
+def estimate_document(
+    reports: Sequence[EstimateReport], *, top: int, compared: Mapping[str, Sequence[ComparedRun]] | None = None
+) -> EstimateDocument:
+    """Return the estimates of a model on several GPUs as a document.
+
+    Args:
+        reports: One estimate per GPU.
+        top: How many of the costliest kernels and modules to list.
+        compared: The ways to run, by id of the GPU; empty or None if they were not asked for.
+    """
+    return EstimateDocument(
+        estimates=tuple(
+            _estimate(report, top=top, runs=(compared or {}).get(report.breakdown.gpu.id)) for report in reports
+        )
+    )
+
+
+def _estimate(report: EstimateReport, *, top: int, runs: Sequence[ComparedRun] | None) -> GpuEstimateDocument:
+    detail, workload = report.breakdown, report.workload
+    return GpuEstimateDocument(
+        model=report.model,
+        gpu=detail.gpu.id,
+        precision=workload.precision,
+        layout=workload.layout,
+        framework=workload.framework,
+        torch=".".join(map(str, workload.torch_version)),
+        curve=tuple(map(_point, report.curve)),
+        knee_batch=knee_batch(report.curve, gain_fraction=report.gain_fraction),
+        saturating_batch=saturating_batch(report.curve),
+        batching_gain=report.batching_gain,
+        kernels=tuple(map(_kernel, detail.kernels[:top])),
+        modules=tuple(map(_module, detail.modules[:top])),
+        classic_bound=_classic(report.classic),
+        advice=report.advice,
+        calibration=report.curve[-1].calibration,
+        notes=report.curve[-1].notes,
+        frameworks=msgspec.UNSET if runs is None else tuple(map(_framework, runs)),
+    )
+
+
+def _point(point: LatencyEstimate) -> CurvePoint:
+    return CurvePoint(
+        batch=point.batch,
+        bound_s=point.bound_s,
+        latency_s=point.latency_s,
+        throughput_per_s=point.throughput_per_s,
+        bound_by=point.bound_by,
+        shares=dict(point.share_by_binding),
+    )
+
+
+def _kernel(kernel: KernelShare) -> KernelDocument:
+    return KernelDocument(
+        name=kernel.name,
+        class_=kernel.label,
+        operands=kernel.shapes,
+        runs=kernel.calls,
+        time_s=kernel.time_s,
+        share_fraction=kernel.share_fraction,
+        bound_by=kernel.binding,
+        efficiency_fraction=kernel.efficiency_fraction,
+        flops=kernel.flops,
+        bytes=kernel.traffic_bytes,
+    )
+
+
+def _module(module: ModuleShare) -> ModuleDocument:
+    return ModuleDocument(
+        path=module.path,
+        kernels=module.calls,
+        time_s=module.time_s,
+        share_fraction=module.share_fraction,
+        bound_by=module.binding,
+    )
+
+
+def _classic(bound: ClassicBound) -> ClassicBoundDocument:
+    return ClassicBoundDocument(
+        flops=bound.flops, traffic_bytes=bound.traffic_bytes, compute_s=bound.compute_s, memory_s=bound.memory_s
+    )
+
+
+def _framework(run: ComparedRun) -> FrameworkDocument:
+    return FrameworkDocument(
+        framework=run.workload.framework,
+        layout=run.workload.layout,
+        precision=run.workload.precision,
+        latency_s=bounded_latency(run.estimate) if run.estimate else None,
+        gain=run.gain,
+        calibration=run.estimate.calibration if run.estimate else None,
+        reason=run.reason,
+    )

@@ -1,0 +1,160 @@
+"""A validation as a typed document: errors and shares as fractions, times in seconds."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from capplan.core.calibrate.accuracy import ErrorStatistics
+from capplan.core.calibrate.measured import SkippedRow
+from capplan.core.calibrate.validation import JudgedStep, Validation
+
+_WORST = 20
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class ErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Errors of a set of rows as fractions; null where nothing can be said."""
+
+    n: Annotated[int, Meta(ge=1)]
+    mdape: float
+    mape: float
+    p90: float
+    bias: Annotated[float, Meta(gt=0, description="the median of predicted over measured")]
+    within_10: Share
+    within_25: Share
+    coverage: Share | None
+    width: float | None
+    kendall_tau: float | None
+    kendall_tau_gpus: float | None
+    faster_named_right: Share | None
+
+
+class CellDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The errors of one cell, which has the columns that `--by` names."""
+
+    gpu: str | UnsetType = UNSET
+    framework: str | UnsetType = UNSET
+    torch: str | UnsetType = UNSET
+    precision: str | UnsetType = UNSET
+    layout: str | UnsetType = UNSET
+    task: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    batch: str | UnsetType = UNSET
+    n: Annotated[int, Meta(ge=1)]
+    mdape: float
+    mape: float
+    p90: float
+    bias: Annotated[float, Meta(gt=0, description="the median of predicted over measured")]
+    within_10: Share
+    within_25: Share
+    coverage: Share | None
+    width: float | None
+    kendall_tau: float | None
+    kendall_tau_gpus: float | None
+    faster_named_right: Share | None
+
+
+class WorstRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row whose prediction is far off."""
+
+    row: int
+    file: str
+    model: str
+    gpu: str
+    batch: int
+    measured_s: Seconds
+    predicted_s: Seconds
+
+
+class ImplausibleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that implies more than the GPU's peak."""
+
+    row: int
+    file: str
+    measured_s: Seconds
+    bound_s: Seconds
+
+
+class SkippedRowDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that could not be predicted, and why."""
+
+    row: int
+    file: str
+    reason: str
+
+
+class ValidationDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan validate --format json` writes. Errors and shares are fractions: 0.07 is 7 %. Times in seconds."""
+
+    cells: tuple[CellDocument, ...]
+    overall: ErrorDocument | None
+    worst: tuple[WorstRow, ...]
+    implausible: tuple[ImplausibleRow, ...]
+    skipped: tuple[SkippedRowDocument, ...]
+
+
+def validation_document(found: Validation) -> ValidationDocument:
+    """Return a validation as a document.
+
+    Args:
+        found: The judged rows, their cells, and the rows that were skipped.
+    """
+    return ValidationDocument(
+        cells=tuple(CellDocument(**_columns(cell.keys), **error_columns(cell.statistics)) for cell in found.cells),
+        overall=ErrorDocument(**error_columns(found.overall)) if found.overall else None,
+        worst=tuple(map(_worst, found.worst(_WORST))),
+        implausible=tuple(map(_implausible, found.implausible())),
+        skipped=tuple(map(_skipped, found.skipped)),
+    )
+
+
+def error_columns(found: ErrorStatistics) -> dict[str, Any]:
+    """Return statistics by the names that documents and CSV files use.
+
+    Args:
+        found: The statistics of a cell.
+    """
+    return {
+        "n": found.count,
+        "mdape": found.median,
+        "mape": found.mean,
+        "p90": found.p90,
+        "bias": found.bias,
+        "within_10": found.within_10,
+        "within_25": found.within_25,
+        "coverage": found.coverage,
+        "width": found.width,
+        "kendall_tau": found.kendall_models,
+        "kendall_tau_gpus": found.kendall_gpus,
+        "faster_named_right": found.faster_named_right,
+    }
+
+
+def _columns(keys: Mapping[str, str]) -> dict[str, Any]:
+    return dict(keys)
+
+
+def _worst(row: JudgedStep) -> WorstRow:
+    return WorstRow(
+        row=row.step.line,
+        file=row.step.file,
+        model=row.step.model,
+        gpu=row.step.gpu,
+        batch=row.step.batch,
+        measured_s=row.step.latency_s,
+        predicted_s=row.estimate.latency_s.expected,
+    )
+
+
+def _implausible(row: JudgedStep) -> ImplausibleRow:
+    return ImplausibleRow(
+        row=row.step.line, file=row.step.file, measured_s=row.step.latency_s, bound_s=row.estimate.bound_s
+    )
+
+
+def _skipped(row: SkippedRow) -> SkippedRowDocument:
+    return SkippedRowDocument(row=row.line, file=row.file, reason=row.reason)

@@ -1,0 +1,94 @@
+"""Generate the JSON Schemas of the documents from their types: `python -m capplan.report.schemas` writes them."""
+
+import json
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from capplan.report.documents.analysis import AnalysisDocument
+from capplan.report.documents.comparison import ComparisonDocument
+from capplan.report.documents.diff import DiffDocument
+from capplan.report.documents.estimate import EstimateDocument
+from capplan.report.documents.gate import CheckDocument
+from capplan.report.documents.llm.memory import LlmMemoryDocument, LlmModelsDocument
+from capplan.report.documents.llm.serving import LlmEstimateDocument, LlmValidationDocument
+from capplan.report.documents.memory import MemoryDocument
+from capplan.report.documents.plan import PlanDocument
+from capplan.report.documents.validation import ValidationDocument
+from capplan.report.procurement.json import ReportDocument
+
+DOCUMENTS: dict[str, Any] = {
+    "analyze": AnalysisDocument,
+    "check": CheckDocument,
+    "compare": ComparisonDocument,
+    "diff": DiffDocument,
+    "estimate": EstimateDocument,
+    "llm-estimate": LlmEstimateDocument,
+    "llm-memory": LlmMemoryDocument,
+    "llm-models": LlmModelsDocument,
+    "llm-validate": LlmValidationDocument,
+    "memory": MemoryDocument,
+    "plan": PlanDocument | tuple[PlanDocument, ...],
+    "report": ReportDocument,
+    "validate": ValidationDocument,
+}
+"""The type of each document, by the name that `capplan schema` takes."""
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of a document that capplan writes.
+
+    A document that is written has all fields of its type and no others, except those that only some answers have.
+
+    Args:
+        name: One of `DOCUMENTS`.
+    """
+    (schema,), components = msgspec.json.schema_components([DOCUMENTS[name]], ref_template="#/$defs/{name}")
+    definitions = {key: _as_written(value) for key, value in sorted(components.items())}
+    return {"$schema": _DIALECT, "title": f"capplan {name.replace('-', ' ')}", **schema, "$defs": definitions}
+
+
+def _as_written(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a type as it is written: closed, with every field that has a value or a default.
+
+    Only fields without a default may be absent: those are unset in answers that they do not belong to.
+    """
+    made = dict(definition)
+    if "description" in made:
+        made["description"] = " ".join(cleandoc(made["description"]).split("\n\n")[0].split())
+    if "properties" not in made:
+        return made
+    required = {*made["required"], *(key for key, each in made["properties"].items() if "default" in each)}
+    made["properties"] = {
+        key: {name: value for name, value in each.items() if name != "default"}
+        for key, each in made["properties"].items()
+    }
+    made["required"] = [key for key in made["properties"] if key in required]
+    return made | {"additionalProperties": False}
+
+
+def schema_text(name: str) -> str:
+    """Return the JSON Schema of a document as the file in `capplan/schemas` holds it.
+
+    Args:
+        name: One of `DOCUMENTS`.
+    """
+    return json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n"
+
+
+def write_schemas(folder: Path) -> None:
+    """Write one file per document.
+
+    Args:
+        folder: Where `NAME.schema.json` is written.
+    """
+    for name in DOCUMENTS:
+        (folder / f"{name}.schema.json").write_text(schema_text(name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_schemas(Path(__file__).parents[1] / "schemas")

@@ -1,0 +1,79 @@
+"""Documents keep what is written into them, as their schemas say; files of schemas are generated from the types."""
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from capplan.errors import UsageError
+from capplan.report.documents.codec import from_plain, to_plain
+from capplan.report.documents.plan import read_plan
+from capplan.report.schemas import DOCUMENTS, schema_of, schema_text
+from tests.report.documents.any_document import any_of
+from tests.report.procurement.made_up import plan_document
+
+UNHURRIED = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_schema_files_are_those_of_the_types(name: str) -> None:
+    """Where this fails, run `python -m capplan.report.schemas`."""
+    assert (files("capplan") / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8") == schema_text(name)
+
+
+def test_every_schema_file_has_a_type() -> None:
+    entries = {entry.name.removesuffix(".schema.json") for entry in (files("capplan") / "schemas").iterdir()}
+    assert entries - {"gpus", "measure"} == set(DOCUMENTS)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@UNHURRIED
+@given(data=st.data())
+def test_a_document_is_read_as_it_was_written_and_keeps_its_schema(name: str, data: st.DataObject) -> None:
+    document = data.draw(any_of(DOCUMENTS[name]))
+    written: Any = json.loads(json.dumps(to_plain(document), allow_nan=False))
+    jsonschema.Draft202012Validator(schema_of(name)).validate(written)
+    assert from_plain(written, DOCUMENTS[name], where="answer.json", noun=name) == document
+
+
+def test_a_plan_from_before_recommendations_and_evidence_is_read() -> None:
+    document = plan_document()
+    for later in ("recommended", "shortlist", "changes", "cautions", "job"):
+        document.pop(later, None)
+    for fit in document["fits"]:
+        fit.pop("evidence", None)
+    read = read_plan(document, where="plan.json")
+    assert [fit.evidence.value for fit in read.fits] == ["spec-sheet"] * len(document["fits"])
+
+
+def test_fields_of_a_later_capplan_are_ignored() -> None:
+    assert read_plan(plan_document() | {"weather": "fine"}, where="p.json") == read_plan(
+        plan_document(), where="p.json"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"schema_version": 9}, "p.json: a plan of schema 9; this capplan reads 1."),
+        ({"fits": 3}, "p.json: a damaged plan (Expected array, got int - at $.fits)."),
+        ({"model": {}}, "p.json: a damaged plan (Object missing required field name - at $.model)."),
+    ],
+)
+def test_another_plan_is_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        read_plan(plan_document() | change, where="p.json")
+    assert str(refusal.value) == sentence
+
+
+def test_an_interval_that_falls_is_refused() -> None:
+    document = plan_document()
+    document["fits"][0]["memory"]["total_bytes"] = {"low": 3, "expected": 2, "high": 1}
+    with pytest.raises(UsageError, match=r"must not fall: 3\.0, 2\.0, 1\.0 - at \$\.fits\[0\]\.memory\.total_bytes"):
+        read_plan(document, where="plan.json")
