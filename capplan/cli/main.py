@@ -14,6 +14,19 @@ from capplan.version import __version__
 if TYPE_CHECKING:
     from capplan.specs.settings import Setting
 
+HELP = """
+Which GPU fits this model at batch 32, how fast will it run there, and what will it cost?
+
+Examples:
+
+  capplan plan resnet50 --batch 32
+
+  capplan compare resnet50 timm:convnext_tiny --gpu l4 --batch 32
+
+  capplan estimate resnet50 --gpu l4 --batch 1..1024
+
+  capplan gpus --where 'memory >= 48 GiB'
+"""
 EPILOG = (
     "Exit codes: 0 answered; 1 nothing fits, or a gate failed; 2 bad usage or input; "
     "3 the model could not be traced; 4 measuring failed; 70 a bug in capplan; 130 interrupted."
@@ -42,6 +55,16 @@ COMMANDS = {
 }
 """Every command and where it lies; only the module of the one that is called is imported."""
 
+COMMAND_TOPICS = {
+    "Choose GPUs": ("plan", "compare", "report", "llm"),
+    "Understand a model": ("analyze", "memory", "estimate", "trace"),
+    "Measure and judge": ("measure", "validate", "calibrate"),
+    "GPUs and prices": ("gpus", "prices"),
+    "Saved answers": ("diff", "check", "schema"),
+    "Settings": ("config", "cache"),
+}
+"""The headings under which help lists the commands; one that is not named here is listed last."""
+
 
 UNEXPECTED = 70
 """The exit code of an exception that nothing expected: EX_SOFTWARE of sysexits.h."""
@@ -54,6 +77,7 @@ class CapplanGroup(LazyGroup):
     """A command group that prints every error as one sentence and exits with its code."""
 
     lazy_commands = COMMANDS
+    command_topics = COMMAND_TOPICS
     command_for_models = "plan"
 
     def invoke(self, ctx: Any) -> Any:
@@ -128,7 +152,7 @@ def describe_bug(error: Exception) -> str:
 app = typer.Typer(
     cls=CapplanGroup,
     name="capplan",
-    help="Which GPU fits this model at batch 32, how fast will it run there, and what will it cost?",
+    help=HELP,
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -23,7 +23,7 @@ _MODEL_HELP = (
 Models = Annotated[
     list[str],
     typer.Argument(
-        metavar="MODEL...",
+        metavar="MODEL",
         help=_MODEL_HELP,
         show_default=False,
         autocompletion=complete_models,

@@ -1,19 +1,57 @@
 """Commands that are imported when they are called."""
 
+import shlex
+
 import pytest
 
-from capplan.cli.main import COMMANDS
+from capplan.cli.main import COMMAND_TOPICS, COMMANDS
+from capplan.cli.topics import OPTION_TOPICS, OTHER_COMMANDS, commands_by_topic
 from tests.cli.conftest import Run
 
 
-def test_help_lists_every_command_in_order(run: Run) -> None:
+def test_help_lists_every_command_once_under_its_topic(run: Run) -> None:
     result = run("--help")
     assert result.exit_code == 0
-    listed = result.stdout.partition("Commands:")[2].splitlines()
-    named = [
-        line.split()[0] for line in listed if line.startswith("  ") and line.split() and line.split()[0] in COMMANDS
+    lines = result.stdout.splitlines()
+    first_topic = lines.index(f"{next(iter(COMMAND_TOPICS))}:")
+    named = [words[0] for line in lines[first_topic:] if line.startswith("  ") and (words := line.split())]
+    listed = [each for each in named if each in COMMANDS]
+    assert sorted(listed) == sorted(COMMANDS)
+    assert [line.removesuffix(":") for line in lines if line.removesuffix(":") in COMMAND_TOPICS] == list(
+        COMMAND_TOPICS
+    )
+
+
+def test_a_command_without_a_topic_is_listed_last() -> None:
+    assert commands_by_topic(["new", "plan"], {"Choose": ["plan", "gone"], "Empty": ["gone"]}) == [
+        ("Choose", ["plan"]),
+        (OTHER_COMMANDS, ["new"]),
     ]
-    assert named == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", ["plan", "compare", "estimate", "report", "analyze", "memory"])
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_examples_stand_before_options_and_can_be_copied(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    text = run(name, "--help").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    examples = text[text.index("Examples:\n") : text.index("Arguments:\n")]
+    commands = [shlex.split(line) for line in examples.replace("\\\n", " ").splitlines()[1:] if line.strip()]
+    assert commands
+    assert all(words[:2] == ["capplan", name] for words in commands)
+    topics = [line.removesuffix(":") for line in text.splitlines() if line.removesuffix(":") in OPTION_TOPICS]
+    assert topics == [topic for topic in OPTION_TOPICS if topic in topics]
+    assert {"Model and inputs", "Answer"} <= set(topics)
+
+
+def test_every_topic_names_options_that_exist(run: Run) -> None:
+    shown = "".join(
+        run(name, "--help").stdout for name in ("plan", "compare", "estimate", "report", "analyze", "memory")
+    )
+    for topic in OPTION_TOPICS:
+        assert f"\n{topic}:\n" in shown
 
 
 @pytest.mark.parametrize("name", COMMANDS)

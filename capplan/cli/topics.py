@@ -1,0 +1,133 @@
+"""Help that shows examples first and options by topic; plain text everywhere, its headings bold on a terminal."""
+
+import inspect
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from capplan.cli.colour import ColorChoice, is_coloured
+
+OPTION_TOPICS: Mapping[str, tuple[str, ...]] = {
+    "Model and inputs": ("arg", "input_", "input_size", "seq_len", "inputs_from", "prepare", "weights", "activations"),
+    "Batch and number formats": (
+        "batch", "precision", "framework", "layout", "torch_version", "train", "optimizer", "checkpointing",
+        "accumulate",
+    ),
+    "GPUs": ("gpu", "vendor", "arch", "min_memory", "where", "specs"),
+    "Prices": ("provider", "priced", "max_price", "region", "prices"),
+    "Limits": ("max_latency", "min_throughput", "utilization", "samples", "epochs", "load", "strict"),
+    "Answer": (
+        "everything", "top", "sort", "depth", "explain", "compare", "compare_frameworks", "advice", "rule_of_thumb",
+        "plot", "roofline", "color", "format_", "json_", "output", "title", "force", "help",
+    ),
+}  # fmt: skip
+"""Options of the commands that answer questions, by topic; an option that is named nowhere stands under "Options"."""
+_FEWEST_GROUPED = 9
+"""Commands with fewer options list them under one heading."""
+OTHER_COMMANDS = "More"
+_EXAMPLES = "Examples:"
+
+
+class TopicCommand(TyperCommand):
+    """A command whose help shows its examples before its options, and these by topic."""
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the command does, and its examples in lines that can be copied."""
+        del ctx
+        write_help_text(self.help or "", formatter)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, the latter by topic."""
+        records = [(each, each.get_help_record(ctx)) for each in self.get_params(ctx)]
+        shown = [(each, record) for each, record in records if record is not None]
+        arguments = [record for each, record in shown if each.param_type_name == "argument"]
+        options = [(str(each.name), record) for each, record in shown if each.param_type_name != "argument"]
+        for title, rows in (("Arguments", arguments), *_by_topic(options)):
+            if rows:
+                with formatter.section(heading(title)):
+                    formatter.write_dl(rows)
+
+
+def give_topics(command: Any) -> None:
+    """Let a command, and each command of a group, write its help by topic."""
+    for each in getattr(command, "commands", {}).values():
+        give_topics(each)
+    if type(command) is TyperCommand:
+        command.__class__ = TopicCommand
+
+
+def write_help_text(text: str, formatter: Any) -> None:
+    """Write a help text; of its examples each starts a line, and a long one goes on behind a backslash, as in a shell.
+
+    Args:
+        text: paragraphs, and behind the line "Examples:" one example a paragraph.
+        formatter: click's formatter of help.
+    """
+    words, _, examples = inspect.cleandoc(text).partition(f"\n{_EXAMPLES}\n")
+    formatter.write_paragraph()
+    with formatter.indentation():
+        formatter.write_text(words.strip())
+    if not examples:
+        return
+    formatter.write_paragraph()
+    formatter.write(f"{heading('Examples')}:\n")
+    for example in (" ".join(each.split()) for each in examples.split("\n\n") if each.strip()):
+        lines = _broken(example, width=formatter.width - 4)
+        formatter.write("".join(f"{'  ' if place == 0 else '      '}{line}\n" for place, line in enumerate(lines)))
+
+
+def heading(title: str) -> str:
+    """Return a heading of help, bold on a terminal."""
+    return typer.style(title, bold=True) if is_coloured(ColorChoice.AUTO) else title
+
+
+def commands_by_topic(names: Sequence[str], topics: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
+    """Return the commands under their topics; those that no topic names come last, under a heading of their own."""
+    known = {name for each in topics.values() for name in each}
+    found = [(topic, [name for name in listed if name in names]) for topic, listed in topics.items()]
+    found.append((OTHER_COMMANDS, [name for name in names if name not in known]))
+    return [(topic, listed) for topic, listed in found if listed]
+
+
+def _by_topic(options: Sequence[tuple[str, Any]]) -> list[tuple[str, list[Any]]]:
+    """Return the options' rows under their topics, those of this command alone first."""
+    if len(options) < _FEWEST_GROUPED:
+        return [("Options", [record for _, record in options])]
+    topic_of = {name: topic for topic, names in OPTION_TOPICS.items() for name in names}
+    own = [record for name, record in options if name not in topic_of]
+    grouped = [(topic, [record for name, record in options if topic_of.get(name) == topic]) for topic in OPTION_TOPICS]
+    return [*grouped[:-1], ("Options", own), grouped[-1]]
+
+
+def _broken(example: str, *, width: int) -> list[str]:
+    """Break a command at its blanks, so that each line but the last ends in a backslash and can be copied whole."""
+    if len(example) <= width:
+        return [example]
+    try:
+        words = [shlex.quote(each) if " " in each else each for each in shlex.split(example, comments=False)]
+    except ValueError:  # a text that is no command
+        return [example]
+    lines: list[str] = []
+    left = ""
+    for word in _pairs(words):
+        room = width if not lines else width - 4
+        if left and len(f"{left} {word} \\") > room:
+            lines.append(f"{left} \\")
+            left = word
+        else:
+            left = f"{left} {word}" if left else word
+    return [*lines, left]
+
+
+def _pairs(words: Sequence[str]) -> list[str]:
+    """Join each option with the value behind it, so that no line ends between them."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1].startswith("-") and " " not in found[-1] and not word.startswith("-"):
+            found[-1] = f"{found[-1]} {word}"
+        else:
+            found.append(word)
+    return found
