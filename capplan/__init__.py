@@ -14,6 +14,7 @@ from capplan.api.verbs import (
     measure,
     memory,
     plan,
+    read_sweep,
     trace,
     validate,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "measure",
     "memory",
     "plan",
+    "read_sweep",
     "trace",
     "validate",
 ]

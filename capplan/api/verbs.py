@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from capplan.app.answers import CompareAnswer, PlanAnswer
     from capplan.app.calibration.validate import ValidateAnswer
     from capplan.app.estimate import EstimateAnswer
+    from capplan.app.sweep.results import SweepResults
     from capplan.core.calibrate.fit import FittedCalibration
     from capplan.core.measurement.types import Point
     from capplan.core.memory.summary import MemoryAnswer
@@ -514,3 +515,17 @@ def measure(
     if made.ended_by is not None:
         raise made.ended_by
     return made.points
+
+
+def read_sweep(path: "str | Path") -> "SweepResults":
+    """Open the results of `capplan sweep`: `to_arrow()`, `to_pandas()`, `query(sql)`, and the `manifest`.
+
+    Args:
+        path: the folder that `capplan sweep -o` wrote.
+
+    Raises:
+        UsageError: it holds no results of a sweep, or pyarrow is not installed.
+    """
+    from capplan.app.sweep.results import read_sweep as read
+
+    return read(path)

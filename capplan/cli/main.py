@@ -46,6 +46,8 @@ COMMANDS = {
     "validate": "capplan.cli.commands.validate:validate",
     "calibrate": "capplan.cli.commands.calibrate:app",
     "measure": "capplan.cli.commands.measure.command:measure",
+    "sweep": "capplan.cli.commands.sweeps.sweep:sweep",
+    "query": "capplan.cli.commands.sweeps.query:query",
     "llm": "capplan.cli.commands.llm.group:app",
     "config": "capplan.cli.commands.config:config",
     "schema": "capplan.cli.commands.schema:schema",

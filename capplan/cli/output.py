@@ -67,10 +67,7 @@ def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | Non
     Raises:
         UsageError: contradictory or unknown formats, or an output whose folder does not exist or that is an input.
     """
-    if output is not None:
-        refuse_input(output, allowance().inputs)
-        if not output.parent.is_dir():
-            raise UsageError(f"cannot write {output}: there is no folder {output.parent}.")
+    refuse_output(output)
     if json_flag:
         if chosen not in (None, Format.JSON):
             raise UsageError(f"--json contradicts --format {chosen}; give one of them.")
@@ -83,6 +80,22 @@ def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | Non
         known = ", ".join(_FORMAT_BY_EXTENSION)
         raise UsageError(f"{output}: the extension tells no format (known: {known}); add --format.")
     return _FORMAT_BY_EXTENSION[output.suffix]
+
+
+def refuse_output(output: Path | None) -> None:
+    """Refuse, before anything is computed, an output that cannot be written.
+
+    Args:
+        output: the file; None is standard output, which is never refused.
+
+    Raises:
+        UsageError: its folder does not exist, or it is an input.
+    """
+    if output is None:
+        return
+    refuse_input(output, allowance().inputs)
+    if not output.parent.is_dir():
+        raise UsageError(f"cannot write {output}: there is no folder {output.parent}.")
 
 
 def to_json(document: object) -> str:

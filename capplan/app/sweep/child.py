@@ -1,0 +1,171 @@
+"""The parent's side of a worker: start it, give it a task, and end it when it exceeds its time or memory."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import IO, Any
+
+from capplan.app.sweep.request import Limits
+from capplan.core.sweep.overview import Failed
+from capplan.core.sweep.schema import FailureKind
+from capplan.units import format_bytes, format_seconds
+
+_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_PROGRAM = "import sys; from capplan.app.sweep.worker import main; main(int(sys.argv[1]))"
+"""Imports the module by its name: under `-m` its types would be those of `__main__`, which no other process knows."""
+_SHOWN_STDERR = 300
+_RETRIES_AFTER_CRASH, _RETRIES_AFTER_KILL = 1, 10
+
+
+class ChildDiedError(Exception):
+    """A worker ended without an answer; `failed` says how.
+
+    `may_retry` is how often the task is worth another try: never after it exceeded a limit, a few times after a crash,
+    more often after a kill from outside, which says nothing of the task.
+    """
+
+    def __init__(self, failed: Failed, *, may_retry: int) -> None:
+        super().__init__(failed.reason)
+        self.failed = failed
+        self.may_retry = may_retry
+
+
+@dataclass(slots=True, kw_only=True)
+class Child:
+    """A worker process. It is started with its first task, and again after it died."""
+
+    limits: Limits
+    context: Any = None
+    fresh: bool = False
+    connection: Connection | None = None
+    _process: "subprocess.Popen[bytes] | None" = None
+    _stderr: IO[bytes] | None = None
+    _deadline_s: float = 0.0
+    _ended: Failed | None = field(default=None)
+
+    @property
+    def is_alive(self) -> bool:
+        """Return True if the process was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id; None before it is started."""
+        return self._process.pid if self._process else None
+
+    def submit(self, task: object) -> None:
+        """Give the worker a task; it is started if it does not run."""
+        if not self.is_alive:
+            self._start()
+        assert self.connection is not None
+        self._deadline_s = time.monotonic() + self.limits.time_s
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is noticed by who waits for it
+            self.connection.send(task)
+
+    def receive(self) -> Any:
+        """Return the answer that has arrived.
+
+        Raises:
+            ChildDiedError: the worker ended instead.
+        """
+        assert self.connection is not None
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._death() from error
+
+    def check(self) -> None:
+        """End the worker if it exceeds its limits; its death is then received."""
+        if not self.is_alive or self._ended is not None:
+            return
+        if time.monotonic() > self._deadline_s:
+            self._end(FailureKind.TIMEOUT, f"took more than {format_seconds(self.limits.time_s)} and was ended")
+        elif self.limits.memory_bytes is not None and (held := resident_bytes(self.pid)) > self.limits.memory_bytes:
+            limit = format_bytes(self.limits.memory_bytes)
+            self._end(FailureKind.MEMORY, f"held {format_bytes(held)} of memory, more than {limit}, and was ended")
+
+    def close(self) -> None:
+        """End the worker and wait for it."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+        if self._stderr is not None:
+            self._stderr.close()
+            self._stderr = None
+
+    def _start(self) -> None:
+        self.close()
+        self._ended = None
+        ours, theirs = socket.socketpair()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
+        command = [sys.executable, "-c", _PROGRAM, str(theirs.fileno())]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._stderr,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            env={**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": _python_path()},
+        )
+        theirs.close()
+        self.connection = Connection(ours.detach())
+        if self.context is not None:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self.connection.send(self.context)
+
+    def _end(self, kind: FailureKind, what: str) -> None:
+        self._ended = Failed(kind=kind.value, reason=what)
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _death(self) -> ChildDiedError:
+        assert self._process is not None
+        status = self._process.wait()
+        if self._ended is not None:
+            died = ChildDiedError(self._ended, may_retry=0)
+        else:
+            how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+            reason = f"its process {how}{self._last_words()}"
+            retries = _RETRIES_AFTER_KILL if status == -signal.SIGKILL else _RETRIES_AFTER_CRASH
+            died = ChildDiedError(Failed(kind=FailureKind.CRASH.value, reason=reason), may_retry=retries)
+        self.close()
+        return died
+
+    def _last_words(self) -> str:
+        """Return the last line that the worker wrote to stderr."""
+        if self._stderr is None:
+            return ""
+        self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, self._stderr.tell() - 10_000))
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return f": {lines[-1].strip()[:_SHOWN_STDERR]}" if lines else ""
+
+
+def _python_path() -> str:
+    """Return the paths that this process imports from, so that its workers find the same modules."""
+    paths = [path or str(Path.cwd()) for path in sys.path]
+    return os.pathsep.join(dict.fromkeys(paths))
+
+
+def resident_bytes(pid: int | None) -> int:
+    """Return the memory that a process holds; 0 where the system does not tell. [bytes]"""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

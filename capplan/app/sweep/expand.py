@@ -1,0 +1,166 @@
+"""Look up what a sweep's file names: models by name, glob, file or folder; GPUs by id, family or filter."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from capplan.app.gpus import GpuFilters, GpuRequest, find_gpus
+from capplan.app.sweep.request import PlanContext, Sweep, SweepModel, SweepRequest
+from capplan.core.gpus.prices import cheapest_on_demand
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.sweep.definition import GpuEntry, ModelEntry, workload_label
+from capplan.errors import UsageError, nearest_names
+from capplan.files import exists
+from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.target.names import canonical_words, source_names
+from capplan.specs import Gpus, load_gpus
+from capplan.specs.calibration import load_calibration
+from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.prices import load_prices
+
+_TRACES = ("*.trace.json", "*.trace.json.gz")
+_LIST_SUFFIX = ".txt"
+_LIBRARIES = ("torchvision", "timm")
+
+
+def expand_sweep(request: SweepRequest) -> Sweep:
+    """Look up every name of a sweep.
+
+    Args:
+        request: the sweep.
+
+    Raises:
+        UsageError: a model or GPU is unknown, a glob matches nothing, or a folder holds no traces.
+        SpecError: a spec or price file is refused.
+    """
+    known = load_gpus(overlays=request.overlays)
+    gpus: dict[str, GpuSpec] = {}
+    notes: list[str] = []
+    for entry in request.definition.gpus:
+        for gpu, note in _gpus(entry, known):
+            gpus[gpu.id] = gpu
+            notes += [note] * (bool(note) and note not in notes)
+    models = expand_models(request.definition.models, beside=request.file)
+    prices = load_prices(known, overlays=known.overlays)
+    return Sweep(
+        models=models,
+        context=PlanContext(
+            gpus=dict(sorted(gpus.items())),
+            workloads={workload_label(each): each for each in request.definition.workloads},
+            calibration=load_calibration(),
+            memory_calibration=load_memory_calibration(),
+        ),
+        rents=cheapest_on_demand(prices.hourly),
+        notes=tuple(notes),
+    )
+
+
+def _gpus(entry: GpuEntry, known: Gpus) -> Iterator[tuple[GpuSpec, str]]:
+    filters = GpuFilters(
+        where=entry.where, vendors=entry.vendors, architectures=entry.architectures, min_memory=entry.min_memory
+    )
+    found = find_gpus(GpuRequest(ids=entry.names, filters=filters, database=known))
+    note = "; ".join(found.notes)
+    for gpu in found.chosen:
+        yield gpu, note
+
+
+def expand_models(entries: Iterable[ModelEntry], *, beside: Path | None = None) -> tuple[SweepModel, ...]:
+    """Return every model that the entries stand for, each once, in their order.
+
+    Args:
+        entries: names, globs, trace files, folders of traces, and text files with one of these a line.
+        beside: the sweep's file; paths that do not exist from here are looked for in its folder.
+
+    Raises:
+        UsageError: a name is unknown, a glob matches nothing, or a folder holds no traces.
+    """
+    found: dict[str, SweepModel] = {}
+    for entry in entries:
+        for each in _expanded(entry, beside):
+            model = _sweep_model(each)
+            found.setdefault(model.label, model)
+    return tuple(found.values())
+
+
+def _sweep_model(entry: ModelEntry) -> SweepModel:
+    request = ModelRequest(**{each.name: getattr(entry, each.name) for each in fields(ModelRequest)})
+    return SweepModel(label=" ".join([request.words, *request.options]), request=request)
+
+
+def _expanded(entry: ModelEntry, beside: Path | None) -> Iterator[ModelEntry]:
+    words = _found_from(entry.words, beside)
+    if exists(words) and Path(words).is_dir():
+        yield from (replace(entry, words=str(path)) for path in _traces_in(Path(words)))
+    elif words.endswith(_LIST_SUFFIX) and ":" not in words:
+        for line in _lines(Path(words)):
+            yield from _expanded(replace(entry, words=line), beside)
+    elif any(sign in words for sign in "*?["):
+        yield from (replace(entry, words=name) for name in _matches(words, beside))
+    else:
+        yield replace(entry, words=canonical_words(words))
+
+
+def _found_from(words: str, beside: Path | None) -> str:
+    """Return words that name a file by a path that exists: from here, else from the folder of the sweep's file."""
+    path, colon, rest = words.partition(":")
+    if beside is None or not path or exists(path) or Path(path).is_absolute():
+        return words
+    there = beside.parent / path
+    return f"{there}{colon}{rest}" if exists(there) else words
+
+
+def _traces_in(folder: Path) -> list[Path]:
+    """Raise a UsageError where a folder holds no traces; return them in order otherwise."""
+    found = sorted({path for pattern in _TRACES for path in folder.rglob(pattern)})
+    if not found:
+        raise UsageError(
+            f"models: the folder {folder} holds no traces; `capplan trace MODEL -o FILE.trace.json` makes one."
+        )
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = [line.partition("#")[0].strip() for line in path.read_text().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"models: cannot read the list {path}: {error}.") from error
+    if not any(lines):
+        raise UsageError(f"models: the list {path} names no models; write one a line.")
+    return [line for line in lines if line]
+
+
+def _matches(pattern: str, beside: Path | None) -> list[str]:
+    """Return what a glob matches: trace files, or names of a library.
+
+    Raises:
+        UsageError: it matches nothing.
+    """
+    if "/" in pattern or pattern.endswith((".json", ".gz")):
+        found = _files(pattern, beside)
+    else:
+        prefix, colon, name = pattern.rpartition(":")
+        libraries = (prefix,) if colon else _LIBRARIES
+        if not set(libraries) <= set(_LIBRARIES):
+            raise UsageError(f"models: {pattern!r} is a glob over {prefix}:, whose models have no list; name them.")
+        known = {each: library for library in reversed(libraries) for each in source_names(library)}
+        found = [f"{known[each]}:{each}" for each in sorted(known) if fnmatchcase(each, name)]
+        if not found:
+            near = nearest_names(name.replace("*", ""), known)
+            meant = f"; near are {', '.join(near)}" if near else ""
+            raise UsageError(f"models: the glob {pattern!r} matches no model of {' or '.join(libraries)}{meant}.")
+    if not found:
+        raise UsageError(f"models: the glob {pattern!r} matches no file.")
+    return found
+
+
+def _files(pattern: str, beside: Path | None) -> list[str]:
+    """Return the files that a glob matches: from here, else from the folder of the sweep's file."""
+    anchor = Path(Path(pattern).anchor)
+    relative = str(Path(pattern).relative_to(anchor)) if Path(pattern).is_absolute() else pattern
+    bases = [anchor] if Path(pattern).is_absolute() else [Path(), *([beside.parent] if beside else [])]
+    for base in bases:
+        if found := sorted(str(path) for path in base.glob(relative) if path.is_file()):
+            return found
+    return []

@@ -1,0 +1,134 @@
+"""What an answer of a sweep depends on, as digests: whatever has the same digests need not be computed again."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date
+from enum import Enum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from capplan.app.cache import LIBRARIES, Question, TraceCache
+from capplan.app.sweep.request import PlanContext, SweepModel
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.sweep.grid import Conditions
+from capplan.core.sweep.schema import SCHEMA_VERSION
+from capplan.core.trace.format import dump_trace
+from capplan.core.workload import Configuration
+from capplan.files import is_file
+from capplan.probe.target.names import source_names
+
+_CODE = ("core", "probe")
+_DIGITS = 24
+
+
+def digest_of(value: object) -> str:
+    """Return a digest of a value made of dataclasses, mappings, sequences, enums and plain values."""
+    return hashlib.sha256(json.dumps(_plain(value), sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, date):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return sorted(([_plain(key), _plain(each)] for key, each in value.items()), key=str)
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(each) for each in value), key=str)
+    if isinstance(value, Iterable):
+        return [_plain(each) for each in value]
+    raise TypeError(f"no digest of a {type(value).__name__}")
+
+
+def gpu_digest(gpu: GpuSpec) -> str:
+    """Return the digest of what is calculated with; where figures were read changes no answer."""
+    return digest_of(
+        {each.name: getattr(gpu, each.name) for each in fields(gpu) if each.name not in ("figures", "notes")}
+    )
+
+
+def code_digest() -> str:
+    """Return the digest of the code that traces and plans."""
+    package = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256()
+    for part in _CODE:
+        for path in sorted((package / part).rglob("*.py")):
+            digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def library_versions() -> dict[str, str | None]:
+    """Return the versions of the libraries that a trace depends on; None for one that is not installed."""
+    return {name: _version(name) for name in LIBRARIES}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyMaker:
+    """Makes the keys of a run's units: what a model's answer under a workload depends on, GPUs and prices apart."""
+
+    surroundings: str
+    workloads: Mapping[str, str]
+    cache: TraceCache | None
+
+    @classmethod
+    def of(cls, context: PlanContext, *, cache: TraceCache | None) -> "KeyMaker":
+        """Return the maker of keys under a context."""
+        same = [code_digest(), library_versions(), sys.version, SCHEMA_VERSION]
+        calibrations = [context.calibration, context.memory_calibration]
+        return cls(
+            surroundings=digest_of([same, digest_of(calibrations)]),
+            workloads={label: digest_of(conditions) for label, conditions in context.workloads.items()},
+            cache=cache,
+        )
+
+    def model_key(self, model: SweepModel, conditions: Iterable[Conditions]) -> str | None:
+        """Return the digest of a model; None where it is not known without tracing it.
+
+        Args:
+            model: the model.
+            conditions: what is asked of it: a model of the user's own code is known by its kept traces alone, which
+                go stale with the files that it was made from.
+        """
+        request = model.request
+        if is_file(request.words):
+            return digest_of(["file", hashlib.sha256(Path(request.words).read_bytes()).hexdigest(), request.options])
+        if _is_of_a_library(request.words) and not (request.inputs_from or request.prepare):
+            return digest_of(["library", request.words, request.options])
+        kept = [self._kept(model, each.workload.configuration) for each in conditions]
+        return None if None in kept else digest_of(["kept", request.words, request.options, kept])
+
+    def _kept(self, model: SweepModel, configuration: Configuration) -> str | None:
+        if self.cache is None:
+            return None
+        question = Question(
+            words=model.request.words, options=model.request.options, configurations=(configuration,), exact_batch=None
+        )
+        trace = self.cache.find(question)
+        return None if trace is None else hashlib.sha256(dump_trace(trace, compress=False)).hexdigest()
+
+    def unit_key(self, model_key: str, workload: str) -> str:
+        """Return the digest of a model's answer under a workload."""
+        return digest_of([self.surroundings, model_key, self.workloads[workload]])
+
+
+def _is_of_a_library(words: str) -> bool:
+    library, colon, name = words.partition(":")
+    if not colon:
+        return any(words.partition(".")[0] in source_names(each) for each in ("torchvision", "timm"))
+    if library in ("torchvision", "timm"):
+        return True
+    return library == "hf" and "/" not in name and not Path(name).exists() and not name.endswith(".json")

@@ -1,0 +1,80 @@
+"""What a sweep is asked for, and its parts with all names looked up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capplan.core.gpus.prices import Price
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration
+from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.sweep.definition import Definition
+from capplan.core.sweep.grid import Conditions
+from capplan.probe.inputs.request import ModelRequest
+
+DEFAULT_TIME_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one model may take: time to trace it [s], and memory of the process that works on it [bytes]."""
+
+    time_s: float = DEFAULT_TIME_LIMIT_S
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRequest:
+    """Ask for a sweep.
+
+    `file` names the file that `definition` was read from, None for one made in Python. `workers` is the number of
+    processes on this machine, None for one a core. `ray` is the address of a cluster or "auto". `force` replaces a
+    folder that holds another sweep. `retries_failed` computes failed models again. `measures` times every point on
+    the devices of the sweep's GPUs.
+    """
+
+    definition: Definition
+    output: Path
+    file: Path | None = None
+    overlays: tuple[Path, ...] = ()
+    workers: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    ray: str | None = None
+    force: bool = False
+    retries_failed: bool = False
+    measures: bool = False
+    device: str | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanContext:
+    """What every planning task needs, sent to each worker once."""
+
+    gpus: Mapping[str, GpuSpec]
+    workloads: Mapping[str, Conditions]
+    calibration: Calibration
+    memory_calibration: MemoryCalibration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepModel:
+    """A model of the sweep: what its rows call it, and how it is opened."""
+
+    label: str
+    request: ModelRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A sweep with every name looked up. `rents` are the lowest on-demand prices by GPU."""
+
+    models: tuple[SweepModel, ...]
+    context: PlanContext
+    rents: Mapping[str, Price]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gpu_ids(self) -> tuple[str, ...]:
+        """The GPUs of the sweep, in the order of their ids."""
+        return tuple(self.context.gpus)

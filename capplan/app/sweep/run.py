@@ -1,0 +1,278 @@
+"""Run a sweep: find what is not known yet, compute it on this machine or a cluster, keep it, and say what failed."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from capplan.app.cache import default_cache
+from capplan.app.sweep import tables
+from capplan.app.sweep.expand import expand_sweep
+from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest, library_versions
+from capplan.app.sweep.local import LocalEngine, cores
+from capplan.app.sweep.progress import Tally, Unwatched, Watcher
+from capplan.app.sweep.records import COMPLETE, PARTIAL, Unit, UnitName
+from capplan.app.sweep.request import Sweep, SweepModel, SweepRequest
+from capplan.app.sweep.stages import Job, JobAnswer
+from capplan.app.sweep.store import (
+    ROWS_PER_FILE,
+    STATE_FOLDER,
+    SweepStore,
+    Wanted,
+    empty_folder,
+    manifest_path,
+    read_manifest,
+)
+from capplan.core.sweep.overview import SweepOverview, group_failures
+from capplan.errors import UsageError
+from capplan.specs.sweep import definition_to_json
+from capplan.version import __version__
+
+
+class Engine(Protocol):
+    """Computes jobs, wherever that is."""
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, JobAnswer]]:
+        """Yield each job with its answer, as it is finished."""
+
+
+def sweep(request: SweepRequest, *, watcher: Watcher | None = None) -> SweepOverview:
+    """Plan every model on every GPU under every workload, and keep the rows in a folder.
+
+    What the folder holds already is computed again only where the model, the versions, the calibration or the GPU
+    changed. An interrupted sweep goes on where it stopped.
+
+    Args:
+        request: the sweep and the folder.
+        watcher: hears of the progress.
+
+    Raises:
+        UsageError: a name or glob matches nothing, or the folder holds something else.
+    """
+    tables.arrow()
+    _refuse_other_folder(request)
+    asked = expand_sweep(request)
+    with SweepStore(folder=request.output) as store:
+        run = _Run(request=request, sweep=asked, store=store, watcher=watcher or Unwatched())
+        return run.answer()
+
+
+def _refuse_other_folder(request: SweepRequest) -> None:
+    """Refuse a folder that holds anything but results of this sweep.
+
+    Raises:
+        UsageError: it does.
+    """
+    folder = request.output
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"cannot write {folder}: it is no folder.")
+    if not manifest_path(folder).exists():
+        strange = [path.name for path in folder.iterdir() if path.name != STATE_FOLDER] if folder.exists() else []
+        if strange:
+            raise UsageError(f"{folder} holds {strange[0]}, which is no result of a sweep; use an empty or new folder.")
+        return
+    if request.force:
+        empty_folder(folder)
+        return
+    manifest = read_manifest(folder)
+    if not _is_same_sweep(request, manifest):
+        raise UsageError(
+            f"{folder} holds the results of another sweep ({manifest.get('sweep_file') or 'made in Python'}); use "
+            "another folder, or add --force to replace them."
+        )
+
+
+def _is_same_sweep(request: SweepRequest, manifest: Mapping[str, Any]) -> bool:
+    """Return True if the folder's sweep is this one, perhaps with other entries.
+
+    It is if the definition is equal, or if it comes from the same file and asks for some of the same models.
+    """
+    definition = definition_to_json(request.definition)
+    if manifest.get("definition") == definition:
+        return True
+    if request.file is None or manifest.get("sweep_file") != str(request.file.resolve()):
+        return False
+    known = [str(each) for each in manifest.get("definition", {}).get("models", [])]
+    return any(str(each) in known for each in _models_of(definition))
+
+
+def _models_of(definition: Mapping[str, object]) -> list[object]:
+    models = definition["models"]
+    assert isinstance(models, list)
+    return models
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """One run of a sweep over its folder."""
+
+    request: SweepRequest
+    sweep: Sweep
+    store: SweepStore
+    watcher: Watcher
+    _keys: KeyMaker | None = None
+    _gpus: Mapping[str, str] = field(default_factory=dict)
+
+    def answer(self) -> SweepOverview:
+        self._keys = KeyMaker.of(self.sweep.context, cache=default_cache())
+        self._gpus = {gpu.id: gpu_digest(gpu) for gpu in self.sweep.context.gpus.values()}
+        wanted = self._wanted()
+        rewrites = self._prices_changed()
+        self._begin()
+        jobs = list(self._jobs())
+        tally = Tally(models=len(self.sweep.models), kept=len(self.sweep.models) - len(jobs))
+        self.watcher.started(tally.standing())
+        try:
+            self._compute(jobs, tally, wanted)
+        except BaseException:
+            self.store.commit_new(wanted, self._manifest(PARTIAL))
+            raise
+        self.store.commit_all(wanted, self._manifest(COMPLETE), rewrites=rewrites)
+        standing = tally.standing()
+        self.watcher.ended(standing)
+        contents = self.store.contents
+        failures = [(unit.model, unit.failed) for unit in contents.units.values() if unit.failed]
+        return SweepOverview(
+            folder=str(self.request.output),
+            standing=standing,
+            gpus=len(self._gpus),
+            workloads=len(self.sweep.context.workloads),
+            rows=contents.rows,
+            files=len(contents.files),
+            answered=len(contents.units) - len(failures),
+            failures=group_failures(failures),
+            notes=self.sweep.notes,
+        )
+
+    def _wanted(self) -> Wanted:
+        units = frozenset((model.label, name) for model in self.sweep.models for name in self.sweep.context.workloads)
+        return Wanted(units=units, gpus=self._gpus, rents=self.sweep.rents)
+
+    def _begin(self) -> None:
+        """Write a manifest first, so that a folder whose run was killed is known to be this sweep's."""
+        if not self.store.contents.manifest:
+            self.store.write_manifest(self._manifest(PARTIAL))
+
+    def _jobs(self) -> Iterator[Job]:
+        """Find what is not known yet; pending answers to other questions are dropped first."""
+        pending = self.store.pending_units()
+        keys = {model.label: self._unit_keys(model) for model in self.sweep.models}
+        stale = [
+            job
+            for job in self.store.pending
+            if any(keys.get(unit.model, {}).get(unit.workload) != unit.key for unit in job.units)
+        ]
+        self.store.drop_pending(stale)
+        pending = self.store.pending_units()
+        for model in self.sweep.models:
+            asked = {
+                workload: missing
+                for workload, key in keys[model.label].items()
+                if (missing := self._missing(model, workload, key, pending))
+            }
+            if asked:
+                yield Job(model=model, asked=asked)
+
+    def _unit_keys(self, model: SweepModel) -> dict[str, str | None]:
+        assert self._keys is not None
+        workloads = self.sweep.context.workloads
+        model_key = self._keys.model_key(model, workloads.values())
+        return {
+            workload: None if model_key is None else self._keys.unit_key(model_key, workload) for workload in workloads
+        }
+
+    def _missing(
+        self, model: SweepModel, workload: str, key: str | None, pending: Mapping[UnitName, list[Unit]]
+    ) -> tuple[str, ...]:
+        """Return the GPUs for which a unit must be computed."""
+        name = model.label, workload
+        committed = self.store.contents.units.get(name)
+        known = [*([committed] if committed else []), *pending.get(name, ())]
+        if key is None:
+            known = []
+        if self.request.retries_failed:
+            known = [unit for unit in known if not unit.failed]
+        held = {gpu: digest for unit in known if unit.key == key for gpu, digest in unit.gpus.items()}
+        return tuple(gpu for gpu, digest in self._gpus.items() if held.get(gpu) != digest)
+
+    def _compute(self, jobs: list[Job], tally: Tally, wanted: Wanted) -> None:
+        uncommitted = 0
+        for job, answer in self._engine(len(jobs)).run(jobs):
+            rows = self._keep(job, answer)
+            tally.finished += 1
+            tally.rows += rows
+            tally.failed += bool(answer.failed)
+            for workload, failed in answer.failed.items():
+                self.watcher.failed(job.model.label, workload, failed)
+            self.watcher.moved(tally.standing())
+            uncommitted += rows
+            if uncommitted >= ROWS_PER_FILE:
+                self.store.commit_new(wanted, self._manifest(PARTIAL))
+                uncommitted = 0
+
+    def _engine(self, jobs: int) -> Engine:
+        workers = min(self.request.workers or cores(), max(1, jobs))
+        return LocalEngine(context=self.sweep.context, workers=workers, limits=self.request.limits)
+
+    def _keep(self, job: Job, answer: JobAnswer) -> int:
+        """Put a job's rows into the folder, and return how many they are."""
+        assert answer.rows is not None
+        table = tables.from_bytes(answer.rows)
+        keys = self._unit_keys(job.model)
+        units = [
+            Unit(
+                model=job.model.label,
+                workload=workload,
+                key=keys[workload] or "",
+                gpus={gpu: self._gpus[gpu] for gpu in gpus},
+                failed=answer.failed.get(workload),
+            )
+            for workload, gpus in job.asked.items()
+        ]
+        self.store.add(table, units)
+        return int(table.num_rows)
+
+    def _prices_changed(self) -> bool:
+        known = self.store.contents.manifest.get("prices", {})
+        return bool(self.store.contents.files) and known.get("digest") != self._price_digest()
+
+    def _price_digest(self) -> str:
+        return digest_of({gpu: self.sweep.rents.get(gpu) for gpu in self._gpus})
+
+    def _manifest(self, state: str) -> dict[str, Any]:
+        request, context = self.request, self.sweep.context
+        rents = [self.sweep.rents[gpu] for gpu in context.gpus if gpu in self.sweep.rents]
+        days = sorted(rent.date.isoformat() for rent in rents)
+        created = self.store.contents.manifest.get("created") or _now()
+        return {
+            "state": state,
+            "created": created,
+            "updated": _now(),
+            "command": request.command,
+            "sweep_file": str(request.file.resolve()) if request.file else None,
+            "definition": definition_to_json(request.definition),
+            "versions": {"capplan": __version__, "python": _python_version(), **library_versions()},
+            "calibration": {"name": context.calibration.name, "digest": digest_of(context.calibration)},
+            "memory_calibration": {"digest": digest_of(context.memory_calibration)},
+            "prices": {
+                "digest": self._price_digest(), "gpus_with_a_price": len(rents), "first_day": days[0] if days else None,
+                "last_day": days[-1] if days else None,
+            },
+            "models": len(self.sweep.models),
+            "gpus": list(context.gpus),
+            "workloads": list(context.workloads),
+        }  # fmt: skip
+
+
+def _now() -> str:
+    """Return the time, or that of SOURCE_DATE_EPOCH, by which builds are made repeatable."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.fromtimestamp(int(epoch), tz=UTC) if epoch.isdecimal() else datetime.now(tz=UTC)
+    return moment.isoformat(timespec="seconds")
+
+
+def _python_version() -> str:
+    import platform
+
+    return platform.python_version()

@@ -1,0 +1,221 @@
+"""The two stages of a sweep as functions of one model: trace it (torch), and plan it from its traces (numpy).
+
+Both take and return plain values, so that a child process, another machine or the caller itself may run them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from capplan.app.cache import default_cache
+from capplan.app.feedback import SILENCE
+from capplan.app.models import Model, ReadModel, TracedModel, open_model
+from capplan.app.sweep.request import PlanContext, SweepModel
+from capplan.core.sweep.grid import Columns, Conditions, GridPlanner, failed_columns
+from capplan.core.sweep.overview import Failed
+from capplan.core.sweep.schema import FailureKind
+from capplan.core.trace.format import dump_trace, load_trace
+from capplan.core.trace.types import Trace
+from capplan.core.workload import Configuration
+from capplan.errors import CapplanError, MissingRecordingError, TraceError, UsageError
+from capplan.probe.target.names import canonical_words
+
+TraceName = tuple[str, int | None]
+"""A configuration's words and the only batch that was traced, None for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """What tracing a model gave: traces as compressed files, or why there is none, by configuration and batch."""
+
+    found: Mapping[TraceName, bytes] = field(default_factory=dict)
+    failed: Mapping[TraceName, Failed] = field(default_factory=dict)
+
+    def joined(self, other: "Traces") -> "Traces":
+        """Return these and others."""
+        return Traces(found={**self.found, **other.found}, failed={**self.failed, **other.failed})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Plan one model: under these workloads, each on these GPUs. `traces` are None where they may be in the cache."""
+
+    model: SweepModel
+    asked: Mapping[str, tuple[str, ...]]
+    traces: Traces | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAnswer:
+    """The rows of a model as a compressed Arrow file, and the workloads that failed; or that it must be traced."""
+
+    rows: bytes | None
+    failed: Mapping[str, Failed] = field(default_factory=dict)
+    needs_trace: bool = False
+
+
+class _NotTracedError(Exception):
+    """The planning stage was asked for a trace that nobody made."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _KeptModel(TracedModel):
+    """A model whose traces come from the tracing stage or the cache; it is never built."""
+
+    given: Traces | None
+
+    def _obtain(self, configuration: Configuration, exact_batch: int | None) -> Trace:
+        name = (str(configuration), exact_batch)
+        if self.given is None:
+            return self._find(configuration, exact_batch)
+        if name in self.given.failed:
+            raise _as_error(self.given.failed[name])
+        if name not in self.given.found:
+            raise _NotTracedError(f"{self.words}: {name}")
+        return load_trace(self.given.found[name], where=self.words)
+
+    def _record(self, configuration: Configuration, exact_batch: int | None) -> Trace:
+        raise _NotTracedError(f"{self.words}: {configuration} at batch {exact_batch}")
+
+
+@dataclass(slots=True, kw_only=True)
+class _TracingModel(TracedModel):
+    """A model that keeps every trace that it made, and why others could not be made."""
+
+    made: dict[TraceName, bytes] = field(default_factory=dict)
+    failed: dict[TraceName, Failed] = field(default_factory=dict)
+    traces: dict[TraceName, Trace] = field(default_factory=dict)
+
+    def _obtain(self, configuration: Configuration, exact_batch: int | None) -> Trace:
+        name = (str(configuration), exact_batch)
+        if name in self.failed:
+            raise _as_error(self.failed[name])
+        if name not in self.traces:
+            try:
+                self.traces[name] = self._find(configuration, exact_batch)
+            except CapplanError as error:
+                self.failed[name] = _as_failed(error)
+                raise
+            self.made[name] = dump_trace(self.traces[name], compress=True)
+        return self.traces[name]
+
+
+def trace_model(model: SweepModel, conditions: Sequence[Conditions]) -> Traces:
+    """Trace a model for workloads: every recording and batch that planning will ask for.
+
+    Args:
+        model: the model.
+        conditions: the workloads, with their batches.
+    """
+    tracing = _TracingModel(
+        words=canonical_words(model.request.words), request=model.request, feedback=SILENCE, cache=default_cache()
+    )
+    for each in conditions:
+        configuration = each.workload.configuration
+        try:
+            tracing.traces_for(configuration, each.batches)
+        except CapplanError as error:
+            if not any(name[0] == str(configuration) for name in tracing.failed):
+                tracing.failed[str(configuration), None] = _as_failed(error)
+    return Traces(found=tracing.made, failed=tracing.failed)
+
+
+def plan_model(job: Job, context: PlanContext) -> JobAnswer:
+    """Plan a model under its workloads; a workload that fails has rows that say why.
+
+    Args:
+        job: the model, its workloads and GPUs.
+        context: what all models share.
+    """
+    from capplan.app.sweep import tables
+
+    made, failed = [], {}
+    opened: Model | None = None
+    for workload, gpu_ids in job.asked.items():
+        conditions = context.workloads[workload]
+        gpus = [context.gpus[gpu] for gpu in gpu_ids]
+        try:
+            opened = opened or _open(job)
+            columns = _planned(opened, conditions, context, gpus)
+        except _NotTracedError:
+            if job.traces is not None:
+                raise
+            return JobAnswer(rows=None, needs_trace=True)
+        except CapplanError as error:
+            failed[workload] = _as_failed(error)
+            columns = failed_columns(conditions, gpus, failure=failed[workload].kind, reason=failed[workload].reason)
+        made.append(tables.planned_table(columns, model=job.model.label, workload=workload))
+    return JobAnswer(rows=tables.to_bytes(tables.join_tables(made)), failed=failed)
+
+
+def failed_answer(job: Job, context: PlanContext, failure: Failed) -> JobAnswer:
+    """Return the rows of a model that has no answer under any workload.
+
+    Args:
+        job: the model, its workloads and GPUs.
+        context: what all models share.
+        failure: what happened.
+    """
+    from capplan.app.sweep import tables
+
+    made = [
+        tables.planned_table(
+            failed_columns(
+                context.workloads[workload],
+                [context.gpus[gpu] for gpu in gpu_ids],
+                failure=failure.kind,
+                reason=failure.reason,
+            ),
+            model=job.model.label,
+            workload=workload,
+        )
+        for workload, gpu_ids in job.asked.items()
+    ]
+    return JobAnswer(rows=tables.to_bytes(tables.join_tables(made)), failed=dict.fromkeys(job.asked, failure))
+
+
+def _planned(model: Model, conditions: Conditions, context: PlanContext, gpus: Sequence[Any]) -> Columns:
+    columns: Columns | None = None
+    for trace, batches in model.traces_for(conditions.workload.configuration, conditions.batches):
+        planner = GridPlanner(
+            trace=trace,
+            conditions=Conditions(
+                workload=conditions.workload,
+                batches=batches,
+                utilization_fraction=conditions.utilization_fraction,
+            ),
+            calibration=context.calibration,
+            memory_calibration=context.memory_calibration,
+        )
+        found = planner.columns(gpus)
+        columns = found if columns is None else {name: columns[name] + found[name] for name in columns}
+    assert columns is not None
+    return columns
+
+
+def _open(job: Job) -> Model:
+    opened = open_model(job.model.request, feedback=SILENCE)
+    if isinstance(opened, ReadModel):
+        return opened
+    return _KeptModel(
+        words=opened.words, request=job.model.request, feedback=SILENCE, cache=default_cache(), given=job.traces
+    )
+
+
+_KINDS: Sequence[tuple[type[CapplanError], FailureKind]] = (
+    (MissingRecordingError, FailureKind.RECORDING),
+    (TraceError, FailureKind.TRACE),
+    (UsageError, FailureKind.MODEL),
+)
+
+
+def _as_failed(error: CapplanError) -> Failed:
+    kind = next((kind for type_, kind in _KINDS if isinstance(error, type_)), FailureKind.MODEL)
+    return Failed(kind=kind.value, reason=str(error))
+
+
+def _as_error(failed: Failed) -> CapplanError:
+    errors: Mapping[str, Callable[[str], CapplanError]] = {
+        FailureKind.RECORDING: MissingRecordingError, FailureKind.MODEL: UsageError
+    }  # fmt: skip
+    return errors.get(failed.kind, TraceError)(failed.reason)

@@ -1,0 +1,377 @@
+"""The results folder: `workload=.../part-*.parquet` are the rows, `_sweep/` holds the manifest and what is unfinished.
+
+A finished job is put into `_sweep/pending` in one step. A commit joins pending jobs to Parquet files of many models,
+then replaces the manifest, which names the files that count, then removes what it replaced. Whatever moment a run is
+killed at, each unit is in exactly one place that counts.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from filelock import FileLock, Timeout
+
+from capplan.app.sweep import tables
+from capplan.app.sweep.records import (
+    FORMAT,
+    Contents,
+    TableFile,
+    Unit,
+    UnitName,
+    unit_from_json,
+    unit_to_json,
+)
+from capplan.core.gpus.prices import Price
+from capplan.core.sweep.overview import Failed
+from capplan.core.sweep.schema import SCHEMA_VERSION
+from capplan.errors import UsageError
+from capplan.files import replace_whole
+
+if TYPE_CHECKING:
+    import pyarrow
+
+STATE_FOLDER = "_sweep"
+MANIFEST = "manifest.json"
+_PENDING, _UNITS, _LOCK = "pending", "units-*.arrow", "lock"
+ROWS_PER_FILE = 400_000
+"""A file is written once it holds as many rows: about 10 MB, which DuckDB and Ray read in one task."""
+
+
+def manifest_path(folder: Path) -> Path:
+    """Return where a results folder keeps its manifest."""
+    return folder / STATE_FOLDER / MANIFEST
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest of a results folder.
+
+    Args:
+        folder: the folder that `capplan sweep -o` wrote.
+
+    Raises:
+        UsageError: it holds no results of a sweep, or those of a newer capplan.
+    """
+    path = manifest_path(folder)
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"{folder} holds no results of a sweep; `capplan sweep SWEEP.yaml -o {folder}` makes them."
+        ) from error
+    except ValueError as error:
+        raise UsageError(f"{path} is damaged: {error}.") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise UsageError(f"{path} is no manifest of a sweep.")
+    version = document.get("schema_version")
+    if type(version) is not int or version > SCHEMA_VERSION:
+        raise UsageError(f"{folder} has sweep schema {version!r}; this capplan reads up to {SCHEMA_VERSION}.")
+    return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A finished job that no commit has taken yet: its file and its units."""
+
+    path: Path
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the dataset is to hold: these units, on these GPUs with the digests of their figures, at these prices."""
+
+    units: Set[UnitName]
+    gpus: Mapping[str, str]
+    rents: Mapping[str, Price]
+
+    def of(self, unit: Unit) -> dict[str, str]:
+        """Return the GPUs of a finished unit that still hold."""
+        if unit.name not in self.units:
+            return {}
+        return {gpu: digest for gpu, digest in unit.gpus.items() if self.gpus.get(gpu) == digest}
+
+
+@dataclass(slots=True, kw_only=True)
+class SweepStore:
+    """A results folder open for one run; a context manager that holds its lock."""
+
+    folder: Path
+    contents: Contents = field(default_factory=Contents)
+    pending: list[Pending] = field(default_factory=list)
+    _lock: FileLock | None = None
+
+    def __enter__(self) -> Self:
+        state = self.folder / STATE_FOLDER
+        try:
+            (state / _PENDING).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot write {self.folder}: {error.strerror or error}.") from error
+        self._lock = FileLock(state / _LOCK, timeout=0)
+        try:
+            self._lock.acquire()
+        except Timeout as error:
+            raise UsageError(
+                f"{self.folder} is being written by another sweep; wait for it, or use another folder."
+            ) from error
+        if manifest_path(self.folder).exists():
+            self.contents = read_contents(self.folder)
+        self._clean()
+        self.pending = list(self._read_pending())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    def pending_units(self) -> dict[UnitName, list[Unit]]:
+        """Return the units of pending jobs by name."""
+        found: dict[UnitName, list[Unit]] = {}
+        for each in self.pending:
+            for unit in each.units:
+                found.setdefault(unit.name, []).append(unit)
+        return found
+
+    def add(self, table: "pyarrow.Table", units: Sequence[Unit]) -> None:
+        """Keep the rows of a finished job until a commit takes them."""
+        content = tables.to_bytes(table, {"units": [unit_to_json(unit) for unit in units]})
+        path = self._state / _PENDING / f"{hashlib.sha256(content).hexdigest()[:32]}.arrow"
+        replace_whole(path, content)
+        self.pending.append(Pending(path=path, units=tuple(units)))
+
+    def drop_pending(self, dropped: Sequence[Pending]) -> None:
+        """Forget pending jobs that answer another question than the present one."""
+        self.pending = [each for each in self.pending if each not in dropped]
+        for each in dropped:
+            each.path.unlink(missing_ok=True)
+
+    def commit_new(self, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
+        """Join pending jobs of units that the dataset does not hold; older units stay until the last commit."""
+        held = self.contents.units
+        taken = [each for each in self.pending if not any(unit.name in held for unit in each.units)]
+        self._commit(taken, [], wanted, manifest)
+
+    def commit_all(self, wanted: Wanted, manifest: Mapping[str, Any], *, rewrites: bool) -> None:
+        """Join all pending jobs, and drop the rows that are not wanted.
+
+        Args:
+            wanted: what the dataset is to hold.
+            manifest: the rest of the manifest's values.
+            rewrites: write all files anew, because prices or measurements changed.
+        """
+        changed = {unit.name for each in self.pending for unit in each.units}
+        stale = [path for path in self.contents.files if rewrites or self._is_stale(path, changed, wanted)]
+        self._commit(self.pending, stale, wanted, manifest)
+
+    def _is_stale(self, path: str, changed: Set[UnitName], wanted: Wanted) -> bool:
+        return any(unit.name in changed or wanted.of(unit) != dict(unit.gpus) for unit in self.contents.units_in(path))
+
+    def _commit(
+        self, taken: Sequence[Pending], stale: Sequence[str], wanted: Wanted, manifest: Mapping[str, Any]
+    ) -> None:
+        newer: dict[UnitName, list[Unit]] = {}
+        for each in taken:
+            for unit in each.units:
+                newer.setdefault(unit.name, []).append(unit)
+        writer = _Writer(folder=self.folder, wanted=wanted)
+        parts = {path: self.contents.files[path] for path in stale}
+        held = {path: self.contents.units_in(path) for path in stale}
+        for path in stale:
+            old = tables.read_planned(self.folder / path, workload=parts[path].workload)
+            writer.add_units(old, [_left_of(unit, newer.get(unit.name, ()), wanted) for unit in held[path]])
+        for each in taken:
+            writer.add_units(
+                tables.from_bytes(each.path.read_bytes()), [replace(u, gpus=wanted.of(u)) for u in each.units]
+            )
+        writer.close()
+        self._forget(stale)
+        writer.record(self.contents)
+        self.write_manifest(manifest, taken=[each.path.name for each in taken])
+        for path in stale:
+            if path not in self.contents.files:
+                (self.folder / path).unlink(missing_ok=True)
+        self.drop_pending(list(taken))
+
+    def _forget(self, stale: Iterable[str]) -> None:
+        gone = set(stale)
+        contents = self.contents
+        for name in [name for name, path in contents.file_of.items() if path in gone]:
+            del contents.units[name], contents.file_of[name]
+        for path in gone:
+            del contents.files[path]
+
+    def write_manifest(self, values: Mapping[str, Any], *, taken: Sequence[str] = ()) -> None:
+        """Replace the manifest; from then on it is what counts.
+
+        Args:
+            values: what the run states of itself.
+            taken: names of pending jobs that the dataset now holds.
+        """
+        contents = self.contents
+        units_file, sets = _write_units(self._state, contents)
+        contents.manifest = {
+            "format": FORMAT,
+            "schema_version": SCHEMA_VERSION,
+            **values,
+            "rows": contents.rows,
+            "files": [
+                {"path": each.path, "workload": each.workload, "rows": each.rows, "size_bytes": each.size_bytes}
+                for each in contents.files.values()
+            ],
+            "units": units_file,
+            "gpu_sets": sets,
+            "taken": list(taken),
+        }
+        content = json.dumps(contents.manifest, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        replace_whole(manifest_path(self.folder), content)
+        for path in self._state.glob(_UNITS):
+            if path.name != units_file:
+                path.unlink(missing_ok=True)
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / STATE_FOLDER
+
+    def _clean(self) -> None:
+        """Remove what a killed run left: files that no manifest names, and jobs that were committed already."""
+        known = {self.folder / path for path in self.contents.files}
+        for path in self.folder.glob(f"{tables.WORKLOAD}=*/*"):
+            if path not in known and (path.suffix == ".parquet" or path.name.endswith(".partial")):
+                path.unlink(missing_ok=True)
+        for name in self.contents.manifest.get("taken", ()):
+            (self._state / _PENDING / name).unlink(missing_ok=True)
+        for path in (*self._state.glob(".*.partial"), *(self._state / _PENDING).glob(".*.partial")):
+            path.unlink(missing_ok=True)
+
+    def _read_pending(self) -> Iterator[Pending]:
+        for path in sorted((self._state / _PENDING).glob("*.arrow")):
+            meta = tables.meta_of_file(path)
+            if meta is None:
+                path.unlink(missing_ok=True)
+            else:
+                yield Pending(path=path, units=tuple(map(unit_from_json, meta["units"])))
+
+
+def _left_of(unit: Unit, newer: Sequence[Unit], wanted: Wanted) -> Unit:
+    """Return what stays of a committed unit beside newer answers: GPUs that hold, if the key is still the same."""
+    if any(each.key != unit.key or each.failed or unit.failed for each in newer):
+        return replace(unit, gpus={})
+    replaced = {gpu for each in newer for gpu in each.gpus}
+    return replace(unit, gpus={gpu: held for gpu, held in wanted.of(unit).items() if gpu not in replaced})
+
+
+@dataclass(slots=True, kw_only=True)
+class _Writer:
+    """Gathers rows by workload, writes a file whenever enough are held, and remembers which units lie where."""
+
+    folder: Path
+    wanted: Wanted
+    written: dict[str, TableFile] = field(default_factory=dict)
+    units: dict[UnitName, Unit] = field(default_factory=dict)
+    file_of: dict[UnitName, str] = field(default_factory=dict)
+    _held: dict[str, list["pyarrow.Table"]] = field(default_factory=dict)
+    _held_units: dict[str, list[Unit]] = field(default_factory=dict)
+
+    def add_units(self, table: "pyarrow.Table", units: Sequence[Unit]) -> None:
+        """Take the rows of units on their GPUs from a table that may hold more."""
+        by_set: dict[tuple[str, frozenset[str]], list[Unit]] = {}
+        for unit in units:
+            if unit.gpus:
+                by_set.setdefault((unit.workload, frozenset(unit.gpus)), []).append(unit)
+        for (workload, gpus), group in by_set.items():
+            models = [unit.model for unit in group]
+            self._held.setdefault(workload, []).append(tables.keep_rows(table, workload, models=models, gpus=gpus))
+            self._held_units.setdefault(workload, []).extend(group)
+            if sum(each.num_rows for each in self._held[workload]) >= ROWS_PER_FILE:
+                self._write(workload)
+
+    def close(self) -> None:
+        """Write what is still held."""
+        for workload in list(self._held):
+            self._write(workload)
+
+    def _write(self, workload: str) -> None:
+        held, units = self._held.pop(workload), self._held_units.pop(workload)
+        table = tables.finished(tables.with_prices(tables.join_tables(held), self.wanted.rents))
+        table = tables.in_order(table)
+        content = tables.parquet_bytes(table)
+        path = f"{tables.WORKLOAD}={workload}/part-{hashlib.sha256(content).hexdigest()[:16]}.parquet"
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replace_whole(target, content)
+        self.written[path] = TableFile(path=path, workload=workload, rows=table.num_rows, size_bytes=len(content))
+        for unit in units:
+            known = self.units.get(unit.name)
+            self.units[unit.name] = replace(unit, gpus={**known.gpus, **unit.gpus}) if known else unit
+            self.file_of[unit.name] = path
+
+    def record(self, contents: Contents) -> None:
+        """Add what was written to the contents of the folder."""
+        contents.files.update(self.written)
+        contents.units.update(self.units)
+        contents.file_of.update(self.file_of)
+
+
+def _write_units(state: Path, contents: Contents) -> tuple[str, dict[str, dict[str, str]]]:
+    """Write the finished units, and return the file's name and the sets of GPUs that they name."""
+    sets: dict[str, dict[str, str]] = {}
+    names: dict[tuple[tuple[str, str], ...], str] = {}
+    rows: list[dict[str, str | None]] = []
+    for name, unit in contents.units.items():
+        items = tuple(sorted(unit.gpus.items()))
+        set_name = names.setdefault(items, hashlib.sha256(repr(items).encode()).hexdigest()[:12])
+        sets[set_name] = dict(items)
+        failed = unit.failed
+        rows.append({
+            "model": unit.model, "workload": unit.workload, "key": unit.key, "gpu_set": set_name,
+            "file": contents.file_of[name], "failure": failed.kind if failed else None,
+            "reason": failed.reason if failed else None,
+        })  # fmt: skip
+    content = tables.texts_to_bytes(rows, UNIT_COLUMNS)
+    path = state / f"units-{hashlib.sha256(content).hexdigest()[:16]}.arrow"
+    replace_whole(path, content)
+    return path.name, sets
+
+
+UNIT_COLUMNS = ("model", "workload", "key", "gpu_set", "file", "failure", "reason")
+
+
+def read_contents(folder: Path) -> Contents:
+    """Read what a results folder holds.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        UsageError: it holds no results of a sweep, or damaged ones.
+    """
+    manifest = read_manifest(folder)
+    try:
+        content = (folder / STATE_FOLDER / manifest["units"]).read_bytes()
+        rows = tables.from_bytes(content).to_pylist()
+        files = {each["path"]: TableFile(**each) for each in manifest["files"]}
+        contents = Contents(files=files, manifest=manifest)
+        for row in rows:
+            failed = Failed(kind=row["failure"], reason=row["reason"] or "") if row["failure"] else None
+            unit = Unit(
+                model=row["model"], workload=row["workload"], key=row["key"],
+                gpus=manifest["gpu_sets"][row["gpu_set"]], failed=failed,
+            )  # fmt: skip
+            contents.units[unit.name] = unit
+            contents.file_of[unit.name] = row["file"]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{folder} is damaged: {error}; remove it and sweep again.") from error
+    return contents
+
+
+def empty_folder(folder: Path) -> None:
+    """Remove the results of a sweep from a folder, and nothing else."""
+    for path in folder.glob(f"{tables.WORKLOAD}=*"):
+        shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(folder / STATE_FOLDER, ignore_errors=True)

@@ -1,0 +1,223 @@
+"""The only door to pyarrow: rows of a sweep as Arrow tables, in files and between processes."""
+
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capplan.core.gpus.prices import Price
+from capplan.core.sweep.grid import Columns
+from capplan.core.sweep.schema import COLUMNS, PLANNED_COLUMNS, PRICE_COLUMNS, SCHEMA_VERSION, Kind
+from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+WORKLOAD = "workload"
+"""The column that rows are partitioned by; it stands in the names of folders, not in the files."""
+
+_ROWS_PER_GROUP = 2**17
+_META = b"capplan"
+
+
+def arrow() -> Any:
+    """Return the module pyarrow.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ImportError as error:
+        raise UsageError("sweeps need pyarrow and DuckDB: pip install 'capplan[sweep]'.") from error
+    return pyarrow
+
+
+def _arrow_type(kind: Kind) -> Any:
+    pa = arrow()
+    types = {Kind.TEXT: pa.string(), Kind.INTEGER: pa.int64(), Kind.NUMBER: pa.float64(), Kind.BOOLEAN: pa.bool_()}
+    return types[kind]
+
+
+def table_schema() -> "pyarrow.Schema":
+    """Return the Arrow schema of the files, with units and meanings as the metadata of each column."""
+    pa = arrow()
+    fields = [
+        pa.field(each.name, _arrow_type(each.kind), metadata={"unit": each.unit, "meaning": each.meaning})
+        for each in COLUMNS
+    ]
+    return pa.schema(fields, metadata={"capplan_sweep_schema_version": str(SCHEMA_VERSION)})
+
+
+def planned_table(columns: Columns, *, model: str, workload: str) -> "pyarrow.Table":
+    """Return planned rows of one model and workload as a table, the workload as its first column.
+
+    Args:
+        columns: the values of `PLANNED_COLUMNS` but the model.
+        model: what the rows call the model.
+        workload: the partition.
+    """
+    pa = arrow()
+    rows = len(columns["gpu"])
+    arrays = [pa.array([workload] * rows, pa.string())]
+    for each in PLANNED_COLUMNS:
+        values = [model] * rows if each.name == "model" else columns[each.name]
+        arrays.append(pa.array(values, _arrow_type(each.kind)))
+    return pa.Table.from_arrays(arrays, names=[WORKLOAD, *(each.name for each in PLANNED_COLUMNS)])
+
+
+def to_bytes(table: "pyarrow.Table", meta: Mapping[str, Any] | None = None) -> bytes:
+    """Write a table, with values to read beside it, as a compressed Arrow file."""
+    pa = arrow()
+    if meta is not None:
+        table = table.replace_schema_metadata({_META: json.dumps(meta, sort_keys=True).encode()})
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def from_bytes(content: bytes) -> "pyarrow.Table":
+    """Read a table that `to_bytes` wrote."""
+    pa = arrow()
+    return pa.ipc.open_file(pa.BufferReader(content)).read_all()
+
+
+def join_tables(tables: Sequence["pyarrow.Table"]) -> "pyarrow.Table":
+    """Return the rows of several tables of equal columns."""
+    return arrow().concat_tables([each.replace_schema_metadata(None) for each in tables])
+
+
+def with_prices(table: "pyarrow.Table", rents: Mapping[str, Price]) -> "pyarrow.Table":
+    """Return rows with the columns that follow from prices; those they had are replaced.
+
+    Args:
+        table: rows with `gpu` and `throughput_per_s`.
+        rents: the lowest on-demand price by GPU.
+    """
+    pa = arrow()
+    pc = pa.compute
+    encoded = table["gpu"].combine_chunks().dictionary_encode()
+    known = [rents.get(gpu) for gpu in encoded.dictionary.to_pylist()]
+
+    def by_gpu(values: list[object], kind: Any) -> Any:
+        return pa.array(values, kind).take(encoded.indices)
+
+    hourly = by_gpu([rent.usd_per_hour if rent else None for rent in known], pa.float64())
+    # The same order of operations as Fit.usd_per_million_samples, so that the last digit agrees with a plan.
+    per_million = pc.multiply(pc.divide(pc.divide(hourly, 3600.0), table["throughput_per_s"].combine_chunks()), 1e6)
+    values = {
+        "usd_per_hour": hourly,
+        "usd_per_million_samples": per_million,
+        "price_provider": by_gpu([rent.provider if rent else None for rent in known], pa.string()),
+        "price_date": by_gpu([rent.date.isoformat() if rent else None for rent in known], pa.string()),
+    }
+    assert set(values) == set(PRICE_COLUMNS)
+    return _with_columns(table, values)
+
+
+def _with_columns(table: "pyarrow.Table", values: Mapping[str, Any]) -> "pyarrow.Table":
+    kept = {name: table[name] for name in table.column_names if name not in values}
+    return arrow().table({**kept, **values})
+
+
+def finished(table: "pyarrow.Table") -> "pyarrow.Table":
+    """Return rows with all columns of the schema in order, the workload dropped; columns that are missing are null."""
+    pa = arrow()
+    rows = table.num_rows
+    columns = {
+        field.name: table[field.name] if field.name in table.column_names else pa.nulls(rows, field.type)
+        for field in table_schema()
+    }
+    return pa.table(columns, schema=table_schema())
+
+
+def parquet_bytes(table: "pyarrow.Table") -> bytes:
+    """Return a table as a Parquet file."""
+    pa = arrow()
+    sink = io.BytesIO()
+    pa.parquet.write_table(table, sink, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+    return sink.getvalue()
+
+
+def in_order(table: "pyarrow.Table") -> "pyarrow.Table":
+    """Return rows ordered by model, GPU and batch, so that equal contents are equal files."""
+    keys = [("model", "ascending"), ("gpu", "ascending"), ("batch", "ascending")]
+    return table.take(arrow().compute.sort_indices(table, sort_keys=keys))
+
+
+def read_parquet(path: Path, *, columns: Sequence[str] | None = None, workload: str | None = None) -> "pyarrow.Table":
+    """Read one file of the table, with its workload as a column where one is given."""
+    pa = arrow()
+    table = pa.parquet.read_table(path, columns=list(columns) if columns is not None else None, partitioning=None)
+    if workload is None:
+        return table
+    return table.append_column(WORKLOAD, pa.array([workload] * table.num_rows, pa.string()))
+
+
+def read_planned(path: Path, *, workload: str) -> "pyarrow.Table":
+    """Read what the planning stage computed of one file of the table, as `planned_table` makes it."""
+    names = [each.name for each in PLANNED_COLUMNS]
+    return read_parquet(path, columns=names, workload=workload).select([WORKLOAD, *names])
+
+
+def keep_rows(table: "pyarrow.Table", workload: str, *, models: Iterable[str], gpus: Iterable[str]) -> "pyarrow.Table":
+    """Return the rows of some models on some GPUs under a workload."""
+    pa = arrow()
+    pc = pa.compute
+    of_models = pc.is_in(table["model"], pa.array(list(models), pa.string()))
+    of_gpus = pc.is_in(table["gpu"], pa.array(list(gpus), pa.string()))
+    of_workload = pc.equal(table[WORKLOAD], workload)
+    return table.filter(pc.and_(of_workload, pc.and_(of_models, of_gpus)))
+
+
+def texts_to_bytes(rows: Sequence[Mapping[str, str | None]], columns: Sequence[str]) -> bytes:
+    """Write rows of texts as a compressed Arrow file."""
+    pa = arrow()
+    return to_bytes(pa.table({name: pa.array([row[name] for row in rows], pa.string()) for name in columns}))
+
+
+def meta_of_file(path: Path) -> Mapping[str, Any] | None:
+    """Return the values beside the table of a file that `to_bytes` wrote; None where it is damaged."""
+    pa = arrow()
+    try:
+        with pa.ipc.open_file(pa.memory_map(str(path))) as reader:
+            kept = (reader.schema.metadata or {}).get(_META)
+    except (OSError, pa.ArrowInvalid):
+        return None
+    return json.loads(kept) if kept else None
+
+
+def joined_or_empty(parts: Sequence["pyarrow.Table"], columns: Sequence[str]) -> "pyarrow.Table":
+    """Return the rows of several tables with these columns in order; without a table, no rows of the right types."""
+    pa = arrow()
+    if parts:
+        return join_tables([part.select(list(columns)) for part in parts])
+    schema = pa.schema([pa.field(WORKLOAD, pa.string()), *table_schema()])
+    return schema.empty_table().select(list(columns))
+
+
+def plain_rows(table: "pyarrow.Table") -> list[tuple[object, ...]]:
+    """Return the rows of a query's answer as texts, numbers, booleans and None; any other value becomes its text."""
+    columns = [[_plain(value) for value in column.to_pylist()] for column in table.columns]
+    return list(zip(*columns, strict=True)) if columns else []
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    return str(value)

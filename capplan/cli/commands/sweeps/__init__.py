@@ -1,0 +1,1 @@
+"""The commands about sweeps: computing the table, and asking it."""

@@ -1,0 +1,107 @@
+"""The progress of a sweep on stderr: a line that is rewritten for people, JSON lines for programs."""
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.app.sweep.progress import Unwatched, Watcher
+from capplan.cli.output import warn
+from capplan.core.sweep.overview import Failed, Standing
+from capplan.printable import printable_line
+from capplan.report.text.sweep import standing_to_json
+from capplan.units import format_seconds
+
+_LINE_EVERY_S = 0.2
+_PLAIN_EVERY_S = 10.0
+
+
+class ProgressChoice(StrEnum):
+    """How progress is shown; `auto` is a line that is rewritten on a terminal, and a line now and then elsewhere."""
+
+    AUTO = "auto"
+    TEXT = "text"
+    JSON = "json"
+    NONE = "none"
+
+
+def make_watcher(choice: ProgressChoice) -> Watcher:
+    """Return the watcher that shows progress as chosen."""
+    if choice is ProgressChoice.NONE:
+        return Unwatched()
+    if choice is ProgressChoice.JSON:
+        return JsonLines()
+    return TextLine(rewrites=sys.stderr.isatty())
+
+
+@dataclass(slots=True, kw_only=True)
+class TextLine:
+    """Shows rate, remaining time and failures so far."""
+
+    rewrites: bool
+    shown_s: float = 0.0
+
+    def started(self, standing: Standing) -> None:
+        """Say what is to be computed."""
+        new = standing.models - standing.kept
+        warn(f"{new:,} of {standing.models:,} models to compute")
+
+    def moved(self, standing: Standing) -> None:
+        """Show how far the sweep is, not more often than people can read."""
+        now = time.monotonic()
+        if now - self.shown_s < (_LINE_EVERY_S if self.rewrites else _PLAIN_EVERY_S):
+            return
+        self.shown_s = now
+        if self.rewrites:
+            sys.stderr.write(f"\r\x1b[2K{_words(standing)}")
+            sys.stderr.flush()
+        else:
+            warn(_words(standing))
+
+    def failed(self, model: str, workload: str, failed: Failed) -> None:
+        """Leave failures to the overview at the end."""
+        del model, workload, failed
+
+    def ended(self, standing: Standing) -> None:
+        """Take the line away."""
+        del standing
+        if self.rewrites:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+def _words(standing: Standing) -> str:
+    parts = [f"{standing.finished:,}/{standing.models:,} models"]
+    if standing.rows_per_s:
+        parts.append(f"{standing.rows_per_s:,.0f} rows/s")
+    if standing.remaining_s is not None:
+        parts.append(f"{format_seconds(standing.remaining_s)} left")
+    if standing.failed:
+        parts.append(f"{standing.failed:,} failed")
+    return ", ".join(parts)
+
+
+class JsonLines:
+    """Writes one JSON document a line: `started`, `progress`, `failed` and `ended`."""
+
+    def started(self, standing: Standing) -> None:
+        """Write what is to be computed."""
+        self._write({"event": "started", **standing_to_json(standing)})
+
+    def moved(self, standing: Standing) -> None:
+        """Write how far the sweep is."""
+        self._write({"event": "progress", **standing_to_json(standing)})
+
+    def failed(self, model: str, workload: str, failed: Failed) -> None:
+        """Write a failure."""
+        reason = printable_line(failed.reason)
+        self._write({"event": "failed", "model": model, "workload": workload, "kind": failed.kind, "reason": reason})
+
+    def ended(self, standing: Standing) -> None:
+        """Write the counts at the end."""
+        self._write({"event": "ended", **standing_to_json(standing)})
+
+    def _write(self, event: dict[str, object]) -> None:
+        sys.stderr.write(json.dumps(event, ensure_ascii=False) + "\n")
+        sys.stderr.flush()

@@ -1,0 +1,58 @@
+"""A sweep as its file states it: models, GPUs and workloads, before names and globs are looked up."""
+
+from dataclasses import dataclass
+
+from capplan.core.plan.types import DEFAULT_UTILIZATION
+from capplan.core.sweep.grid import Conditions
+from capplan.core.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEntry:
+    """One entry of `models`: a name, a glob, a trace file or a folder of traces, with the options of a model."""
+
+    words: str
+    arg: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    input_size: str | None = None
+    seq_len: int | None = None
+    inputs_from: str | None = None
+    prepare: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuEntry:
+    """One entry of `gpus`: names of GPUs and families, or of all GPUs those that pass filters."""
+
+    names: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ()
+    min_memory: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What a sweep asks."""
+
+    models: tuple[ModelEntry, ...]
+    gpus: tuple[GpuEntry, ...]
+    workloads: tuple[Conditions, ...]
+
+
+_DEFAULT_TORCH = Workload().torch_version
+
+
+def workload_label(conditions: Conditions) -> str:
+    """Return words that name the conditions, batches apart: the partition of their rows, safe as a folder's name."""
+    workload = conditions.workload
+    words = [workload.precision.value, workload.framework.value, workload.layout.value, workload.configuration.mode]
+    if training := workload.training:
+        words += [training.optimizer.value]
+        words += ["checkpointing"] * training.checkpointing
+        words += [f"accumulate{training.accumulate}"] * (training.accumulate > 1)
+    if workload.torch_version != _DEFAULT_TORCH:
+        words.append("torch{}.{}".format(*workload.torch_version))
+    if conditions.utilization_fraction != DEFAULT_UTILIZATION:
+        words.append(f"fill{conditions.utilization_fraction:g}")
+    return "-".join(words)

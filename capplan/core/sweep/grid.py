@@ -1,0 +1,204 @@
+"""Rows of a sweep: a trace on every GPU at every batch, with the same judgements as a plan, as columns of numbers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.choices.knee import knee_batch
+from capplan.core.latency.device import Unsupported
+from capplan.core.latency.predict import estimate_latencies
+from capplan.core.latency.step import ExecutedStep
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.memory.fit import available_memory, judge_fit, largest_fitting_batch, usable_memory
+from capplan.core.memory.model import MemoryModel
+from capplan.core.memory.types import FitStatus, MemoryEstimate
+from capplan.core.plan.planner import LARGEST_CURVE_BATCH, model_facts
+from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
+from capplan.core.trace.types import Recording, Trace
+from capplan.core.workload import Workload
+from capplan.units import format_bytes
+
+Value = str | int | float | bool | None
+Columns = dict[str, list[Value]]
+"""Values by column, all of the same length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What a sweep asks of each model: the workload, its batches, and the share of usable memory that may be filled."""
+
+    workload: Workload
+    batches: Batches
+    utilization_fraction: float
+
+
+@dataclass(slots=True, kw_only=True)
+class GridPlanner:
+    """Plans one model under one set of conditions on GPUs, and keeps what they share."""
+
+    trace: Trace
+    conditions: Conditions
+    calibration: Calibration
+    memory_calibration: MemoryCalibration
+    _memory: MemoryModel = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._memory = MemoryModel(
+            trace=self.trace, workload=self.conditions.workload, calibration=self.memory_calibration
+        )
+
+    def columns(self, gpus: Sequence[GpuSpec]) -> Columns:
+        """Return a row for each GPU and batch, in the order of `gpus`.
+
+        Args:
+            gpus: the GPUs to plan on.
+
+        Raises:
+            MissingRecordingError: the trace lacks the workload's recording.
+            UsageError: the recording holds at another batch alone.
+        """
+        found: Columns = {column.name: [] for column in PLANNED_COLUMNS}
+        shared = {**asked_values(self.conditions), **self._facts()}
+        for row in self._rows(gpus):
+            for name, values in found.items():
+                values.append(row[name] if name in row else shared.get(name))
+        return found
+
+    @property
+    def _recording(self) -> Recording:
+        return self.trace.recording(self.conditions.workload.configuration)
+
+    def _facts(self) -> Mapping[str, Value]:
+        facts = model_facts(self.trace, self._recording)
+        return {
+            "model_name": facts.name,
+            "parameters": facts.parameter_count,
+            "macs_per_sample": facts.macs_per_sample,
+            "flops_per_sample": facts.flops_per_sample,
+        }
+
+    def _rows(self, gpus: Sequence[GpuSpec]) -> Iterator[Mapping[str, Value]]:
+        batches, exact = self.conditions.batches, self._recording.exact_batch
+        largest = [self._largest_batch(gpu) for gpu in gpus]
+        curve = [exact] if exact else [2**power for power in range(LARGEST_CURVE_BATCH.bit_length())]
+        maxima = set(largest) - {0} if batches.choice is BatchChoice.MAX else set()
+        sizes = sorted({*curve, *batches.sizes, *maxima})
+        step = ExecutedStep.of(self._recording, self.conditions.workload, calibration=self.calibration)
+        grid = estimate_latencies(step, gpus=gpus, batches=sizes)
+        for gpu, max_batch, row in zip(gpus, largest, grid, strict=True):
+            if isinstance(row, Unsupported):
+                for size in batches.sizes or (None,):
+                    yield _unsupported_row(gpu, size, row.reason)
+                continue
+            at = dict(zip(sizes, row, strict=True))
+            held = [at[size] for size in curve if size <= max_batch]
+            recommended = knee_batch(held) if held else None
+            for size in _asked(batches, max_batch, recommended):
+                yield self._row(gpu, at[size], max_batch, recommended)
+
+    def _largest_batch(self, gpu: GpuSpec) -> int:
+        available = available_memory(gpu, utilization_fraction=self.conditions.utilization_fraction)
+        return largest_fitting_batch(self._memory, gpu=gpu, available_bytes=available.expected)
+
+    def _row(
+        self, gpu: GpuSpec, latency: LatencyEstimate, max_batch: int, recommended: int | None
+    ) -> Mapping[str, Value]:
+        available = available_memory(gpu, utilization_fraction=self.conditions.utilization_fraction)
+        memory = self._memory.estimate(batch=latency.batch, gpu=gpu, available_bytes=available.expected)
+        status = judge_fit(memory, available_bytes=available, max_batch=max_batch)
+        fits = status is not FitStatus.DOES_NOT_FIT
+        head: dict[str, Value] = {
+            "gpu": gpu.id,
+            "batch": latency.batch,
+            "status": status.value,
+            "fits": fits,
+            "usable_bytes": round(usable_memory(gpu).expected),
+            "max_batch": max_batch,
+            "recommended_batch": recommended,
+            "reason": None if fits else _too_much(memory, available.expected),
+        }
+        return {**head, **_memory_values(memory), **(_latency_values(latency) if fits else {})}
+
+
+def asked_values(conditions: Conditions) -> dict[str, Value]:
+    """Return the columns that state the conditions of a question."""
+    workload = conditions.workload
+    training = workload.training
+    return {
+        "precision": workload.precision.value,
+        "framework": workload.framework.value,
+        "layout": workload.layout.value,
+        "mode": workload.configuration.mode.value,
+        "optimizer": training.optimizer.value if training else None,
+        "checkpointing": training.checkpointing if training else None,
+        "accumulate": training.accumulate if training else None,
+        "torch_version": "{}.{}".format(*workload.torch_version),
+        "utilization_fraction": conditions.utilization_fraction,
+    }
+
+
+def failed_columns(conditions: Conditions, gpus: Sequence[GpuSpec], *, failure: str, reason: str) -> Columns:
+    """Return the rows of a model without an answer: one for each GPU and batch asked for, each with the reason.
+
+    Args:
+        conditions: the question.
+        gpus: the GPUs asked for.
+        failure: a `FailureKind`.
+        reason: what happened, in a sentence.
+    """
+    found: Columns = {column.name: [] for column in PLANNED_COLUMNS}
+    same: dict[str, Value] = {
+        **asked_values(conditions), "status": RowStatus.FAILED.value, "failure": failure, "reason": reason
+    }  # fmt: skip
+    for gpu in gpus:
+        for batch in conditions.batches.sizes or (None,):
+            row = {**same, "gpu": gpu.id, "batch": batch}
+            for name, values in found.items():
+                values.append(row.get(name))
+    return found
+
+
+def _asked(batches: Batches, max_batch: int, recommended: int | None) -> tuple[int, ...]:
+    if batches.choice is BatchChoice.LISTED:
+        return batches.sizes
+    return (max(1, max_batch),) if batches.choice is BatchChoice.MAX else (recommended or 1,)
+
+
+def _unsupported_row(gpu: GpuSpec, batch: int | None, reason: str) -> Mapping[str, Value]:
+    status = RowStatus.UNSUPPORTED.value
+    return {"gpu": gpu.id, "batch": batch, "status": status, "fits": False, "reason": reason}
+
+
+def _too_much(memory: MemoryEstimate, available_bytes: float) -> str:
+    needed = memory.total_bytes
+    return (
+        f"needs {format_bytes(needed.expected)}, {format_bytes(available_bytes)} may be filled: "
+        f"{format_bytes(needed.low - available_bytes)} too much"
+    )
+
+
+def _memory_values(memory: MemoryEstimate) -> dict[str, Value]:
+    total = memory.total_bytes
+    return {
+        "total_bytes": round(total.expected),
+        "total_low_bytes": round(total.low),
+        "total_high_bytes": round(total.high),
+        "peak_allocated_bytes": round(memory.peak_allocated_bytes.expected),
+        "peak_reserved_bytes": round(memory.peak_reserved_bytes.expected),
+    }
+
+
+def _latency_values(latency: LatencyEstimate) -> dict[str, Value]:
+    return {
+        "latency_s": latency.latency_s.expected,
+        "latency_low_s": latency.latency_s.low,
+        "latency_high_s": latency.latency_s.high,
+        "latency_bound_s": latency.bound_s,
+        "throughput_per_s": latency.throughput_per_s.expected,
+        "bound_by": latency.bound_by.value,
+        "evidence": latency.evidence.value,
+        "calibration": latency.calibration,
+    }

@@ -1,0 +1,138 @@
+"""The columns of a sweep's table: names, types, units and meaning. `docs/sweeps.md` is checked against this list."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+SCHEMA_VERSION = 1
+"""Rises whenever a column is renamed, removed or changes its meaning; a new column alone does not raise it."""
+
+
+class Kind(StrEnum):
+    """The type of a column."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+
+
+class RowStatus(StrEnum):
+    """What a row says: the first three as in a plan; the GPU lacks the number format; or nothing could be computed."""
+
+    FITS = "fits"
+    BORDERLINE = "borderline"
+    DOES_NOT_FIT = "does not fit"
+    UNSUPPORTED = "unsupported"
+    FAILED = "failed"
+
+
+class FailureKind(StrEnum):
+    """Why a model has no answer.
+
+    `MODEL`: its words name no model, or it does not take these inputs. `TRACE`: it could not be traced. `RECORDING`:
+    the trace file lacks this workload. `CRASH`, `TIMEOUT`, `MEMORY`: its process ended, exceeded the time limit or
+    the memory limit. `BUG`: an unexpected error of capplan.
+    """
+
+    MODEL = "model"
+    TRACE = "trace"
+    RECORDING = "recording"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    BUG = "bug"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of the table. `unit` is empty for words, counts and ratios."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    unit: str = ""
+
+
+def _text(name: str, meaning: str) -> Column:
+    return Column(name=name, kind=Kind.TEXT, meaning=meaning)
+
+
+def _integer(name: str, meaning: str, unit: str = "") -> Column:
+    return Column(name=name, kind=Kind.INTEGER, meaning=meaning, unit=unit)
+
+
+def _number(name: str, meaning: str, unit: str = "") -> Column:
+    return Column(name=name, kind=Kind.NUMBER, meaning=meaning, unit=unit)
+
+
+_QUESTION = (
+    _text("model", "the model's words, as `capplan plan` takes them"),
+    _text("gpu", "the GPU's id, as in `capplan gpus`"),
+    _integer("batch", "samples per batch; of a training step, per micro-batch; null where `auto` or `max` found none"),
+    _text("precision", "fp32, tf32, fp32-ieee, fp16, bf16, amp-fp16 or amp-bf16"),
+    _text("framework", "eager, compile or compile-graphs"),
+    _text("layout", "nchw or nhwc (channels_last)"),
+    _text("mode", "inference or training"),
+    _text("optimizer", "optimizer of a training step; null for inference"),
+    Column(name="checkpointing", kind=Kind.BOOLEAN, meaning="activations are recomputed; null for inference"),
+    _integer("accumulate", "micro-batches per optimizer step; null for inference"),
+    _text("torch_version", "the PyTorch that is answered for"),
+    _number("utilization_fraction", "share of usable memory that may be filled"),
+)
+_ANSWER = (
+    _text("status", "fits, borderline, does not fit, unsupported (the GPU lacks the number format) or failed"),
+    Column(
+        name="fits",
+        kind=Kind.BOOLEAN,
+        meaning="true for fits and borderline, as in a plan; null where the model failed",
+    ),
+    _text("reason", "why it does not fit, is unsupported or failed"),
+    _text("failure", "kind of a failure: model, trace, recording, crash, timeout, memory or bug"),
+    _number("latency_s", "time of one batch or training step, expected; null where the batch does not fit", "s"),
+    _number("latency_low_s", "low end of the latency's interval", "s"),
+    _number("latency_high_s", "high end of the latency's interval", "s"),
+    _number("latency_bound_s", "time that cannot be beaten at the printed rates", "s"),
+    _number("throughput_per_s", "samples per second, expected", "1/s"),
+    _text("bound_by", "compute, bandwidth or launches"),
+    _integer("total_bytes", "peak memory of the process, expected", "bytes"),
+    _integer("total_low_bytes", "low end of the peak", "bytes"),
+    _integer("total_high_bytes", "high end of the peak", "bytes"),
+    _integer("peak_allocated_bytes", "torch.cuda.max_memory_allocated, expected", "bytes"),
+    _integer("peak_reserved_bytes", "torch.cuda.max_memory_reserved, expected", "bytes"),
+    _integer("usable_bytes", "memory that the driver leaves on the GPU, expected", "bytes"),
+    _integer("max_batch", "largest batch that fits the GPU"),
+    _integer("recommended_batch", "from here on, doubling the batch gains less than 10 % of throughput"),
+    _text("evidence", "what the GPU's speed rests on: measured, microbenchmarks, architecture, segment or spec-sheet"),
+    _text("calibration", "name of the calibration that the interval was learnt from; null where none was"),
+)
+_PRICE = (
+    _number("usd_per_hour", "lowest on-demand price of the GPU", "USD/h"),
+    _number("usd_per_million_samples", "cost of a million samples at that price and full load", "USD"),
+    _text("price_provider", "who asks that price"),
+    _text("price_date", "the day of that price, YYYY-MM-DD"),
+)
+_MODEL = (
+    _text("model_name", "the model's own name"),
+    _integer("parameters", "elements of all parameters"),
+    _integer("macs_per_sample", "multiply-accumulates of one sample"),
+    _integer("flops_per_sample", "floating-point operations of one sample", "FLOP"),
+)
+_MEASURED = (
+    _number("measured_latency_s", "median of what was timed on such a GPU; null where nothing was", "s"),
+    _number("measured_low_s", "low end of the median's interval", "s"),
+    _number("measured_high_s", "high end of the median's interval", "s"),
+    _integer("measured_peak_allocated_bytes", "measured torch.cuda.max_memory_allocated", "bytes"),
+    _text("measured_on", "the device's name as its driver reports it"),
+)
+
+COLUMNS: tuple[Column, ...] = (*_QUESTION, *_ANSWER, *_PRICE, *_MODEL, *_MEASURED)
+"""All columns of a row, in order. `workload`, the partition, is a column beside them: words for the conditions."""
+
+PRICE_COLUMNS = tuple(column.name for column in _PRICE)
+"""Columns that follow from the prices of the day."""
+
+MEASURED_COLUMNS = tuple(column.name for column in _MEASURED)
+"""Columns that hold what was timed."""
+
+PLANNED_COLUMNS = tuple(column for column in COLUMNS if column.name not in {*PRICE_COLUMNS, *MEASURED_COLUMNS})
+"""Columns that the planning stage computes; prices and measurements are joined to them when rows are written."""

@@ -1,0 +1,123 @@
+"""The overview at the end of a sweep, for people and as a document."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
+from capplan.printable import printable_line
+from capplan.report.table import Align, Column, Table, render_csv, render_markdown, render_text
+from capplan.units import format_seconds
+
+_MOST_GROUPS = 12
+_LONGEST_REASON = 300
+
+
+def render_overview(overview: SweepOverview) -> str:
+    """Return what a sweep did, what failed and why, and how to go on.
+
+    Args:
+        overview: the sweep's counts and failures.
+    """
+    standing = overview.standing
+    lines = [
+        f"{overview.folder}: {overview.rows:,} rows of {standing.models:,} models × {overview.gpus:,} GPUs × "
+        f"{overview.workloads:,} workloads in {overview.files:,} files",
+        _computed(standing),
+        *overview.notes,
+    ]
+    if overview.failures:
+        lines.append(f"{overview.failed:,} of the models and workloads failed; their rows have status 'failed':")
+        lines += [_group_line(group) for group in overview.failures[:_MOST_GROUPS]]
+        if (more := len(overview.failures) - _MOST_GROUPS) > 0:
+            lines.append(f"  … and {more} more kinds of failure: capplan query {overview.folder} failures")
+    lines.append(f"Ask it: capplan query {overview.folder} cheapest")
+    return "\n".join(lines) + "\n"
+
+
+def _computed(standing: Standing) -> str:
+    new = standing.finished - standing.kept
+    if not new:
+        return f"nothing to compute: all {standing.kept:,} models are known"
+    rate = f", {standing.rows_per_s:,.0f} rows/s" if standing.rows_per_s else ""
+    kept = f"; {standing.kept:,} models were known" if standing.kept else ""
+    return f"{new:,} models, {standing.rows:,} rows computed in {format_seconds(standing.elapsed_s)}{rate}{kept}"
+
+
+def _group_line(group: FailureGroup) -> str:
+    reason = printable_line(group.reason)
+    shown = reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + " …"
+    return f"  {group.count:5,} {group.kind}: {shown} ({', '.join(group.examples)}{' …' * (group.count > 3)})"
+
+
+def overview_to_json(overview: SweepOverview) -> dict[str, Any]:
+    """Return the overview as a document.
+
+    Args:
+        overview: the sweep's counts and failures.
+    """
+    return {
+        "folder": overview.folder,
+        **standing_to_json(overview.standing),
+        "gpus": overview.gpus,
+        "workloads": overview.workloads,
+        "dataset_rows": overview.rows,
+        "files": overview.files,
+        "answered": overview.answered,
+        "failures": [
+            {"kind": each.kind, "reason": each.reason, "count": each.count, "examples": list(each.examples)}
+            for each in overview.failures
+        ],
+        "notes": list(overview.notes),
+    }
+
+
+def standing_to_json(standing: Standing) -> dict[str, Any]:
+    """Return how far a sweep is as a document.
+
+    Args:
+        standing: the counts. [s, 1/s]
+    """
+    rate, remaining = standing.rows_per_s, standing.remaining_s
+    return {
+        "models": standing.models,
+        "finished": standing.finished,
+        "kept": standing.kept,
+        "failed": standing.failed,
+        "rows": standing.rows,
+        "elapsed_s": round(standing.elapsed_s, 3),
+        "rows_per_s": None if rate is None else round(rate, 1),
+        "remaining_s": None if remaining is None else round(remaining, 1),
+    }
+
+
+def query_table(names: Sequence[str], rows: Sequence[Sequence[object]], *, spelling: str) -> str:
+    """Return a query's answer as text, Markdown or CSV: numbers in full in CSV, shortened elsewhere.
+
+    Args:
+        names: the columns.
+        rows: their values; None is empty.
+        spelling: "table", "md" or "csv".
+    """
+    render = {"table": render_text, "md": render_markdown, "csv": render_csv}[spelling]
+    cell = _full if spelling == "csv" else _short
+    numeric = [all(isinstance(row[index], int | float | None) for row in rows) for index in range(len(names))]
+    columns = tuple(
+        Column(title=printable_line(name), align=Align.RIGHT if is_number else Align.LEFT)
+        for name, is_number in zip(names, numeric, strict=True)
+    )
+    lines = tuple(tuple(printable_line(cell(value)) for value in row) for row in rows)
+    return render(Table(columns=columns, rows=lines))
+
+
+def _full(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return _full(value)

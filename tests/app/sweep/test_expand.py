@@ -1,0 +1,60 @@
+"""Which models the entries of a sweep stand for."""
+
+from pathlib import Path
+
+import pytest
+
+from capplan.app.sweep.expand import expand_models
+from capplan.core.sweep.definition import ModelEntry
+from capplan.errors import UnknownNameError, UsageError
+
+
+def labels(*words: str, beside: Path | None = None) -> list[str]:
+    return [each.label for each in expand_models([ModelEntry(words=each) for each in words], beside=beside)]
+
+
+@pytest.mark.zoo
+def test_a_glob_names_a_librarys_models_each_once() -> None:
+    from capplan.probe.target.sources.timm import timm_names
+
+    found = labels("timm:vit_tiny_*", "timm:vit_tiny_patch16_224")
+    assert found == [f"timm:{name}" for name in sorted(timm_names()) if name.startswith("vit_tiny_")]
+
+
+@pytest.mark.zoo
+def test_a_bare_glob_takes_torchvisions_model_where_both_libraries_have_it() -> None:
+    found = labels("resnet5*")
+    assert "torchvision:resnet50" in found
+    assert "timm:resnet50" not in found
+    assert "timm:resnet50d" in found
+
+
+@pytest.mark.parametrize("glob", ["timm:no_such_model*", "torchvision:zzz*", "traces/*.trace.json"])
+def test_a_glob_that_matches_nothing_is_an_error(glob: str) -> None:
+    with pytest.raises(UsageError, match="matches no") as refused:
+        labels(glob)
+    assert glob in str(refused.value)
+
+
+@pytest.mark.zoo
+def test_an_unknown_name_is_an_error_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="resnet18"):
+        labels("torchvision:resnet81")
+
+
+def test_a_folder_stands_for_its_traces_also_beside_the_sweeps_file(traces: Path) -> None:
+    whole = [str(traces / "narrow.trace.json"), str(traces / "wide.trace.json")]
+    assert labels(str(traces)) == whole
+    assert labels(traces.name, beside=traces.parent / "sweep.yaml") == whole
+    assert labels(f"{traces.name}/w*.trace.json", beside=traces.parent / "sweep.yaml") == whole[1:]
+
+
+def test_a_folder_without_traces_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no traces"):
+        labels(str(tmp_path))
+
+
+def test_a_list_holds_a_model_a_line(tmp_path: Path, traces: Path) -> None:
+    path = tmp_path / "models.txt"
+    path.write_text(f"# ours\n{traces}/narrow.trace.json\n\n{traces}/wide.trace.json  # the large one\n")
+    assert labels(str(path)) == [f"{traces}/narrow.trace.json", f"{traces}/wide.trace.json"]

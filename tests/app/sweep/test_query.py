@@ -1,0 +1,109 @@
+"""Questions to a sweep's rows: SQL, named questions, and what a query may not do."""
+
+from pathlib import Path
+
+import pytest
+
+from capplan.app.sweep.query import CANNED, canned_query, run_query
+from capplan.app.sweep.results import read_sweep
+from capplan.app.sweep.run import sweep
+from capplan.errors import UsageError
+from tests.app.sweep.conftest import make_request
+
+
+@pytest.fixture(scope="module")
+def folder(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("sweep") / "results"
+    sweep(make_request(output, [str(traces)], workloads=[{"batch": [1, 32], "precision": ["fp32", "amp-fp16"]}]))
+    return output
+
+
+def test_sql_sees_every_row(folder: Path) -> None:
+    [row] = run_query(folder, "select count(*) as n, count(distinct workload) as w from sweep").to_pylist()
+    assert row == {"n": 16, "w": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "best"),
+    [
+        ("cheapest", "usd_per_million_samples", min),
+        ("fastest", "throughput_per_s", max),
+        ("quickest", "latency_s", min),
+    ],
+)
+def test_the_best_row_of_each_model_and_workload(folder: Path, name: str, column: str, best: object) -> None:
+    answer = run_query(folder, canned_query(name)).to_pandas()
+    rows = read_sweep(folder).to_pandas()
+    assert len(answer) == 4
+    for found in answer.itertuples():
+        alike = rows[(rows.model == found.model) & (rows.precision == found.precision)]
+        assert getattr(found, column) == best(alike[column].dropna())  # type: ignore[operator]
+
+
+def test_conditions_narrow_a_named_question(folder: Path) -> None:
+    answer = run_query(folder, canned_query("fits", where=["gpu = 'l4'", "batch = 1 or batch = 7"])).to_pandas()
+    assert set(answer.gpu) == {"l4"}
+    assert set(answer.batch) == {1}
+
+
+def test_results_do_not_regress_against_themselves(folder: Path) -> None:
+    assert run_query(folder, canned_query("regressions"), against=folder).num_rows == 0
+
+
+def test_what_is_slower_than_before_is_a_regression(folder: Path, traces: Path, tmp_path: Path) -> None:
+    """One trace file stands in for the other: the wide network takes longer and more memory than the narrow one."""
+    old, new, own = tmp_path / "old", tmp_path / "new", tmp_path / "net.trace.json"
+    for output, name in ((old, "narrow"), (new, "wide")):
+        own.write_bytes((traces / f"{name}.trace.json").read_bytes())
+        sweep(make_request(output, [str(own)], workloads=[{"batch": [4096]}]))
+    rows = run_query(new, canned_query("regressions", threshold_fraction=0.0), against=old).to_pylist()
+    assert {row["gpu"] for row in rows} == {"l4", "t4"}
+    assert all(row["latency_ratio"] > 1 and row["memory_ratio"] > 1 for row in rows)
+    assert run_query(old, canned_query("regressions"), against=new).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("select * from swept", "The rows are the table sweep"),
+        ("select nothing_such from sweep", "nothing_such"),
+        ("select * from read_csv('/etc/passwd')", "disabled"),
+        ("copy sweep to '/tmp/stolen.csv'", "COPY gives no table"),
+        ("set enable_external_access = true", "SET gives no table"),
+        ("select 1; select 2", "one statement"),
+        ("create table x as select 1", "gives no table"),
+    ],
+)
+def test_a_query_that_cannot_be_answered_is_refused_in_a_sentence(folder: Path, sql: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        run_query(folder, sql)
+
+
+def test_results_are_read_as_arrow_and_pandas(folder: Path) -> None:
+    results = read_sweep(folder)
+    table = results.to_arrow(["model", "workload", "latency_s"])
+    assert table.column_names == ["model", "workload", "latency_s"]
+    assert table.num_rows == len(results) == len(results.to_pandas()) == 16
+    assert results["gpu"].nunique() == 2
+    assert results.query("select 1 as one").to_pylist() == [{"one": 1}]
+    assert results.manifest["models"] == 2
+
+
+def test_any_reader_of_parquet_reads_the_folder(folder: Path) -> None:
+    import duckdb
+    import pandas
+
+    assert pandas.read_parquet(folder).shape[0] == 16
+    with duckdb.connect() as connection:
+        found = connection.execute(f"select count(*) from '{folder}/**/*.parquet'").fetchone()
+    assert found == (16,)
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no results of a sweep"):
+        read_sweep(tmp_path)
+
+
+def test_every_named_question_runs(folder: Path) -> None:
+    for name in CANNED:
+        run_query(folder, canned_query(name), against=folder)

@@ -1,0 +1,180 @@
+"""A sweep on this machine: the same figures as a plan, work done once, and failures that cost their own rows."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import capplan
+from capplan.app.sweep.results import read_sweep
+from capplan.app.sweep.run import sweep
+from capplan.core.sweep.overview import Failed, Standing
+from capplan.core.sweep.schema import COLUMNS
+from capplan.errors import UsageError
+from tests.app.sweep.conftest import make_request
+
+
+class Seen:
+    """Remembers what a sweep reported."""
+
+    def __init__(self, on_moved: Callable[[], None] = lambda: None) -> None:
+        self.standings: list[Standing] = []
+        self.failures: list[tuple[str, Failed]] = []
+        self.on_moved = on_moved
+
+    def started(self, standing: Standing) -> None:
+        self.standings.append(standing)
+
+    def moved(self, standing: Standing) -> None:
+        self.standings.append(standing)
+        self.on_moved()
+
+    def failed(self, model: str, workload: str, failed: Failed) -> None:
+        self.failures.append((model, failed))
+
+    def ended(self, standing: Standing) -> None:
+        self.standings.append(standing)
+
+
+def test_rows_hold_the_figures_of_a_plan(traces: Path, tmp_path: Path) -> None:
+    sweep(make_request(tmp_path / "out", [str(traces)]))
+    frame = read_sweep(tmp_path / "out").to_pandas()
+    assert len(frame) == 2 * 2 * 2
+    for name in ("narrow", "wide"):
+        path = str(traces / f"{name}.trace.json")
+        plan = capplan.plan(path, batches=[1, 32], gpus=["l4", "t4"]).to_frame()
+        for row in plan.itertuples():
+            [found] = frame[(frame.model == path) & (frame.gpu == row.gpu) & (frame.batch == row.batch)].itertuples()
+            for column in (
+                "latency_s", "latency_low_s", "latency_high_s", "latency_bound_s", "throughput_per_s", "total_bytes",
+                "total_low_bytes", "total_high_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "max_batch",
+                "recommended_batch", "status", "usable_bytes", "bound_by", "evidence", "usd_per_hour",
+                "usd_per_million_samples",
+            ):  # fmt: skip
+                assert getattr(found, column) == getattr(row, column), column
+
+
+def test_every_file_has_the_columns_of_the_schema_with_their_units(traces: Path, tmp_path: Path) -> None:
+    sweep(make_request(tmp_path / "out", [str(traces)], workloads=[{"precision": ["fp32", "amp-fp16"]}]))
+    files = sorted((tmp_path / "out").rglob("*.parquet"))
+    assert [path.parent.name for path in files] == [
+        "workload=amp-fp16-eager-nchw-inference",
+        "workload=fp32-eager-nchw-inference",
+    ]
+    schema = pq.read_schema(files[0])
+    assert schema.names == [column.name for column in COLUMNS]
+    assert schema.metadata[b"capplan_sweep_schema_version"] == b"1"
+    assert schema.field("latency_s").metadata[b"unit"] == b"s"
+
+
+def test_the_manifest_states_what_made_the_rows(traces: Path, tmp_path: Path) -> None:
+    sweep(make_request(tmp_path / "out", [str(traces)], command="capplan sweep x.yaml -o out"))
+    manifest = json.loads((tmp_path / "out/_sweep/manifest.json").read_text())
+    assert (manifest["schema_version"], manifest["state"], manifest["rows"]) == (1, "complete", 8)
+    assert manifest["command"] == "capplan sweep x.yaml -o out"
+    assert manifest["gpus"] == ["l4", "t4"]
+    assert manifest["versions"]["capplan"] == capplan.__version__
+
+
+def test_a_second_run_computes_nothing(traces: Path, tmp_path: Path) -> None:
+    request = make_request(tmp_path / "out", [str(traces)])
+    first, second = sweep(request), sweep(request)
+    assert (first.standing.kept, second.standing.kept, second.standing.rows) == (0, 2, 0)
+    assert second.rows == first.rows
+
+
+def test_a_new_gpu_is_computed_alone_and_one_that_is_dropped_goes(traces: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sweep.yaml"
+    sweep(make_request(tmp_path / "out", [str(traces)], file=file))
+    changed = sweep(make_request(tmp_path / "out", [str(traces)], file=file, gpus=["t4", "a10"]))
+    assert changed.standing.rows == 2 * 2
+    frame = read_sweep(tmp_path / "out").to_pandas()
+    assert sorted(set(frame.gpu)) == ["a10", "t4"]
+    assert len(frame) == len(frame.drop_duplicates(["model", "gpu", "batch"])) == 8
+
+
+def test_a_changed_trace_is_computed_again_alone(traces: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name in ("narrow", "wide"):
+        (folder / f"{name}.trace.json").write_bytes((traces / f"{name}.trace.json").read_bytes())
+    request = make_request(tmp_path / "out", [str(folder)])
+    sweep(request)
+    before = read_sweep(tmp_path / "out").to_pandas().set_index(["model", "gpu", "batch"])
+    (folder / "narrow.trace.json").write_bytes((folder / "wide.trace.json").read_bytes())
+    assert sweep(request).standing.rows == 4
+    after = read_sweep(tmp_path / "out").to_pandas().set_index(["model", "gpu", "batch"])
+    narrow, wide = str(folder / "narrow.trace.json"), str(folder / "wide.trace.json")
+    assert after.loc[wide].equals(before.loc[wide])
+    assert (after.loc[narrow].parameters == before.loc[wide].parameters).all()
+
+
+def test_an_interrupted_sweep_goes_on(traces: Path, tmp_path: Path) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    request = make_request(tmp_path / "out", [str(traces)])
+    with pytest.raises(KeyboardInterrupt):
+        sweep(request, watcher=Seen(on_moved=interrupt))
+    assert json.loads((tmp_path / "out/_sweep/manifest.json").read_text())["state"] == "partial"
+    assert len(read_sweep(tmp_path / "out")) == 4
+    done = sweep(request)
+    assert (done.standing.kept, done.standing.rows, done.rows) == (1, 4, 8)
+
+
+def test_a_model_without_the_recording_costs_its_own_rows(traces: Path, tmp_path: Path) -> None:
+    seen = Seen()
+    done = sweep(
+        make_request(tmp_path / "out", [str(traces)], workloads=[{"precision": ["fp32", "fp16"]}]), watcher=seen
+    )
+    frame = read_sweep(tmp_path / "out").to_pandas()
+    assert len(frame) == 8
+    failed = frame[frame.status == "failed"]
+    assert set(failed.precision) == {"fp16"}
+    assert set(failed.failure) == {"recording"}
+    assert failed.fits.isna().all()
+    assert failed.latency_s.isna().all()
+    assert len(seen.failures) == done.failed == 2
+    assert done.failures[0].kind == "recording"
+
+
+def test_a_gpu_without_the_format_is_unsupported(traces: Path, tmp_path: Path) -> None:
+    from capplan.core.gpus.spec import PeakKind
+
+    old = next(
+        gpu.id for gpu in capplan.load_gpus().values() if PeakKind.BF16 in gpu.peak_flops_per_s
+        and gpu.peak(PeakKind.BF16) is None and gpu.vendor == "NVIDIA"
+    )  # fmt: skip
+    made = capplan.trace(f"{traces / 'nets.py'}:Narrow", inputs=["8"], precisions=["bf16"])
+    from capplan.core.trace.format import dump_trace
+
+    path = tmp_path / "half.trace.json"
+    path.write_bytes(dump_trace(made, compress=False))
+    sweep(make_request(tmp_path / "out", [str(path)], gpus=[old], workloads=[{"precision": "bf16"}]))
+    [row] = read_sweep(tmp_path / "out").to_pandas().itertuples()
+    plan = capplan.plan(str(path), batches=[1], gpus=[old], precision="bf16")
+    assert (row.status == "unsupported") == (not plan.fits)
+
+
+def test_the_folder_of_another_sweep_is_not_overwritten(traces: Path, tmp_path: Path) -> None:
+    sweep(make_request(tmp_path / "out", [str(traces / "narrow.trace.json")], file=tmp_path / "one.yaml"))
+    before = (tmp_path / "out/_sweep/manifest.json").read_bytes()
+    other = make_request(tmp_path / "out", [str(traces / "wide.trace.json")], file=tmp_path / "two.yaml")
+    with pytest.raises(UsageError, match=r"another sweep .*one\.yaml"):
+        sweep(other)
+    assert (tmp_path / "out/_sweep/manifest.json").read_bytes() == before
+
+
+def test_a_folder_that_holds_other_files_is_not_taken(traces: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/thesis.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"thesis\.txt"):
+        sweep(make_request(tmp_path / "out", [str(traces)]))
+
+
+def test_auto_asks_for_the_recommended_batch(traces: Path, tmp_path: Path) -> None:
+    sweep(make_request(tmp_path / "out", [str(traces)], workloads=[{"batch": "auto"}]))
+    frame = read_sweep(tmp_path / "out").to_pandas()
+    assert (frame.batch == frame.recommended_batch).all()

@@ -1,0 +1,88 @@
+"""SWEEP.yaml: what it may hold, and how errors name the key and what would do."""
+
+from pathlib import Path
+
+import pytest
+
+from capplan.core.batches import BatchChoice
+from capplan.core.sweep.definition import workload_label
+from capplan.core.workload import Optimizer
+from capplan.errors import SpecError
+from capplan.specs.sweep import read_sweep_file, read_sweep_tree
+
+OF_THE_DOCS = """
+models: [torchvision:resnet18, "timm:vit_tiny*"]
+gpus: {where: "memory >= 24GiB", segment: data-centre}
+workloads:
+  - {batch: [1, 32], precision: [fp32, amp-fp16], framework: [eager], layout: [nchw]}
+"""
+
+
+def test_the_example_reads(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text(OF_THE_DOCS)
+    found = read_sweep_file(path)
+    assert [entry.words for entry in found.models] == ["torchvision:resnet18", "timm:vit_tiny*"]
+    assert found.gpus[0].where == ("memory >= 24GiB", "segment = data-centre")
+    assert [workload_label(each) for each in found.workloads] == [
+        "fp32-eager-nchw-inference",
+        "amp-fp16-eager-nchw-inference",
+    ]
+    assert found.workloads[0].batches.sizes == (1, 32)
+
+
+def read(**changes: object) -> object:
+    tree = {"models": ["resnet18"], "gpus": ["l4"], "workloads": [{"batch": [1]}], **changes}
+    return read_sweep_tree({key: value for key, value in tree.items() if value is not None}, shown="sweep.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": ["resnet18"]}, r"sweep\.yaml: model: unknown key; did you mean models"),
+        ({"models": None}, r"models: is missing; list models"),
+        ({"models": []}, r"models: is empty"),
+        ({"models": [3]}, r"models\[0\]: must be a model's name"),
+        ({"gpus": None}, r"gpus: is missing"),
+        ({"gpus": {"where": "memory >= 24GiB", "segmnt": "x"}}, r"gpus\.segmnt: unknown key; did you mean segment"),
+        ({"gpus": {"segment": "datacenter"}}, r"gpus\.segment: 'datacenter' is not known; use data-centre"),
+        ({"workloads": [{"precision": "fp17"}]}, r"workloads\[0\]\.precision: 'fp17' is not known; use fp32"),
+        ({"workloads": [{"batches": [1]}]}, r"workloads\[0\]\.batches: unknown key; did you mean batch"),
+        ({"workloads": [{"batch": 0}]}, r"workloads\[0\]\.batch: '0': a batch lies between 1 and"),
+        ({"workloads": [{"batch": [1, "auto"]}]}, r"auto and max stand alone"),
+        ({"workloads": [{"optimizer": "sgd"}]}, r"describe a training step; add mode: training"),
+        ({"workloads": [{"utilization": 2}]}, r"must be a share of usable memory"),
+        ({"workloads": "fp32"}, r"workloads\[0\]: must be keys with values"),
+    ],
+)
+def test_a_refused_file_names_the_key_and_what_would_do(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        read(**changes)
+
+
+def test_lists_multiply_and_equal_conditions_join_their_batches() -> None:
+    found = read_sweep_tree(
+        {
+            "models": "resnet18",
+            "gpus": "a100",
+            "workloads": [
+                {"batch": "1..8", "mode": ["inference", "training"], "optimizer": ["sgd", "adam"]},
+                {"batch": [3, 16]},
+            ],
+        },
+        shown="sweep",
+    )
+    labels = {workload_label(each): each.batches.sizes for each in found.workloads}
+    assert labels == {
+        "fp32-eager-nchw-inference": (1, 2, 3, 4, 8, 16),
+        "fp32-eager-nchw-training-sgd": (1, 2, 4, 8),
+        "fp32-eager-nchw-training-adam": (1, 2, 4, 8),
+    }
+    training = found.workloads[1].workload.training
+    assert training is not None
+    assert training.optimizer is Optimizer.SGD
+
+
+def test_auto_is_a_batch_of_its_own() -> None:
+    found = read_sweep_tree({"models": ["a"], "gpus": ["l4"], "workloads": [{"batch": "auto"}]}, shown="sweep")
+    assert found.workloads[0].batches.choice is BatchChoice.AUTO
