@@ -13,7 +13,9 @@ from capplan.report.documents.diff import DiffDocument
 from capplan.report.documents.estimate import EstimateDocument
 from capplan.report.documents.gate import CheckDocument
 from capplan.report.documents.llm.memory import LlmMemoryDocument, LlmModelsDocument
+from capplan.report.documents.llm.plan import LlmPlanDocument
 from capplan.report.documents.llm.serving import LlmEstimateDocument, LlmValidationDocument
+from capplan.report.documents.llm.simulation import SimulationDocument
 from capplan.report.documents.memory import MemoryDocument
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.documents.validation import ValidationDocument
@@ -28,6 +30,8 @@ DOCUMENTS: dict[str, Any] = {
     "llm-estimate": LlmEstimateDocument,
     "llm-memory": LlmMemoryDocument,
     "llm-models": LlmModelsDocument,
+    "llm-plan": LlmPlanDocument,
+    "llm-simulate": SimulationDocument,
     "llm-validate": LlmValidationDocument,
     "memory": MemoryDocument,
     "plan": PlanDocument | tuple[PlanDocument, ...],

@@ -117,11 +117,11 @@ def plan(
 
 
 def _spell(found: "DeploymentPlan", spelling: Format, *, everything: bool) -> str:
-    from capplan.report.documents.llm.plan import plan_document
+    from capplan.report.documents.llm.plan import llm_plan_document
     from capplan.report.text.llm import plan as text
 
     if spelling is Format.JSON:
-        return to_json(plan_document(found))
+        return to_json(llm_plan_document(found))
     if spelling is Format.CSV:
         return text.plan_csv(found)
     return text.plan_markdown(found) if spelling is Format.MD else text.plan_text(found, everything=everything)

@@ -1,141 +1,339 @@
-"""Plans of LLM serving as JSON documents. Times in seconds, money in US dollars, memory in bytes of one GPU."""
+"""Plans of LLM serving as typed documents. Times in seconds, money in US dollars, memory in bytes of one GPU."""
 
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Final, Literal, TypedDict
 
-from capplan.core.llm.fleet.deployment_plan import DeploymentFit, DeploymentPlan, DeploymentRejection, front, load_front
+import msgspec
+from msgspec import Meta
+
+from capplan.core.llm.fleet.deployment_plan import (
+    DeploymentFit,
+    DeploymentPlan,
+    DeploymentRejection,
+    FrontPoint,
+    Obstacle,
+    RentedGpu,
+    ReplicaMemory,
+    front,
+    load_front,
+)
 from capplan.core.llm.fleet.disaggregated import DisaggregatedFit
+from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.serving.load_curve import LoadPoint
 from capplan.core.llm.sharding import Sharding
-from capplan.core.llm.simulation.load_answer import Percentiles
+from capplan.core.llm.simulation.load_answer import LatencyLimits, Percentiles
 from capplan.core.numbers import Interval
+from capplan.report.documents.llm.serving import ServedModel
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 MOST_CURVES = 12
 """Deployments whose load curve is written out: the best ones."""
 
 
-def plan_document(plan: DeploymentPlan) -> dict[str, Any]:
-    """Write a plan as a document."""
-    best = {id(fit) for fit in front(plan.fits)}
-    fits = [_fit(fit, on_front=id(fit) in best, with_curve=index < MOST_CURVES) for index, fit in enumerate(plan.fits)]
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "model": {"name": plan.model, "params": plan.params, "active_params": plan.active_params},
-        "load": asdict(plan.load),
-        "limits": asdict(plan.limits),
-        "recommended": fits[0] if fits else None,
-        "cheaper_on_weaker_evidence": plan.cheaper.gpu if plan.cheaper else None,
-        "fits": fits,
-        "front": [
-            {
-                "gpu": point.fit.gpu,
-                **sharding_fields(point.fit.sharding),
-                "engine": point.fit.engine,
-                "weights": point.fit.weights,
-                "running": point.running,
-                "output_tokens_per_s_per_gpu": point.per_gpu,
-                "output_tokens_per_s_per_user": point.per_user,
-            }
-            for point in load_front(plan.fits)
-        ],
-        "disaggregated": [_disaggregated(each) for each in plan.disaggregated],
-        "rejections": [_rejection(each) for each in plan.rejections],
-        "advice": plan.advice,
-        "assumptions": list(plan.assumptions),
-        "notes": list(plan.notes),
-    }
+class RequestTime(msgspec.Struct, frozen=True, kw_only=True):
+    """A time that requests see: the interval of the estimate, and percentiles, null where it was not simulated. [s]"""
+
+    low: float
+    expected: float
+    high: float
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
 
 
-def sharding_fields(sharding: Sharding) -> dict[str, int]:
-    """Return how the GPUs of a replica share the model, by the usual names."""
+class TokenPrices(msgspec.Struct, frozen=True, kw_only=True):
+    """Prices of a million input and of a million output tokens, divided by busy time. [USD]"""
+
+    input: float
+    output: float
+
+
+class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica with so many requests in it."""
+
+    running: float
+    rate_per_s: float
+    ttft_s: float
+    tpot_s: float
+    output_tokens_per_s_per_gpu: float
+
+
+class DeploymentFitDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A deployment that carries the load within the limits."""
+
+    gpu: str
+    gpus: Annotated[int, Meta(description="GPUs of all replicas")]
+    replicas: int
+    replicas_needed: int
+    words: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    weights: str
+    kv: str
+    memory: ReplicaMemory
+    ttft_s: RequestTime
+    tpot_s: RequestTime
+    e2e_s: RequestTime
+    itl_s: Percentiles | None
+    rate_per_s: float
+    running_per_replica: float
+    batch_limit: int
+    output_tokens_per_s: float
+    output_tokens_per_s_per_gpu: float
+    output_tokens_per_s_per_user: float
+    max_rate_per_s: Annotated[float, Meta(description="requests per second that all replicas carry within the limits")]
+    max_rate_per_s_per_replica: float
+    goodput_fraction: float | None
+    usd_per_hour: float | None
+    usd_per_million_output_tokens: float | None
+    usd_per_million_tokens: float | None
+    split_usd_per_million_tokens: TokenPrices | None
+    rent: RentedGpu | None
+    evidence: str
+    holds_at_worst: Annotated[bool, Meta(description="true: the limits hold at the far ends of the intervals, too")]
+    on_front: Annotated[
+        bool, Meta(description="true: no other deployment has more tokens/s per GPU and per user at the load")
+    ]
+    curve: tuple[CurvePoint, ...] | None
+
+
+class FrontDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A deployment with so many requests at a time that no other beats per GPU and per user."""
+
+    gpu: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    weights: str
+    running: float
+    output_tokens_per_s_per_gpu: float
+    output_tokens_per_s_per_user: float
+
+
+class PrefillSide(msgspec.Struct, frozen=True, kw_only=True):
+    """The replicas that process prompts only; `prompt_s` is the time of one prompt alone."""
+
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    replicas: int
+    prompt_s: float
+
+
+class DecodeSide(msgspec.Struct, frozen=True, kw_only=True):
+    """The replicas that generate tokens only, with so many requests at a time on each."""
+
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    replicas: int
+    running: float
+
+
+class DisaggregatedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Prefill replicas and decode replicas that carry the load within the limits."""
+
+    gpu: str
+    gpus: int
+    words: str
+    engine: str
+    weights: str
+    prefill: PrefillSide
+    decode: DecodeSide
+    ratio: float
+    transfer_s: float
+    ttft_s: float
+    tpot_s: float
+    e2e_s: float
+    output_tokens_per_s: float
+    usd_per_hour: float | None
+
+
+class DeploymentRejectionDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A deployment that does not carry the load: why, and what would rescue it."""
+
+    gpu: str
+    reason: str
+    obstacle: Obstacle
+    rescue: str | None
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    weights: str | None
+    least_s: Annotated[float | None, Meta(description="the broken limit's time with one request at a time")]
+
+
+class LlmPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan llm plan --format json` writes; memory is that of one GPU."""
+
+    schema_version: Literal[1]
+    model: ServedModel
+    load: TokenLoad
+    limits: LatencyLimits
+    recommended: DeploymentFitDocument | None
+    cheaper_on_weaker_evidence: str | None
+    fits: tuple[DeploymentFitDocument, ...]
+    front: tuple[FrontDocument, ...]
+    disaggregated: tuple[DisaggregatedDocument, ...]
+    rejections: tuple[DeploymentRejectionDocument, ...]
+    advice: str | None
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class ShardingFields(TypedDict):
+    """How the GPUs of a replica share the model, by the usual names."""
+
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+
+
+def sharding_fields(sharding: Sharding) -> ShardingFields:
+    """Return how the GPUs of a replica share the model, by the usual names.
+
+    Args:
+        sharding: The GPUs of one replica.
+    """
     return {"tp": sharding.tensor, "pp": sharding.pipeline, "ep": sharding.expert, "dp": sharding.data}
 
 
-def _fit(fit: DeploymentFit, *, on_front: bool, with_curve: bool) -> dict[str, Any]:
+def llm_plan_document(plan: DeploymentPlan) -> LlmPlanDocument:
+    """Return a plan as a document.
+
+    Args:
+        plan: The deployments that carry a load, and those that do not.
+    """
+    best = {id(fit) for fit in front(plan.fits)}
+    fits = tuple(
+        _fit(fit, on_front=id(fit) in best, with_curve=index < MOST_CURVES) for index, fit in enumerate(plan.fits)
+    )
+    return LlmPlanDocument(
+        schema_version=SCHEMA_VERSION,
+        model=ServedModel(name=plan.model, params=plan.params, active_params=plan.active_params),
+        load=plan.load,
+        limits=plan.limits,
+        recommended=fits[0] if fits else None,
+        cheaper_on_weaker_evidence=plan.cheaper.gpu if plan.cheaper else None,
+        fits=fits,
+        front=tuple(map(_front, load_front(plan.fits))),
+        disaggregated=tuple(map(_disaggregated, plan.disaggregated)),
+        rejections=tuple(map(_rejection, plan.rejections)),
+        advice=plan.advice,
+        assumptions=plan.assumptions,
+        notes=plan.notes,
+    )
+
+
+def _fit(fit: DeploymentFit, *, on_front: bool, with_curve: bool) -> DeploymentFitDocument:
     simulated, split = fit.simulated, fit.split_usd_per_million
-    return {
-        "gpu": fit.gpu,
-        "gpus": fit.gpus,
-        "replicas": fit.replicas,
-        "replicas_needed": fit.needed,
-        "words": fit.words,
+    return DeploymentFitDocument(
+        gpu=fit.gpu,
+        gpus=fit.gpus,
+        replicas=fit.replicas,
+        replicas_needed=fit.needed,
+        words=fit.words,
         **sharding_fields(fit.sharding),
-        "engine": fit.engine,
-        "weights": fit.weights,
-        "kv": fit.kv,
-        "memory": asdict(fit.memory),
-        "ttft_s": _time(fit.ttft_s, simulated.ttft_s if simulated else None),
-        "tpot_s": _time(fit.tpot_s, simulated.tpot_s if simulated else None),
-        "e2e_s": _time(fit.e2e_s, simulated.e2e_s if simulated else None),
-        "itl_s": asdict(simulated.itl_s) if simulated and simulated.itl_s else None,
-        "rate_per_s": fit.rate_per_s,
-        "running_per_replica": fit.running,
-        "batch_limit": fit.batch_limit,
-        "output_tokens_per_s": fit.output_tokens_per_s,
-        "output_tokens_per_s_per_gpu": fit.output_tokens_per_s_per_gpu,
-        "output_tokens_per_s_per_user": fit.output_tokens_per_s_per_user,
-        "max_rate_per_s": fit.max_rate_per_s * fit.replicas,
-        "max_rate_per_s_per_replica": fit.max_rate_per_s,
-        "goodput_fraction": simulated.goodput_fraction if simulated else None,
-        "usd_per_hour": fit.usd_per_hour,
-        "usd_per_million_output_tokens": fit.usd_per_million_output_tokens,
-        "usd_per_million_tokens": fit.usd_per_million_tokens,
-        "split_usd_per_million_tokens": None if split is None else {"input": split[0], "output": split[1]},
-        "rent": asdict(fit.rent) if fit.rent else None,
-        "evidence": fit.evidence,
-        "holds_at_worst": fit.holds_at_worst,
-        "on_front": on_front,
-        "curve": [_point(point, fit) for point in fit.curve] if with_curve else None,
-    }
+        engine=fit.engine,
+        weights=fit.weights,
+        kv=fit.kv,
+        memory=fit.memory,
+        ttft_s=_time(fit.ttft_s, simulated.ttft_s if simulated else None),
+        tpot_s=_time(fit.tpot_s, simulated.tpot_s if simulated else None),
+        e2e_s=_time(fit.e2e_s, simulated.e2e_s if simulated else None),
+        itl_s=simulated.itl_s if simulated else None,
+        rate_per_s=fit.rate_per_s,
+        running_per_replica=fit.running,
+        batch_limit=fit.batch_limit,
+        output_tokens_per_s=fit.output_tokens_per_s,
+        output_tokens_per_s_per_gpu=fit.output_tokens_per_s_per_gpu,
+        output_tokens_per_s_per_user=fit.output_tokens_per_s_per_user,
+        max_rate_per_s=fit.max_rate_per_s * fit.replicas,
+        max_rate_per_s_per_replica=fit.max_rate_per_s,
+        goodput_fraction=simulated.goodput_fraction if simulated else None,
+        usd_per_hour=fit.usd_per_hour,
+        usd_per_million_output_tokens=fit.usd_per_million_output_tokens,
+        usd_per_million_tokens=fit.usd_per_million_tokens,
+        split_usd_per_million_tokens=None if split is None else TokenPrices(input=split[0], output=split[1]),
+        rent=fit.rent,
+        evidence=fit.evidence,
+        holds_at_worst=fit.holds_at_worst,
+        on_front=on_front,
+        curve=tuple(_point(point, fit) for point in fit.curve) if with_curve else None,
+    )
 
 
-def _point(point: LoadPoint, fit: DeploymentFit) -> dict[str, float]:
-    return {
-        "running": point.running,
-        "rate_per_s": point.rate_per_s,
-        "ttft_s": point.ttft_s,
-        "tpot_s": point.tpot_s,
-        "output_tokens_per_s_per_gpu": point.rate_per_s * fit.output_len / fit.sharding.gpus,
-    }
+def _point(point: LoadPoint, fit: DeploymentFit) -> CurvePoint:
+    return CurvePoint(
+        running=point.running,
+        rate_per_s=point.rate_per_s,
+        ttft_s=point.ttft_s,
+        tpot_s=point.tpot_s,
+        output_tokens_per_s_per_gpu=point.rate_per_s * fit.output_len / fit.sharding.gpus,
+    )
 
 
-def _time(interval: Interval, simulated: Percentiles | None) -> dict[str, float | None]:
-    names = ("p50", "p90", "p95", "p99")
-    return {**asdict(interval), **{name: getattr(simulated, name) if simulated else None for name in names}}
+def _time(interval: Interval, simulated: Percentiles | None) -> RequestTime:
+    return RequestTime(
+        low=interval.low,
+        expected=interval.expected,
+        high=interval.high,
+        p50=simulated.p50 if simulated else None,
+        p90=simulated.p90 if simulated else None,
+        p95=simulated.p95 if simulated else None,
+        p99=simulated.p99 if simulated else None,
+    )
 
 
-def _disaggregated(each: DisaggregatedFit) -> dict[str, Any]:
-    return {
-        "gpu": each.gpu,
-        "gpus": each.gpus,
-        "words": each.words,
-        "engine": each.engine,
-        "weights": each.weights,
-        "prefill": {**sharding_fields(each.prefill), "replicas": each.prefill_replicas, "prompt_s": each.prefill_s},
-        "decode": {
-            **sharding_fields(each.decode),
-            "replicas": each.decode_replicas,
-            "running": each.decode_running,
-        },
-        "ratio": each.ratio,
-        "transfer_s": each.transfer_s,
-        "ttft_s": each.ttft_s,
-        "tpot_s": each.tpot_s,
-        "e2e_s": each.e2e_s,
-        "output_tokens_per_s": each.rate_per_s * each.output_len,
-        "usd_per_hour": each.usd_per_hour,
-    }
+def _front(point: FrontPoint) -> FrontDocument:
+    return FrontDocument(
+        gpu=point.fit.gpu,
+        **sharding_fields(point.fit.sharding),
+        engine=point.fit.engine,
+        weights=point.fit.weights,
+        running=point.running,
+        output_tokens_per_s_per_gpu=point.per_gpu,
+        output_tokens_per_s_per_user=point.per_user,
+    )
 
 
-def _rejection(each: DeploymentRejection) -> dict[str, Any]:
-    return {
-        "gpu": each.gpu,
-        "reason": each.reason,
-        "obstacle": each.obstacle.value,
-        "rescue": each.rescue,
+def _disaggregated(each: DisaggregatedFit) -> DisaggregatedDocument:
+    return DisaggregatedDocument(
+        gpu=each.gpu,
+        gpus=each.gpus,
+        words=each.words,
+        engine=each.engine,
+        weights=each.weights,
+        prefill=PrefillSide(**sharding_fields(each.prefill), replicas=each.prefill_replicas, prompt_s=each.prefill_s),
+        decode=DecodeSide(**sharding_fields(each.decode), replicas=each.decode_replicas, running=each.decode_running),
+        ratio=each.ratio,
+        transfer_s=each.transfer_s,
+        ttft_s=each.ttft_s,
+        tpot_s=each.tpot_s,
+        e2e_s=each.e2e_s,
+        output_tokens_per_s=each.rate_per_s * each.output_len,
+        usd_per_hour=each.usd_per_hour,
+    )
+
+
+def _rejection(each: DeploymentRejection) -> DeploymentRejectionDocument:
+    return DeploymentRejectionDocument(
+        gpu=each.gpu,
+        reason=each.reason,
+        obstacle=each.obstacle,
+        rescue=each.rescue,
         **sharding_fields(each.sharding),
-        "engine": each.engine,
-        "weights": each.weights,
-        "least_s": each.least_s,
-    }
+        engine=each.engine,
+        weights=each.weights,
+        least_s=each.least_s,
+    )
