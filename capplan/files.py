@@ -9,6 +9,7 @@ import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from capplan.errors import UsageError
 from capplan.signatures import is_same_kind, read_signature
@@ -18,6 +19,18 @@ _COMPARED_BYTES = 64 * 2**20
 
 _DESCRIPTOR_FOLDERS = ("/dev/fd",)
 _MAX_LINKS = 40
+
+Stamp: TypeAlias = tuple[int, int, int] | None
+"""What changes when a file does: its time of change [ns], size [bytes] and number; None where there is no file."""
+
+
+def stamp(path: Path) -> Stamp:
+    """Return what tells that a file has changed since it was read."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def write_file(path: Path, content: bytes, *, inputs: Iterable[Path] = (), force: bool = False) -> None:

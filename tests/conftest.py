@@ -35,6 +35,7 @@ SLOW = (
     "probe/measure/test_public.py",
     "probe/target/test_exported.py",
     "report/procurement/",
+    "serve/",
     "specs/test_any_input.py",
     "specs/test_wheel.py",
 )

@@ -27,7 +27,7 @@ class GpuRequest:
     """Name GPUs of the database, own specs laid over it.
 
     Without `ids` and `specs` all GPUs are meant. `overlays` are folders and files of own specs; a folder may hold
-    prices too. `database` is what a Python caller has loaded already, `specs` are GPUs that it hands over whole.
+    prices too. `database` and `prices` are what a caller has loaded already, `specs` are GPUs that it hands over whole.
     An id may be a family's name, which takes all its variants, or a list parted by commas. Of the GPUs so named only
     those that pass `filters` are meant.
     """
@@ -36,6 +36,7 @@ class GpuRequest:
     filters: GpuFilters = field(default_factory=GpuFilters)
     overlays: tuple[Path, ...] = ()
     database: Gpus | None = None
+    prices: Prices | None = None
     specs: tuple[GpuSpec, ...] = ()
 
 
@@ -51,13 +52,16 @@ class GpuChoice:
     overlays: tuple[Path, ...]
     named: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    loaded_prices: Prices | None = None
 
     def prices(self) -> Prices:
-        """Load the prices, the overlays' own laid over the built-in ones.
+        """Return the prices that were loaded already, or load them: the overlays' own laid over the built-in ones.
 
         Raises:
             SpecError: a file of prices is refused.
         """
+        if self.loaded_prices is not None:
+            return self.loaded_prices
         return load_prices(self.known, overlays=self.overlays)
 
 
@@ -80,6 +84,7 @@ def find_gpus(request: GpuRequest) -> GpuChoice:
         overlays=overlays,
         named=frozenset(named),
         notes=tuple(each.note for each in found if each.note),
+        loaded_prices=request.prices,
     )
 
 

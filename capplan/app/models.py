@@ -26,8 +26,8 @@ from capplan.probe.target.names import canonical_words
 if TYPE_CHECKING:
     from capplan.probe.target.types import Target
 
-ModelSource: TypeAlias = "ModelRequest | Trace | Target"
-"""How a caller names a model: by words, by its trace, or by a target made from a module."""
+ModelSource: TypeAlias = "ModelRequest | Trace | Target | Model"
+"""How a caller names a model: by words, by its trace, by a target made from a module, or opened already."""
 
 _TRACE_SUFFIXES = (".trace.json", ".trace.json.gz", ".json.gz")
 
@@ -37,6 +37,11 @@ class Model(ABC):
 
     words: str
     can_be_traced: bool
+
+    @property
+    def name(self) -> str:
+        """Return the words that name the model."""
+        return self.words
 
     @abstractmethod
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
@@ -277,7 +282,7 @@ def open_model(source: ModelSource, *, feedback: Feedback = SILENCE, formulas: F
     """Open a model; a trace file is read now, anything else is found and built when its trace is first asked for.
 
     Args:
-        source: the model's words, its trace, or a target made from a module.
+        source: the model's words, its trace, a target made from a module, or a model that is open already.
         feedback: where progress is shown.
         formulas: FLOP counts of operators that capplan does not know; traces made with them are not cached.
 
@@ -285,6 +290,8 @@ def open_model(source: ModelSource, *, feedback: Feedback = SILENCE, formulas: F
         TraceFileError: the words name a trace file that is damaged or from a newer version.
         UsageError: arguments or inputs are given beside a trace file.
     """
+    if isinstance(source, Model):
+        return source
     if isinstance(source, Trace):
         return ReadModel(held=source, words=source.target)
     if not isinstance(source, ModelRequest):

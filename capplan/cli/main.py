@@ -49,6 +49,7 @@ COMMANDS = {
     "sweep": "capplan.cli.commands.sweeps.sweep:sweep",
     "query": "capplan.cli.commands.sweeps.query:query",
     "llm": "capplan.cli.commands.llm.group:app",
+    "serve": "capplan.cli.commands.serve:serve",
     "config": "capplan.cli.commands.config:config",
     "schema": "capplan.cli.commands.schema:schema",
     "gpus": "capplan.cli.commands.gpus:app",

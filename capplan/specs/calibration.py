@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from capplan.core.latency.calibration import (
 )
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.errors import SpecError
+from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
@@ -45,7 +47,14 @@ def load_calibration(path: Path | None = None) -> Calibration:
 
 def _read(path: Path | None, name: str) -> Calibration:
     where = str(path) if path else f"calibrations/{name}"
-    document = read_yaml(path or calibration_file(name), shown=where)
+    file = path or calibration_file(name)
+    return _read_as_of(file, where, stamp(file))
+
+
+@lru_cache(maxsize=16)
+def _read_as_of(path: Path, where: str, _stamp: Stamp) -> Calibration:
+    """Read a file again only after it has changed: a service asks for it with every question."""
+    document = read_yaml(path, shown=where)
     version = document.pop("schema_version", None)
     if type(version) is not int or version != SCHEMA_VERSION:
         raise SpecError(f"{where} is no calibration of schema_version {SCHEMA_VERSION}.")

@@ -1,0 +1,87 @@
+"""`capplan serve`: the page and the JSON API."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from capplan.cli.options import SpecFolders
+from capplan.cli.output import emit
+from capplan.errors import UsageError
+
+
+def serve(
+    *,
+    host: Annotated[str, typer.Option(help="Address to bind; the loopback address is reachable from here only.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to bind; 0 takes a free one.")] = 8000,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="SWEEP", help="Results of `capplan sweep` to offer on the page.", show_default=False),
+    ] = None,
+    prices: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.yaml", help="Own dated prices, laid over the built-in ones.", show_default=False),
+    ] = None,
+    specs: SpecFolders = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file with the token that requests must present.", show_default=False),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Bind beyond the loopback address without a token.")
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name under which the service is reached; repeatable.", show_default=False),
+    ] = None,
+    traces: Annotated[int, typer.Option(min=1, max=64, help="Models traced at once.")] = 4,
+    waiting: Annotated[int, typer.Option(min=0, max=10_000, help="Models that may wait to be traced.")] = 16,
+    trace_timeout: Annotated[float, typer.Option(min=1.0, help="Seconds after which a trace is stopped.")] = 300.0,
+    trace_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory that one trace may take.")] = "8GiB",
+) -> None:
+    """Serve a web page and a JSON API that answer what the command line answers, until interrupted.
+
+    Examples:
+
+      capplan serve
+
+      capplan serve --host 0.0.0.0 --token-file token.txt --allow-host capplan.example.org
+    """
+    try:
+        from capplan.serve.run import run_service
+        from capplan.serve.service import state_folder
+        from capplan.serve.settings import Limits, Settings, default_planners, read_token
+    except ModuleNotFoundError as error:
+        raise UsageError(f"serve needs {error.name}; install it with pip install 'capplan[serve]'.") from error
+    from capplan.units import BYTES, parse_quantity
+
+    settings = Settings(
+        host=host,
+        port=port,
+        hosts=tuple(allow_host or ()),
+        token=None if token_file is None else read_token(token_file),
+        is_insecure=insecure,
+        prices=tuple(prices or ()),
+        specs=tuple(path.resolve() for path in specs or ()),
+        results=results,
+        state=state_folder().resolve(),
+        limits=Limits(
+            planners=default_planners(),
+            tracers=traces,
+            waiting=waiting,
+            trace_s=trace_timeout,
+            trace_bytes=int(parse_quantity(trace_memory, BYTES, what="--trace-memory")),
+        ),
+    )
+    run_service(settings, announce=lambda address: emit(_greeting(address, settings.token is not None), output=None))
+
+
+def _greeting(address: str, has_token: bool) -> str:
+    access = "a token is needed" if has_token else "no token is needed"
+    return (
+        f"capplan serves at {address} ({access})\n"
+        f"  page     {address}\n  API      {address}api/v1/plan, described at {address}api/v1/openapi.json\n"
+        f"  health   {address}healthz, metrics {address}metrics\nPress Ctrl-C to end; what runs is finished first.\n"
+    )

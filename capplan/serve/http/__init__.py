@@ -1,0 +1,1 @@
+"""HTTP: routes, checks of requests, problem documents, logs and metrics."""

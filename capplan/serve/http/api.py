@@ -1,0 +1,212 @@
+"""The routes of the API: each reads a question, has it answered, and answers with a document or a problem."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from capplan.errors import CapplanError
+from capplan.serve.http.bodies import content_response, read_body, unless_gone
+from capplan.serve.http.guard import body_limit
+from capplan.serve.http.openapi import openapi_document
+from capplan.serve.http.problems import ProblemError, refused
+from capplan.serve.planning.replies import MEDIA_TYPES, Refusal, Reply, Task
+from capplan.serve.questions import types
+from capplan.serve.questions.read import question_from_json, question_from_mapping, question_from_query
+from capplan.serve.service import Service
+from capplan.serve.tracing.queue import BusyError
+
+QUESTIONS: dict[str, type[Struct]] = {
+    "plan": types.PlanQuestion,
+    "memory": types.MemoryQuestion,
+    "estimate": types.EstimateQuestion,
+    "report": types.ReportQuestion,
+    "gpus": types.GpusQuestion,
+    "prices": types.PricesQuestion,
+}
+"""What is asked at /api/v1/NAME, by GET with a query string or by POST with a JSON body."""
+
+_ABOUT_WRITING = ("format", "width")
+_JSON_TYPES = re.compile(r"application/(?:[\w.+-]+\+)?json|text/plain|application/x-www-form-urlencoded|")
+
+
+def api_routes(service: Service) -> list[Route]:
+    """Return the routes of the API."""
+    routes = [
+        Route(f"/api/v1/{name}", _asking(service, kind), methods=["GET", "POST"]) for name, kind in QUESTIONS.items()
+    ]
+    return [
+        *routes,
+        Route("/api/v1/gpus/{gpu}", _one_gpu(service), methods=["GET"]),
+        Route("/api/v1/traces", _traces(service), methods=["GET"]),
+        Route("/api/v1/traces", _add_trace(service), methods=["POST"]),
+        Route("/api/v1/traces/{trace}", _one_trace(service), methods=["GET"]),
+        Route("/api/v1/openapi.json", _openapi, methods=["GET"]),
+        Route("/openapi.json", _openapi, methods=["GET"]),
+    ]
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def _asking(service: Service, kind: type[Struct]) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        pairs = request.query_params.multi_items()
+        asked = [pair for pair in pairs if pair[0] not in _ABOUT_WRITING]
+        if request.method == "POST":
+            if asked:
+                raise ProblemError(400, "a question by POST stands in its body; the query string takes `format` only.")
+            question = question_from_json(kind, await read_json_body(service, request))
+        else:
+            question = question_from_query(kind, asked)
+        return await answered(service, request, question)
+
+    return endpoint
+
+
+async def read_json_body(service: Service, request: Request) -> bytes:
+    """Read the JSON body of a request.
+
+    Raises:
+        ProblemError: it is too long, or says to be something else.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not _JSON_TYPES.fullmatch(kind):
+        raise ProblemError(415, f"the body is {kind[:100]!r}; send a question as application/json.")
+    return await read_body(request, limit=body_limit(request.url.path, service.settings))
+
+
+async def answered(service: Service, request: Request, question: Any, *, status: int = 200) -> Response:
+    """Have a question answered, and return the answer.
+
+    Raises:
+        ProblemError: it has no answer, or has to wait.
+    """
+    task = Task(question=question, spelling=spelling_of(request), width=_width(request))
+    reply = await ask(service, request, task)
+    headers = _download_headers(request, task.spelling)
+    return content_response(request, reply, status=status, headers=headers)
+
+
+async def ask(service: Service, request: Request, task: Task) -> Reply:
+    """Have a task answered for a client that may go away meanwhile.
+
+    Raises:
+        ProblemError: the question has no answer, or too many models wait to be traced.
+    """
+    try:
+        outcome = await unless_gone(request, service.answer(task))
+    except BusyError as error:
+        raise ProblemError(429, str(error), headers={"Retry-After": str(error.retry_after_s)}) from error
+    if isinstance(outcome, Refusal):
+        raise refused(outcome.message, outcome.exit_code)
+    return outcome
+
+
+def spelling_of(request: Request) -> types.Spelling:
+    """Return the format asked for: by `format` in the query string, else by the Accept header, else JSON.
+
+    Raises:
+        ProblemError: there is no such format.
+    """
+    asked = request.query_params.get("format")
+    if asked is not None:
+        if asked not in MEDIA_TYPES:
+            raise ProblemError(400, f"unknown format {asked[:100]!r}; use {', '.join(MEDIA_TYPES)}.")
+        return cast("types.Spelling", asked)
+    accepted = [each.partition(";")[0].strip() for each in request.headers.get("accept", "").split(",")]
+    by_type = {value.partition(";")[0]: name for name, value in MEDIA_TYPES.items()}
+    for each in accepted:
+        if each in ("*/*", "application/*", "text/html"):
+            break
+        if each in by_type:
+            return cast("types.Spelling", by_type[each])
+    return "json"
+
+
+def _width(request: Request) -> int:
+    asked = request.query_params.get("width", "100")
+    return min(max(int(asked), 40), 400) if asked.isascii() and asked.isdigit() and len(asked) < 5 else 100
+
+
+def _download_headers(request: Request, spelling: str) -> dict[str, str]:
+    if spelling not in ("html", "pdf", "xlsx") and "download" not in request.query_params:
+        return {}
+    name = request.url.path.rstrip("/").rpartition("/")[2]
+    return {
+        "Content-Disposition": f'attachment; filename="{name}.{spelling}"',
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+    }
+
+
+def _one_gpu(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        question = question_from_mapping(types.GpuQuestion, {"gpu": request.path_params["gpu"]})
+        try:
+            return await answered(service, request, question)
+        except ProblemError as error:
+            if error.exit_code == CapplanError.exit_code and error.detail.startswith("unknown GPU"):
+                raise ProblemError(404, error.detail, exit_code=error.exit_code) from error
+            raise
+
+    return endpoint
+
+
+def _traces(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        document = {"schema_version": 1, "traces": service.uploads.all()}
+        return content_response(request, _json_reply(document))
+
+    return endpoint
+
+
+def _add_trace(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        content = await read_body(request, limit=body_limit(request.url.path, service.settings))
+        if not _is_question(content):
+            try:
+                kept = service.uploads.keep(content)
+            except CapplanError as error:
+                raise refused(str(error), error.exit_code) from error
+            return _created(request, kept)
+        question = question_from_json(types.TraceQuestion, content)
+        reply = await ask(service, request, Task(question=question))
+        return _created(request, service.uploads.keep(reply.content))
+
+    return endpoint
+
+
+def _is_question(content: bytes) -> bool:
+    """Return True if a body asks for a trace, rather than being one."""
+    head = content[:4096].lstrip()
+    return head.startswith(b"{") and b'"format"' not in head[:200]
+
+
+def _created(request: Request, kept: dict[str, Any]) -> Response:
+    headers = {"Location": f"/api/v1/traces/{kept['id']}"}
+    return content_response(request, _json_reply(kept), status=201, headers=headers)
+
+
+def _one_trace(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        content = service.uploads.content(request.path_params["trace"])
+        if content is None:
+            raise ProblemError(404, "there is no trace of this id here; GET /api/v1/traces lists what was uploaded.")
+        return content_response(request, Reply(content=content, media_type=MEDIA_TYPES["json"]))
+
+    return endpoint
+
+
+def _json_reply(document: dict[str, Any]) -> Reply:
+    content = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return Reply(content=content.encode(), media_type=MEDIA_TYPES["json"])
+
+
+async def _openapi(request: Request) -> Response:
+    del request
+    return JSONResponse(openapi_document())

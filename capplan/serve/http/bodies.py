@@ -1,0 +1,131 @@
+"""Reading bodies within bounds, noticing who has gone away, and answering with an ETag."""
+
+import asyncio
+import contextlib
+import gzip
+import hashlib
+import zlib
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from capplan.serve.http.problems import ProblemError
+from capplan.serve.planning.replies import Reply
+
+Result = TypeVar("Result")
+
+
+class GoneError(Exception):
+    """The client has closed its connection."""
+
+
+async def read_body(request: Request, *, limit: int) -> bytes:
+    """Read a body, and stop where it exceeds a limit; a gzip-encoded one is decompressed within the same limit.
+
+    Args:
+        request: the request.
+        limit: most bytes, before and after decompression.
+
+    Raises:
+        ProblemError: it is longer, or damaged.
+        GoneError: the client went away.
+    """
+    pieces, size = [], 0
+    try:
+        async with asyncio.timeout(60):
+            async for piece in request.stream():
+                size += len(piece)
+                if size > limit:
+                    raise _too_long(limit)
+                pieces.append(piece)
+    except TimeoutError as error:
+        raise ProblemError(408, "the body did not arrive within 60 s.") from error
+    content = b"".join(pieces)
+    if request.headers.get("content-encoding", "").lower() == "gzip":
+        content = _unpacked(content, limit)
+    return content
+
+
+def _unpacked(content: bytes, limit: int) -> bytes:
+    try:
+        made = zlib.decompressobj(wbits=31).decompress(content, limit + 1)
+    except zlib.error as error:
+        raise ProblemError(400, f"the body is not gzip, as its Content-Encoding says ({error}).") from error
+    if len(made) > limit:
+        raise _too_long(limit)
+    return made
+
+
+def _too_long(limit: int) -> ProblemError:
+    return ProblemError(413, f"the body is longer than {limit:,} bytes, the most that is read here.")
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of work, and stop it once the client has gone away.
+
+    Args:
+        request: a request whose body has been read.
+        work: what answers it.
+
+    Raises:
+        GoneError: the client closed its connection.
+    """
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise GoneError
+        return working.result()
+    finally:
+        for each in (working, watching):
+            if not each.done():
+                each.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await each
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def etag_of(content: bytes) -> str:
+    """Return the strong ETag of a content."""
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def content_response(
+    request: Request, reply: Reply, *, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """Return an answer with its ETag; 304 where the client holds this very content.
+
+    A question asked by POST changes nothing, so that its answer may be revalidated like that of a GET.
+
+    Args:
+        request: the request, with what its client holds.
+        reply: the content.
+        status: the status of a full answer.
+        headers: further headers.
+    """
+    tag = etag_of(reply.content)
+    shared = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept, Accept-Encoding", **(headers or {})}
+    if reply.exit_code:
+        shared["Capplan-Exit-Code"] = str(reply.exit_code)
+    if reply.warning:
+        shared["Capplan-Warning"] = reply.warning.encode("ascii", "replace").decode()
+    if _holds(request.headers.get("if-none-match", ""), tag):
+        return Response(status_code=304, headers=shared)
+    content = reply.content
+    if len(content) > 1000 and "gzip" in request.headers.get("accept-encoding", ""):
+        content = gzip.compress(content, compresslevel=1, mtime=0)
+        shared["Content-Encoding"] = "gzip"
+        shared["ETag"] = f"W/{tag}"
+    return Response(content, status_code=status, media_type=reply.media_type, headers=shared)
+
+
+def _holds(condition: str, tag: str) -> bool:
+    held = [each.strip().removeprefix("W/") for each in condition.split(",")]
+    return "*" in held or tag in held

@@ -1,0 +1,160 @@
+"""The API's description (OpenAPI 3.1), generated from the types of questions and the schemas of documents."""
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from capplan.serve.http.problems import PROBLEM_TYPE
+from capplan.serve.planning.replies import MEDIA_TYPES
+from capplan.serve.questions import types
+from capplan.version import __version__
+
+_REF = "#/components/schemas/{name}"
+_ASKED = {
+    "plan": (types.PlanQuestion, "plan"),
+    "memory": (types.MemoryQuestion, "memory"),
+    "estimate": (types.EstimateQuestion, "estimate"),
+    "report": (types.ReportQuestion, "report"),
+    "gpus": (types.GpusQuestion, "gpus"),
+    "prices": (types.PricesQuestion, None),
+}
+"""By path: the type of the question, and the schema of the document that answers it."""
+
+
+@cache
+def openapi_document() -> dict[str, Any]:
+    """Return the description as a document; the same for every caller, who must not change it."""
+    questions, components = msgspec.json.schema_components(
+        [kind for kind, _ in _ASKED.values()] + [types.TraceQuestion], ref_template=_REF
+    )
+    named = dict(zip([*_ASKED, "traces"], questions, strict=True))
+    paths: dict[str, Any] = {}
+    for name, (kind, schema) in _ASKED.items():
+        answer = _document_schema(schema, components) if schema else {"type": "object"}
+        paths[f"/api/v1/{name}"] = {
+            "get": _operation(name, kind, answer, parameters=_parameters(kind)),
+            "post": _operation(name, kind, answer, body=named[name]),
+        }
+    paths["/api/v1/gpus/{gpu}"] = {
+        "get": _simple("show_gpu", "Return every value of one GPU, with its source.", path="gpu")
+    }
+    paths["/api/v1/traces"] = {
+        "get": _simple("list_traces", "List the traces that were uploaded."),
+        "post": {
+            "operationId": "add_trace",
+            "summary": "Upload a trace file, or trace a model and keep the trace.",
+            "requestBody": {"required": True, "content": {
+                "application/json": {"schema": {"anyOf": [named["traces"], _TRACE_FILE]}},
+                "application/gzip": {"schema": {"type": "string", "format": "binary"}},
+            }},
+            "responses": {"201": {"description": "The trace is kept."}, **_problems()},
+        },
+    }  # fmt: skip
+    paths["/api/v1/traces/{trace}"] = {"get": _simple("get_trace", "Return an uploaded trace.", path="trace")}
+    paths["/healthz"] = {"get": _simple("health", "Return whether the service answers.")}
+    components["Problem"] = _PROBLEM
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "capplan",
+            "version": __version__,
+            "description": "Which GPU fits a model, how fast it runs there, and what it costs.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+_TRACE_FILE = {"type": "object", "description": "What `capplan trace MODEL -o FILE` wrote."}
+_PROBLEM = {
+    "type": "object",
+    "description": "A problem document (RFC 9457); `detail` is the sentence that the command line prints.",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "exit_code": {"type": "integer", "description": "What the command line would exit with."},
+    },
+    "required": ["type", "title", "status", "detail"],
+}
+
+
+def _document_schema(name: str, components: dict[str, Any]) -> dict[str, Any]:
+    """Put the schema of a document among the components, its own definitions beside it, and refer to it."""
+    text = (files("capplan") / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8")
+    prefix = name.capitalize()
+    document = json.loads(text.replace('"#/$defs/', f'"#/components/schemas/{prefix}.'))
+    document.pop("$schema", None)
+    for part, schema in document.pop("$defs", {}).items():
+        components[f"{prefix}.{part}"] = schema
+    components[f"{prefix}Document"] = document
+    return {"$ref": _REF.format(name=f"{prefix}Document")}
+
+
+def _operation(name: str, kind: Any, answer: dict[str, Any], **given: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "operationId": f"{'get' if 'parameters' in given else 'ask'}_{name}",
+        "summary": (kind.__doc__ or "").partition("\n")[0],
+        "responses": {
+            "200": {
+                "description": "The answer, the same document as the command line's --format json.",
+                "headers": {"ETag": {"schema": {"type": "string"}}},
+                "content": {"application/json": {"schema": answer}, **_other_formats(name)},
+            },
+            "304": {"description": "The client holds this answer: its If-None-Match names the ETag."},
+            **_problems(),
+        },
+    }
+    writing = [_query("format", {"enum": list(MEDIA_TYPES)}, "How the answer is written; JSON by default.")]
+    made["parameters"] = [*given.get("parameters", []), *writing]
+    if "body" in given:
+        made["requestBody"] = {"required": True, "content": {"application/json": {"schema": given["body"]}}}
+    return made
+
+
+def _other_formats(name: str) -> dict[str, Any]:
+    spelt = ("csv", "md", "html", "pdf", "xlsx") if name == "report" else ("table", "csv", "md")
+    return {MEDIA_TYPES[each].partition(";")[0]: {"schema": {"type": "string"}} for each in spelt}
+
+
+def _parameters(kind: Any) -> list[dict[str, Any]]:
+    """Return a question's fields as parameters of a query string; `config` and `load` need a body."""
+    return [
+        _query(field.name, {"type": "string"}, "As in the body of a POST; lists are parted by commas.")
+        for field in msgspec.structs.fields(kind)
+        if field.name not in ("config", "load", "arguments")
+    ]
+
+
+def _query(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "schema": schema, "description": description}
+
+
+def _simple(operation: str, summary: str, *, path: str | None = None) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "operationId": operation,
+        "summary": summary,
+        "responses": {"200": {"description": "The answer."}, **_problems()},
+    }
+    if path is not None:
+        made["parameters"] = [{"name": path, "in": "path", "required": True, "schema": {"type": "string"}}]
+    return made
+
+
+def _problems() -> dict[str, Any]:
+    content = {PROBLEM_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}}
+    return {
+        "400": {"description": "The question cannot be read, or names what is not known.", "content": content},
+        "401": {"description": "A token is needed.", "content": content},
+        "422": {"description": "The model could not be traced.", "content": content},
+        "429": {"description": "Too many models wait to be traced; see Retry-After.", "content": content},
+    }

@@ -1,0 +1,102 @@
+"""Counters of what the service does, in the text format that Prometheus reads."""
+
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_HELP = {
+    "capplan_requests_total": "Requests by route, method and status.",
+    "capplan_request_seconds": "Time from a request's first byte to its answer's last. [s]",
+    "capplan_trace_seconds": "Time that tracing one recording of a model took. [s]",
+    "capplan_answers_total": "Answers by where they came from.",
+    "capplan_refused_total": "Requests refused before they were read, by reason.",
+}
+Labels = tuple[tuple[str, str], ...]
+
+
+class Metrics:
+    """Counters and histograms since the start."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self._counters: Counter[tuple[str, Labels]] = Counter()
+        self._buckets: Counter[tuple[str, Labels, float]] = Counter()
+        self._sums: Counter[tuple[str, Labels]] = Counter()
+        self._started_s = time.time()
+
+    def count(self, name: str, **labels: str) -> None:
+        """Add one to a counter."""
+        self._counters[name, tuple(sorted(labels.items()))] += 1
+
+    def observe_request(self, *, route: str, method: str, status: int, elapsed_s: float) -> None:
+        """Count a request and its time. [s]"""
+        self.count("capplan_requests_total", route=route, method=method, status=str(status))
+        self._observe("capplan_request_seconds", (("route", route),), elapsed_s)
+
+    def observe_trace(self, elapsed_s: float) -> None:
+        """Count a trace and its time. [s]"""
+        self._observe("capplan_trace_seconds", (), elapsed_s)
+
+    def _observe(self, name: str, labels: Labels, elapsed_s: float) -> None:
+        for bound in BUCKETS_S:
+            if elapsed_s <= bound:
+                self._buckets[name, labels, bound] += 1
+        self._counters[f"{name}_count", labels] += 1
+        self._sums[name, labels] += elapsed_s  # type: ignore[assignment]  # a Counter adds floats as well
+
+    def render(self, gauges: Mapping[str, float]) -> str:
+        """Return all counters, with the state of the moment.
+
+        Args:
+            gauges: values of this moment by name.
+        """
+        lines: list[str] = []
+        for name in sorted({key[0] for key in self._counters if not key[0].endswith("_seconds_count")}):
+            lines += [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} counter"]
+            lines += [
+                f"{n}{_spelt(labels)} {value}" for (n, labels), value in sorted(self._counters.items()) if n == name
+            ]
+        for name in ("capplan_request_seconds", "capplan_trace_seconds"):
+            lines += self._histogram(name)
+        for name, value in {**gauges, **self._of_process()}.items():
+            lines += [f"# TYPE {name} gauge", f"{name} {value:g}"]
+        return "\n".join(lines) + "\n"
+
+    def _histogram(self, name: str) -> list[str]:
+        lines = [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} histogram"]
+        for (counted, labels), total in sorted(self._counters.items()):
+            if counted != f"{name}_count":
+                continue
+            for bound in BUCKETS_S:
+                lines.append(
+                    f"{name}_bucket{_spelt((*labels, ('le', f'{bound:g}')))} {self._buckets[name, labels, bound]}"
+                )
+            lines.append(f"{name}_bucket{_spelt((*labels, ('le', '+Inf')))} {total}")
+            lines.append(f"{name}_sum{_spelt(labels)} {self._sums[name, labels]:.6f}")
+            lines.append(f"{name}_count{_spelt(labels)} {total}")
+        return lines
+
+    def _of_process(self) -> dict[str, float]:
+        return {"process_start_time_seconds": self._started_s, "process_resident_memory_bytes": resident_bytes()}
+
+
+def resident_bytes() -> float:
+    """Return the memory of this process; its highest so far where the system states no other. [bytes]"""
+    statm = Path("/proc/self/statm")
+    if statm.is_file():
+        return float(int(statm.read_text().split()[1]) * resource.getpagesize())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def _spelt(labels: Labels) -> str:
+    words = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    return f"{{{words}}}" if words else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,441 @@
+"""Answer one question from the data at hand, as the command line answers it."""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import date
+from functools import partial, singledispatch
+from typing import Any
+
+import msgspec
+
+from capplan.api.requests import choose, listed_batches, read_batches, take_constraints
+from capplan.app.models import ModelSource
+from capplan.app.priced_gpus import PriceFilters
+from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
+from capplan.errors import CapplanError, UsageError
+from capplan.printable import printable
+from capplan.report.documents.codec import to_plain
+from capplan.serve.planning.data import Data
+from capplan.serve.planning.jobs import Failure, TraceJob
+from capplan.serve.planning.models import ServedModel
+from capplan.serve.planning.naming import TRACE_PREFIX, checked_config, config_name, model_request
+from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
+from capplan.serve.questions import types
+from capplan.units import SECONDS, parse_quantity
+
+
+class Case:
+    """One task, with the data that it is answered from and the traces that it turns out to need."""
+
+    def __init__(self, task: Task, data: Data) -> None:
+        """Take a task.
+
+        Args:
+            task: the question.
+            data: the database, prices and traces.
+        """
+        self.task = task
+        self.data = data
+        self.needed: dict[TraceJob, None] = {}
+
+    def model(self, part: types.ModelPart) -> ModelSource:
+        """Return the model that a question is about: an uploaded trace, or one whose traces are looked up.
+
+        Raises:
+            UsageError: the model is not one that the service takes.
+        """
+        if part.config is not None:
+            return self._config_model(part)
+        words = (part.model or "").strip()
+        if words.startswith(TRACE_PREFIX):
+            if part.arguments or part.inputs or part.input_size is not None or part.seq_len is not None:
+                raise UsageError(f"{words} is a trace: its arguments and inputs are fixed; trace the model again.")
+            return self.data.shelf.uploaded(words.removeprefix(TRACE_PREFIX))
+        request = model_request(part)
+        return self._served(request, None)
+
+    def _config_model(self, part: types.ModelPart) -> ServedModel:
+        from dataclasses import replace
+
+        assert part.config is not None
+        if part.model:
+            raise UsageError("give either `model` or `config`, not both.")
+        content = checked_config(part.config)
+        named = model_request(_as_named(part))
+        return self._served(replace(named, words=f"hf:{config_name(part.config)}/config.json"), content)
+
+    def _served(self, request: Any, config: bytes | None) -> ServedModel:
+        request.parse()
+        return ServedModel(
+            words=request.words,
+            request=request,
+            shelf=self.data.shelf,
+            config=config,
+            failures=self.task.failures,
+            needed=self.needed,
+        )
+
+    def spell(
+        self, writers: Mapping[str, Callable[[], str | bytes]], *, exit_code: int = 0, warning: str = ""
+    ) -> Reply:
+        """Write an answer in the format that the task asks for.
+
+        Raises:
+            UsageError: this kind of answer has no such format.
+        """
+        spelling = self.task.spelling
+        if spelling not in writers:
+            raise UsageError(f"this answer has no format {spelling!r}; use {', '.join(writers)}.")
+        content = writers[spelling]()
+        encoded = content if isinstance(content, bytes) else printable(content).encode()
+        return Reply(content=encoded, media_type=MEDIA_TYPES[spelling], exit_code=exit_code, warning=warning)
+
+
+def _as_named(part: types.ModelPart) -> types.ModelPart:
+    """Return the same arguments and inputs for a model named by its architecture alone."""
+    return types.ModelPart(
+        model="hf:config",
+        arguments=part.arguments,
+        inputs=part.inputs,
+        input_size=part.input_size,
+        seq_len=part.seq_len,
+    )
+
+
+def answer(task: Task, data: Data) -> Outcome:
+    """Answer a question, or return what it needs first, or the sentence that says why it has no answer.
+
+    Args:
+        task: the question.
+        data: the database, prices and traces.
+    """
+    case = Case(task, data)
+    try:
+        reply = _answer(task.question, case)
+    except CapplanError as error:
+        if case.needed:
+            return TracesNeeded(jobs=tuple(case.needed))
+        return Refusal(message=str(error), exit_code=error.exit_code)
+    return TracesNeeded(jobs=tuple(case.needed)) if case.needed else reply
+
+
+def as_failure(error: CapplanError) -> Failure:
+    """Return an error as data."""
+    return Failure(message=str(error), exit_code=error.exit_code)
+
+
+def workload_of(part: types.WorkloadPart) -> Workload:
+    """Return the conditions that a question states.
+
+    Raises:
+        UsageError: a word is unknown.
+    """
+    return Workload(
+        precision=choose(Precision, part.precision or Precision.FP32.value, "precision"),
+        framework=choose(Framework, part.framework, "framework"),
+        layout=choose(Layout, part.layout, "layout"),
+        training=_training(part.training),
+        torch_version=_torch_version(part.torch_version),
+    )
+
+
+def _training(asked: types.Training | bool | None) -> Training | None:
+    if not asked:
+        return None
+    step = types.Training() if asked is True else asked
+    return Training(
+        optimizer=choose(Optimizer, step.optimizer, "optimizer"),
+        checkpointing=step.checkpointing,
+        accumulate=step.accumulate,
+    )
+
+
+def _torch_version(text: str) -> tuple[int, int]:
+    pieces = text.split("+", maxsplit=1)[0].split(".")
+    if len(pieces) < 2 or not all(piece.isascii() and piece.isdecimal() and len(piece) < 5 for piece in pieces[:2]):
+        raise UsageError(f"torch_version {text!r} is not a PyTorch version; write MAJOR.MINOR, such as 2.11.")
+    return int(pieces[0]), int(pieces[1])
+
+
+def to_json(document: Any) -> str:
+    """Format a document as the command line does; NaN and infinity are bugs."""
+    return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+@singledispatch
+def _answer(question: Any, _case: Case) -> Reply:
+    raise TypeError(f"no answer to a {type(question).__name__}")
+
+
+@_answer.register
+def _plan(question: types.PlanQuestion, case: Case) -> Reply:
+    from capplan.core.memory.types import FitStatus
+    from capplan.report.documents.plan import plan_document
+    from capplan.report.text.answer import render_answer
+    from capplan.report.text.plan import render_plan_markdown, render_plans_csv
+
+    made = make_plan(question, case)
+    is_borderline = bool(made.fits) and all(fit.status is FitStatus.BORDERLINE for fit in made.fits)
+    return case.spell(
+        {
+            "json": lambda: to_json(plan_document(made)),
+            "table": lambda: render_answer(made, width=case.task.width),
+            "csv": lambda: render_plans_csv([made]),
+            "md": lambda: render_plan_markdown(made),
+        },
+        exit_code=0 if made.fits else 1,
+        warning=f"warning: {made.model.name}: every fit is borderline; its interval straddles a limit."
+        if is_borderline
+        else "",
+    )
+
+
+def make_plan(question: types.PlanQuestion, case: Case) -> Any:
+    """Return the plan that answers a question.
+
+    Raises:
+        CapplanError: it has none, or a trace is needed first.
+    """
+    from capplan.app.plan import PlanRequest, plan
+    from capplan.core.plan.types import Job, Limits, SortKey
+
+    request = PlanRequest(
+        models=(case.model(question),),
+        gpus=case.data.gpu_request(question),
+        batches=read_batches(question.batches),
+        workload=workload_of(question),
+        limits=Limits(
+            utilization_fraction=question.utilization_fraction,
+            max_latency_s=_seconds(question.max_latency_s),
+            min_throughput_per_s=question.min_throughput_per_s,
+        ),
+        sort=choose(SortKey, question.sort, "sort key"),
+        prices=_price_filters(question),
+        job=None if question.samples is None else Job(samples=question.samples, epochs=question.epochs),
+        tries_half=question.precision is None and not question.training,
+        is_strict=question.strict,
+    )
+    (made,) = plan(request)
+    return made
+
+
+def _names_gpus(part: types.GpuPart) -> bool:
+    return bool(part.gpus or part.where or part.vendors or part.architectures or part.min_memory)
+
+
+def _price_filters(question: types.PlanQuestion | types.EstimateQuestion) -> PriceFilters:
+    return PriceFilters(
+        providers=tuple(question.providers),
+        only_priced=question.priced,
+        max_usd_per_hour=question.max_usd_per_hour,
+    )
+
+
+def _seconds(value: float | str | None) -> float | None:
+    """Return a time given in seconds, or in words such as 50ms."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return parse_quantity(value, SECONDS, what="max_latency_s")
+
+
+@_answer.register
+def _memory(question: types.MemoryQuestion, case: Case) -> Reply:
+    from capplan.app.memory import MemoryRequest, memory
+    from capplan.core.memory.sharding import Sharding
+    from capplan.report.documents.memory import memory_document
+    from capplan.report.text.memory import render_memory_csv, render_memory_markdown, render_memory_text
+
+    request = MemoryRequest(
+        model=case.model(question),
+        batch=question.batch,
+        gpus=case.data.gpu_request(question) if _names_gpus(question) else None,
+        workload=workload_of(question),
+        utilization_fraction=question.utilization_fraction,
+        rank_count=question.rank_count,
+        shardings=tuple(choose(Sharding, each, "sharding") for each in question.shardings),
+        has_expandable_segments=question.expandable_segments,
+        advises=question.advice,
+        is_strict=question.strict,
+    )
+    made = memory(request).answer
+    fits_nowhere = bool(made.gpus) and all(each.status.value == "does not fit" for each in made.gpus)
+    return case.spell(
+        {
+            "json": lambda: to_json(memory_document(made)),
+            "table": lambda: render_memory_text(made, rule_of_thumb=False),
+            "csv": lambda: render_memory_csv(made),
+            "md": lambda: render_memory_markdown(made, rule_of_thumb=False),
+        },
+        exit_code=1 if fits_nowhere else 0,
+    )
+
+
+@_answer.register
+def _estimate(question: types.EstimateQuestion, case: Case) -> Reply:
+    from capplan.app.estimate import EstimateRequest, estimate
+    from capplan.report.documents.estimate import estimate_document
+    from capplan.report.text.estimate import estimate_csv, estimate_text
+
+    if not question.gpus:
+        raise UsageError('`gpus` names no GPU; an estimate is of one or more, such as ["l4"].')
+    filters = _price_filters(question)
+    if not (_names_gpus(question) or filters):
+        raise UsageError(
+            "estimate wants GPUs, such as --gpu l4 or --gpu t4,l4; `capplan plan` answers for all of them."
+        )
+    request = EstimateRequest(
+        model=case.model(question),
+        gpus=case.data.gpu_request(question),
+        prices=filters,
+        batches=listed_batches(question.batches),
+        workload=workload_of(question),
+        gain_fraction=question.gain_fraction,
+        compares_frameworks=question.compare_frameworks,
+    )
+    made = estimate(request)
+
+    def text(*, markdown: bool) -> str:
+        return "\n".join(
+            estimate_text(each, top=question.top, explain=False, calibration=made.calibration, markdown=markdown)
+            for each in made.reports
+        )
+
+    return case.spell(
+        {
+            "json": lambda: to_json(estimate_document(made.reports, top=question.top, compared=made.compared)),
+            "table": lambda: text(markdown=False),
+            "csv": lambda: estimate_csv(made.reports),
+            "md": lambda: text(markdown=True),
+        }
+    )
+
+
+@_answer.register
+def _report(question: types.ReportQuestion, case: Case) -> Reply:
+    from pathlib import Path
+
+    from capplan.app.report import OfferRequest, ReportRequest, report
+    from capplan.report.procurement.render import EXTENSIONS, render_report
+    from capplan.serve.questions.words import report_command
+
+    load = None
+    if question.load is not None:
+        load = Path("load.yaml")
+        load.write_text(json.dumps(question.load), encoding="utf-8")
+    made = report(
+        ReportRequest(
+            models=(case.model(question),),
+            gpus=case.data.gpu_request(question),
+            largest_batches=listed_batches(question.batches),
+            workload=workload_of(question),
+            utilization_fraction=question.utilization_fraction,
+            load=load,
+            offers=OfferRequest(
+                constraints=take_constraints(msgspec.structs.asdict(question)),
+                only_priced=question.priced,
+                max_usd_per_hour=question.max_usd_per_hour,
+            ),
+            title=question.title,
+            command=report_command(question),
+        )
+    )
+    lacks_choice = any(model.verdict.choice is None for model in made.models)
+    return case.spell(
+        {each.removeprefix("."): partial(render_report, made, each) for each in EXTENSIONS},
+        exit_code=0 if all(model.options for model in made.models) else 1,
+        warning="warning: no option with a price carries the load of every model." if lacks_choice else "",
+    )
+
+
+@_answer.register
+def _gpus(question: types.GpusQuestion, case: Case) -> Reply:
+    from capplan.core.gpus.attributes import DEFAULT_COLUMNS, find_attribute
+    from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
+    from capplan.report.table import render_csv, render_markdown, render_text
+    from capplan.report.text.gpus.tables import LEGEND, gpu_base_table, gpu_table, gpus_document
+
+    known = case.data.gpus
+    conditions = [each for text in question.where for each in parse_conditions(text)]
+    conditions += [at_least("memory", question.min_memory, what="min_memory")] if question.min_memory else []
+    kept = select_gpus(
+        known.values(), vendors=question.vendors, architectures=question.architectures, conditions=conditions
+    )
+    kept = sort_gpus(kept, question.sort)
+    shown = [find_attribute(name) for name in DEFAULT_COLUMNS]
+    return case.spell(
+        {
+            "json": lambda: to_json(gpus_document(kept)),
+            "table": lambda: f"{render_text(gpu_table(kept, shown))}\n{len(kept)} of {len(known)} GPUs; {LEGEND}\n",
+            "csv": lambda: render_csv(gpu_base_table(kept, shown)),
+            "md": lambda: f"{render_markdown(gpu_table(kept, shown))}\n{LEGEND}\n",
+        }
+    )
+
+
+@_answer.register
+def _gpu(question: types.GpuQuestion, case: Case) -> Reply:
+    from capplan.report.text.gpus.prices_of_one import price_documents, render_prices
+    from capplan.report.text.gpus.tables import gpu_document, render_gpu
+    from capplan.version import __version__
+
+    spec = case.data.gpus.find(question.gpu)
+    architecture = case.data.gpus.architectures[spec.architecture_id]
+    hourly = [price for price in case.data.prices.hourly if price.gpu == spec.id]
+    purchase = [price for price in case.data.prices.purchase if price.gpu == spec.id]
+
+    def document() -> str:
+        held = gpu_document(spec, architecture) | {"prices": price_documents(hourly, purchase)}
+        return to_json({"schema_version": 1, "capplan_version": __version__, **held})
+
+    def text() -> str:
+        parts = [render_gpu(spec, architecture), render_prices(hourly, purchase)]
+        return "\n".join(part for part in parts if part)
+
+    return case.spell({"json": document, "table": text})
+
+
+@_answer.register
+def _prices(question: types.PricesQuestion, case: Case) -> Reply:
+    from capplan.app.prices import PriceRequest, list_prices
+    from capplan.core.gpus.prices import PriceTier, Term
+    from capplan.report.table import render_csv, render_markdown, render_text
+    from capplan.report.text.gpus.prices import price_list_document, price_table
+
+    if question.old and question.max_age_days is None:
+        raise UsageError("`old` needs `max_age_days`, such as 365.")
+    found = list_prices(
+        PriceRequest(
+            gpus=tuple(question.gpus),
+            providers=tuple(question.providers),
+            regions=tuple(question.regions),
+            terms=tuple(choose(Term, each, "term") for each in question.terms),
+            tiers=tuple(choose(PriceTier, each, "tier") for each in question.tiers),
+            max_age_days=question.max_age_days,
+            old=question.old,
+            history=question.history,
+            overlays=case.data.overlays,
+        ),
+        today=date.today(),
+    )
+    return case.spell(
+        {
+            "json": lambda: to_json(price_list_document(found.hourly, found.purchase)),
+            "table": lambda: render_text(price_table(found.hourly, found.purchase)),
+            "csv": lambda: render_csv(price_table(found.hourly, found.purchase)),
+            "md": lambda: render_markdown(price_table(found.hourly, found.purchase)),
+        }
+    )
+
+
+@_answer.register
+def _trace(question: types.TraceQuestion, case: Case) -> Reply:
+    from capplan.core.trace.format import dump_trace
+
+    workload = workload_of(question)
+    source = case.model(question)
+    assert isinstance(source, ServedModel)
+    made = source.trace([workload.configuration], exact_batch=question.exact_batch)
+    return case.spell({"json": lambda: dump_trace(made, compress=False)})

@@ -1,0 +1,43 @@
+"""What is to be traced, as plain data that travels between processes."""
+
+import hashlib
+from dataclasses import dataclass
+
+from capplan.app.cache import Question
+from capplan.core.workload import Configuration
+from capplan.probe.inputs.request import ModelRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceJob:
+    """One recording of one model.
+
+    Attributes:
+        request: The model by name, with its arguments and inputs.
+        config: The content of a config.json, whose model `request` then names by `hf:NAME/config.json`.
+        exact_batch: The only batch to trace at.
+    """
+
+    request: ModelRequest
+    config: bytes | None = None
+    configuration: Configuration
+    exact_batch: int | None = None
+
+    @property
+    def question(self) -> Question:
+        """Return the key under which the trace is kept; a model named by words has the command line's own."""
+        words, options = self.request.words, self.request.options
+        if self.config is not None:
+            named = words.replace("/", " ")  # a word with a slash would be kept as a file of the folder at hand
+            words, options = "config handed over", (hashlib.sha256(self.config).hexdigest(), named, *options)
+        return Question(
+            words=words, options=options, configurations=(self.configuration,), exact_batch=self.exact_batch
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a model could not be traced: the sentence, and the exit code that the command line would end with."""
+
+    message: str
+    exit_code: int

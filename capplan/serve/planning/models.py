@@ -1,0 +1,143 @@
+"""A model whose traces are found, never made: what is missing is noted, and traced in another process."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capplan.app.cache import TraceCache
+from capplan.app.models import Model
+from capplan.core.ops.checks import check_operators
+from capplan.core.trace.format import load_trace
+from capplan.core.trace.types import Trace
+from capplan.core.workload import Configuration
+from capplan.errors import CapplanError, TraceError, UsageError
+from capplan.probe.inputs.request import ModelRequest
+from capplan.serve.planning.jobs import Failure, TraceJob
+from capplan.serve.planning.naming import is_trace_id
+
+if TYPE_CHECKING:
+    from capplan.probe.target.types import Target
+
+MOST_HELD = 64
+"""Traces that a process holds in memory; the least recently used is dropped."""
+
+
+class TraceNeededError(CapplanError):
+    """A trace is missing and has to be made before the question can be answered."""
+
+
+class TraceShelf:
+    """The traces that this process holds, before those that are kept on disk."""
+
+    def __init__(self, *, cache: TraceCache, uploads: Path) -> None:
+        """Take the folders that traces are read from.
+
+        Args:
+            cache: the traces that were made.
+            uploads: the folder of those that were uploaded.
+        """
+        self._cache = cache
+        self._uploads = uploads
+        self._held: OrderedDict[TraceJob | str, Trace] = OrderedDict()
+
+    def find(self, job: TraceJob) -> Trace | None:
+        """Return the trace of a job; None where it has not been made."""
+        if (held := self._take(job)) is not None:
+            return held
+        if (kept := self._cache.find(job.question)) is None:
+            return None
+        return self._hold(job, kept)
+
+    def uploaded(self, trace_id: str) -> Trace:
+        """Return an uploaded trace.
+
+        Raises:
+            UsageError: there is none of this id.
+        """
+        if (held := self._take(trace_id)) is not None:
+            return held
+        path = self._uploads / f"{trace_id}.trace.json.gz"
+        if not is_trace_id(trace_id) or not path.is_file():
+            raise UsageError(f"there is no trace {trace_id[:100]!r} here; GET /api/v1/traces lists what was uploaded.")
+        trace = load_trace(path.read_bytes(), where=f"trace:{trace_id}")
+        check_operators(trace, where=f"trace:{trace_id}")
+        return self._hold(trace_id, trace)
+
+    def _take(self, key: TraceJob | str) -> Trace | None:
+        if key in self._held:
+            self._held.move_to_end(key)
+        return self._held.get(key)
+
+    def _hold(self, key: TraceJob | str, trace: Trace) -> Trace:
+        self._held[key] = trace
+        while len(self._held) > MOST_HELD:
+            self._held.popitem(last=False)
+        return trace
+
+
+@dataclass(slots=True, kw_only=True)
+class ServedModel(Model):
+    """A model named by words or by its config, whose traces come from the shelf.
+
+    Attributes:
+        config: The content of its config.json, None for a model of a library.
+        failures: What could not be traced, and why.
+        needed: The traces that were asked for and are missing, in order.
+    """
+
+    words: str
+    request: ModelRequest
+    shelf: TraceShelf
+    config: bytes | None = None
+    failures: Mapping[TraceJob, Failure] = field(default_factory=dict)
+    needed: dict[TraceJob, None] = field(default_factory=dict)
+    can_be_traced: bool = True
+
+    @property
+    def name(self) -> str:
+        """Return the words that name the model."""
+        return self.words
+
+    def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
+        """Return one trace with the recordings asked for.
+
+        Raises:
+            TraceNeededError: one has not been made yet; it is noted in `needed`.
+            CapplanError: one could not be made.
+        """
+        made = [self._obtain(configuration, exact_batch) for configuration in dict.fromkeys(configurations)]
+        return replace(made[0], recordings=tuple(recording for each in made for recording in each.recordings))
+
+    def target(self) -> "Target":
+        """Refuse: the module itself is not built in this process."""
+        raise UsageError(f"{self.words}: the service builds no modules beside its traces.")
+
+    @property
+    def own_request(self) -> ModelRequest | None:
+        """The words that name the model."""
+        return self.request
+
+    def with_input(self, *, input_size: str | None = None, seq_len: int | None = None) -> "Model | None":
+        """Return the same model on an input of another size."""
+        changed = replace(
+            self.request,
+            input_size=input_size or self.request.input_size,
+            seq_len=seq_len or self.request.seq_len,
+        )
+        return replace(self, request=changed)
+
+    def _obtain(self, configuration: Configuration, exact_batch: int | None) -> Trace:
+        job = TraceJob(request=self.request, config=self.config, configuration=configuration, exact_batch=exact_batch)
+        if (failure := self.failures.get(job)) is not None:
+            raise as_error(failure)
+        if (found := self.shelf.find(job)) is None:
+            self.needed[job] = None
+            raise TraceNeededError(f"{self.words} is not traced yet.")
+        return found
+
+
+def as_error(failure: Failure) -> CapplanError:
+    """Return the error that a failure stands for."""
+    return TraceError(failure.message) if failure.exit_code == TraceError.exit_code else UsageError(failure.message)

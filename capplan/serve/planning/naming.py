@@ -1,0 +1,203 @@
+"""Which models the service takes: zoo names, configs of known architectures and uploaded traces; nothing that is code.
+
+Loading a model runs its code. So a question may name what the installed libraries register, or hand over data, and
+nothing else: no file of the server, no Python file, no import path, no class.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from capplan.errors import UsageError
+from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.target.names import canonical_words
+from capplan.serve.questions.types import ModelPart
+
+TRACE_PREFIX = "trace:"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
+_TRACE_ID = re.compile(r"[0-9a-f]{16}")
+_LIBRARIES = ("torchvision", "timm", "hf")
+_FILE_ENDINGS = (
+    ".py", ".json", ".pt", ".pt2", ".pth", ".pkl", ".pickle", ".bin", ".ckpt", ".safetensors", ".onnx", ".gguf", ".gz",
+    ".h5", ".pb", ".engine", ".plan", ".tflite", ".yaml", ".yml", ".so",
+)  # fmt: skip
+_REFUSED_NAMES = re.compile(
+    r"weights|pretrained|checkpoint|cache_dir|file|path|url|hub|token|auto_map|remote_code|state_dict|custom|repo"
+)
+_DATA_NAMES = frozenset(
+    {
+        "_name_or_path", "name_or_path", "use_pretrained_backbone", "tie_weights", "tie_word_embeddings",
+        "num_pretrained_labels", "custom_pipelines", "gradient_checkpointing", "use_gradient_checkpointing",
+        "pretrained", "pretrained_cfg", "tie_encoder_decoder", "drop_path_rate", "drop_path", "stochastic_depth_prob",
+        "droppath", "use_checkpoint", "token_type_vocab_size", "pretraining_tp",
+    }
+)  # fmt: skip
+"""Keys of configs that would be refused by their name, although they hold mere settings or are dropped."""
+_DROPPED = frozenset(
+    {"_name_or_path", "name_or_path", "custom_pipelines", "auto_map", "pretrained", "pretrained_cfg",
+     "use_pretrained_backbone", "transformers_version", "_attn_implementation", "attn_implementation",
+     "_attn_implementation_autoset", "_attn_implementation_internal", "_commit_hash"}
+)  # fmt: skip
+"""Keys of configs that are left out: they name places to load from, or choose code."""
+MOST_VALUES = 100_000
+DEEPEST = 12
+LONGEST_TEXT = 2_000
+
+
+def is_trace_id(words: str) -> bool:
+    """Return True if words could be the id of an uploaded trace."""
+    return _TRACE_ID.fullmatch(words) is not None
+
+
+def model_request(part: ModelPart) -> ModelRequest:
+    """Return the request for a model that a question names, of zoo names and architectures only.
+
+    Raises:
+        UsageError: the words name something that would run code of the asker's choice or read a file of the server.
+        UnknownNameError: the libraries know no such model.
+    """
+    words = checked_name(part.model or "")
+    return ModelRequest(
+        words=words,
+        arg=tuple(f"{name}={value!r}" for name, value in checked_arguments(part.arguments).items()),
+        inputs=tuple(part.inputs),
+        input_size=_size(part.input_size),
+        seq_len=part.seq_len,
+    )
+
+
+def _size(size: list[int] | str | None) -> str | None:
+    return "x".join(map(str, size)) if isinstance(size, list) else size
+
+
+def checked_name(words: str) -> str:
+    """Return the name of a zoo model or architecture as its library spells it.
+
+    Raises:
+        UsageError: the words name code, a file, or nothing at all.
+        UnknownNameError: the libraries know no such model.
+    """
+    words = words.strip()
+    if not words:
+        raise UsageError("no model is named: give `model`, such as torchvision:resnet50, or `config`.")
+    prefix, colon, rest = words.partition(":")
+    name = rest if colon else words
+    if (colon and prefix not in _LIBRARIES) or name.lower().endswith(_FILE_ENDINGS) or not _PLAIN_NAME.fullmatch(name):
+        raise UsageError(
+            f"{words!r} is not taken here, because loading a model runs its code and the service reads no files of "
+            "its machine: name a model of torchvision, timm or transformers (torchvision:resnet50, hf:bert), hand "
+            "over a config.json as `config`, or upload what `capplan trace MODEL -o FILE.trace.json` wrote."
+        )
+    return words if prefix == "hf" and colon else canonical_words(words)
+
+
+def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a constructor's arguments, which must be plain values that name no place to load from.
+
+    Raises:
+        UsageError: one is not a plain value, or names weights, a file or an address.
+    """
+    _check_bounds(arguments)
+    for name, value in arguments.items():
+        if not re.fullmatch(r"[A-Za-z_][\w.]*", name) or name.rpartition(".")[2].startswith("__"):
+            raise UsageError(f"{name[:100]!r} is not the name of an argument.")
+        if _is_refused(name) or name.rpartition(".")[2] in _DROPPED or any(_is_place(each) for each in _texts(value)):
+            raise UsageError(
+                f"the argument {name!r} is not taken here: the service loads no weights, files or code that a request "
+                "names."
+            )
+    return dict(arguments)
+
+
+def checked_config(config: Mapping[str, Any]) -> bytes:
+    """Return a transformers config as canonical JSON, without what names places to load from or code to run.
+
+    Raises:
+        UsageError: it is no config, or too large.
+    """
+    _check_bounds(config)
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or not _PLAIN_NAME.fullmatch(kind):
+        raise UsageError('`config` is no transformers config: it has no model_type such as "bert".')
+    return json.dumps(_cleaned(config), sort_keys=True, allow_nan=False).encode()
+
+
+def config_name(config: Mapping[str, Any]) -> str:
+    """Return the name under which a config's model is shown: the end of its `_name_or_path`, or its architecture."""
+    name = str(config.get("_name_or_path") or "").rstrip("/").rpartition("/")[2]
+    return name if _PLAIN_NAME.fullmatch(name) and not name.endswith(_FILE_ENDINGS) else str(config.get("model_type"))
+
+
+def digest(content: bytes) -> str:
+    """Return the short hash that names a content. [hexadecimal]"""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _cleaned(each) for key, each in value.items() if _kept(key, each)}
+    return [_cleaned(each) for each in value] if isinstance(value, list) else value
+
+
+def _kept(key: str, value: Any) -> bool:
+    """Return True if a config's entry is kept.
+
+    Raises:
+        UsageError: it names a place to load from.
+    """
+    if key in _DROPPED:
+        return False
+    if key not in _DATA_NAMES and _is_refused(key) and any(_is_place(each) for each in _texts(value)):
+        raise UsageError(f"`config`: {key!r} names something to load, and the service loads nothing that is named.")
+    return True
+
+
+def _is_refused(name: str) -> bool:
+    return name.rpartition(".")[2] not in _DATA_NAMES and _REFUSED_NAMES.search(name.lower()) is not None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _texts(key)
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+
+
+def _is_place(text: str) -> bool:
+    """Return True if a text could name a file or an address."""
+    return "/" in text or "\\" in text or "://" in text or text.lower().endswith(_FILE_ENDINGS)
+
+
+def _check_bounds(value: Any) -> None:
+    """Refuse data that is too deep, too long, or holds texts that no setting needs.
+
+    Raises:
+        UsageError: one of these.
+    """
+    left = [(value, 0)]
+    count = 0
+    while left:
+        each, depth = left.pop()
+        count += 1
+        if depth > DEEPEST or count > MOST_VALUES:
+            raise UsageError(
+                f"a config or argument is nested deeper than {DEEPEST}, or holds over {MOST_VALUES:,} values."
+            )
+        if isinstance(each, Mapping):
+            left += [(part, depth + 1) for pair in each.items() for part in pair]
+        elif isinstance(each, list):
+            left += [(part, depth + 1) for part in each]
+        elif isinstance(each, str):
+            if len(each) > LONGEST_TEXT:
+                raise UsageError(f"a config or argument holds a text of over {LONGEST_TEXT:,} characters.")
+        elif isinstance(each, int) and not isinstance(each, bool) and abs(each) > 2**63:
+            raise UsageError("a config or argument holds an integer beyond 64 bits.")
+        elif not isinstance(each, bool | int | float | None):
+            raise UsageError(f"a config or argument holds a {type(each).__name__}, which is not a plain value.")

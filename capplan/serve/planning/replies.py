@@ -1,0 +1,60 @@
+"""What a process that answers questions returns: a reply, or the traces that it needs first."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from capplan.serve.planning.jobs import Failure, TraceJob
+from capplan.serve.questions.types import Question, Spelling
+
+MEDIA_TYPES: Mapping[str, str] = {
+    "json": "application/json",
+    "table": "text/plain; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "pdf": "application/pdf",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A question, how its answer is written, and what is known to have failed."""
+
+    question: Question
+    spelling: Spelling = "json"
+    width: int = 100
+    failures: Mapping[TraceJob, Failure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The content of an answer.
+
+    Attributes:
+        exit_code: What the command line would exit with: 1 where nothing fits.
+        warning: What the command line would print beside the answer.
+    """
+
+    content: bytes
+    media_type: str
+    exit_code: int = 0
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a question has no answer, in the sentence of the command line."""
+
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracesNeeded:
+    """Traces that must be made before the question can be answered."""
+
+    jobs: tuple[TraceJob, ...]
+
+
+Outcome = Reply | Refusal | TracesNeeded

@@ -1,0 +1,56 @@
+"""The process that answers questions: it reads tasks from a connection and writes outcomes to it, until it ends."""
+
+import os
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from capplan.serve.planning.answer import answer
+from capplan.serve.planning.data import Data, Folders
+from capplan.serve.planning.replies import Outcome, Refusal, Task
+from capplan.serve.settings import Settings
+
+BUG = 70
+"""The exit code of an exception that nothing expected, as of the command line."""
+
+
+def run_planner(connection: Connection, settings: Settings) -> None:
+    """Answer tasks until the other end is closed.
+
+    Args:
+        connection: where tasks come from and outcomes go to.
+        settings: how the service runs.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends its processes itself
+    os.chdir(_own_folder(Folders(state=settings.state)))
+    data = Data(settings)
+    connection.send(None)
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        connection.send(_outcome(task, data))
+
+
+def _own_folder(folders: Folders) -> str:
+    """Return an empty folder of this process's own, so that no word of a question names a file by accident."""
+    folder = folders.empty / str(os.getpid())
+    folder.mkdir(exist_ok=True)
+    return str(folder)
+
+
+def _outcome(task: Task, data: Data) -> Outcome:
+    """Answer a task; what nothing expected becomes a refusal here, because one question must not end the process."""
+    try:
+        return answer(task, data)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        sys.stderr.write(f"capplan serve: unexpected {type(error).__name__} in {where.filename}, line {where.lineno}\n")
+        return Refusal(
+            message=f"unexpected {type(error).__name__} in {Path(where.filename).name}, line {where.lineno}; "
+            "this is a bug in capplan.",
+            exit_code=BUG,
+        )

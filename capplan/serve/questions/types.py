@@ -1,0 +1,182 @@
+"""The questions that the service answers, as msgspec types: what they hold is checked when they are decoded.
+
+The fields are those of the Python verbs (`capplan.plan`, `capplan.memory`, ...). Lengths are bounded, so that no
+request can ask for unbounded work.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+Words = Annotated[str, Meta(max_length=200)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Names = Annotated[list[Name], Meta(max_length=200)]
+Count = Annotated[int, Meta(ge=1, le=10**15)]
+Batch = Annotated[int, Meta(ge=1, le=2**40)]
+Batches = Annotated[list[Batch], Meta(min_length=1, max_length=64)] | Words
+Positive = Annotated[float, Meta(ge=0.0, le=1e15)]
+Share = Annotated[float, Meta(ge=0.01, le=1.0)]
+Config = Annotated[dict[str, Any], Meta(description="The content of a transformers config.json.")]
+ModelWords = Annotated[
+    str,
+    Meta(
+        max_length=200,
+        description=(
+            "resnet50, torchvision:NAME, timm:NAME, hf:ARCHITECTURE, or trace:ID for a trace that was uploaded. "
+            "Left out where `config` is given."
+        ),
+        examples=["torchvision:resnet50"],
+    ),
+]
+
+
+class Training(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A training step."""
+
+    optimizer: Words = "adamw"
+    checkpointing: bool = False
+    accumulate: Annotated[int, Meta(ge=1, le=10**6)] = 1
+
+
+class ModelPart(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A model, its constructor's arguments and its inputs."""
+
+    model: ModelWords | None = None
+    config: Config | None = None
+    arguments: dict[Name, Any] = {}
+    inputs: Annotated[list[Words], Meta(max_length=32)] = []
+    input_size: Annotated[list[Count], Meta(max_length=8)] | Words | None = None
+    seq_len: Annotated[int, Meta(ge=1, le=10**7)] | None = None
+
+
+class WorkloadPart(ModelPart, kw_only=True, forbid_unknown_fields=True):
+    """A model and the conditions under which it runs."""
+
+    precision: Words | None = None
+    framework: Words = "eager"
+    layout: Words = "nchw"
+    training: Training | bool | None = None
+    torch_version: Words = "2.11"
+
+
+class GpuPart(WorkloadPart, kw_only=True, forbid_unknown_fields=True):
+    """A model, its conditions, and GPUs."""
+
+    gpus: Names | None = None
+    where: Names = []
+    vendors: Names = []
+    architectures: Names = []
+    min_memory: Words | None = None
+
+
+class PlanQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
+    """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
+
+    batches: Batches = "auto"
+    utilization_fraction: Share = 0.9
+    max_latency_s: Positive | Words | None = None
+    min_throughput_per_s: Positive | None = None
+    providers: Names = []
+    priced: bool = False
+    max_usd_per_hour: Positive | None = None
+    samples: Count | None = None
+    epochs: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.0
+    sort: Words = "throughput"
+    strict: bool = False
+
+
+class MemoryQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
+    """How much GPU memory a model needs, by part, and the largest batch that fits."""
+
+    batch: Batch = 1
+    utilization_fraction: Share = 1.0
+    rank_count: Annotated[int, Meta(ge=1, le=10**6)] = 1
+    shardings: Names = []
+    expandable_segments: bool = False
+    advice: bool = False
+    strict: bool = False
+
+
+class EstimateQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
+    """Latency and throughput of a model over batch sizes, with intervals, the knee and what binds."""
+
+    batches: Batches = "1..1024"
+    gain_fraction: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.10
+    compare_frameworks: bool = False
+    providers: Names = []
+    priced: bool = False
+    max_usd_per_hour: Positive | None = None
+    top: Annotated[int, Meta(ge=0, le=1000)] = 20
+
+
+class ReportQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
+    """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
+
+    batches: Batches = "1..256"
+    load: Annotated[dict[str, Any], Meta(description="What a LOAD.yaml holds.")] | None = None
+    terms: Names = []
+    providers: Names = []
+    regions: Names = []
+    segments: Names = []
+    deny_providers: Names = []
+    deny_regions: Names = []
+    deny_gpus: Names = []
+    deny_segments: Names = []
+    marketplaces: bool = False
+    priced: bool = False
+    max_usd_per_hour: Positive | None = None
+    max_capex_usd: Positive | None = None
+    max_usd_per_year: Positive | None = None
+    max_power_w: Positive | None = None
+    max_rack_units: Positive | None = None
+    utilization_fraction: Share = 0.9
+    title: Annotated[str, Meta(max_length=200)] | None = None
+
+
+class GpusQuestion(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The GPUs of the database that pass filters."""
+
+    where: Names = []
+    vendors: Names = []
+    architectures: Names = []
+    min_memory: Words | None = None
+    sort: Words = "id"
+
+
+class GpuQuestion(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Every value of one GPU, with its source."""
+
+    gpu: Name
+
+
+class PricesQuestion(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What GPUs cost to rent and to buy."""
+
+    gpus: Names = []
+    providers: Names = []
+    regions: Names = []
+    terms: Names = []
+    tiers: Names = []
+    max_age_days: Annotated[int, Meta(ge=0, le=10**6)] | None = None
+    old: bool = False
+    history: bool = False
+
+
+class TraceQuestion(WorkloadPart, kw_only=True, forbid_unknown_fields=True):
+    """Trace a model: a small file of facts from which questions can be answered."""
+
+    exact_batch: Batch | None = None
+
+
+Question = (
+    PlanQuestion
+    | MemoryQuestion
+    | EstimateQuestion
+    | ReportQuestion
+    | GpusQuestion
+    | GpuQuestion
+    | PricesQuestion
+    | TraceQuestion
+)
+
+Spelling = Literal["json", "table", "csv", "md", "html", "pdf", "xlsx"]

@@ -1,0 +1,79 @@
+"""Run the service until it is told to end."""
+
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from capplan.errors import UsageError
+from capplan.serve.http.application import make_application
+from capplan.serve.http.logs import start_logging
+from capplan.serve.settings import Settings
+
+LONGEST_HEADER_BYTES = 32 * 1024
+
+
+class _Server(uvicorn.Server):
+    """A server that ends without raising the signal again which asked it to: that is how a service is meant to end."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Finish what runs on the first SIGINT or SIGTERM, and end at once on the second."""
+        handled = (signal.SIGINT, signal.SIGTERM)
+        former = {each: signal.signal(each, self.handle_exit) for each in handled}
+        try:
+            yield
+        finally:
+            for each, handler in former.items():
+                signal.signal(each, handler)
+
+
+def run_service(settings: Settings, *, announce: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; then finish the requests that run, and return.
+
+    Args:
+        settings: how the service runs.
+        announce: called with the address once questions can be answered.
+
+    Raises:
+        UsageError: the address cannot be bound.
+    """
+    start_logging()
+    listening = _bound(settings)
+    name = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{name}:{listening.getsockname()[1]}/"
+    application = make_application(settings, ready=lambda: announce(address))
+    config = uvicorn.Config(
+        application,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        lifespan="on",
+        ws="none",
+        h11_max_incomplete_event_size=LONGEST_HEADER_BYTES,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=int(settings.limits.trace_s) + 30,
+        backlog=512,
+        proxy_headers=False,
+    )
+    server = _Server(config)
+    server.run(sockets=[listening])
+    if not server.started:
+        raise UsageError("the service could not start; its log says why.")
+
+
+def _bound(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host.strip("[]"), settings.port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise UsageError(
+            f"cannot serve at {settings.host}, port {settings.port}: {getattr(error, 'strerror', None) or error}."
+        ) from error
+    return listening

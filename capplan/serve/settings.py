@@ -1,0 +1,112 @@
+"""How a service runs: address, access, data, and limits on what a request may cost."""
+
+import ipaddress
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from capplan.errors import UsageError
+
+SHORTEST_TOKEN = 16
+"""Fewest characters of an access token: shorter ones can be guessed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits on what requests may cost.
+
+    Attributes:
+        planners: Processes that answer questions from traces.
+        tracers: Models that are traced at once.
+        waiting: Models that may wait to be traced; beyond, requests are refused with 429.
+        trace_s: Time after which a trace is stopped. [s]
+        trace_bytes: Memory that a trace may add to that of its libraries. [bytes]
+        plan_s: Time after which the answer to one question is stopped. [s]
+        upload_bytes: Largest body of a request that uploads a trace. [bytes]
+        question_bytes: Largest body of any other request. [bytes]
+        kept_upload_bytes: Size of all uploaded traces together; the oldest are removed beyond it. [bytes]
+    """
+
+    planners: int = 2
+    tracers: int = 4
+    waiting: int = 16
+    trace_s: float = 300.0
+    trace_bytes: int = 8 * 2**30
+    plan_s: float = 60.0
+    upload_bytes: int = 16 * 2**20
+    question_bytes: int = 2**20
+    kept_upload_bytes: int = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a service runs.
+
+    Attributes:
+        hosts: Names, besides this machine's own, under which requests may address the service.
+        token: What requests must present; None for a service without access control.
+        is_insecure: Bind beyond the loopback address without a token.
+        prices: Files of own prices, laid over the built-in ones.
+        specs: Folders and files of own GPU specs.
+        results: A folder of results of `capplan sweep`, offered on the page.
+        state: The folder in which uploaded traces are kept.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    hosts: tuple[str, ...] = ()
+    token: str | None = None
+    is_insecure: bool = False
+    prices: tuple[Path, ...] = ()
+    specs: tuple[Path, ...] = ()
+    results: Path | None = None
+    state: Path
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        """Refuse to be reachable from other machines without access control.
+
+        Raises:
+            UsageError: the address is not a loopback address, and there is neither a token nor consent.
+        """
+        if not is_loopback(self.host) and self.token is None and not self.is_insecure:
+            raise UsageError(
+                f"--host {self.host} can be reached from other machines: add --token-file FILE, or --insecure where "
+                "something else controls access."
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if an address can be reached from this machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def read_token(path: Path) -> str:
+    """Read the access token from the first line of a file.
+
+    Raises:
+        UsageError: the file cannot be read, or holds no token that is long enough.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            token = file.read(4096).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"--token-file {path}: cannot be read ({getattr(error, 'strerror', None) or error})."
+        ) from error
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(
+            f"--token-file {path}: holds no token; write one line of at least {SHORTEST_TOKEN} letters and digits, as "
+            "`openssl rand -hex 32` makes it."
+        )
+    return token
+
+
+def default_planners() -> int:
+    """Return how many processes answer questions: one for each core that this process may use, at most eight."""
+    return max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))

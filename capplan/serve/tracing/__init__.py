@@ -1,0 +1,1 @@
+"""Tracing models in processes of their own, with limits on time and memory."""

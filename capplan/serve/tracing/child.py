@@ -1,0 +1,132 @@
+"""The process that traces one model, then ends: limits first, then the model's code, with what it may do narrowed.
+
+A model of a library runs the library's code with arguments of the asker's. So nothing may be unpickled, started,
+connected to or written here, whatever code asks for it, and memory and time are bounded by the system.
+"""
+
+import os
+import resource
+import sys
+import tempfile
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capplan.errors import CapplanError, UsageError
+from capplan.serve.planning.jobs import Failure, TraceJob
+
+if TYPE_CHECKING:
+    from capplan.core.trace.types import Trace
+
+NICENESS = 10
+_REFUSED_EVENTS = frozenset(
+    {
+        "pickle.find_class", "marshal.loads", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork",
+        "os.forkpty", "socket.connect", "socket.bind", "socket.getaddrinfo", "urllib.Request", "os.remove", "os.rename",
+        "os.rmdir", "os.chmod", "os.chown", "os.link", "os.symlink", "os.truncate", "shutil.rmtree",
+    }
+)  # fmt: skip
+"""Events of the interpreter that no trace of a library's model needs."""
+
+
+def trace_in_child(connection: Connection, job: TraceJob, *, added_bytes: int, cpu_s: float, folder: str) -> None:
+    """Trace a model and send the trace as the bytes of its file, or a `Failure`.
+
+    Args:
+        connection: where the result goes.
+        job: what to trace.
+        added_bytes: memory beyond what the process holds at its start. [bytes]
+        cpu_s: time of the processor. [s]
+        folder: an empty folder to work in.
+    """
+    _limit(added_bytes=added_bytes, cpu_s=cpu_s)
+    os.chdir(folder)
+    tempfile.tempdir = folder
+    from capplan.core.trace.format import dump_trace
+
+    try:
+        result: bytes | Failure = dump_trace(_traced(job, Path(folder)), compress=True)
+    except CapplanError as error:
+        result = Failure(message=str(error), exit_code=error.exit_code)
+    except MemoryError:
+        result = Failure(message=f"{job.request.words}: tracing needs more memory than allowed here.", exit_code=3)
+    except RecursionError:
+        result = Failure(message=f"{job.request.words}: its code recurses too deeply to be traced.", exit_code=3)
+    connection.send(result)
+    connection.close()
+
+
+def _limit(*, added_bytes: int, cpu_s: float) -> None:
+    os.nice(NICENESS)
+    held = _held_bytes()
+    resource.setrlimit(resource.RLIMIT_AS, (held + added_bytes, held + added_bytes))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s) + 1, int(cpu_s) + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**26, 2**26))
+
+
+def _held_bytes() -> int:
+    """Return the address space of this process. [bytes]"""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return pages * resource.getpagesize()
+
+
+def _traced(job: TraceJob, folder: Path) -> "Trace":
+    """Build the model under guard and trace it.
+
+    Raises:
+        CapplanError: the model cannot be built from this, or could not be traced.
+    """
+    from capplan.probe.confined import use_one_thread
+    from capplan.probe.target.resolve import load_target
+    from capplan.probe.trace.tracer import trace_target
+
+    use_one_thread()
+    if job.config is not None:
+        _place_config(job, folder)
+    _narrow(str(folder))
+    target = load_target(job.request.words, request=job.request.parse())
+    return trace_target(target, configurations=[job.configuration], exact_batch=job.exact_batch)
+
+
+def _place_config(job: TraceJob, folder: Path) -> None:
+    """Write the config where the model's words name it, with a model class that belongs to its architecture."""
+    import json
+
+    from capplan.probe.confined import model_classes
+
+    assert job.config is not None
+    content = json.loads(job.config)
+    known = model_classes(content["model_type"])
+    named = [each for each in content.pop("architectures", None) or [] if each in known]
+    if named:
+        content["architectures"] = named
+    place = folder / job.request.words.removeprefix("hf:")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _narrow(folder: str) -> None:
+    """Refuse from now on what no trace of a library's model needs: see `_REFUSED_EVENTS`, and writing elsewhere."""
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            _check_opening(folder, arguments[0], arguments[2])
+        elif event in _REFUSED_EVENTS and not _is_own(event):
+            raise UsageError(f"the model's code asked for {event}, which the service does not allow.")
+
+    sys.addaudithook(refuse)
+
+
+def _is_own(event: str) -> bool:
+    """Return True if the import system itself unmarshals a module."""
+    return event == "marshal.loads" and sys._getframe(2).f_code.co_filename.startswith("<frozen importlib")
+
+
+def _check_opening(folder: str, path: Any, flags: Any) -> None:
+    writes = isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+    if not writes or not isinstance(path, str | bytes):
+        return
+    full = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - links are not followed in a hook
+    if not full.startswith(folder + os.sep) and full != os.devnull:
+        raise UsageError("the model's code asked to write a file, which the service does not allow.")

@@ -1,0 +1,228 @@
+"""The API answers what the command line answers, and refuses what it refuses, in the same sentences."""
+
+import json
+import re
+from importlib.resources import files
+from urllib.parse import urlencode
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.serve.conftest import EXAMPLES, Served, command, sentence
+
+GPUS = ["l4", "t4", "rtx-4090", "h100-sxm5-80gb"]
+
+
+CARDS = ",".join(GPUS)
+PLANS = [
+    ({"batches": [32], "precision": "amp-fp16"}, "--batch 32 --precision amp-fp16"),
+    ({"batches": "1..64", "max_latency_s": 0.002, "sort": "cost"}, "--batch 1..64 --max-latency 2ms --sort cost"),
+    ({"samples": 1000, "epochs": 2}, "--samples 1000 --epochs 2"),
+    ({"batches": "max", "framework": "compile", "utilization_fraction": 0.5},
+     "--batch max --framework compile --utilization 0.5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "options"), PLANS)
+def test_a_plan_is_the_document_of_the_command_line(served: Served, net, net_file, question, options):
+    answer = served.post("/api/v1/plan", {"model": net, "gpus": GPUS, **question})
+    assert answer.status == 200, answer.body
+    assert answer.body.decode() == command("plan", net_file, "--gpu", CARDS, *options.split(), "--format", "json")
+
+
+def test_all_gpus_that_pass_a_filter_are_planned(served: Served, net, net_file):
+    answer = served.post("/api/v1/plan", {"model": net, "where": ["memory >= 40 GiB"]})
+    assert answer.body.decode() == command("plan", net_file, "--where", "memory >= 40 GiB", "--format", "json")
+
+
+def test_memory_is_the_document_of_the_command_line(served, net, net_file):
+    answer = served.post("/api/v1/memory", {"model": net, "batch": 64, "gpus": ["l4", "t4"], "advice": True})
+    printed = command("memory", net_file, "--batch", 64, "--gpu", "l4", "--gpu", "t4", "--advice", "--format", "json")
+    assert answer.body.decode() == printed
+
+
+def test_an_estimate_is_the_document_of_the_command_line(served, net, net_file):
+    answer = served.post("/api/v1/estimate", {"model": net, "batches": "1..256", "gpus": ["l4", "a100-sxm4-80gb"]})
+    printed = command(
+        "estimate", net_file, "--batch", "1..256", "--gpu", "l4", "--gpu", "a100-sxm4-80gb", "--format", "json"
+    )
+    assert answer.body.decode() == printed
+
+
+def test_gpus_and_prices_are_the_documents_of_the_command_line(served):
+    assert served.get("/api/v1/gpus").body.decode() == command("gpus", "--format", "json")
+    filtered = served.get("/api/v1/gpus?" + urlencode({"min_memory": "80GiB", "vendor": "NVIDIA", "sort": "-bf16"}))
+    assert filtered.body.decode() == command(
+        "gpus", "--min-memory", "80GiB", "--vendor", "NVIDIA", "--sort", "-bf16", "--format", "json"
+    )
+    assert served.get("/api/v1/gpus/l4").body.decode() == command("gpus", "show", "l4", "--format", "json")
+    assert served.get("/api/v1/prices?gpu=l4").body.decode() == command("prices", "--gpu", "l4", "--format", "json")
+
+
+def test_a_report_is_the_document_of_the_command_line_but_for_its_command(served, net, net_file, tmp_path, monkeypatch):
+    load = yaml.safe_load((EXAMPLES / "image-service.load.yaml").read_text())
+    (tmp_path / "load.yaml").write_text(json.dumps(load))
+    monkeypatch.chdir(tmp_path)
+    answer = served.post("/api/v1/report", {"model": net, "batches": "1..64", "gpus": GPUS, "load": load})
+    assert answer.status == 200, answer.body
+    command("report", net_file, "--batch", "1..64", "--gpu", ",".join(GPUS), "--load", "load.yaml", "-o", "r.json")
+    ours, theirs = answer.json, json.loads((tmp_path / "r.json").read_text())
+    differing = [key for key in theirs if ours.get(key) != theirs[key]]
+    assert set(differing) <= {"command", "circumstances", "provenance"}, differing
+
+
+@pytest.mark.parametrize("extension", ["html", "pdf", "xlsx", "md", "csv", "json"])
+def test_a_report_comes_in_all_formats(served, net, extension):
+    answer = served.post(f"/api/v1/report?format={extension}", {"model": net, "batches": [8], "gpus": ["l4", "t4"]})
+    assert answer.status == 200, answer.body[:300]
+    starts = {"html": b"<!doctype html>", "pdf": b"%PDF-", "xlsx": b"PK", "md": b"#", "json": b"{"}
+    assert answer.body.lower().startswith(starts.get(extension, b"").lower())
+    if extension in ("html", "pdf", "xlsx"):
+        assert f"report.{extension}" in answer.headers["content-disposition"]
+
+
+@pytest.mark.parametrize("spelling", ["table", "csv", "md"])
+def test_other_formats_are_those_of_the_command_line(served, net, net_file, spelling):
+    answer = served.post(f"/api/v1/plan?format={spelling}", {"model": net, "batches": [8], "gpus": GPUS})
+    printed = command("plan", net_file, "--batch", 8, "--gpu", ",".join(GPUS), "--format", spelling)
+    assert answer.body.decode() == printed
+    media = {"table": "text/plain", "csv": "text/csv", "md": "text/markdown"}[spelling]
+    accepted = served.ask("POST", "/api/v1/plan", {"model": net, "batches": [8], "gpus": GPUS}, {"Accept": media})
+    assert accepted.body == answer.body
+
+
+def test_get_answers_as_post_does_and_options_of_the_command_line_are_understood(served, net):
+    posted = served.post("/api/v1/plan", {"model": net, "batches": [1, 8], "gpus": ["l4", "t4"], "max_latency": "5ms"})
+    got = served.get("/api/v1/plan?" + urlencode({"model": net, "batch": "1,8", "gpu": "l4,t4", "max-latency": "5ms"}))
+    assert got.status == 200, got.body
+    assert got.body == posted.body
+
+
+@pytest.mark.parametrize(
+    ("path", "question", "words"),
+    [
+        ("plan", {"gpus": ["h101"]}, ["plan", "--gpu", "h101"]),
+        ("plan", {"precision": "int3"}, None),
+        ("plan", {"batches": "8..4"}, ["plan", "--batch", "8..4"]),
+        ("plan", {"where": ["memory >= 999 GiB"]}, ["plan", "--where", "memory >= 999 GiB"]),
+        ("plan", {"providers": ["nobody"]}, ["plan", "--provider", "nobody"]),
+        ("plan", {"max_latency": "5 parsecs"}, None),
+        ("memory", {"shardings": ["zero9"], "gpus": ["l4"]}, ["memory", "--sharding", "zero9", "--gpu", "l4"]),
+        ("memory", {"gpus": ["nope"]}, ["memory", "--gpu", "nope"]),
+        ("report", {"batches": [8], "regions": ["moon"]}, ["report", "--batch", "8", "--region", "moon"]),
+    ],
+)
+def test_errors_are_problem_documents_with_the_sentence_of_the_command_line(  # noqa: PLR0917 - fixtures
+    served, net, net_file, path, question, words
+):
+    answer = served.post(f"/api/v1/{path}", {"model": net, **question})
+    assert answer.status == 400
+    assert answer.json["type"] == "about:blank"
+    assert answer.json["exit_code"] == 2
+    if words is not None:
+        assert answer.detail == sentence(words[0], net_file, *words[1:])
+
+
+def test_what_cannot_be_read_says_which_field_is_wrong(served, net):
+    assert "did you mean batches" in served.post("/api/v1/plan", {"model": net, "batchs": [1]}).detail
+    assert "$.utilization_fraction" in served.post("/api/v1/plan", {"model": net, "utilization_fraction": 7}).detail
+    assert "JSON" in served.post("/api/v1/plan", b'{"model": ').detail
+    assert "not an object" in served.post("/api/v1/plan", [1, 2]).detail
+    assert served.post("/api/v1/plan", b"x" * 2_000_000).status == 413
+    assert served.ask("POST", "/api/v1/plan", b"<a/>", {"Content-Type": "application/xml"}).status == 415
+    assert served.get("/api/v1/nothing").status == 404
+    assert "is not answered here" in served.ask("DELETE", "/api/v1/plan").detail
+    assert served.get("/api/v1/gpus/h101").status == 404
+
+
+def test_nothing_that_fits_is_an_answer_with_the_exit_code_of_the_command_line(served, net):
+    answer = served.post("/api/v1/plan", {"model": net, "batches": [8], "gpus": ["l4"], "max_latency_s": 1e-9})
+    assert answer.status == 200
+    assert answer.headers["capplan-exit-code"] == "1"
+    assert answer.json["fits"] == []
+
+
+def test_the_same_content_has_the_same_etag_and_is_not_sent_again(served, net):
+    question = {"model": net, "batches": [4], "gpus": ["l4"]}
+    first = served.post("/api/v1/plan", question)
+    again = served.post("/api/v1/plan", dict(reversed(question.items())))
+    other = served.post("/api/v1/plan", {**question, "batches": [5]})
+    assert first.headers["etag"] == again.headers["etag"] != other.headers["etag"]
+    path = "/api/v1/plan?" + urlencode({"model": net, "batch": 4, "gpu": "l4"})
+    assert served.get(path).headers["etag"] == first.headers["etag"]
+    kept = served.get(path, If_None_Match=first.headers["etag"])
+    assert (kept.status, kept.body) == (304, b"")
+    assert served.get(path, If_None_Match='"other"').status == 200
+
+
+def test_openapi_describes_questions_and_documents(served, net):
+    document = served.get("/api/v1/openapi.json").json
+    assert document["openapi"].startswith("3.1")
+    paths = {f"/api/v1/{name}" for name in ("plan", "memory", "estimate", "gpus", "prices", "traces", "report")}
+    assert paths <= set(document["paths"])
+    text = json.dumps(document)
+    components = document["components"]["schemas"]
+    assert set(re.findall(r'"#/components/schemas/([^"]+)"', text)) <= set(components)
+    question = {"model": net, "batches": [32], "precision": "amp-fp16", "gpus": ["l4"]}
+
+    def check(instance: object, reference: dict) -> None:
+        jsonschema.validate(instance, {**reference, "components": document["components"]})
+
+    asked = document["paths"]["/api/v1/plan"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    check(question, asked)
+    with pytest.raises(jsonschema.ValidationError):
+        check({"model": net, "batchs": 1}, asked)
+    answered = document["paths"]["/api/v1/plan"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    check(served.post("/api/v1/plan", question).json, answered)
+
+
+def test_answers_keep_their_schemas(served, net):
+    for name, question in (("plan", {"gpus": ["l4"]}), ("memory", {"gpus": ["l4"]}), ("estimate", {"gpus": ["l4"]})):
+        schema = json.loads((files("capplan") / "schemas" / f"{name}.schema.json").read_text())
+        jsonschema.validate(served.post(f"/api/v1/{name}", {"model": net, **question}).json, schema)
+
+
+def test_an_uploaded_trace_is_listed_and_given_back(served, net, net_file):
+    trace_id = net.removeprefix("trace:")
+    listed = served.get("/api/v1/traces").json["traces"]
+    assert trace_id in [each["id"] for each in listed]
+    assert served.get(f"/api/v1/traces/{trace_id}").json == json.loads(net_file.read_text())
+    again = served.post("/api/v1/traces", net_file.read_bytes())
+    assert again.json["id"] == trace_id
+    assert served.get("/api/v1/traces/0000000000000000").status == 404
+
+
+def test_a_damaged_trace_is_refused_in_one_sentence(served, net_file):
+    damaged = net_file.read_text().replace("conv", "kernel", 1)
+    answer = served.post("/api/v1/traces", damaged.encode())
+    assert answer.status == 400
+    assert "was changed after it was written" in answer.detail
+    assert served.post("/api/v1/traces", b"\x80\x04\x95pickle").status == 400
+
+
+@pytest.mark.zoo
+def test_a_zoo_model_is_traced_and_answered_as_the_command_line_does(served):
+    question = {"model": "torchvision:squeezenet1_1", "batches": [32], "precision": "amp-fp16", "gpus": ["l4"]}
+    answer = served.post("/api/v1/plan", question)
+    printed = command(
+        "plan", "torchvision:squeezenet1_1", "--batch", 32, "--precision", "amp-fp16", "--gpu", "l4", "--format", "json"
+    )
+    assert answer.body.decode() == printed
+
+
+@pytest.mark.zoo
+def test_a_pasted_config_is_answered_as_its_file_is(served, tmp_path, monkeypatch):
+    config = {
+        "model_type": "bert", "_name_or_path": "someone/tiny-bert", "architectures": ["BertForMaskedLM"],
+        "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 100,
+    }  # fmt: skip
+    (tmp_path / "tiny-bert").mkdir()
+    (tmp_path / "tiny-bert" / "config.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tmp_path)
+    answer = served.post("/api/v1/plan", {"config": config, "seq_len": 16, "batches": [4], "gpus": ["l4"]})
+    assert answer.status == 200, answer.body
+    printed = command(
+        "plan", "hf:tiny-bert/config.json", "--seq-len", 16, "--batch", 4, "--gpu", "l4", "--format", "json"
+    )
+    assert answer.json == json.loads(printed)
