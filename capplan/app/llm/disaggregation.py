@@ -48,6 +48,7 @@ def _pairs(search: Search, best: DeploymentFit, fits: tuple[DeploymentFit, ...])
         engine=best.engine,
         weights=best.weights,
         usd_per_gpu_hour=best.rent.usd_per_hour if best.rent else None,
+        redundancy=asked.redundancy,
     )
     for prefill in sides.values():
         for decode in sides.values():

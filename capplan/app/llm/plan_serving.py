@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords
 from capplan.app.llm.disaggregation import disaggregated_fits
+from capplan.app.llm.fleet_money import MoneyQuestion, fleet_money
+from capplan.app.llm.handover import launch_of
 from capplan.app.llm.rescue import advice, with_rescues
 from capplan.app.llm.search import PlanQuestion, Search
 from capplan.app.llm.validate_serving import constants_of
@@ -17,13 +19,15 @@ from capplan.core.llm.fleet.deployment_plan import (
     rank_key,
 )
 from capplan.core.llm.fleet.limits import SATURATION
+from capplan.core.llm.fleet.planned import PlannedFleet
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.simulation.load_answer import Statistic
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.errors import UsageError
+from capplan.specs.prices import Prices
 
-__all__ = ["PlanQuestion", "plan_serving"]
+__all__ = ["PlanQuestion", "plan_fleet", "plan_serving"]
 
 MOST_SIMULATED = 12
 """Deployments whose percentiles are simulated: the best ones."""
@@ -62,6 +66,37 @@ def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibratio
         assumptions=_assumptions(question),
         disaggregated=disaggregated_fits(search, fits),
         advice=None if fits else advice(question.limits, rescued),
+    )
+
+
+def plan_fleet(
+    question: PlanQuestion,
+    *,
+    deployments: Deployments,
+    calibration: LlmCalibration,
+    prices: Prices,
+    money: MoneyQuestion,
+) -> PlannedFleet:
+    """Search deployments, and work out the money and the hand-over of the recommended one.
+
+    Args:
+        question: The model, the load, the limits, and what to search.
+        deployments: Where deployments are found.
+        calibration: The constants of the time model.
+        prices: All known prices.
+        money: How money is counted.
+
+    Raises:
+        CapplanError: The model is not known, or the load is empty or too long for the model.
+    """
+    plan = plan_serving(question, deployments=deployments, calibration=calibration)
+    best = plan.recommended
+    if best is None:
+        return PlannedFleet(plan=plan)
+    return PlannedFleet(
+        plan=plan,
+        money=fleet_money(best, deployments.gpus.find(best.gpu), prices, money),
+        launch=launch_of(best, question.load, model=question.model, deployments=deployments),
     )
 
 

@@ -1,25 +1,21 @@
 """What the GPUs of a search cost per hour, and which GPUs are searched by default."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.llm.fleet.deployment_plan import RentedGpu
-from capplan.specs import Gpus
-from capplan.specs.prices import load_prices
+from capplan.specs.prices import Prices
 
 _SEARCHED_SEGMENTS = ("data-centre",)
 
 
-def cheapest_rents(gpus: Gpus, *, overlays: Sequence[Path] = ()) -> dict[str, RentedGpu]:
+def cheapest_rents(known: Prices) -> dict[str, RentedGpu]:
     """Return the lowest current on-demand rent of every GPU that has one.
 
     Args:
-        gpus: The database.
-        overlays: Further spec folders with prices of their own.
+        known: All known prices.
     """
-    known = load_prices(gpus, overlays=[folder for folder in overlays if folder.is_dir()])
     return {
         gpu: RentedGpu(
             usd_per_hour=price.usd_per_hour, provider=price.provider, day=price.date.isoformat(), tier=price.tier.value

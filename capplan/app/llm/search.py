@@ -142,6 +142,7 @@ class Search:
             curve=curve,
             rent=self.question.rents.get(deployment.gpu.id),
             tdp_w=deployment.gpu.tdp_w,
+            vendor=deployment.gpu.vendor,
             ttft_s=times.ttft_s,
             tpot_s=times.tpot_s,
             e2e_s=times.e2e_s,

@@ -174,3 +174,42 @@ def test_a_day_is_simulated_in_its_parts(run: Run) -> None:
     # The mean of 1, 2 and 3 is 2, so that a mean rate of 3/s is 1.5, 3 and 4.5/s.
     assert [each["label"] for each in found["loads"]] == ["00 to 08 h", "08 to 16 h", "16 to 24 h"]
     assert [each["rate_per_s"] for each in found["loads"]] == pytest.approx([1.5, 3.0, 4.5], rel=0.15)
+
+
+MONEY = (*PLAN[:4], "h100-sxm5-80gb", "--tp", "1", "--rate", "30", "--max-tpot", "40ms")
+
+
+def test_a_plan_is_handed_over_as_a_command_and_a_manifest(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    done = run(*MONEY, "--redundancy", "1", "--kubernetes", path, "--json")
+    found = json.loads(done.stdout)
+    best = found["recommended"]
+    assert found["launch"]["command"].startswith("vllm serve ")
+    assert found["launch"]["arguments"][found["launch"]["arguments"].index("--tensor-parallel-size") + 1] == "1"
+    assert path.read_text() == found["kubernetes"]
+    assert f"replicas: {best['replicas']}  #" in found["kubernetes"]
+    assert f"minAvailable: {best['replicas_needed']}  #" in found["kubernetes"]
+
+
+def test_the_launch_command_is_explained_on_request(run: Run) -> None:
+    assert "GPUs that share every matrix" in run(*MONEY, "--launch").stdout
+    assert "GPUs that share every matrix" not in run(*MONEY).stdout
+
+
+def test_an_api_price_gives_a_break_even_load(run: Run) -> None:
+    found = json.loads(run(*MONEY, "--api-price", "0.6,2.4", "--growth", "50%", "--years", "2", "--json").stdout)
+    # 1,024 x 0.6 + 256 x 2.4 USD per million requests, 30 a second for an hour.
+    assert found["money"]["api"]["usd_per_hour"] == pytest.approx((1024 * 0.6 + 256 * 2.4) * 30 * 3600 / 1e6)
+    assert [year["rate_per_s"] for year in found["money"]["years"]] == pytest.approx([30, 45, 67.5])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--api-price", "1"), "write USD per million input and output tokens"),
+        (("--growth", "much"), "write a share such as 50% or 0.5"),
+        (("--years", "0"), "count 1 to 10 years"),
+    ],
+)
+def test_bad_words_about_money_get_one_sentence(run: Run, words: tuple[str, ...], sentence: str) -> None:
+    test_bad_words_get_one_sentence(run, (*MONEY, *words), sentence)

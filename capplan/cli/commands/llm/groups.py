@@ -9,6 +9,7 @@ import typer
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
+    from capplan.app.llm.fleet_money import MoneyQuestion
     from capplan.core.llm.fleet.token_load import TokenLoad
     from capplan.core.llm.serving.service import Speculation
     from capplan.core.llm.simulation.load_answer import LatencyLimits
@@ -126,6 +127,37 @@ class SchedulingOptions:
         if self.prefill not in (None, "mixed", "separate"):
             raise UsageError(f"--prefill {self.prefill}: write mixed or separate.")
         return None if self.prefill is None else self.prefill == "mixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyOptions:
+    """How the money of a plan is counted."""
+
+    growth: Annotated[str, typer.Option(metavar="SHARE", help="Growth of the load per year, such as 50% or 0.5.")] = "0"
+    years: Annotated[int, typer.Option(help="Years that rent and purchase are compared over.")] = 3
+    api_price: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IN,OUT",
+            help="USD that an API asks per million input and output tokens: 0.6,2.4.",
+            show_default=False,
+        ),
+    ] = None
+
+    def question(self) -> "MoneyQuestion":
+        """Return how the money is counted.
+
+        Raises:
+            UsageError: A value is not a share, a number of years, or two prices.
+        """
+        from capplan.app.llm.fleet_money import MoneyQuestion
+        from capplan.cli.commands.llm.options import parse_api_price, parse_share
+
+        return MoneyQuestion(
+            growth_fraction=parse_share(self.growth, what="--growth"),
+            years=self.years,
+            api=parse_api_price(self.api_price),
+        )
 
 
 CalibrationOption = Annotated[

@@ -7,6 +7,7 @@ import typer
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
+    from capplan.core.llm.fleet.money import ApiPrice
     from capplan.core.llm.simulation.load_answer import LatencyLimits
 
 LlmModel = Annotated[
@@ -154,3 +155,42 @@ def parse_day(text: str | None) -> tuple[float, ...]:
     if not 2 <= len(parts) <= 96 or not all(0 <= part < 1e12 for part in parts) or not sum(parts) > 0:
         raise UsageError(f"--daily {text}: write 2 to 96 numbers of at least 0, one for each part of the day: 1,3,5,2.")
     return parts
+
+
+def parse_share(text: str, *, what: str) -> float:
+    """Read 0.5 or 50% as a share.
+
+    Args:
+        text: The user's words.
+        what: The option.
+
+    Raises:
+        UsageError: The text is neither.
+    """
+    words = text.strip()
+    try:
+        value = float(words.removesuffix("%").strip()) / (100.0 if words.endswith("%") else 1.0)
+    except ValueError:
+        value = float("nan")
+    if not -1e6 < value < 1e6:
+        raise UsageError(f"{what} {text}: write a share such as 50% or 0.5.")
+    return value
+
+
+def parse_api_price(text: str | None) -> "ApiPrice | None":
+    """Read the price of an API: USD per million input and per million output tokens, such as 0.6,2.4.
+
+    Raises:
+        UsageError: The text is not two amounts of at least 0, one of them above.
+    """
+    from capplan.core.llm.fleet.money import ApiPrice
+
+    if text is None:
+        return None
+    try:
+        amounts = [float(part) for part in text.split(",")]
+    except ValueError:
+        amounts = []
+    if len(amounts) != 2 or not all(0 <= amount < 1e6 for amount in amounts) or not sum(amounts) > 0:
+        raise UsageError(f"--api-price {text}: write USD per million input and output tokens, such as 0.6,2.4.")
+    return ApiPrice(usd_per_million_input=amounts[0], usd_per_million_output=amounts[1])

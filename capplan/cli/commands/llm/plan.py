@@ -1,18 +1,29 @@
 """`capplan llm plan`: which deployment of a language model carries a load within limits at the least cost."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from capplan.cli.commands.llm.groups import CalibrationOption, DownloadOption, LengthOptions, LimitOptions
+from capplan.cli.commands.llm.groups import CalibrationOption, DownloadOption, LengthOptions, LimitOptions, MoneyOptions
 from capplan.cli.commands.llm.options import LlmModel, parse_link
 from capplan.cli.groups import with_groups
 from capplan.cli.options import SpecFolders
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
+from capplan.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    OutputOption,
+    emit,
+    resolve_format,
+    to_json,
+    write_atomically,
+)
 from capplan.cli.progress import progress
+from capplan.printable import printable
 
 if TYPE_CHECKING:
-    from capplan.core.llm.fleet.deployment_plan import DeploymentPlan
+    from capplan.core.llm.fleet.planned import PlannedFleet
 
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 
@@ -63,6 +74,14 @@ def plan(
         str | None,
         typer.Option(metavar="RATE", help="Network of one GPU that moves prefilled caches, such as '50 GB/s'."),
     ] = None,
+    money: MoneyOptions,
+    show_launch: Annotated[
+        bool, typer.Option("--launch", help="Show the command that launches a replica, each option explained.")
+    ] = False,
+    kubernetes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.yaml", help="Write a Kubernetes manifest of the fleet.", show_default=False),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every deployment and every rejection.")] = False,
     download: DownloadOption = False,
     specs: SpecFolders = None,
@@ -80,7 +99,8 @@ def plan(
     capplan llm plan qwen3-32b --gpu h100-sxm5-80gb --gpu l40s --concurrency 64 --max-tpot 50ms --percentile 99
     """
     from capplan.app.llm.deployments import Deployments
-    from capplan.app.llm.plan_serving import PlanQuestion, plan_serving
+    from capplan.app.llm.fleet_money import known_prices
+    from capplan.app.llm.plan_serving import PlanQuestion, plan_fleet
     from capplan.app.llm.rents import cheapest_rents, searched_gpus
     from capplan.core.llm.fleet.candidates import ShardingChoice
     from capplan.specs import load_gpus
@@ -88,7 +108,8 @@ def plan(
 
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     gpus = load_gpus(overlays=specs or ())
-    rents = cheapest_rents(gpus, overlays=tuple(specs or ()))
+    prices = known_prices(gpus, tuple(specs or ()))
+    rents = cheapest_rents(prices)
     question = PlanQuestion(
         model=model,
         load=lengths.load(rate_per_s=rate, concurrency=concurrency),
@@ -106,22 +127,37 @@ def plan(
         link_bytes_per_s=parse_link(link),
     )
     with progress(f"searching deployments on {len(question.gpus)} GPUs"):
-        found = plan_serving(
+        found = plan_fleet(
             question,
             deployments=Deployments(gpus=gpus, download=download),
             calibration=load_time_calibration(calibration),
+            prices=prices,
+            money=money.question(),
         )
-    emit(_spell(found, spelling, everything=everything), output=output)
-    if not found.fits:
+    if kubernetes is not None:
+        _write_manifest(found, kubernetes)
+    emit(_spell(found, spelling, everything=everything, launch=show_launch), output=output)
+    if not found.plan.fits:
         raise typer.Exit(1)
 
 
-def _spell(found: "DeploymentPlan", spelling: Format, *, everything: bool) -> str:
+def _write_manifest(found: "PlannedFleet", path: Path) -> None:
+    from capplan.report.documents.llm.plan import manifest_of
+
+    manifest = manifest_of(found)
+    if manifest is not None:
+        write_atomically(path, printable(manifest).encode())
+
+
+def _spell(found: "PlannedFleet", spelling: Format, *, everything: bool, launch: bool) -> str:
     from capplan.report.documents.llm.plan import llm_plan_document
     from capplan.report.text.llm import plan as text
+    from capplan.report.text.llm.money import fleet_text
 
     if spelling is Format.JSON:
         return to_json(llm_plan_document(found))
     if spelling is Format.CSV:
-        return text.plan_csv(found)
-    return text.plan_markdown(found) if spelling is Format.MD else text.plan_text(found, everything=everything)
+        return text.plan_csv(found.plan)
+    if spelling is Format.MD:
+        return text.plan_markdown(found.plan)
+    return text.plan_text(found.plan, everything=everything) + fleet_text(found, launch=launch)

@@ -83,6 +83,7 @@ class DeploymentFit:
     is_transferred: bool = False
     rent: RentedGpu | None = None
     tdp_w: float | None = None
+    vendor: str = "NVIDIA"
     simulated: LoadAnswer | None = None
 
     @property

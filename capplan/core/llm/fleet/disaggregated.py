@@ -82,12 +82,13 @@ class DisaggregatedFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A GPU for disaggregated serving: its names and its rent. [USD/h]"""
+    """A GPU for disaggregated serving: its names, its rent [USD/h], and how many replicas of each kind are spare."""
 
     gpu: str
     engine: str
     weights: str
     usd_per_gpu_hour: float | None
+    redundancy: int = 0
 
 
 def disaggregate(
@@ -129,8 +130,8 @@ def disaggregate(
                 weights=offer.weights,
                 prefill=prefill.sharding,
                 decode=decode.sharding,
-                prefill_replicas=prefills,
-                decode_replicas=decodes,
+                prefill_replicas=prefills + offer.redundancy,
+                decode_replicas=decodes + offer.redundancy,
                 prefill_s=prompt_s,
                 transfer_s=transfer_s,
                 ttft_s=ttft_s,

@@ -7,7 +7,6 @@ from msgspec import Meta
 
 from capplan.core.llm.fleet.deployment_plan import (
     DeploymentFit,
-    DeploymentPlan,
     DeploymentRejection,
     FrontPoint,
     Obstacle,
@@ -17,11 +16,14 @@ from capplan.core.llm.fleet.deployment_plan import (
     load_front,
 )
 from capplan.core.llm.fleet.disaggregated import DisaggregatedFit
+from capplan.core.llm.fleet.planned import PlannedFleet
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.serving.load_curve import LoadPoint
 from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.simulation.load_answer import LatencyLimits, Percentiles
 from capplan.core.numbers import Interval
+from capplan.report.documents.llm.kubernetes import kubernetes_manifest
+from capplan.report.documents.llm.money import LaunchDocument, MoneyDocument, launch_document, money_document
 from capplan.report.documents.llm.serving import ServedModel
 
 SCHEMA_VERSION: Final = 1
@@ -186,6 +188,9 @@ class LlmPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     disaggregated: tuple[DisaggregatedDocument, ...]
     rejections: tuple[DeploymentRejectionDocument, ...]
     advice: str | None
+    money: MoneyDocument | None
+    launch: LaunchDocument | None
+    kubernetes: Annotated[str | None, Meta(description="manifest of the recommended deployment, as YAML")]
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -208,12 +213,13 @@ def sharding_fields(sharding: Sharding) -> ShardingFields:
     return {"tp": sharding.tensor, "pp": sharding.pipeline, "ep": sharding.expert, "dp": sharding.data}
 
 
-def llm_plan_document(plan: DeploymentPlan) -> LlmPlanDocument:
-    """Return a plan as a document.
+def llm_plan_document(fleet: PlannedFleet) -> LlmPlanDocument:
+    """Return a plan with its money and hand-over as a document.
 
     Args:
-        plan: The deployments that carry a load, and those that do not.
+        fleet: The deployments that carry a load and those that do not, and what follows from the recommended one.
     """
+    plan = fleet.plan
     best = {id(fit) for fit in front(plan.fits)}
     fits = tuple(
         _fit(fit, on_front=id(fit) in best, with_curve=index < MOST_CURVES) for index, fit in enumerate(plan.fits)
@@ -230,9 +236,24 @@ def llm_plan_document(plan: DeploymentPlan) -> LlmPlanDocument:
         disaggregated=tuple(map(_disaggregated, plan.disaggregated)),
         rejections=tuple(map(_rejection, plan.rejections)),
         advice=plan.advice,
+        money=money_document(fleet.money) if fleet.money else None,
+        launch=launch_document(fleet.launch) if fleet.launch else None,
+        kubernetes=manifest_of(fleet),
         assumptions=plan.assumptions,
         notes=plan.notes,
     )
+
+
+def manifest_of(fleet: PlannedFleet) -> str | None:
+    """Return the Kubernetes manifest of the recommended deployment; None where nothing fits.
+
+    Args:
+        fleet: The plan with its hand-over.
+    """
+    best = fleet.plan.recommended
+    if best is None or fleet.launch is None:
+        return None
+    return kubernetes_manifest(best, fleet.launch, model=fleet.plan.model, vendor=best.vendor)
 
 
 def _fit(fit: DeploymentFit, *, on_front: bool, with_curve: bool) -> DeploymentFitDocument:
