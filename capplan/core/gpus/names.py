@@ -113,7 +113,10 @@ def _words(name: str) -> list[str]:
 
 
 def _squeeze(words: Sequence[str]) -> str:
-    return "".join(words)
+    """Join words, without the maker in front: applem1 is m1."""
+    joined = "".join(words)
+    maker = next((each for each in _MAKERS if joined.startswith(each) and joined != each), "")
+    return joined.removeprefix(maker)
 
 
 def _squeezed_forms(name: str) -> set[str]:
