@@ -12,10 +12,12 @@ from capplan.report.documents.comparison import ComparisonDocument
 from capplan.report.documents.diff import DiffDocument
 from capplan.report.documents.estimate import EstimateDocument
 from capplan.report.documents.gate import CheckDocument
+from capplan.report.documents.gpus import GpusDocument, GpuSheetDocument, PricesDocument
 from capplan.report.documents.llm.memory import LlmMemoryDocument, LlmModelsDocument
 from capplan.report.documents.llm.plan import LlmPlanDocument
 from capplan.report.documents.llm.serving import LlmEstimateDocument, LlmValidationDocument
 from capplan.report.documents.llm.simulation import SimulationDocument
+from capplan.report.documents.measurement import FailureDocument, MeasureDocument, MeasurementDocument
 from capplan.report.documents.memory import MemoryDocument
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.documents.validation import ValidationDocument
@@ -27,20 +29,34 @@ DOCUMENTS: dict[str, Any] = {
     "compare": ComparisonDocument,
     "diff": DiffDocument,
     "estimate": EstimateDocument,
+    "gpus": GpusDocument,
+    "gpus-show": GpuSheetDocument,
     "llm-estimate": LlmEstimateDocument,
     "llm-memory": LlmMemoryDocument,
     "llm-models": LlmModelsDocument,
     "llm-plan": LlmPlanDocument,
     "llm-simulate": SimulationDocument,
     "llm-validate": LlmValidationDocument,
+    "measure": (MeasureDocument, MeasurementDocument, FailureDocument),
     "memory": MemoryDocument,
-    "plan": PlanDocument | tuple[PlanDocument, ...],
+    "plan": (PlanDocument, tuple[PlanDocument, ...]),
+    "prices": PricesDocument,
     "report": ReportDocument,
     "validate": ValidationDocument,
 }
-"""The type of each document, by the name that `capplan schema` takes."""
+"""The type of each document by the name that `capplan schema` takes; several where a file may hold either."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def document_types(name: str) -> tuple[Any, ...]:
+    """Return the types that a document may have.
+
+    Args:
+        name: One of `DOCUMENTS`.
+    """
+    found = DOCUMENTS[name]
+    return found if isinstance(found, tuple) else (found,)
 
 
 def schema_of(name: str) -> dict[str, Any]:
@@ -51,7 +67,8 @@ def schema_of(name: str) -> dict[str, Any]:
     Args:
         name: One of `DOCUMENTS`.
     """
-    (schema,), components = msgspec.json.schema_components([DOCUMENTS[name]], ref_template="#/$defs/{name}")
+    schemas, components = msgspec.json.schema_components(document_types(name), ref_template="#/$defs/{name}")
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
     definitions = {key: _as_written(value) for key, value in sorted(components.items())}
     return {"$schema": _DIALECT, "title": f"capplan {name.replace('-', ' ')}", **schema, "$defs": definitions}
 

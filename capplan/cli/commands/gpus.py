@@ -10,7 +10,6 @@ from capplan.cli.options import SpecFolders
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
 from capplan.cli.sparing import SparingGroup
 from capplan.errors import UsageError
-from capplan.version import __version__
 
 app = typer.Typer(
     cls=SparingGroup,
@@ -64,7 +63,7 @@ def gpus(
     from capplan.core.gpus.attributes import ATTRIBUTES, DEFAULT_COLUMNS, find_attribute
     from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
     from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.tables import LEGEND, gpu_base_table, gpu_table, gpus_document
+    from capplan.report.text.gpus.tables import LEGEND, gpu_base_table, gpu_table
     from capplan.specs import load_gpus
 
     conditions = [each for text in where or () for each in parse_conditions(text)]
@@ -79,6 +78,8 @@ def gpus(
         return
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     if spelling is Format.JSON:
+        from capplan.report.documents.gpus import gpus_document
+
         emit(to_json(gpus_document(kept)), output=output)
     elif spelling is Format.CSV:
         emit(render_csv(gpu_base_table(kept, shown)), output=output)
@@ -98,8 +99,9 @@ def show(
     output: OutputOption = None,
 ) -> None:
     """Show every value of a GPU as it is written, with its source and date, and known prices."""
-    from capplan.report.text.gpus.prices_of_one import price_documents, render_prices
-    from capplan.report.text.gpus.tables import gpu_document, render_gpu
+    from capplan.report.documents.gpus import gpu_sheet_document
+    from capplan.report.text.gpus.prices_of_one import render_prices
+    from capplan.report.text.gpus.tables import render_gpu
     from capplan.specs import load_gpus
     from capplan.specs.prices import load_prices
 
@@ -111,8 +113,8 @@ def show(
     purchase = [price for price in prices.purchase if price.gpu == spec.id]
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     if spelling is Format.JSON:
-        document = gpu_document(spec, architecture) | {"prices": price_documents(hourly, purchase)}
-        emit(to_json({"schema_version": 1, "capplan_version": __version__, **document}), output=output)
+        sheet = gpu_sheet_document(spec, architecture, hourly=hourly, purchase=purchase)
+        emit(to_json(sheet), output=output)
     elif spelling is Format.TABLE:
         parts = [render_gpu(spec, architecture), render_prices(hourly, purchase)]
         emit("\n".join(part for part in parts if part), output=output)
@@ -136,13 +138,15 @@ def compare(
 ) -> None:
     """Put GPUs side by side, each number with its multiple of the first GPU's."""
     from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.tables import comparison_table, gpus_document
+    from capplan.report.text.gpus.tables import comparison_table
     from capplan.specs import load_gpus
 
     known = load_gpus(overlays=specs or ())
     chosen = [spec for name in names for spec in known.find_all(name).gpus]
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     if spelling is Format.JSON:
+        from capplan.report.documents.gpus import gpus_document
+
         emit(to_json(gpus_document(chosen)), output=output)
     else:
         render = {Format.CSV: render_csv, Format.MD: render_markdown}.get(spelling, render_text)

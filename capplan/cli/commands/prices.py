@@ -50,8 +50,9 @@ def prices(
     if context.invoked_subcommand is not None:
         return
     from capplan.app.prices import PriceRequest, list_prices
+    from capplan.report.documents.gpus import prices_document
     from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.prices import price_list_document, price_table
+    from capplan.report.text.gpus.prices import price_table
 
     if old and max_age is None:
         raise UsageError("--old needs --max-age, such as --max-age 365.")
@@ -65,7 +66,7 @@ def prices(
     )  # fmt: skip
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     if spelling is Format.JSON:
-        emit(to_json(price_list_document(found.hourly, found.purchase)), output=output)
+        emit(to_json(prices_document(found.hourly, found.purchase)), output=output)
         return
     render = {Format.CSV: render_csv, Format.MD: render_markdown, Format.TABLE: render_text}[spelling]
     emit(render(price_table(found.hourly, found.purchase)), output=output)

@@ -354,8 +354,9 @@ def _report(question: types.ReportQuestion, case: Case) -> Reply:
 def _gpus(question: types.GpusQuestion, case: Case) -> Reply:
     from capplan.core.gpus.attributes import DEFAULT_COLUMNS, find_attribute
     from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
+    from capplan.report.documents.gpus import gpus_document
     from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.tables import LEGEND, gpu_base_table, gpu_table, gpus_document
+    from capplan.report.text.gpus.tables import LEGEND, gpu_base_table, gpu_table
 
     known = case.data.gpus
     conditions = [each for text in question.where for each in parse_conditions(text)]
@@ -377,9 +378,9 @@ def _gpus(question: types.GpusQuestion, case: Case) -> Reply:
 
 @_answer.register
 def _gpu(question: types.GpuQuestion, case: Case) -> Reply:
-    from capplan.report.text.gpus.prices_of_one import price_documents, render_prices
-    from capplan.report.text.gpus.tables import gpu_document, render_gpu
-    from capplan.version import __version__
+    from capplan.report.documents.gpus import gpu_sheet_document
+    from capplan.report.text.gpus.prices_of_one import render_prices
+    from capplan.report.text.gpus.tables import render_gpu
 
     spec = case.data.gpus.find(question.gpu)
     architecture = case.data.gpus.architectures[spec.architecture_id]
@@ -387,8 +388,7 @@ def _gpu(question: types.GpuQuestion, case: Case) -> Reply:
     purchase = [price for price in case.data.prices.purchase if price.gpu == spec.id]
 
     def document() -> str:
-        held = gpu_document(spec, architecture) | {"prices": price_documents(hourly, purchase)}
-        return to_json({"schema_version": 1, "capplan_version": __version__, **held})
+        return to_json(gpu_sheet_document(spec, architecture, hourly=hourly, purchase=purchase))
 
     def text() -> str:
         parts = [render_gpu(spec, architecture), render_prices(hourly, purchase)]
@@ -401,8 +401,9 @@ def _gpu(question: types.GpuQuestion, case: Case) -> Reply:
 def _prices(question: types.PricesQuestion, case: Case) -> Reply:
     from capplan.app.prices import PriceRequest, list_prices
     from capplan.core.gpus.prices import PriceTier, Term
+    from capplan.report.documents.gpus import prices_document
     from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.prices import price_list_document, price_table
+    from capplan.report.text.gpus.prices import price_table
 
     if question.old and question.max_age_days is None:
         raise UsageError("`old` needs `max_age_days`, such as 365.")
@@ -422,7 +423,7 @@ def _prices(question: types.PricesQuestion, case: Case) -> Reply:
     )
     return case.spell(
         {
-            "json": lambda: to_json(price_list_document(found.hourly, found.purchase)),
+            "json": lambda: to_json(prices_document(found.hourly, found.purchase)),
             "table": lambda: render_text(price_table(found.hourly, found.purchase)),
             "csv": lambda: render_csv(price_table(found.hourly, found.purchase)),
             "md": lambda: render_markdown(price_table(found.hourly, found.purchase)),

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from capplan.core.measurement.format import point_to_line
+from capplan.core.measurement.types import Point
 from capplan.errors import UsageError
 from capplan.report.documents.codec import from_plain, to_plain
+from capplan.report.documents.measurement import FailureDocument, MeasurementDocument
 from capplan.report.documents.plan import read_plan
-from capplan.report.schemas import DOCUMENTS, schema_of, schema_text
+from capplan.report.schemas import DOCUMENTS, document_types, schema_of, schema_text
+from tests.core.measurement.test_measurement import FAILED, FULL
 from tests.report.documents.any_document import any_of
 from tests.report.procurement.made_up import plan_document
 
@@ -29,17 +33,18 @@ def test_schema_files_are_those_of_the_types(name: str) -> None:
 
 def test_every_schema_file_has_a_type() -> None:
     entries = {entry.name.removesuffix(".schema.json") for entry in (files("capplan") / "schemas").iterdir()}
-    assert entries - {"gpus", "measure"} == set(DOCUMENTS)
+    assert entries == set(DOCUMENTS)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 @UNHURRIED
 @given(data=st.data())
 def test_a_document_is_read_as_it_was_written_and_keeps_its_schema(name: str, data: st.DataObject) -> None:
-    document = data.draw(any_of(DOCUMENTS[name]))
+    kind = data.draw(st.sampled_from(document_types(name)))
+    document = data.draw(any_of(kind))
     written: Any = json.loads(json.dumps(to_plain(document), allow_nan=False))
     jsonschema.Draft202012Validator(schema_of(name)).validate(written)
-    assert from_plain(written, DOCUMENTS[name], where="answer.json", noun=name) == document
+    assert from_plain(written, kind, where="answer.json", noun=name) == document
 
 
 def test_a_plan_from_before_recommendations_and_evidence_is_read() -> None:
@@ -70,6 +75,15 @@ def test_another_plan_is_refused_in_one_sentence(change: dict[str, Any], sentenc
     with pytest.raises(UsageError) as refusal:
         read_plan(plan_document() | change, where="p.json")
     assert str(refusal.value) == sentence
+
+
+@pytest.mark.parametrize(("point", "kind"), [(FULL, MeasurementDocument), (FAILED, FailureDocument)])
+def test_measured_points_are_written_as_their_types_say(
+    point: Point, kind: type[MeasurementDocument | FailureDocument]
+) -> None:
+    written = json.loads(point_to_line(point))
+    read = from_plain(written, kind, where="runs.jsonl", noun="measurement")
+    assert json.loads(json.dumps(to_plain(read))) == written
 
 
 def test_an_interval_that_falls_is_refused() -> None:

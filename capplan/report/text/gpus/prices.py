@@ -1,11 +1,10 @@
 """The price lists as a table and as documents: rents and purchases of many GPUs side by side."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from capplan.core.gpus.prices import Price, PurchasePrice
 from capplan.report.table import Table, table
-from capplan.report.text.gpus.prices_of_one import day_text, price_documents
+from capplan.report.text.gpus.prices_of_one import day_text
 
 
 def price_table(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> Table:
@@ -25,10 +24,3 @@ def price_table(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> T
         for price in sorted(purchase, key=lambda each: (each.gpu, each.usd))
     ]  # fmt: skip
     return table("gpu|price>|unit|term|provider|region|instance|GPUs>|day|trust", [*rents, *bought])
-
-
-def price_list_document(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> dict[str, Any]:
-    """Write prices for programs. [USD of one GPU]"""
-    gpus = [*(price.gpu for price in hourly), *(price.gpu for price in purchase)]
-    rows = [{"gpu": gpu, **each} for gpu, each in zip(gpus, price_documents(hourly, purchase), strict=True)]
-    return {"schema_version": 1, "currency": "USD", "prices": rows}

@@ -1,7 +1,6 @@
 """Known prices of one GPU, each with its day and source."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from capplan.core.gpus.prices import DateKind, Price, PurchasePrice
 from capplan.report.table import render_text, table
@@ -26,38 +25,6 @@ def render_prices(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) ->
     return "prices of one GPU, examples of their day:\n" + render_text(
         table("price>|term|provider|region|instance|day|trust|source", rows)
     )
-
-
-def price_documents(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> list[dict[str, Any]]:
-    """Prices for programs. [USD of one GPU]"""
-    rented = [
-        {
-            "term": price.term.value,
-            "usd_per_hour": price.usd_per_hour,
-            "provider": price.provider,
-            "region": price.region,
-            "instance": price.instance,
-            "instance_gpus": price.instance_gpus,
-            "date": price.date.isoformat(),
-            "date_is": price.date_is.value,
-            "tier": price.tier.value,
-            "source": price.source,
-        }
-        for price in hourly
-    ]
-    bought = [
-        {
-            "term": "buy",
-            "usd": price.usd,
-            "seller": price.seller,
-            "date": price.date.isoformat(),
-            "date_is": price.date_is.value,
-            "tier": price.tier.value,
-            "source": price.source,
-        }
-        for price in purchase
-    ]
-    return rented + bought
 
 
 def _instance(price: Price) -> str:

@@ -1,17 +1,13 @@
 """GPUs for people and programs: the list, one GPU with its sources, several side by side."""
 
-from collections.abc import Iterable, Sequence
-from datetime import date
-from typing import Any
+from collections.abc import Sequence
 
 from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute
 from capplan.core.gpus.query import ratios_to_first
 from capplan.core.gpus.spec import Architecture, Figure, GpuSpec, PeakKind, Source
+from capplan.report.documents.gpus import all_figures
 from capplan.report.table import Table, render_text, table
 from capplan.units import format_bytes
-from capplan.version import __version__
-
-GPUS_SCHEMA_VERSION = 1
 
 LEGEND = "- unsupported, ? unknown; peaks are dense, per device, with fp32 accumulation"
 _COMPARED = (
@@ -39,61 +35,6 @@ def _base_cell(column: Attribute, spec: GpuSpec) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def gpus_document(specs: Sequence[GpuSpec]) -> dict[str, Any]:
-    """All GPUs in base units, as JSON holds them; null is unsupported, an absent key unknown."""
-    return {
-        "schema_version": GPUS_SCHEMA_VERSION,
-        "capplan_version": __version__,
-        "gpus": [gpu_document(spec) for spec in specs],
-    }
-
-
-def gpu_document(spec: GpuSpec, architecture: Architecture | None = None) -> dict[str, Any]:
-    """One GPU in base units; with its architecture, every value's sources too."""
-    document: dict[str, Any] = {}
-    for attribute in ATTRIBUTES.values():
-        value = attribute.value(spec)
-        if value is Absence.UNKNOWN:
-            continue
-        if value is Absence.UNSUPPORTED:
-            document[attribute.base_name] = None
-        else:
-            document[attribute.base_name] = value.isoformat() if isinstance(value, date) else value
-    document |= {"architecture_id": spec.architecture_id, "aliases": list(spec.aliases)}
-    if architecture is not None:
-        document["notes"] = list(spec.notes)
-        document["figures"] = {key: _figure_document(figure) for key, figure in _all_figures(spec, architecture)}
-    return document
-
-
-def _figure_document(figure: Figure) -> dict[str, Any]:
-    return {
-        "as_written": figure.text,
-        **({"printed": figure.printed} if figure.printed else {}),
-        **({"quality": figure.quality.value} if figure.quality else {}),
-        **({"regime": figure.regime.value} if figure.regime else {}),
-        "origin": figure.origin,
-        "sources": [_source_document(source) for source in figure.sources],
-    }
-
-
-def _source_document(source: Source) -> dict[str, Any]:
-    given = {
-        "kind": source.kind.value,
-        "title": source.title,
-        "publisher": source.publisher,
-        "url": source.url,
-        "retrieved": source.retrieved.isoformat() if source.retrieved else None,
-    }
-    return {key: value for key, value in given.items() if value is not None}
-
-
-def _all_figures(spec: GpuSpec, architecture: Architecture) -> Iterable[tuple[str, Figure]]:
-    yield from spec.figures.items()
-    for key, figure in architecture.figures.items():
-        yield f"architecture.{key}", figure
-
-
 def render_gpu(spec: GpuSpec, architecture: Architecture) -> str:
     """Every value of one GPU as it is written, where it was read and when."""
     sources = _numbered_sources(spec, architecture)
@@ -105,7 +46,7 @@ def render_gpu(spec: GpuSpec, architecture: Architecture) -> str:
             " ".join(f"[{sources[source]}]" for source in figure.sources),
             _origin(figure),
         )
-        for key, figure in _all_figures(spec, architecture)
+        for key, figure in all_figures(spec, architecture)
     ]
     own = any(row[-1] for row in rows)
     shown = table("key|value|printed|source" + ("|origin" if own else ""), [row if own else row[:-1] for row in rows])
@@ -139,7 +80,7 @@ def _origin(figure: Figure) -> str:
 
 
 def _numbered_sources(spec: GpuSpec, architecture: Architecture) -> dict[Source, int]:
-    named = dict.fromkeys(source for _, figure in _all_figures(spec, architecture) for source in figure.sources)
+    named = dict.fromkeys(source for _, figure in all_figures(spec, architecture) for source in figure.sources)
     return {source: number for number, source in enumerate(named, start=1)}
 
 

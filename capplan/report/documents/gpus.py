@@ -1,0 +1,238 @@
+"""GPUs and their prices as typed documents, in base units: bytes, bytes/s, FLOP/s, Hz, W."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute
+from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, Term
+from capplan.core.gpus.spec import Architecture, Figure, GpuSpec, Segment, Source, Status
+from capplan.version import __version__
+
+SCHEMA_VERSION: Final = 1
+
+_ALWAYS_KNOWN = frozenset(
+    {"id", "name", "vendor", "architecture", "memory_bytes", "memory_bandwidth_bytes_per_s", "devices_per_board",
+     "origin"}
+)  # fmt: skip
+_KINDS: dict[str, Any] = {"segment": Segment, "status": Status, "release_date": date}
+
+
+def _field(attribute: Attribute) -> tuple[str, Any] | tuple[str, Any, Any]:
+    """Return a field of the document: null stands for unsupported, an absent field for unknown."""
+    number = Annotated[float, Meta(gt=0)]
+    kind = number if attribute.is_number else _KINDS.get(attribute.base_name, str)
+    if attribute.base_name in _ALWAYS_KNOWN:
+        return attribute.base_name, kind
+    held = kind | None if attribute.base_name.startswith("peak_") else kind
+    return attribute.base_name, held | UnsetType, UNSET
+
+
+_FIELDS: list[Any] = [
+    *map(_field, ATTRIBUTES.values()),
+    ("architecture_id", str),
+    ("aliases", tuple[str, ...]),
+]
+
+if TYPE_CHECKING:
+    GpuDocument: TypeAlias = msgspec.Struct
+    GpuSheetDocument: TypeAlias = msgspec.Struct
+else:
+    GpuDocument = msgspec.defstruct(
+        "GpuDocument",
+        _FIELDS,
+        frozen=True,
+        kw_only=True,
+        namespace={"__doc__": "One GPU. A figure that nobody states is absent; null is unsupported."},
+    )
+
+
+class SourceDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a figure was read."""
+
+    kind: str
+    title: str
+    publisher: str | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    retrieved: date | UnsetType = UNSET
+
+
+class FigureDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure as its source prints it."""
+
+    as_written: str
+    printed: str | UnsetType = UNSET
+    quality: str | UnsetType = UNSET
+    regime: str | UnsetType = UNSET
+    origin: str
+    sources: tuple[SourceDocument, ...]
+
+
+class PriceDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A price of one GPU: an hourly rent from a provider, or a purchase from a seller. [USD]"""
+
+    gpu: str | UnsetType = UNSET
+    term: Term
+    usd_per_hour: float | UnsetType = UNSET
+    provider: str | UnsetType = UNSET
+    region: str | UnsetType = UNSET
+    instance: str | UnsetType | None = UNSET
+    instance_gpus: int | UnsetType = UNSET
+    usd: float | UnsetType = UNSET
+    seller: str | UnsetType = UNSET
+    date: date
+    date_is: DateKind
+    tier: PriceTier
+    source: str
+
+
+if not TYPE_CHECKING:
+    GpuSheetDocument = msgspec.defstruct(
+        "GpuSheetDocument",
+        [
+            ("schema_version", Literal[1]),
+            ("capplan_version", str),
+            *_FIELDS,
+            ("notes", tuple[str, ...]),
+            ("figures", dict[str, FigureDocument]),
+            ("prices", tuple[PriceDocument, ...]),
+        ],
+        frozen=True,
+        kw_only=True,
+        namespace={"__doc__": "What `capplan gpus show --json` writes: one GPU with every value's sources and prices."},
+    )
+
+
+class GpusDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan gpus --json` and `gpus compare --json` write."""
+
+    schema_version: Literal[1]
+    capplan_version: str
+    gpus: tuple[GpuDocument, ...]
+
+
+class PricesDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan prices --json` writes."""
+
+    schema_version: Literal[1]
+    currency: Literal["USD"]
+    prices: tuple[PriceDocument, ...]
+
+
+def gpus_document(specs: Sequence[GpuSpec]) -> GpusDocument:
+    """Return GPUs as a document.
+
+    Args:
+        specs: The GPUs, in the order of the list.
+    """
+    return GpusDocument(
+        schema_version=SCHEMA_VERSION,
+        capplan_version=__version__,
+        gpus=tuple(GpuDocument(**_figures_of(spec)) for spec in specs),
+    )
+
+
+def gpu_sheet_document(
+    spec: GpuSpec, architecture: Architecture, *, hourly: Sequence[Price], purchase: Sequence[PurchasePrice]
+) -> GpuSheetDocument:
+    """Return one GPU with the sources of its values and its prices as a document.
+
+    Args:
+        spec: The GPU.
+        architecture: Its architecture, whose figures are listed with the GPU's own.
+        hourly: Its rents.
+        purchase: Its purchase prices.
+    """
+    return GpuSheetDocument(
+        schema_version=SCHEMA_VERSION,
+        capplan_version=__version__,
+        **_figures_of(spec),
+        notes=spec.notes,
+        figures={key: _figure(figure) for key, figure in all_figures(spec, architecture)},
+        prices=(*map(_rent, hourly), *map(_purchase, purchase)),
+    )
+
+
+def prices_document(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> PricesDocument:
+    """Return prices of many GPUs as a document; rents before purchases.
+
+    Args:
+        hourly: Hourly rents.
+        purchase: Purchase prices.
+    """
+    rents = (msgspec.structs.replace(_rent(price), gpu=price.gpu) for price in hourly)
+    bought = (msgspec.structs.replace(_purchase(price), gpu=price.gpu) for price in purchase)
+    return PricesDocument(schema_version=SCHEMA_VERSION, currency="USD", prices=(*rents, *bought))
+
+
+def all_figures(spec: GpuSpec, architecture: Architecture) -> Iterable[tuple[str, Figure]]:
+    """Yield the figures of a GPU and of its architecture by name.
+
+    Args:
+        spec: The GPU.
+        architecture: Its architecture.
+    """
+    yield from spec.figures.items()
+    for key, figure in architecture.figures.items():
+        yield f"architecture.{key}", figure
+
+
+def _figures_of(spec: GpuSpec) -> dict[str, Any]:
+    values = {attribute.base_name: attribute.value(spec) for attribute in ATTRIBUTES.values()}
+    known = {
+        name: None if value is Absence.UNSUPPORTED else value
+        for name, value in values.items()
+        if value is not Absence.UNKNOWN
+    }
+    return {**known, "architecture_id": spec.architecture_id, "aliases": spec.aliases}
+
+
+def _figure(figure: Figure) -> FigureDocument:
+    return FigureDocument(
+        as_written=figure.text,
+        printed=figure.printed or UNSET,
+        quality=figure.quality.value if figure.quality else UNSET,
+        regime=figure.regime.value if figure.regime else UNSET,
+        origin=figure.origin,
+        sources=tuple(map(_source, figure.sources)),
+    )
+
+
+def _source(source: Source) -> SourceDocument:
+    return SourceDocument(
+        kind=source.kind.value,
+        title=source.title,
+        publisher=UNSET if source.publisher is None else source.publisher,
+        url=UNSET if source.url is None else source.url,
+        retrieved=source.retrieved or UNSET,
+    )
+
+
+def _rent(price: Price) -> PriceDocument:
+    return PriceDocument(
+        term=price.term,
+        usd_per_hour=price.usd_per_hour,
+        provider=price.provider,
+        region=price.region,
+        instance=price.instance,
+        instance_gpus=price.instance_gpus,
+        date=price.date,
+        date_is=price.date_is,
+        tier=price.tier,
+        source=price.source,
+    )
+
+
+def _purchase(price: PurchasePrice) -> PriceDocument:
+    return PriceDocument(
+        term=Term.BUY,
+        usd=price.usd,
+        seller=price.seller,
+        date=price.date,
+        date_is=price.date_is,
+        tier=price.tier,
+        source=price.source,
+    )

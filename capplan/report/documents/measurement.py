@@ -1,0 +1,191 @@
+"""The types of measured points as `capplan.core.measurement.format` writes them: a line each, or one document."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from capplan.core.measurement.types import FailureKind, TimingMethod
+from capplan.core.workload import Framework, Layout, Precision
+
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(gt=0)]
+Share = Annotated[float, Meta(ge=0)]
+Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+class MeasuredModelDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Which model ran."""
+
+    name: str
+    words: Annotated[str, Meta(description="names the model again on a command line")]
+    library: str
+    input_size: Annotated[tuple[Count, ...], Meta(description="the first input's shape of one sample")]
+    versions: dict[str, str]
+    source_sha256: str | None
+
+
+class MeasuredWorkloadDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Under which conditions it ran."""
+
+    batch: Annotated[int, Meta(ge=1)]
+    precision: Precision
+    framework: Framework
+    layout: Layout
+
+
+class ClocksDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Clocks while measuring. [Hz]"""
+
+    graphics_hz: float | None
+    memory_hz: float | None
+
+
+class DeviceDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """On what it ran."""
+
+    name: Annotated[str, Meta(description="as the driver reports it")]
+    kind: str
+    gpu: Annotated[str | None, Meta(description="id in the GPU database, where it knows the device")]
+    driver: str | None
+    cuda: str | None
+    cudnn: str | None
+    torch: str
+    memory_bytes: int | None
+    power_limit_w: float | None
+    clocks: ClocksDocument
+    temperature_c: float | None
+    throttling: tuple[str, ...]
+    threads: int | None
+
+
+class RulesDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules that a point was timed by; null leaves them to capplan."""
+
+    warm_up_runs: int | None
+    repetitions: int | None
+    budget_s: float
+    method: TimingMethod | None
+    flush_l2: bool
+    autotune: bool
+
+
+class WarmUpDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What ran before the first repetition that counts."""
+
+    runs: int
+    elapsed_s: float
+    first_s: float
+    stable: bool
+
+
+class LatencyDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Statistics of the repetitions. [s]"""
+
+    mean: Seconds
+    std: Share
+    median: Seconds
+    p90: Seconds
+    p95: Seconds
+    p99: Seconds
+    median_low: Annotated[
+        float | None, Meta(description="95 % confidence interval of the median; null below six repetitions")
+    ]
+    median_high: float | None
+    samples: Annotated[tuple[Seconds, ...], Meta(min_length=1)]
+
+
+class MeasuredMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Peaks while measuring; null where the device cannot report them. [bytes]"""
+
+    peak_allocated_bytes: int | None
+    peak_reserved_bytes: int | None
+    device_used_bytes: int | None
+    process_bytes: int | None
+
+
+class TheoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The bound and the estimate for the same batch on the same GPU, and shares of the GPU's peaks. [s]"""
+
+    bound: float
+    expected: float
+    low: float
+    high: float
+    calibration: str | None
+    mfu_fraction: float | None
+    mbu_fraction: float | None
+
+
+class MeasurementDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One point that was timed."""
+
+    schema_version: Literal[1]
+    model: MeasuredModelDocument
+    workload: MeasuredWorkloadDocument
+    device: DeviceDocument
+    method: TimingMethod
+    l2_flushed: bool
+    warm_up: WarmUpDocument
+    latency_s: LatencyDocument
+    throughput_per_s: Seconds
+    memory: MeasuredMemoryDocument
+    power_w: float | None
+    energy_j_per_sample: float | None
+    estimate: TheoryDocument | None
+    finite_outputs: bool
+    notes: tuple[str, ...]
+    rules: RulesDocument | None = None
+    date: Moment
+    command: str
+
+
+class LimitDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What a point was allowed to take; null where not limited."""
+
+    allowed_bytes: int | None
+    reserve_fraction: float | None
+
+
+class FailureReason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a point has no measurement."""
+
+    kind: FailureKind
+    message: str
+    limit: LimitDocument | None = None
+
+
+class FailureDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One point that could not be measured."""
+
+    schema_version: Literal[1]
+    model: MeasuredModelDocument
+    workload: MeasuredWorkloadDocument
+    device: DeviceDocument
+    failure: FailureReason
+    rules: RulesDocument | None = None
+    date: Moment
+    command: str
+
+
+class ProfileClass(msgspec.Struct, frozen=True, kw_only=True):
+    """One class of kernels of a profiled step, measured and estimated. [s]"""
+
+    label: str
+    calls: float
+    measured_s: float
+    estimated_s: float | None
+
+
+class ProfileDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A profiled batch by class of kernel."""
+
+    batch: int
+    classes: tuple[ProfileClass, ...]
+
+
+class MeasureDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan measure --format json` writes."""
+
+    measurements: tuple[MeasurementDocument, ...]
+    failures: tuple[FailureDocument, ...]
+    profiles: tuple[ProfileDocument, ...] | UnsetType = UNSET
