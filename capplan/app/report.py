@@ -97,7 +97,7 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
     demand = replace(demand, constraints=admitted, load=allowing_named_spot(demand.load, admitted))
     plans = [plan for each in request.models for plan in _plans(each, request, gpus, feedback)]
     circumstances = Circumstances(
-        today=_today(),
+        today=today(),
         command=request.command,
         title=request.title or f"GPUs for {', '.join(plan.model.name for plan in plans)}",
         load_file=str(request.load) if request.load else None,
@@ -139,7 +139,7 @@ def _prices(request: ReportRequest, gpus: GpuChoice) -> Prices:
     return prices
 
 
-def _today() -> date:
+def today() -> date:
     """Return the day, or that of SOURCE_DATE_EPOCH, by which builds are made repeatable."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     return datetime.fromtimestamp(int(epoch), tz=UTC).date() if epoch.isdecimal() else date.today()

@@ -30,6 +30,15 @@ def report(
             metavar="LOAD.yaml", help="What is asked: a service, a job or a training purchase.", show_default=False
         ),
     ] = None,
+    llm: Annotated[
+        Path | None,
+        typer.Option(
+            "--llm",
+            metavar="LOAD.yaml",
+            help="Serve a language model under this load: the LLM pages.",
+            show_default=False,
+        ),
+    ] = None,
     gpus: options.GpuOptions,
     prices: Annotated[
         list[Path] | None,
@@ -68,12 +77,19 @@ def report(
       capplan report resnet50 --batch 1..64 --load service.yaml -o report.html -o report.xlsx
 
       capplan report resnet50.trace.json --gpu l4 --gpu a10 --load job.yaml -o report.pdf
+
+      capplan report llama-3.1-70b-instruct --llm LOAD.yaml -o report.html
     """
     from capplan.app.report import OfferRequest, ReportRequest
     from capplan.app.report import report as make_report
     from capplan.report.procurement.render import render_report
 
     outputs = check_outputs(output or (), force=force)
+    if llm is not None:
+        from capplan.cli.commands.llm.report import report_llm
+
+        asked = gpus.request()
+        return report_llm(models, llm, outputs, gpus=asked.ids, specs=asked.overlays, title=title)
     batches = parse_batches(batch)
     if batches.choice is not BatchChoice.LISTED:
         raise UsageError("a report compares listed batches; write --batch 32 or 1..256.")

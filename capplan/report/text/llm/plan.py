@@ -18,13 +18,13 @@ _REJECTED_GPUS = 5
 
 def plan_text(plan: DeploymentPlan, *, everything: bool) -> str:
     """Lay a plan out for the terminal: the recommendation, the best deployments, and why GPUs carry nothing."""
-    parts = [f"{_headline(plan)}\n{_cheaper(plan)}\n"]
+    parts = [f"{headline(plan)}\n{_cheaper(plan)}\n"]
     if plan.fits:
         parts.append(render_text(plan_table(plan, most=None if everything else SHOWN)))
         hidden = len(plan.fits) - SHOWN
         if hidden > 0 and not everything:
             parts.append(f"{hidden} more deployments carry the load; --all shows them.\n")
-        parts.append(f"\n{_disaggregation(plan)}\n")
+        parts.append(f"\n{disaggregation_line(plan)}\n")
         if everything:
             parts += [
                 "\nOutput tokens/s per GPU against per user, the best of all loads\n",
@@ -38,7 +38,7 @@ def plan_text(plan: DeploymentPlan, *, everything: bool) -> str:
 def plan_markdown(plan: DeploymentPlan) -> str:
     """Write a plan as Markdown."""
     notes = "".join(f"- {each}\n" for each in (*plan.assumptions, *plan.notes))
-    return f"{_headline(plan)}\n\n{render_markdown(plan_table(plan, most=None))}\n{notes}"
+    return f"{headline(plan)}\n\n{render_markdown(plan_table(plan, most=None))}\n{notes}"
 
 
 def plan_csv(plan: DeploymentPlan) -> str:
@@ -52,7 +52,8 @@ def load_words(load: TokenLoad) -> str:
     return f"{many} of {load.input_len:g} tokens in, {load.output_len:g} out"
 
 
-def _headline(plan: DeploymentPlan) -> str:
+def headline(plan: DeploymentPlan) -> str:
+    """Return the recommendation in one sentence, or why there is none."""
     best, asked = plan.recommended, f"{plan.model} at {load_words(plan.load)}"
     if best is None:
         return f"No deployment searched carries {asked} within the limits: {plan.advice}"
@@ -82,7 +83,7 @@ def _cheaper(plan: DeploymentPlan) -> str:
     return f"{other.gpus} × {other.gpu} would be {saving} cheaper, on weaker evidence: {other.evidence}.\n"
 
 
-def _disaggregation(plan: DeploymentPlan) -> str:
+def disaggregation_line(plan: DeploymentPlan) -> str:
     """Return how separate prefill and decode replicas compare with the recommended deployment, in one line."""
     best = plan.recommended
     if not plan.disaggregated or best is None:
@@ -102,10 +103,10 @@ def _rejected(plan: DeploymentPlan, *, everything: bool) -> list[str]:
     gpus = plan.gpus_without_fit
     if not plan.rejections or not (gpus or everything):
         return []
-    nearest = {gpu: _nearest(plan, gpu) for gpu in gpus}
+    nearest = nearest_rejections(plan)
     shown = list(nearest) if everything or not plan.fits else list(nearest)[:_REJECTED_GPUS]
     parts = [f"\n{len(gpus)} GPUs do not carry it:\n"] if gpus else []
-    parts += [f"  {gpu}: {_why(nearest[gpu])}\n" for gpu in shown]
+    parts += [f"  {gpu}: {why_rejected(nearest[gpu])}\n" for gpu in shown]
     if len(shown) < len(gpus):
         parts.append(f"  {len(gpus) - len(shown)} more; --all shows them.\n")
     if everything:
@@ -116,6 +117,11 @@ def _rejected(plan: DeploymentPlan, *, everything: bool) -> list[str]:
         ]
         parts += [f"\n{len(rows)} deployments fail\n", render_text(table(heads, rows))]
     return parts
+
+
+def nearest_rejections(plan: DeploymentPlan) -> dict[str, DeploymentRejection]:
+    """Return the rejection that came nearest of each GPU that carries nothing."""
+    return {gpu: _nearest(plan, gpu) for gpu in plan.gpus_without_fit}
 
 
 def _nearest(plan: DeploymentPlan, gpu: str) -> DeploymentRejection:
@@ -132,7 +138,8 @@ def _distance(each: DeploymentRejection) -> int:
     return -each.sharding.gpus if each.obstacle is Obstacle.MEMORY else each.sharding.gpus
 
 
-def _why(each: DeploymentRejection) -> str:
+def why_rejected(each: DeploymentRejection) -> str:
+    """Return why a deployment fails, and what would rescue it."""
     rescue = f"; would do: {each.rescue}" if each.rescue else ""
     return f"{shared_words(each.sharding)}: {each.reason.rstrip('.')}{rescue}"
 

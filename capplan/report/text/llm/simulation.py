@@ -23,13 +23,14 @@ def simulation_text(found: Simulation) -> str:
     notes = [
         "TTFT from arrival to the first token; TPOT = (end to end − TTFT) ÷ (output tokens − 1), per request; "
         "ITL between any two tokens; end to end ÷ output tokens (inclusive TPOT) is in --json.",
-        _saturation(found),
+        saturation_line(found),
         *found.notes,
     ]
     return head + render_text(simulation_table(found)) + "".join(f"{note}\n" for note in notes)
 
 
-def _saturation(found: Simulation) -> str:
+def saturation_line(found: Simulation) -> str:
+    """Return in one sentence from which load on the replica is saturated."""
     overload = found.saturated_from_per_s
     if overload is not None:
         return (

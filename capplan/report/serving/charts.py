@@ -1,0 +1,58 @@
+"""The charts of the report on LLM serving as SVG: front, times over load, and memory by GPU."""
+
+from collections.abc import Sequence
+
+from capplan.core.llm.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
+from capplan.core.llm.fleet.serving_report import ServingReport, Variation
+from capplan.report.charts.log_chart import Series, chart_svg
+from capplan.report.text.llm.plan import shared_words
+from capplan.report.text.llm.simulation import simulation_svg
+
+_MOST_CURVES = 5
+
+
+def front_svg(plan: DeploymentPlan) -> str:
+    """Draw output tokens per second per GPU against per user, for the best deployments and the front of all."""
+    shown: dict[tuple[str, str], DeploymentFit] = {}
+    for fit in plan.fits:
+        shown.setdefault((fit.gpu, fit.weights), fit)
+    series = [
+        Series(label=f"{fit.gpu}, {shared_words(fit.sharding)}, {fit.weights}", points=_curve(fit))
+        for fit in list(shown.values())[:_MOST_CURVES]
+    ]
+    best = [(point.per_user, point.per_gpu) for point in load_front(plan.fits)]
+    return chart_svg(
+        [*series, Series(label="front of all deployments", points=best, has_dots=False)],
+        title="Throughput of a GPU against speed for a user",
+        x_title="output tokens per second and user",
+        y_title="output tokens per second and GPU",
+    )
+
+
+def _curve(fit: DeploymentFit) -> list[tuple[float, float]]:
+    each = fit.sharding.gpus
+    return [(1 / point.tpot_s, point.rate_per_s * fit.output_len / each) for point in fit.curve]
+
+
+def times_svg(report: ServingReport) -> str | None:
+    """Draw TTFT and TPOT with their limits over the load of one replica; None where nothing fits."""
+    return simulation_svg(report.simulation) if report.simulation is not None else None
+
+
+def sensitivity_svg(variations: Sequence[Variation], group: str, *, x_title: str, values: Sequence[float]) -> str:
+    """Draw what the recommended fleet costs as one assumption changes.
+
+    Args:
+        variations: All variations.
+        group: The one that is drawn.
+        x_title: Title of the axis.
+        values: The value of each variation of the group, above 0.
+    """
+    costs = [each.fit.usd_per_hour if each.fit else None for each in variations if each.group == group]
+    points = [(x, cost) for x, cost in zip(values, costs, strict=True) if cost is not None]
+    return chart_svg(
+        [Series(label="USD per hour", points=points)],
+        title=f"Cost over {group}",
+        x_title=x_title,
+        y_title="USD per hour",
+    )

@@ -1,0 +1,69 @@
+"""The report on LLM serving as JSON: the documents of `llm plan` and `llm simulate`, and the variations."""
+
+import json
+
+import msgspec
+
+from capplan.core.llm.fleet.serving_report import ServingReport, Variation
+from capplan.report.documents.codec import to_plain
+from capplan.report.documents.llm.plan import LlmPlanDocument, llm_plan_document
+from capplan.report.documents.llm.simulation import SimulationDocument, simulation_document
+
+SCHEMA_VERSION = 1
+
+
+class VariationDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The recommended deployment under a changed assumption; figures are null where it does not carry the load then."""
+
+    group: str
+    label: str
+    gpus: int | None
+    replicas: int | None
+    ttft_s: float | None
+    tpot_s: float | None
+    usd_per_hour: float | None
+    usd_per_million_output_tokens: float | None
+    cheapest_then: str | None
+
+
+class ServingReportDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan report MODEL --llm LOAD.yaml -o report.json` writes."""
+
+    schema_version: int
+    title: str
+    created: str
+    load_file: str
+    command: str
+    plan: LlmPlanDocument
+    simulation: SimulationDocument | None
+    sensitivity: tuple[VariationDocument, ...]
+
+
+def serving_json(report: ServingReport) -> str:
+    """Return the report as an indented JSON document."""
+    document = ServingReportDocument(
+        schema_version=SCHEMA_VERSION,
+        title=report.title,
+        created=report.created,
+        load_file=report.load_file,
+        command=report.command,
+        plan=llm_plan_document(report.fleet),
+        simulation=simulation_document(report.simulation) if report.simulation else None,
+        sensitivity=tuple(map(_variation, report.variations)),
+    )
+    return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _variation(each: Variation) -> VariationDocument:
+    fit = each.fit
+    return VariationDocument(
+        group=each.group,
+        label=each.label,
+        gpus=fit.gpus if fit else None,
+        replicas=fit.replicas if fit else None,
+        ttft_s=fit.ttft_s.expected if fit else None,
+        tpot_s=fit.tpot_s.expected if fit else None,
+        usd_per_hour=fit.usd_per_hour if fit else None,
+        usd_per_million_output_tokens=fit.usd_per_million_output_tokens if fit else None,
+        cheapest_then=each.best,
+    )

@@ -1,0 +1,104 @@
+"""`capplan report MODEL --llm LOAD.yaml` as a user calls it."""
+
+import json
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from tests.cli.conftest import Run
+
+LOAD = """
+rate: 20/s
+input_len: 1024
+output_len: 256
+limits: {ttft: 1 s, tpot: 40 ms}
+gpu: [h100-sxm5-80gb, l40s]
+tp: [1]
+redundancy: 1
+growth: 50 %
+api_price: {input: 0.6, output: 2.4}
+"""
+SECTIONS = ("front", "load", "memory", "fleet", "sensitivity", "money", "launch", "assumptions")
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Path:
+    path = tmp_path / "load.yaml"
+    path.write_text(LOAD)
+    return path
+
+
+def test_the_report_is_written_in_every_format_from_one_answer(run: Run, load: Path, tmp_path: Path) -> None:
+    outputs = [tmp_path / f"report.{each}" for each in ("html", "json", "md", "csv", "xlsx", "pdf")]
+    done = run("report", "qwen3-8b", "--llm", load, *(word for path in outputs for word in ("-o", path)))
+    assert done.exit_code == 0, done.stderr
+    page, document, markdown, sheet, _, pdf = outputs
+    found = json.loads(document.read_text())
+    best = found["plan"]["recommended"]
+    html = page.read_text()
+    assert all(f'<section id="{key}">' in html for key in SECTIONS)
+    assert "http://" not in html.replace("http://www.w3.org", "")
+    assert "https://" not in html
+    assert "<script" not in html
+    for text in (html, markdown.read_text()):
+        assert best["words"] in text
+        assert "limit of TTFT" in html
+    assert len(sheet.read_text().splitlines()) == len(found["plan"]["fits"]) + 1
+    assert pdf.read_bytes().startswith(b"%PDF")
+    names = openpyxl.load_workbook(tmp_path / "report.xlsx").sheetnames
+    assert "Summary" in names
+    assert "money 1" in names
+    groups = {each["group"] for each in found["sensitivity"]}
+    assert {"load", "length of prompts", "length of answers", "prefix-cache hits"} <= groups
+    assert found["plan"]["money"]["years"][-1]["rate_per_s"] == pytest.approx(20 * 1.5**3)
+    rates = [each["rate_per_s"] for each in found["simulation"]["loads"]]
+    assert rates == sorted(rates)
+    # The last simulated load is 5 % beyond what the full replica serves.
+    assert found["simulation"]["loads"][-1]["load_fraction"] == pytest.approx(1.05, rel=0.05)
+
+
+def test_more_hits_and_less_load_never_take_more_gpus(run: Run, load: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    run("report", "qwen3-8b", "--llm", load, "-o", path)
+    by_group: dict[str, list[int]] = {}
+    for each in json.loads(path.read_text())["sensitivity"]:
+        by_group.setdefault(each["group"], []).append(each["gpus"])
+    assert by_group["prefix-cache hits"] == sorted(by_group["prefix-cache hits"], reverse=True)
+    assert by_group["load"] == sorted(by_group["load"])
+    assert by_group["length of prompts"] == sorted(by_group["length of prompts"])
+
+
+def test_a_load_that_nothing_carries_is_reported_with_reasons(run: Run, load: Path, tmp_path: Path) -> None:
+    load.write_text(LOAD.replace("tpot: 40 ms", "tpot: 1 us"))
+    done = run("report", "qwen3-8b", "--llm", load, "-o", tmp_path / "report.md")
+    assert done.exit_code == 1
+    assert "nothing searched keeps --max-tpot" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rate: 0/s", "must be above 0"),
+        ("input_len: 5", "state the load by one of rate (20/s) and concurrency (64)"),
+        ("rate: 1/s\nconcurrency: 3", "state the load by one of rate (20/s) and concurrency (64)"),
+        ("rate: 1/s\nimput_len: 5", "unknown key; did you mean input_len"),
+        ("rate: 1/s\nlimits: {ttft: fast}", "fast"),
+        ("rate: 1/s\npercentile: 42", "must be one of mean, 50, 90, 95, 99"),
+        ("rate: 1/s\nprefix_hits: 2", "must lie from 0 to 0.999"),
+        ("rate: 1/s\ndraft_tokens: 3", "needs acceptance beside it"),
+        ("rate: 1/s\napi_price: 3", "must have input and output"),
+        ("rate: 1/s\ntp: [0]", "must be a whole number of at least 1"),
+    ],
+)
+def test_a_bad_load_file_is_refused(run: Run, load: Path, text: str, sentence: str) -> None:
+    load.write_text(text + "\n")
+    done = run("report", "qwen3-8b", "--llm", load)
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+
+
+def test_several_models_are_refused(run: Run, load: Path) -> None:
+    done = run("report", "qwen3-8b", "qwen3-4b", "--llm", load)
+    assert done.exit_code == 2
+    assert "--llm reports on one model" in done.stderr
