@@ -23,7 +23,7 @@ from pathlib import Path
 
 from capplan.core.memory.calibration import ConvolutionWorkspaces, MemoryCalibration
 from capplan.core.memory.fit import largest_fitting_batch
-from capplan.core.memory.liveness import index_limit_batch
+from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
 from capplan.core.numbers import Interval
 from capplan.core.trace.format import dump_trace, load_trace

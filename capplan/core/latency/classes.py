@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from capplan.core.ops.catalogue import BY_FILTER, BY_SHAPE, operator_rows
-from capplan.core.trace.types import Kernel, MemoryFormat
+from capplan.core.ops.convolutions import cudnn_runs_depthwise, filter_shape, has_depthwise_filter, is_channels_last
+from capplan.core.trace.types import Kernel
 
 CONV, CONV_1X1, CONV_STEM, CONV_GROUPED = "conv", "conv 1x1", "conv stem", "conv grouped"
 DEPTHWISE_3, DEPTHWISE_5, DEPTHWISE_7, DEPTHWISE_LARGE = (
@@ -66,7 +67,7 @@ CLASS_INDEX: Mapping[str, int] = {label: index for index, label in enumerate(ALL
 def kernel_class(kernel: Kernel) -> str:
     """Name the class of implementation that PyTorch's CUDA back end would run for a kernel, run eagerly."""
     label = _class_by_operator(kernel)
-    if label in SPATIAL and _is_channels_last(kernel):
+    if label in SPATIAL and is_channels_last(kernel):
         return label + CHANNELS_LAST_SUFFIX
     return label
 
@@ -113,12 +114,12 @@ def _fused_class(kernel: Kernel) -> str:
 
 
 def _convolution_class(kernel: Kernel) -> str:
-    weight = kernel.inputs[2 if kernel.name.endswith("backward") else 1].shape_at(1)
+    weight = filter_shape(kernel)
     groups = int(kernel.attributes.get("groups", 1))  # type: ignore[arg-type]  # an integer attribute by the format
     window = weight[2:]
     if kernel.attributes.get("transposed") or len(window) == 3:
         return CONV_OTHER
-    if groups > 1 and weight[1] == 1 and weight[0] >= groups:
+    if has_depthwise_filter(kernel):
         return _depthwise_class(kernel, window)
     if groups > 1:
         return CONV_GROUPED
@@ -135,23 +136,7 @@ def _depthwise_class(kernel: Kernel, window: tuple[int, ...]) -> str:
         return DEPTHWISE_7
     if size > 3:
         return DEPTHWISE_5
-    return DEPTHWISE_3 if _cudnn_runs_depthwise(kernel) else DEPTHWISE_NATIVE
-
-
-def _cudnn_runs_depthwise(kernel: Kernel) -> bool:
-    """Strided depthwise convolutions of few channels go to PyTorch's own kernel (ATen's convolution heuristics)."""
-    data = kernel.inputs[1 if kernel.name.endswith("backward") else 0].shape_at(2)
-    stride = kernel.attributes.get("stride", (1,))
-    largest_stride = max(stride) if isinstance(stride, tuple) and stride else 1
-    channels, width = data[1], data[-1]
-    if largest_stride == 1:
-        return channels >= 32 and width >= 7
-    return channels >= 512 or (channels >= 256 and width >= 28)
-
-
-def _is_channels_last(kernel: Kernel) -> bool:
-    operands = [operand for operand in kernel.inputs if len(operand.shape) == 4 and not operand.is_weight]
-    return bool(operands) and operands[0].memory_format is MemoryFormat.CHANNELS_LAST
+    return DEPTHWISE_3 if cudnn_runs_depthwise(kernel) else DEPTHWISE_NATIVE
 
 
 def _is_elementwise(kernel: Kernel) -> bool:

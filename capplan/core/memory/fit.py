@@ -108,8 +108,8 @@ def largest_fitting_batch(
 ) -> int:
     """Find the largest batch whose process stays within `available_bytes`; 0 if not even one sample does.
 
-    A replay shows that this batch fits, and a replay or the closed form that the next one does not. A recording that
-    holds for one batch alone answers with that batch or 0.
+    A replay shows that this batch fits, and a replay or the closed form that the next one does not; or a kernel refuses
+    the next one, whatever the memory. A recording that holds for one batch alone answers with that batch or 0.
 
     Args:
         model: the trace's memory under one workload.
@@ -122,7 +122,8 @@ def largest_fitting_batch(
     exact = model.recording.exact_batch
     if exact is not None:
         return exact if replays.at(exact, capacity).failed_event is None else 0
-    bound = model.curve.largest_batch(capacity)
+    refused, bound = model.refused_above, model.curve.largest_batch(capacity)
+    most = LARGEST_BATCH if refused is None else min(refused, LARGEST_BATCH)
     if bound is None or bound > LARGEST_BATCH:
-        return LARGEST_BATCH
-    return largest_replayed_batch(replays, capacity_bytes=capacity, at_most=bound)
+        return most
+    return min(most, largest_replayed_batch(replays, capacity_bytes=capacity, at_most=bound))

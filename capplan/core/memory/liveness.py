@@ -1,13 +1,12 @@
 """Live bytes over the ops, and their peak as a maximum of affine functions of the batch."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Operand, Recording
+from capplan.core.trace.types import Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,32 +72,3 @@ def live_curve(recording: Recording) -> LiveCurve:
         np.add.at(total, births, size)
         np.subtract.at(total, ends, size)
     return LiveCurve(constants=np.cumsum(constants)[:-1], per_sample=np.cumsum(per_sample)[:-1])
-
-
-INDEX_LIMIT = 2**31
-"""Elements that a 32-bit index counts; many CUDA kernels refuse a tensor of this many or more."""
-
-
-def index_limit_batch(recording: Recording) -> int | None:
-    """The largest batch at which every tensor has fewer than 2^31 elements; None where no tensor grows.
-
-    Some kernels (depthwise convolutions, pooling, upsampling, older cuDNN and batch norms) fail from there on,
-    whatever the memory.
-    """
-    growing = [
-        operand for kernel in recording.kernels for operand in (*kernel.inputs, *kernel.outputs) if _grows(operand)
-    ]
-    if not growing or recording.exact_batch is not None:
-        return None
-    low, high = 0, INDEX_LIMIT
-    while high - low > 1:
-        middle = (low + high) // 2
-        if all(math.prod(operand.shape_at(middle)) < INDEX_LIMIT for operand in growing):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _grows(operand: Operand) -> bool:
-    return any(dim.per_sample for dim in operand.shape)

@@ -17,6 +17,7 @@ from capplan.core.compiled.rewrite import fuse_recording
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.allocator import Replay
 from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.memory.index_limit import refused_above
 from capplan.core.memory.liveness import LiveCurve, live_curve
 from capplan.core.memory.replays import StreamReplays
 from capplan.core.memory.schedule import (
@@ -68,6 +69,7 @@ class MemoryModel:
     _recording: Recording | None = None
     _curve: LiveCurve | None = None
     _own_notes: tuple[str, ...] | None = None
+    _refused: tuple[int | None, ...] = ()
 
     @property
     def traced(self) -> Recording:
@@ -91,6 +93,13 @@ class MemoryModel:
         if self._curve is None:
             self._curve = live_curve(self.recording)
         return self._curve
+
+    @property
+    def refused_above(self) -> int | None:
+        """The largest batch that no kernel refuses for tensors of 2^31 elements; None where none does at any batch."""
+        if not self._refused:
+            self._refused = (refused_above(self.traced, self.workload),)
+        return self._refused[0]
 
     def program(self, gpu: GpuSpec | None) -> Program:
         """Return the event stream on a GPU's compute capability."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.advice import Advice, Alternative, advise, saved_by_inference_mode
 from capplan.core.memory.fit import available_memory, gpus_to_shard, judge_fit, largest_fitting_batch
-from capplan.core.memory.liveness import index_limit_batch
+from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import RankMemory, Sharding, estimate_rank
 from capplan.core.memory.types import FitStatus, MemoryEstimate
@@ -96,8 +96,16 @@ def answer_memory(
         if training
         else saved_by_inference_mode(model.trace, model.workload, batch=batch),
         index_limit_batch=index_limit_batch(model.recording),
-        notes=estimate.notes,
+        notes=(*estimate.notes, *_refusal(model, batch, answers)),
     )
+
+
+def _refusal(model: MemoryModel, batch: int, answers: Sequence[GpuMemory]) -> tuple[str, ...]:
+    """Return the note on a refused tensor where it, and not the memory, ends the batches."""
+    refused = model.refused_above
+    if refused is None or max((batch, *(each.max_batch for each in answers))) < refused:
+        return ()
+    return (f"above batch {refused} a kernel refuses a tensor of 2^31 elements or more, whatever the memory",)
 
 
 def rule_of_thumb(model: MemoryModel, *, batch: int, filled_fraction: float) -> RuleOfThumb:
@@ -124,6 +132,8 @@ def _answer_gpu(
     estimate = model.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
     max_batch = largest_fitting_batch(model, gpu=gpu, available_bytes=available.expected)
     status = judge_fit(estimate, available_bytes=available, max_batch=max_batch)
+    if model.refused_above is not None and batch > model.refused_above:
+        status = FitStatus.DOES_NOT_FIT
     fits = status is FitStatus.FITS
     return GpuMemory(
         gpu=gpu,

@@ -187,6 +187,12 @@ def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: 
     status = judge_fit(memory, available_bytes=available, max_batch=candidate.max_batch)
     if status is FitStatus.DOES_NOT_FIT:
         return _reject_memory(candidate, memory, available.expected)
+    refused = question.memory.refused_above
+    if refused is not None and batch > refused:
+        reason = (
+            f"a kernel refuses tensors of 2^31 elements or more, whatever the memory: {refused} is the largest batch"
+        )
+        return _reject(candidate, batch, Constraint.SUPPORT, reason)
     latency = candidate.latency[batch]
     if (limit_s := limits.max_latency_s) is not None:
         time_s = latency.latency_s

@@ -10,7 +10,8 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.allocator import replay
 from capplan.core.memory.calibration import UNCALIBRATED, ContextSize
 from capplan.core.memory.fit import estimate_memory, largest_batch, largest_fitting_batch, min_gpus, usable_memory
-from capplan.core.memory.liveness import index_limit_batch, live_curve
+from capplan.core.memory.index_limit import index_limit_batch
+from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.schedule import End
 from capplan.core.memory.summary import answer_memory

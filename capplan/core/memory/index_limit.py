@@ -1,0 +1,111 @@
+"""From which batch on a kernel refuses a tensor of 2^31 elements or more, whatever the memory.
+
+Most of PyTorch's CUDA kernels take larger tensors: pointwise ones are split (`TensorIterator::with_32bit_indexing`),
+cuDNN's convolutions run over parts of the batch (`split_batch_to_32bit_conv_out` in aten/src/ATen/native/cudnn/
+ConvShared.cpp), matrix products count in 64 bits. What does not:
+
+* Depthwise convolutions. PyTorch's own kernel (DepthwiseConv2d.cu) takes `packed_accessor32`, which refuses more
+  elements than an int32 counts ("numel needs to be smaller than int32_t max", ATen/core/TensorBase.h).
+  `ConvParams::use_cudnn_depthwise` (Convolution.cpp) decides which calls go to it.
+* Pooling whose output is so large: max and average pooling count the output's elements in an int
+  (`safe_downcast<int>(output.numel())`, DilatedMaxPool2d.cu and AveragePool2d.cu).
+* Before torch 1.13, convolutions, batch norms and pooling of such tensors altogether.
+
+Which depthwise calls fail in which release was counted in timm's published tables, where a model's batch is lowered
+until it runs (docs/memory-accuracy.md): of 1,003 failing steps that pass a limit of this module, 745 needed less than
+60 % of the memory; one step of all ran beyond the limit, and 236 ran with larger tensors in depthwise convolutions that
+this module lets pass. Between torch 2.4 and 2.9 the rule turned around; the release in between is a guess (2.5).
+"""
+
+import math
+from collections.abc import Callable
+
+from capplan.core.ops.convolutions import (
+    cudnn_runs_depthwise,
+    filter_shape,
+    is_channels_last,
+    is_convolution,
+    is_depthwise,
+)
+from capplan.core.trace.types import Kernel, Operand, Recording
+from capplan.core.workload import Framework, Workload
+
+INDEX_LIMIT = 2**31
+"""Elements that a 32-bit index counts."""
+
+_SPLIT_SINCE = (1, 13)
+_CUDNN_TAKES_LARGE_SINCE = (2, 5)
+_LARGEST_CUDNN_WINDOW = 3
+_POOLS = ("aten.max_pool2d", "aten.avg_pool2d", "aten.max_pool2d_with_indices")
+
+
+def index_limit_batch(recording: Recording) -> int | None:
+    """Return the largest batch at which every tensor has fewer than 2^31 elements; None where no tensor grows.
+
+    Args:
+        recording: the operators and shapes of one workload.
+    """
+    operands = [operand for kernel in recording.kernels for operand in (*kernel.inputs, *kernel.outputs)]
+    return _largest_below(recording, operands)
+
+
+def refused_above(recording: Recording, workload: Workload) -> int | None:
+    """Return the largest batch that no kernel refuses for its tensors' size; None where none does at any batch.
+
+    Args:
+        recording: the operators as they were traced, before fusion.
+        workload: the torch version and framework, which decide the kernels.
+    """
+    refusing: list[Operand] = []
+    for kernel in recording.kernels:
+        checked = _checked_operands(kernel, workload)
+        refusing += checked(kernel) if checked else ()
+    return _largest_below(recording, refusing)
+
+
+def _checked_operands(kernel: Kernel, workload: Workload) -> Callable[[Kernel], tuple[Operand, ...]] | None:
+    """Return how to find the operands whose elements the kernel counts in 32 bits; None where it counts none so."""
+    name = kernel.name.removesuffix("_backward")
+    if name in _POOLS:
+        return _all_operands if workload.torch_version < _SPLIT_SINCE else _outputs_alone(workload)
+    old = workload.torch_version < _SPLIT_SINCE
+    if is_convolution(kernel):
+        refuses = old or (is_depthwise(kernel) and _depthwise_refuses(kernel, workload))
+        return _all_operands if refuses else None
+    return _all_operands if old and "batch_norm" in name else None
+
+
+def _outputs_alone(workload: Workload) -> Callable[[Kernel], tuple[Operand, ...]] | None:
+    """Return the check of pooling's outputs: a compiler writes the pooling itself, with 64-bit indices."""
+    return _outputs if workload.framework is Framework.EAGER else None
+
+
+def _depthwise_refuses(kernel: Kernel, workload: Workload) -> bool:
+    is_eager = workload.framework is Framework.EAGER
+    if workload.torch_version >= _CUDNN_TAKES_LARGE_SINCE:
+        # Inductor lays networks with depthwise convolutions out channels-last.
+        return is_channels_last(kernel) or not is_eager
+    on_cudnn = max(filter_shape(kernel)[2:]) <= _LARGEST_CUDNN_WINDOW and cudnn_runs_depthwise(kernel)
+    return is_eager and not is_channels_last(kernel) and not on_cudnn
+
+
+def _all_operands(kernel: Kernel) -> tuple[Operand, ...]:
+    return (*kernel.inputs, *kernel.outputs)
+
+
+def _outputs(kernel: Kernel) -> tuple[Operand, ...]:
+    return kernel.outputs
+
+
+def _largest_below(recording: Recording, operands: list[Operand]) -> int | None:
+    growing = {operand.shape: operand for operand in operands if any(dim.per_sample for dim in operand.shape)}
+    if not growing or recording.exact_batch is not None:
+        return None
+    low, high = 0, INDEX_LIMIT
+    while high - low > 1:
+        middle = (low + high) // 2
+        if all(math.prod(operand.shape_at(middle)) < INDEX_LIMIT for operand in growing.values()):
+            low = middle
+        else:
+            high = middle
+    return low
