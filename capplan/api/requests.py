@@ -127,7 +127,8 @@ def take_price_filters(left: Made) -> "PriceFilters":
 
 def take_limits(left: Made) -> "Limits":
     """Take the limits of a plan from the options that are left."""
-    from capplan.core.plan.types import DEFAULT_UTILIZATION, Limits
+    from capplan.core.plan.types import Limits
+    from capplan.core.workload import DEFAULT_UTILIZATION
 
     return Limits(
         utilization_fraction=left.pop("utilization_fraction", DEFAULT_UTILIZATION),

@@ -269,7 +269,7 @@ def memory(model: "ModelLike", *, batch: int = 1, **options: Unpack[MemoryOption
         model: words as on the command line, an `nn.Module`, or a trace.
         batch: the batch size on each GPU.
         **options: those of a model, of the workload and of GPUs (without `gpus` none is judged);
-            `utilization_fraction` of usable memory that may be filled (1 by default); `rank_count` GPUs that share
+            `utilization_fraction` of usable memory that may be filled (0.9 by default); `rank_count` GPUs that share
             the work by `shardings`; `expandable_segments`; `advice`, to work out what would save memory; `strict`.
 
     Raises:
@@ -280,6 +280,7 @@ def memory(model: "ModelLike", *, batch: int = 1, **options: Unpack[MemoryOption
     from capplan.app.memory import MemoryRequest
     from capplan.app.memory import memory as answer
     from capplan.core.memory.sharding import Sharding
+    from capplan.core.workload import DEFAULT_UTILIZATION
 
     left: dict[str, Any] = dict(options)
     names_gpus = "gpus" in left
@@ -289,7 +290,7 @@ def memory(model: "ModelLike", *, batch: int = 1, **options: Unpack[MemoryOption
         batch=batch,
         gpus=gpus if names_gpus else None,
         workload=take_workload(left),
-        utilization_fraction=left.pop("utilization_fraction", 1.0),
+        utilization_fraction=left.pop("utilization_fraction", DEFAULT_UTILIZATION),
         rank_count=left.pop("rank_count", 1),
         shardings=tuple(choose(Sharding, each, "sharding") for each in left.pop("shardings", ())),
         has_expandable_segments=left.pop("expandable_segments", False),
@@ -356,7 +357,7 @@ def make_report(
         TraceError: a model could not be traced.
     """
     from capplan.app.report import OfferRequest, ReportRequest, report
-    from capplan.core.plan.types import DEFAULT_UTILIZATION
+    from capplan.core.workload import DEFAULT_UTILIZATION
 
     left: dict[str, Any] = dict(options)
     shared = {name: left.pop(name) for name in ModelOptions.__annotations__ if name in left}

@@ -25,6 +25,7 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import classic_bound
 from capplan.core.latency.types import LatencyEstimate
+from capplan.core.trace.types import Trace
 from capplan.core.workload import Workload
 from capplan.errors import UsageError
 from capplan.report.estimates import EstimateReport
@@ -67,8 +68,8 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
         feedback: where progress is shown.
 
     Raises:
-        UsageError: there is no such model or GPU; a GPU cannot run the workload; or several batches are asked of a
-            model that does not scale with the batch.
+        UsageError: there is no such model or GPU; a GPU cannot run the workload; or a batch is asked of a trace that
+            holds at another one alone.
         TraceError: the model could not be traced.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
@@ -76,9 +77,9 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
     gpus = find_priced_gpus(request.gpus, request.prices)
     calibration = load_calibration(request.calibration)
     model = open_model(request.model, feedback=feedback)
-    trace = model.trace_for_all(request.workload.configuration, batches, instead="ask for one batch, such as --batch 8")
-    step = ExecutedStep.of(trace.recording(request.workload.configuration), request.workload, calibration=calibration)
-    curves = _curves(step, gpus.chosen, batches, feedback)
+    steps = _steps(model, request.workload, batches, calibration)
+    curves = _curves(steps, gpus.chosen, feedback)
+    trace, step = steps[-1].trace, steps[-1].step
     adviser = Adviser(
         trace=trace,
         workload=request.workload,
@@ -100,21 +101,51 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
 _Curve: TypeAlias = tuple[LatencyEstimate, ...]
 
 
-def _curves(
-    step: ExecutedStep, gpus: Sequence[GpuSpec], batches: Sequence[int], feedback: Feedback
-) -> list[tuple[GpuSpec, _Curve]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """The step of a trace, and the batches that it holds at."""
+
+    trace: Trace
+    step: ExecutedStep
+    batches: tuple[int, ...]
+
+
+def _steps(model: Model, workload: Workload, batches: Sequence[int], calibration: Calibration) -> list[_Step]:
+    """Return one step for all batches, or one for each of a model that does not scale with the batch."""
+    return [
+        _Step(
+            trace=trace,
+            step=ExecutedStep.of(trace.recording(workload.configuration), workload, calibration=calibration),
+            batches=held,
+        )
+        for trace, held in model.traces_at_each(workload.configuration, batches)
+    ]
+
+
+def _curves(steps: Sequence[_Step], gpus: Sequence[GpuSpec], feedback: Feedback) -> list[tuple[GpuSpec, _Curve]]:
     """Return each GPU with its curve; of several GPUs, one that cannot run the workload is left out with a warning.
 
     Raises:
         UsageError: none of the GPUs can run the workload.
     """
-    answers = estimate_latencies(step, gpus=gpus, batches=batches)
+    by_step = [estimate_latencies(each.step, gpus=gpus, batches=each.batches) for each in steps]
+    answers = [_joined(parts) for parts in zip(*by_step, strict=True)]
     refused = [(gpu, answer) for gpu, answer in zip(gpus, answers, strict=True) if isinstance(answer, Unsupported)]
     if len(refused) == len(gpus):
         raise UsageError(f"{refused[0][1].reason}.")
     for gpu, answer in refused:
         feedback.warn(f"{gpu.id} is left out: {answer.reason}.")
     return [(gpu, answer) for gpu, answer in zip(gpus, answers, strict=True) if not isinstance(answer, Unsupported)]
+
+
+def _joined(parts: Sequence[_Curve | Unsupported]) -> _Curve | Unsupported:
+    """Return the points of one GPU's curve, or why it cannot run the workload."""
+    points: list[LatencyEstimate] = []
+    for part in parts:
+        if isinstance(part, Unsupported):
+            return part
+        points += part
+    return tuple(points)
 
 
 def _report(

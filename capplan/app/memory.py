@@ -10,7 +10,7 @@ from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import Sharding
 from capplan.core.memory.summary import MemoryAnswer, answer_memory
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Configuration, Optimizer, Training, Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, Configuration, Optimizer, Training, Workload
 from capplan.errors import CapplanError, UsageError
 from capplan.specs.memory_calibration import load_memory_calibration
 
@@ -31,7 +31,7 @@ class MemoryRequest:
     batch: int = 1
     gpus: GpuRequest | None = None
     workload: Workload = field(default_factory=Workload)
-    utilization_fraction: float = 1.0
+    utilization_fraction: float = DEFAULT_UTILIZATION
     rank_count: int = 1
     shardings: tuple[Sharding, ...] = ()
     has_expandable_segments: bool = False

@@ -99,22 +99,28 @@ class Model(ABC):
             return self.trace([configuration])
         return self.trace([configuration], exact_batch=batch)
 
-    def trace_for_all(self, configuration: Configuration, batches: Sequence[int], *, instead: str) -> Trace:
-        """Return the one trace that holds at all batches.
+    def traces_at_each(
+        self, configuration: Configuration, batches: Sequence[int]
+    ) -> list[tuple[Trace, tuple[int, ...]]]:
+        """Return the traces that answer for listed batches, each with those that it holds at.
+
+        One trace answers for all of them, unless the model does not scale with the batch: it is then traced at each.
 
         Args:
             configuration: the recording wanted.
             batches: the batches asked for.
-            instead: what can be asked of a model that does not scale with the batch.
 
         Raises:
-            UsageError: the model does not scale with the batch, and no one trace holds at all of these.
+            UsageError: the model is a trace that holds at one batch, and another is asked for.
+            TraceError: the model could not be traced at one of the batches.
         """
         exact_batch = self.recording(configuration).exact_batch
-        is_held = exact_batch is None or list(batches) == [exact_batch]
-        if not is_held and (len(batches) > 1 or not self.can_be_traced):
+        if exact_batch is None or list(batches) == [exact_batch]:
+            return [(self.trace([configuration]), tuple(batches))]
+        if not self.can_be_traced:
+            instead = f"its trace holds at batch {exact_batch} alone, so ask for --batch {exact_batch}"
             raise not_scaling(self.words, instead)
-        return self.trace_at(configuration, batches[0])
+        return [(self.trace_at(configuration, size), (size,)) for size in batches]
 
     def traces_at(self, configurations: Sequence[Configuration], batch: int) -> Trace:
         """Return one trace with several recordings, each of which holds at a batch where it can be traced there."""

@@ -12,7 +12,7 @@ import msgspec
 from capplan.app.documents import read_json
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus import GpuChoice, GpuFilters, GpuRequest, find_gpus
-from capplan.app.models import ModelSource, not_scaling, open_model
+from capplan.app.models import ModelSource, open_model
 from capplan.app.priced_gpus import PriceFilters, affordable
 from capplan.app.procurement.constraints import ConstraintRequest, resolve
 from capplan.core.batches import BatchChoice, Batches
@@ -20,9 +20,9 @@ from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.constraints import Constraints
 from capplan.core.gpus.prices import Price
 from capplan.core.measurement.format import parse_points
-from capplan.core.plan.planner import make_plan
-from capplan.core.plan.types import DEFAULT_UTILIZATION, Limits
-from capplan.core.workload import Workload
+from capplan.core.plan.planner import make_plan, merge_plans
+from capplan.core.plan.types import Limits, SortKey
+from capplan.core.workload import DEFAULT_UTILIZATION, Workload
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.report.documents.plan import PlanDocument, plan_document, read_plan
@@ -170,22 +170,21 @@ def _only(plan: PlanDocument, chosen: Set[str]) -> PlanDocument:
 def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> PlanDocument:
     """Plan a model at every power of two up to the largest batch, so that batches between can be interpolated."""
     model = open_model(source, feedback=feedback)
-    if not model.scales(request.workload.configuration):
-        raise not_scaling(
-            model.words,
-            f"save `capplan plan {model.words} --batch 1,8,32 --format json -o FILE` and report on FILE",
-        )
     powers = {2**power for power in range(max(request.largest_batches).bit_length())}
-    made = make_plan(
-        model.trace([request.workload.configuration]),
-        gpus=gpus.chosen,
-        batches=Batches(choice=BatchChoice.LISTED, sizes=tuple(sorted(powers | set(request.largest_batches)))),
-        workload=request.workload,
-        limits=Limits(utilization_fraction=request.utilization_fraction),
-        calibration=load_calibration(),
-        memory_calibration=load_memory_calibration(),
-    )
-    return plan_document(made)
+    batches = sorted(powers | set(request.largest_batches))
+    plans = [
+        make_plan(
+            trace,
+            gpus=gpus.chosen,
+            batches=Batches(choice=BatchChoice.LISTED, sizes=held),
+            workload=request.workload,
+            limits=Limits(utilization_fraction=request.utilization_fraction),
+            calibration=load_calibration(),
+            memory_calibration=load_memory_calibration(),
+        )
+        for trace, held in model.traces_at_each(request.workload.configuration, batches)
+    ]
+    return plan_document(plans[0] if len(plans) == 1 else merge_plans(plans, sort=SortKey.THROUGHPUT))
 
 
 def read_plans(words: str) -> list[Any] | None:

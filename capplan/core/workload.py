@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+DEFAULT_UTILIZATION = 0.9
+"""Share of usable memory that may be filled unless a request says otherwise, in every command."""
+
 
 class Precision(StrEnum):
     """Number formats as PyTorch would run them.

@@ -8,10 +8,9 @@ from typing import TypeVar
 
 from capplan.core.batches import BatchChoice, Batches, parse_batches
 from capplan.core.gpus.spec import Segment
-from capplan.core.plan.types import DEFAULT_UTILIZATION
 from capplan.core.sweep.definition import Definition, GpuEntry, ModelEntry, workload_label
 from capplan.core.sweep.grid import Conditions
-from capplan.core.workload import Framework, Layout, Mode, Optimizer, Precision, Training, Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Mode, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml

@@ -10,6 +10,8 @@ from capplan.app.analyze import AnalyzeRequest, analyze
 from capplan.app.estimate import EstimateRequest, estimate
 from capplan.app.gpus import GpuRequest
 from capplan.app.memory import MemoryRequest, memory
+from capplan.app.models import open_model
+from capplan.app.report import ReportRequest, report
 from capplan.app.trace import TraceRequest, trace
 from capplan.core.memory.sharding import Sharding
 from capplan.core.workload import Configuration, Training, Variant, Workload
@@ -107,8 +109,25 @@ def test_estimates_of_several_gpus_and_ways_build_the_model_once(nets: Path, mon
     assert builds(nets) == 1
 
 
-def test_a_model_that_does_not_scale_is_estimated_at_one_batch(nets: Path) -> None:
-    request = EstimateRequest(model=ask(nets, "Square"), gpus=GpuRequest(ids=("l4",)), batches=(8,))
+def test_a_model_that_does_not_scale_is_estimated_batch_by_batch(nets: Path) -> None:
+    request = EstimateRequest(model=ask(nets, "Square"), gpus=GpuRequest(ids=("l4",)), batches=(8, 1))
+    (report,) = estimate(request).reports
+    assert [point.batch for point in report.curve] == [1, 8]
+    (alone,) = estimate(replace(request, batches=(8,))).reports
+    assert report.curve[1] == alone.curve[0]
+    assert report.breakdown.kernels == alone.breakdown.kernels
+    assert builds(nets) == 1  # the second request is answered from the cache
+
+
+def test_a_trace_that_holds_at_one_batch_is_not_estimated_at_another(nets: Path) -> None:
+    held = open_model(ask(nets, "Square")).trace([Configuration()], exact_batch=8)
+    request = EstimateRequest(model=held, gpus=GpuRequest(ids=("l4",)), batches=(8,))
     assert [point.batch for point in estimate(request).reports[0].curve] == [8]
-    with pytest.raises(UsageError, match="does not grow evenly with the batch; ask for one batch"):
+    with pytest.raises(UsageError, match="its trace holds at batch 8 alone, so ask for --batch 8"):
         estimate(replace(request, batches=(1, 8)))
+
+
+def test_a_report_on_a_model_that_does_not_scale_plans_every_batch(nets: Path) -> None:
+    request = ReportRequest(models=(ask(nets, "Square"),), gpus=GpuRequest(ids=("l4",)), largest_batches=(4,))
+    (made,) = report(request).models
+    assert [fit.batch for fit in made.plan.fits_on("l4")] == [1, 2, 4]

@@ -117,3 +117,13 @@ def test_a_trace_file_needs_neither_torch_nor_pandas(net_trace: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, net_trace], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_largest_batch_is_that_of_plan(run: Run, net_trace: Path) -> None:
+    """Both fill the same share of usable memory by default: reported for one GPU, estimated for the other."""
+    gpus = ("--gpu", "t4", "--gpu", "jetson-orin-nano-8gb")
+    answer = json.loads(run("memory", net_trace, *gpus, "--json").stdout)
+    plan = json.loads(run("plan", net_trace, *gpus, "--batch", "1", "--json").stdout)
+    planned = {fit["gpu"]: fit["max_batch"] for fit in plan["fits"]}
+    assert answer["max_batch"] == planned
+    assert len(planned) == 2

@@ -10,7 +10,7 @@ from capplan.cli.groups import with_groups
 from capplan.cli.output import Format, emit_coloured, to_json
 from capplan.cli.progress import TERMINAL
 from capplan.core.batches import parse_batches
-from capplan.core.workload import Framework, Layout, Precision, Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Precision, Workload
 from capplan.errors import UnknownNameError
 from capplan.units import SECONDS, parse_quantity
 
@@ -42,7 +42,7 @@ def compare(
     torch_version: options.TorchVersion = options.DEFAULT_TORCH,
     steps: options.TrainingOptions,
     max_latency: options.MaxLatency = None,
-    utilization: options.Utilization = 0.9,
+    utilization: options.Utilization = DEFAULT_UTILIZATION,
     prices: options.PriceOptions,
     sort: Annotated[
         str, typer.Option(help=f"Order the rows by {', '.join(SORT_KEYS)}; asked is the order of the command.")

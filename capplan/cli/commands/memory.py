@@ -9,6 +9,7 @@ from capplan.cli import options
 from capplan.cli.groups import with_groups
 from capplan.cli.output import Format, to_json, write_atomically
 from capplan.cli.progress import TERMINAL
+from capplan.core.workload import DEFAULT_UTILIZATION
 from capplan.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def memory(
     gpu: options.GpuNames = None,
     specs: options.SpecFolders = None,
     conditions: options.WorkloadOptions,
-    utilization: options.Utilization = 1.0,
+    utilization: options.Utilization = DEFAULT_UTILIZATION,
     gpus: Annotated[int, typer.Option("--gpus", min=1, help="GPUs that share the work.")] = 1,
     sharding: Annotated[
         list[str] | None,

@@ -11,6 +11,7 @@ from capplan.cli.groups import with_groups
 from capplan.cli.output import Format, emit_coloured, to_json, warn
 from capplan.cli.progress import TERMINAL
 from capplan.core.batches import parse_batches
+from capplan.core.workload import DEFAULT_UTILIZATION
 from capplan.errors import UnknownNameError
 from capplan.units import SECONDS, parse_quantity
 
@@ -41,7 +42,7 @@ def plan(
         ),
     ] = None,
     epochs: Annotated[float, typer.Option(min=0, max=1e9, help="How often the job takes each of its samples.")] = 1.0,
-    utilization: options.Utilization = 0.9,
+    utilization: options.Utilization = DEFAULT_UTILIZATION,
     everything: Annotated[
         bool, typer.Option("--all", help="Show every GPU, with all columns and notes, not the short answer.")
     ] = False,

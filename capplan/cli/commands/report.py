@@ -12,6 +12,7 @@ from capplan.cli.groups import with_groups
 from capplan.cli.output import command_line, emit, warn, write_atomically
 from capplan.cli.progress import TERMINAL
 from capplan.core.batches import BatchChoice, parse_batches
+from capplan.core.workload import DEFAULT_UTILIZATION
 from capplan.errors import UsageError
 from capplan.printable import printable
 
@@ -54,7 +55,7 @@ def report(
             metavar="FILE", help="What `capplan measure` saved, to stand beside the estimates.", show_default=False
         ),
     ] = None,
-    utilization: options.Utilization = 0.9,
+    utilization: options.Utilization = DEFAULT_UTILIZATION,
     title: Annotated[str | None, typer.Option(help="Title of the report.", show_default=False)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     output: Annotated[

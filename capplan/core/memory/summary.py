@@ -11,7 +11,7 @@ from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import RankMemory, Sharding, estimate_rank
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.trace.affine import Affine
-from capplan.core.workload import Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def answer_memory(
     *,
     batch: int,
     gpus: Sequence[GpuSpec] = (),
-    utilization_fraction: float = 1.0,
+    utilization_fraction: float = DEFAULT_UTILIZATION,
     others: Sequence[Alternative] = (),
     rank_count: int = 1,
     shardings: Sequence[Sharding] = (),

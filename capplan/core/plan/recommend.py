@@ -8,6 +8,7 @@ passed over while a surer one exists, and is otherwise recommended with a warnin
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from capplan.core.choice import choose
 from capplan.core.gpus.names import family_of
 from capplan.core.gpus.spec import GpuSpec, Segment, Status
 from capplan.core.latency.types import Evidence
@@ -24,8 +25,6 @@ SHORTLIST_LENGTH = 10
 _TAKEABLE_SEGMENTS = (Segment.DATA_CENTRE, Segment.WORKSTATION)
 _AS_FAST = 0.98
 """Of GPUs that reach this share of the highest throughput the cheapest is recommended as the fastest."""
-_WORTH_A_WORD = 0.9
-"""A choice passed over for its evidence is mentioned if it promises this share of the chosen one's cost or less."""
 
 
 def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Mapping[str, int] | None = None) -> Plan:
@@ -102,12 +101,8 @@ def _size(fit: Fit) -> tuple[float, float, float, float, str]:
 
 def _choose(fits: Sequence[Fit], cost: Callable[[Fit], float]) -> tuple[Fit, Fit | None]:
     """Return the surest least one, and the one passed over that promises clearly less."""
-    least = min(fits, key=cost)
-    sure = [fit for fit in fits if _warning(fit) is None]
-    if not sure:
-        return least, None
-    chosen = min(sure, key=cost)
-    return chosen, least if cost(least) < _WORTH_A_WORD * cost(chosen) else None
+    made = choose(fits, cost=cost, is_weak=lambda fit: _warning(fit) is not None)
+    return made.chosen, made.passed_over
 
 
 def _warning(fit: Fit) -> str | None:

@@ -12,9 +12,7 @@ from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Parameter
-from capplan.core.workload import Precision, Workload
-
-DEFAULT_UTILIZATION = 0.9
+from capplan.core.workload import DEFAULT_UTILIZATION, Precision, Workload
 
 
 class SortKey(StrEnum):

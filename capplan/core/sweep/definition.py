@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from capplan.core.plan.types import DEFAULT_UTILIZATION
 from capplan.core.sweep.grid import Conditions
-from capplan.core.workload import Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

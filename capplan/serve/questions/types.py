@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from capplan.core.workload import DEFAULT_UTILIZATION
+
 Words = Annotated[str, Meta(max_length=200)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Names = Annotated[list[Name], Meta(max_length=200)]
@@ -73,7 +75,7 @@ class PlanQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
 
     batches: Batches = "auto"
-    utilization_fraction: Share = 0.9
+    utilization_fraction: Share = DEFAULT_UTILIZATION
     max_latency_s: Positive | Words | None = None
     min_throughput_per_s: Positive | None = None
     providers: Names = []
@@ -89,7 +91,7 @@ class MemoryQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
     """How much GPU memory a model needs, by part, and the largest batch that fits."""
 
     batch: Batch = 1
-    utilization_fraction: Share = 1.0
+    utilization_fraction: Share = DEFAULT_UTILIZATION
     rank_count: Annotated[int, Meta(ge=1, le=10**6)] = 1
     shardings: Names = []
     expandable_segments: bool = False
@@ -129,7 +131,7 @@ class ReportQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
     max_usd_per_year: Positive | None = None
     max_power_w: Positive | None = None
     max_rack_units: Positive | None = None
-    utilization_fraction: Share = 0.9
+    utilization_fraction: Share = DEFAULT_UTILIZATION
     title: Annotated[str, Meta(max_length=200)] | None = None
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from capplan.core.choice import choose, evidence_rank
 from capplan.core.llm.fleet.disaggregated import DisaggregatedFit
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.serving.load_curve import LoadPoint
@@ -196,13 +197,12 @@ class DeploymentPlan:
 
     @property
     def cheaper(self) -> DeploymentFit | None:
-        """Return a deployment that is cheaper than the recommended one on weaker evidence; None if there is none."""
-        best = self.recommended
-        if best is None or best.usd_per_hour is None or best.is_transferred:
+        """Return a deployment that is clearly cheaper than the recommended one on weaker evidence; None without one."""
+        priced = [each for each in self.fits if each.usd_per_hour is not None]
+        if not priced:
             return None
-        others = [each for each in self.fits if each.is_transferred and each.usd_per_hour is not None]
-        first = min(others, key=lambda each: each.usd_per_hour or 0.0, default=None)
-        return first if first and (first.usd_per_hour or 0.0) < best.usd_per_hour else None
+        made = choose(priced, cost=lambda each: each.usd_per_hour or 0.0, is_weak=lambda each: each.is_transferred)
+        return made.passed_over
 
     @property
     def gpus_without_fit(self) -> tuple[str, ...]:
@@ -213,8 +213,8 @@ class DeploymentPlan:
 
 def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, str, int, int]:
     """Return the order of deployments: with a price, measured before transferred, then by cost and size."""
-    cost = fit.usd_per_hour
-    return cost is None, fit.is_transferred, cost or 0.0, fit.gpus, fit.gpu, fit.sharding.gpus, fit.sharding.pipeline
+    evidence = evidence_rank(cost=fit.usd_per_hour, is_weak=fit.is_transferred)
+    return *evidence, fit.gpus, fit.gpu, fit.sharding.gpus, fit.sharding.pipeline
 
 
 def front(fits: tuple[DeploymentFit, ...]) -> tuple[DeploymentFit, ...]:

@@ -1,0 +1,45 @@
+"""Choose among options of which some rest on weak evidence: one rule for every answer that recommends something."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+WORTH_MENTIONING_FRACTION = 0.9
+"""An option passed over for its evidence is mentioned if its cost is at most this share of the chosen one's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Generic[T]):
+    """The option to take, and a clearly cheaper one that was passed over because its evidence is weak."""
+
+    chosen: T
+    passed_over: T | None
+
+
+def choose(options: Sequence[T], *, cost: Callable[[T], float], is_weak: Callable[[T], bool]) -> Choice[T]:
+    """Choose the option of least cost among those of good evidence; among all, where no evidence is good.
+
+    Args:
+        options: What can be chosen; at least one, the preferred first among equals.
+        cost: What is to be small.
+        is_weak: Whether an option rests on weak evidence.
+    """
+    least = min(options, key=cost)
+    sure = [option for option in options if not is_weak(option)]
+    if not sure:
+        return Choice(chosen=least, passed_over=None)
+    chosen = min(sure, key=cost)
+    is_cheaper = cost(least) < WORTH_MENTIONING_FRACTION * cost(chosen)
+    return Choice(chosen=chosen, passed_over=least if is_cheaper else None)
+
+
+def evidence_rank(*, cost: float | None, is_weak: bool) -> tuple[bool, bool, float]:
+    """Return a key that sorts options by the same rule: with a cost first, good evidence before weak, then by cost.
+
+    Args:
+        cost: What is to be small; None where unknown.
+        is_weak: Whether the option rests on weak evidence.
+    """
+    return cost is None, is_weak, cost or 0.0
