@@ -14,6 +14,8 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
+from capplan.core.memory.repeats import Repeat
+
 UNIT_BYTES = 512
 """Every block is a multiple of this. [bytes]"""
 
@@ -261,7 +263,7 @@ def checkpoint(
     """Run the first `until` events of a stream without a limit and return the state reached. [bytes]"""
     allocator = CachingAllocator(expandable_segments=expandable_segments)
     blocks: list[Block | None] = [None] * len(sizes_bytes)
-    peak_event = _run(allocator, blocks, sizes_bytes, events[:until], first=0)[0]
+    peak_event = _run(allocator, blocks, sizes_bytes, events, first=0, until=until)[0]
     return Checkpoint(allocator=allocator, blocks=tuple(blocks), events=until, peak_event=peak_event)
 
 
@@ -273,6 +275,7 @@ def replay(
     expandable_segments: bool = False,
     optional: Set[int] = frozenset(),
     start: Checkpoint | None = None,
+    repeats: Sequence[Repeat] = (),
 ) -> Replay:
     """Run a stream of events: `e` >= 0 allocates storage e, `~e` < 0 frees it.
 
@@ -286,6 +289,7 @@ def replay(
         expandable_segments: replay the allocator's mode of that name.
         optional: storages that the stream can do without.
         start: a checkpoint of this stream with the same sizes so far; it is used where it fits the capacity.
+        repeats: stretches of the stream that repeat, in order; those that would run alike are passed over.
     """
     if start is None or (capacity_bytes is not None and start.allocator.peak_reserved * UNIT_BYTES > capacity_bytes):
         allocator = CachingAllocator(capacity_bytes=capacity_bytes, expandable_segments=expandable_segments)
@@ -295,17 +299,98 @@ def replay(
         allocator = start.allocator.copy(capacity_bytes=capacity_bytes)
         blocks = list(start.blocks)
         first, peak_event = start.events, start.peak_event
-    before = allocator.peak_allocated
-    peaked, failed_event = _run(allocator, blocks, sizes_bytes, events, first=first, optional=optional)
+    course = _Course(
+        allocator=allocator, blocks=blocks, sizes=sizes_bytes, events=events, optional=optional, peak_event=peak_event
+    )
+    failed_event = course.run_all(first, [each for each in repeats if each.first >= first])
     denied = allocator.least_denied
     return Replay(
         peak_allocated_bytes=allocator.peak_allocated * UNIT_BYTES,
         peak_reserved_bytes=allocator.peak_reserved * UNIT_BYTES,
-        peak_event=peaked if allocator.peak_allocated > before else peak_event,
+        peak_event=course.peak_event,
         failed_event=failed_event,
         retries=allocator.retries,
         least_denied_bytes=None if denied is None else denied * UNIT_BYTES,
     )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Course:
+    """A replay under way: runs stretches of the stream, and passes over repetitions that would run alike."""
+
+    allocator: CachingAllocator
+    blocks: list[Block | None]
+    sizes: Sequence[int]
+    events: Sequence[int]
+    optional: Set[int]
+    peak_event: int
+
+    def run_all(self, first: int, repeats: Sequence[Repeat]) -> int | None:
+        """Run the stream from an event on; return the event that failed, None where none did."""
+        for repeat in repeats:
+            failed = self._run(first, repeat.first)
+            if failed is None:
+                failed = self._run_repeat(repeat)
+            if failed is not None:
+                return failed
+            first = repeat.boundary(repeat.count)
+        return self._run(first, len(self.events))
+
+    def _run(self, first: int, until: int) -> int | None:
+        before = self.allocator.peak_allocated
+        peaked, failed = _run(
+            self.allocator, self.blocks, self.sizes, self.events, first=first, until=until, optional=self.optional
+        )
+        if self.allocator.peak_allocated > before:
+            self.peak_event = peaked
+        return failed
+
+    def _run_repeat(self, repeat: Repeat) -> int | None:
+        """Run repetitions until the state before one is that before an earlier one; then only what is left over."""
+        seen: dict[tuple[object, ...], tuple[int, int]] = {}
+        index, passed = 0, False
+        while index < repeat.count:
+            if not passed:
+                state = self._state(repeat, index)
+                before = seen.setdefault(state, (index, self.allocator.retries))
+                if before[0] < index:
+                    index, passed = self._pass_over(repeat, index, before), True
+                    continue
+            failed = self._run(repeat.boundary(index), repeat.boundary(index + 1))
+            if failed is not None:
+                return failed
+            index += 1
+        return None
+
+    def _pass_over(self, repeat: Repeat, index: int, before: tuple[int, int]) -> int:
+        """Go as many whole cycles on as there are; the blocks in use are those of the later repetition then."""
+        cycle = index - before[0]
+        times = (repeat.count - index) // cycle
+        later = index + times * cycle
+        here, there = repeat.boundary(index), repeat.boundary(later)
+        held = [self.blocks[self.events[here - back]] for back in repeat.live[index]]
+        for back, block in zip(repeat.live[index], held, strict=True):
+            self.blocks[self.events[there - back]] = block
+        self.allocator.retries += times * (self.allocator.retries - before[1])
+        return later
+
+    def _state(self, repeat: Repeat, index: int) -> tuple[object, ...]:
+        """Return all that decides how the stream goes on from a boundary.
+
+        The free blocks and those in use, by how long ago each was allocated; what was allocated before the stretch stays
+        as it was, but for the blocks that are freed by now. Segments follow from these, because they never touch.
+        """
+        allocator, boundary = self.allocator, repeat.boundary(index)
+        return (
+            tuple(allocator._free[_SMALL]),
+            tuple(allocator._free[_LARGE]),
+            tuple(allocator._frontier),
+            allocator.reserved,
+            allocator.allocated,
+            repeat.freed[index],
+            repeat.live[index],
+            tuple(self.blocks[self.events[boundary - back]] for back in repeat.live[index]),
+        )
 
 
 def _run(
@@ -315,9 +400,10 @@ def _run(
     events: Sequence[int],
     *,
     first: int,
+    until: int,
     optional: Set[int] = frozenset(),
 ) -> tuple[int, int | None]:
-    """Run the events from `first` on; return the event of the last new allocated peak, and the one that failed.
+    """Run the events from `first` to before `until`; return the event of the last new allocated peak, and the one that failed.
 
     The loop does what `CachingAllocator.allocate` and `free` do, written out: a plan runs it for some hundred thousand
     events, and the calls would take as long again. A test compares the two.
@@ -326,7 +412,7 @@ def _run(
     allocated = allocator.allocated
     free_lists, sizes_by_start, starts_by_end = allocator._free, allocator._size_by_start, allocator._start_by_end
     splits_exactly = allocator.expandable_segments
-    for index in range(first, len(events)):
+    for index in range(first, until):
         event = events[index]
         if event < 0:
             block = blocks[~event]

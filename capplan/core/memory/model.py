@@ -19,7 +19,7 @@ from capplan.core.memory.allocator import Replay
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.index_limit import refused_above
 from capplan.core.memory.liveness import LiveCurve, live_curve
-from capplan.core.memory.replays import StreamReplays
+from capplan.core.memory.replays import SharedStreams, StreamReplays
 from capplan.core.memory.schedule import (
     End,
     ExtraSizes,
@@ -66,6 +66,7 @@ class MemoryModel:
     _replays: dict[tuple[End, ScheduleKey], StreamReplays] = field(default_factory=dict)
     _keys: dict[Version | None, Mapping[End, ScheduleKey]] = field(default_factory=dict)
     _peaks: dict[tuple[object, ...], MemoryEstimate] = field(default_factory=dict)
+    _streams: SharedStreams = field(default_factory=SharedStreams)
     _recording: Recording | None = None
     _curve: LiveCurve | None = None
     _own_notes: tuple[str, ...] | None = None
@@ -116,7 +117,10 @@ class MemoryModel:
         key = (end, self._schedule_keys(gpu)[end])
         if key not in self._replays:
             self._replays[key] = StreamReplays(
-                program=self.program(gpu), end=end, expandable_segments=self.expandable_segments
+                program=self.program(gpu),
+                end=end,
+                expandable_segments=self.expandable_segments,
+                streams=self._streams,
             )
         return self._replays[key]
 

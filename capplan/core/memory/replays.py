@@ -4,36 +4,77 @@ GPUs of one memory size differ by a few MiB in what they leave to the allocator.
 would run alike, so that most of these GPUs share it, exactly.
 """
 
+from array import array
 from dataclasses import dataclass, field
 
 from capplan.core.memory.allocator import Checkpoint, Replay, checkpoint, replay
+from capplan.core.memory.repeats import Repeat
 from capplan.core.memory.schedule import End, Program
 
 _LEAST_CAPACITY_STEPS = 2000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stream:
+    """What replays of one sequence of events share: where it repeats, and the replays made, by the sizes of its blocks."""
+
+    events: tuple[int, ...]
+    repeats: tuple[Repeat, ...]
+    kept: dict[bytes, list[Replay]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class SharedStreams:
+    """Streams of events, each known once: GPUs of several compute capabilities often run the same one."""
+
+    _streams: dict[tuple[int, ...], _Stream] = field(default_factory=dict)
+
+    def of(self, program: Program) -> _Stream:
+        """Return the stream of a program."""
+        found = self._streams.get(program.events)
+        if found is None:
+            found = _Stream(events=program.events, repeats=program.repeats())
+            self._streams[program.events] = found
+        return found
+
+
 @dataclass(slots=True, kw_only=True)
 class StreamReplays:
-    """The replays of one program at one end of its uncertain sizes, kept by batch; they go with this object."""
+    """The replays of one program at one end of its uncertain sizes, kept by batch; they go with this object.
+
+    Programs that share their `streams` share the replays of equal sizes.
+    """
 
     program: Program
     end: End
     expandable_segments: bool = False
+    streams: SharedStreams = field(default_factory=SharedStreams)
     _sizes: dict[int, list[int]] = field(default_factory=dict)
     _kept: dict[int, list[Replay]] = field(default_factory=dict)
     _least: dict[int, int] = field(default_factory=dict)
     _optional: frozenset[int] | None = None
     _start: Checkpoint | None = None
+    _stream: _Stream | None = None
 
     def at(self, batch: int, capacity_bytes: int | None = None) -> Replay:
         """Return the replay at a batch, within a capacity where one is given. [bytes]"""
-        kept = self._kept.setdefault(batch, [])
+        kept = self._kept.get(batch)
+        if kept is None:
+            kept = self._kept[batch] = self._shared(batch)
         for each in kept:
             if each.holds_at(capacity_bytes):
                 return each
         found = self._run(batch, capacity_bytes)
         kept.append(found)
         return found
+
+    def _shared(self, batch: int) -> list[Replay]:
+        """Return the list of the replays of these events with these sizes, whichever program asks."""
+        if self._stream is None:
+            self._stream = self.streams.of(self.program)
+            self._optional = self.program.optional
+        sizes = array("q", (*self._sizes_at(batch), *sorted(self._optional or ())))
+        return self._stream.kept.setdefault(sizes.tobytes(), [])
 
     def live_bytes(self, batch: int) -> int:
         """Return the most that blocks in use take at once, each rounded up: no smaller capacity will do. [bytes]"""
@@ -59,7 +100,6 @@ class StreamReplays:
     def _run(self, batch: int, capacity_bytes: int | None) -> Replay:
         sizes = self._sizes_at(batch)
         if self._start is None:
-            self._optional = self.program.optional
             self._start = checkpoint(
                 sizes,
                 self.program.events,
@@ -73,6 +113,7 @@ class StreamReplays:
             expandable_segments=self.expandable_segments,
             optional=self._optional or frozenset(),
             start=self._start,
+            repeats=self._stream.repeats if self._stream else (),
         )
 
     def _sizes_at(self, batch: int) -> list[int]:

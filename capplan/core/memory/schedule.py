@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from capplan.core.memory.allocator import UNIT_BYTES
 from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.memory.repeats import Repeat, event_words, find_repeats
 from capplan.core.memory.workspace import (
     CUBLAS_KEPT,
     CUBLASLT_PASSING,
@@ -104,6 +105,14 @@ class Program:
                 return index
         return len(self.events)
 
+    def repeats(self) -> tuple[Repeat, ...]:
+        """Return the stretches of the stream that repeat, as the layers of a deep model do."""
+        storages, extras = len(self.constants), len(self.extras)
+        kinds = np.zeros((storages + extras, 3), dtype=np.int64)
+        kinds[:storages, 0], kinds[:storages, 1] = self.constants, self.per_sample
+        kinds[storages:, 2] = self.kind_of_extra + 1
+        return find_repeats(event_words(self.events, kinds), self.events, first=self.constant_events)
+
     def sizes(self, batch: int, end: End) -> list[int]:
         """Return the sizes of all blocks at a batch. [bytes]"""
         check_batch(self.constants, self.per_sample, batch)
@@ -135,6 +144,14 @@ class ConvolutionExtras:
     relaid: NDArray[np.int64]
     touched: NDArray[np.int64]
     shares: NDArray[np.float64]
+
+    def repeats(self) -> tuple[Repeat, ...]:
+        """Return the stretches of the stream that repeat, as the layers of a deep model do."""
+        storages, extras = len(self.constants), len(self.extras)
+        kinds = np.zeros((storages + extras, 3), dtype=np.int64)
+        kinds[:storages, 0], kinds[:storages, 1] = self.constants, self.per_sample
+        kinds[storages:, 2] = self.kind_of_extra + 1
+        return find_repeats(event_words(self.events, kinds), self.events, first=self.constant_events)
 
     def sizes(self, batch: int, end: End) -> NDArray[np.int64]:
         """Return each kind's size at a batch, 0 for what is not cuDNN's. [bytes]"""
