@@ -120,16 +120,26 @@ def part_for(calibration: Calibration, workload: Workload) -> Calibration:
     return replace(found, classes={**found.classes, **{label: compiled[label] for label in FUSED if label in compiled}})
 
 
-def resolve_constants(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> ResolvedConstants:
-    """Gather a calibration's constants for one GPU and workload."""
-    columns = {name: _class_column(calibration, name) for name in CLASS_FIELDS}
-    factor = np.exp(_log_deviation(calibration, gpu, workload))
-    columns["compute"] = columns["compute"] * factor
-    columns["bandwidth"] = columns["bandwidth"] * factor
-    own = _device_factors(calibration, gpu)
-    return ResolvedConstants(
-        **columns, gpu_compute=own.compute, gpu_bandwidth=own.bandwidth, serial_step_s=SERIAL_STEP_S
-    )
+def resolve_constants(calibration: Calibration, gpus: Sequence[GpuSpec], workload: Workload) -> list[ResolvedConstants]:
+    """Gather a calibration's constants for each GPU under one workload."""
+    shared = {name: _class_column(calibration, name) for name in CLASS_FIELDS}
+    factors: dict[str, FloatArray] = {}
+    resolved = []
+    for gpu in gpus:
+        key = f"{architecture_source(calibration, gpu)} {architecture_key(gpu)}"
+        if key not in factors:
+            factors[key] = np.exp(_log_deviation(calibration, gpu, workload))
+        own = _device_factors(calibration, gpu)
+        columns = {name: shared[name] * factors[key] for name in ("compute", "bandwidth")}
+        resolved.append(
+            ResolvedConstants(
+                **{**shared, **columns},
+                gpu_compute=own.compute,
+                gpu_bandwidth=own.bandwidth,
+                serial_step_s=SERIAL_STEP_S,
+            )
+        )
+    return resolved
 
 
 def _device_factors(calibration: Calibration, gpu: GpuSpec) -> DeviceFactors:

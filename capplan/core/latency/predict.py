@@ -87,7 +87,7 @@ def time_kernels(
     """Time every kernel of a step's table on every device at once."""
     recording, workload = step.recording, step.workload
     known = step.calibration or prior_calibration()
-    resolved = [resolve_constants(known, gpu, workload) for gpu, _ in devices]
+    resolved = resolve_constants(known, [gpu for gpu, _ in devices], workload)
     known_rates = [rate for _, rate in devices]
     rates = _kernel_rates(table, known_rates, resolved)
     work = kernel_work(table, known_rates)

@@ -377,8 +377,8 @@ class _Course:
     def _state(self, repeat: Repeat, index: int) -> tuple[object, ...]:
         """Return all that decides how the stream goes on from a boundary.
 
-        The free blocks and those in use, by how long ago each was allocated; what was allocated before the stretch stays
-        as it was, but for the blocks that are freed by now. Segments follow from these, because they never touch.
+        These are the free blocks and those in use, by how long ago each was allocated. What was allocated before the
+        stretch is as it was, but for what is freed by now. Segments follow from all these, because they never touch.
         """
         allocator, boundary = self.allocator, repeat.boundary(index)
         return (
@@ -403,7 +403,7 @@ def _run(
     until: int,
     optional: Set[int] = frozenset(),
 ) -> tuple[int, int | None]:
-    """Run the events from `first` to before `until`; return the event of the last new allocated peak, and the one that failed.
+    """Run the events before `until`; return the event of the last new allocated peak, and the one that failed.
 
     The loop does what `CachingAllocator.allocate` and `free` do, written out: a plan runs it for some hundred thousand
     events, and the calls would take as long again. A test compares the two.

@@ -13,13 +13,16 @@ in eager mode.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from capplan.core.compiled.rewrite import fuse_recording
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.allocator import Replay
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.index_limit import refused_above
 from capplan.core.memory.liveness import LiveCurve, live_curve
-from capplan.core.memory.replays import SharedStreams, StreamReplays
+from capplan.core.memory.replays import SharedStreams, Stream, StreamReplays
 from capplan.core.memory.schedule import (
     End,
     ExtraSizes,
@@ -66,6 +69,9 @@ class MemoryModel:
     _replays: dict[tuple[End, ScheduleKey], StreamReplays] = field(default_factory=dict)
     _keys: dict[Version | None, Mapping[End, ScheduleKey]] = field(default_factory=dict)
     _peaks: dict[tuple[object, ...], MemoryEstimate] = field(default_factory=dict)
+    _lives: dict[tuple[Stream, int], "_Live"] = field(default_factory=dict)
+    _contexts: dict[Version | None, MemoryPart] = field(default_factory=dict)
+    _inputs: dict[int, InputTensor] | None = None
     _streams: SharedStreams = field(default_factory=SharedStreams)
     _recording: Recording | None = None
     _curve: LiveCurve | None = None
@@ -147,10 +153,11 @@ class MemoryModel:
 
     def context(self, gpu: GpuSpec | None) -> MemoryPart:
         """Return the memory that CUDA takes outside the allocator."""
-        row = self.calibration.context(
-            gpu.compute_capability if gpu else None, torch_version=self.workload.torch_version
-        )
-        return MemoryPart(name="CUDA context", size_bytes=row.size_bytes, origin=row.origin)
+        capability = _capability(gpu)
+        if capability not in self._contexts:
+            row = self.calibration.context(capability, torch_version=self.workload.torch_version)
+            self._contexts[capability] = MemoryPart(name="CUDA context", size_bytes=row.size_bytes, origin=row.origin)
+        return self._contexts[capability]
 
     def estimate(
         self, *, batch: int, gpu: GpuSpec | None = None, available_bytes: float | None = None
@@ -165,7 +172,8 @@ class MemoryModel:
         if available_bytes is None and gpu is not None:
             available_bytes = gpu.expected_usable_bytes
         ends = {end: self._within(batch, gpu, end, available_bytes) for end in End}
-        key = (*self._schedule_keys(gpu).values(), batch, *ends.values())
+        expected = self.replays(gpu, End.EXPECTED)
+        key = (expected.stream, expected.sizes_name(batch), batch, *ends.values())
         if key not in self._peaks:
             self._peaks[key] = self._peaks_of(batch, gpu, ends)
         return replace(
@@ -179,7 +187,7 @@ class MemoryModel:
         """Lay out the peaks by part, for any GPU with this event stream; context and notes are of this one."""
         expected = ends[End.EXPECTED]
         program = self.program(gpu)
-        live = _live_at(program, expected.peak_event)
+        live = self._live(gpu, expected.peak_event)
         op = program.event_ops[expected.peak_event]
         return MemoryEstimate(
             batch=batch,
@@ -191,6 +199,13 @@ class MemoryModel:
             peak_module=self._module_name(op),
             largest=self._largest(live, batch),
         )
+
+    def _live(self, gpu: GpuSpec | None, event: int) -> "_Live":
+        """Return what is in use after an event; kept, because many batches peak at the same one."""
+        key = (self.replays(gpu, End.EXPECTED).stream, event)
+        if key not in self._lives:
+            self._lives[key] = _live_at(self.program(gpu), event)
+        return self._lives[key]
 
     def _within(self, batch: int, gpu: GpuSpec | None, end: End, available_bytes: float | None) -> Replay:
         """Replay without a limit, and, where that overfills it, within it: cached segments are then given back."""
@@ -212,11 +227,9 @@ class MemoryModel:
     def _module_name(self, op: int) -> str:
         return "" if op == ALWAYS else self.recording.modules[self.recording.ops[op].module]
 
-    def _largest(self, live: list[int], batch: int) -> tuple[LiveTensor, ...]:
-        storages = self.recording.storages
-        own = [index for index in live if index < len(storages)]
-        own.sort(key=lambda index: (-storages[index].size_bytes.at(batch), index))
-        return tuple(self._live_tensor(index, batch) for index in own[:LARGEST_SHOWN])
+    def _largest(self, live: "_Live", batch: int) -> tuple[LiveTensor, ...]:
+        order = np.lexsort((live.storages, -(live.constants + live.per_sample * batch)))[:LARGEST_SHOWN]
+        return tuple(self._live_tensor(index, batch) for index in live.storages[order].tolist())
 
     def _live_tensor(self, index: int, batch: int) -> LiveTensor:
         storage = self.recording.storages[index]
@@ -240,8 +253,11 @@ class MemoryModel:
 
     def _input(self, index: int) -> InputTensor | None:
         """The input that a storage holds; None where inputs share storages or were made by the tracer."""
-        storages = [i for i, storage in enumerate(self.recording.storages) if storage.role is Role.INPUT]
-        return self.trace.inputs[storages.index(index)] if len(storages) == len(self.trace.inputs) else None
+        if self._inputs is None:
+            found = [i for i, storage in enumerate(self.recording.storages) if storage.role is Role.INPUT]
+            is_matched = len(found) == len(self.trace.inputs)
+            self._inputs = dict(zip(found, self.trace.inputs, strict=True)) if is_matched else {}
+        return self._inputs.get(index)
 
     def _activation_shares(self, batch: int) -> Interval:
         """Activations against those of the recording: exact unless values were guessed, or the graph is compiled."""
@@ -299,30 +315,53 @@ def capacity_for_allocator(available_bytes: float, context_bytes: Interval, end:
     return max(0, int(available_bytes - getattr(context_bytes, end.value)))
 
 
-def _live_at(program: Program, event: int) -> list[int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Live:
+    """The blocks in use after one event: storages with their sizes as functions of the batch, and others by purpose.
+
+    `roles` holds the sum of the sizes of each role's storages, constant and per sample. [bytes]
+    """
+
+    storages: NDArray[np.int64]
+    constants: NDArray[np.int64]
+    per_sample: NDArray[np.int64]
+    roles: Mapping[Role, tuple[int, int]]
+    saved: tuple[int, ...]
+    passing: tuple[int, ...]
+
+
+def _live_at(program: Program, event: int) -> _Live:
     live: dict[int, None] = {}
     for each in program.events[: event + 1]:
         if each >= 0:
             live[each] = None
         else:
             live.pop(~each, None)
-    return list(live)
+    first = len(program.recording.storages)
+    own = np.array([index for index in live if index < first], dtype=np.int64)
+    beside = [index for index in live if index >= first]
+    constants, per_sample = program.constants[own], program.per_sample[own]
+    roles = [program.recording.storages[index].role for index in own.tolist()]
+    by_role = {role: np.array([each is role for each in roles], dtype=bool) for role in PART_NAMES}
+    is_saved = {index: program.extras[index - first].purpose is Purpose.SAVED for index in beside}
+    return _Live(
+        storages=own,
+        constants=constants,
+        per_sample=per_sample,
+        roles={role: (int(constants[here].sum()), int(per_sample[here].sum())) for role, here in by_role.items()},
+        saved=tuple(index for index in beside if is_saved[index]),
+        passing=tuple(index for index in beside if not is_saved[index]),
+    )
 
 
 def _parts(
-    program: Program, live: list[int], batch: int, ends: Mapping[End, Replay], activations: Interval
+    program: Program, live: _Live, batch: int, ends: Mapping[End, Replay], activations: Interval
 ) -> tuple[MemoryPart, ...]:
-    storages = program.recording.storages
     sizes = program.sizes(batch, End.EXPECTED)
-    by_role = dict.fromkeys(PART_NAMES, 0)
-    for index in live:
-        if index < len(storages):
-            by_role[storages[index].role] += sizes[index]
-    beside = [index for index in live if index >= len(storages)]
-    saved = [index for index in beside if program.extras[index - len(storages)].purpose is Purpose.SAVED]
-    by_role[Role.ACTIVATION] += sum(sizes[index] for index in saved)
+    by_role = {role: constant + per_sample * batch for role, (constant, per_sample) in live.roles.items()}
+    by_role[Role.ACTIVATION] += sum(sizes[index] for index in live.saved)
     exact = sum(by_role.values())
-    workspace = sum(sizes[index] for index in beside) - sum(sizes[index] for index in saved)
+    workspace = sum(sizes[index] for index in live.passing)
     peak = ends[End.EXPECTED].peak_allocated_bytes
     rounding = peak - exact - workspace
     low = min(workspace, max(0, ends[End.LOW].peak_allocated_bytes - exact - rounding))

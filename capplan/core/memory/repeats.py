@@ -25,8 +25,8 @@ Words = NDArray[np.int64]
 class Repeat:
     """A stretch of `period` events from event `first` on that occurs `count` times in a row.
 
-    `live` holds, for each of the `count` + 1 boundaries, the events that allocated what is in use there, counted back from
-    the boundary, among those behind `first`; `freed` how many blocks allocated before `first` are freed by then.
+    `live` holds, for each of the `count` + 1 boundaries, the events from `first` on that allocated what is in use,
+    counted back from the boundary; `freed` how many blocks allocated before `first` are freed by then.
     """
 
     first: int

@@ -14,12 +14,12 @@ from capplan.core.memory.schedule import End, Program
 _LEAST_CAPACITY_STEPS = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stream:
-    """What replays of one sequence of events share: where it repeats, and the replays made, by the sizes of its blocks."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stream:
+    """What replays of one sequence of events share: where it repeats, and the replays made by the blocks' sizes."""
 
-    events: tuple[int, ...]
     repeats: tuple[Repeat, ...]
+    optional: frozenset[int]
     kept: dict[bytes, list[Replay]] = field(default_factory=dict)
 
 
@@ -27,14 +27,14 @@ class _Stream:
 class SharedStreams:
     """Streams of events, each known once: GPUs of several compute capabilities often run the same one."""
 
-    _streams: dict[tuple[int, ...], _Stream] = field(default_factory=dict)
+    _streams: dict[tuple[object, ...], Stream] = field(default_factory=dict)
 
-    def of(self, program: Program) -> _Stream:
-        """Return the stream of a program."""
-        found = self._streams.get(program.events)
+    def of(self, program: Program) -> Stream:
+        """Return the stream of a program: that of another one with the same events for the same purposes, if any."""
+        key = (program.events, program.purposes)
+        found = self._streams.get(key)
         if found is None:
-            found = _Stream(events=program.events, repeats=program.repeats())
-            self._streams[program.events] = found
+            found = self._streams[key] = Stream(repeats=program.repeats(), optional=program.optional)
         return found
 
 
@@ -52,15 +52,15 @@ class StreamReplays:
     _sizes: dict[int, list[int]] = field(default_factory=dict)
     _kept: dict[int, list[Replay]] = field(default_factory=dict)
     _least: dict[int, int] = field(default_factory=dict)
-    _optional: frozenset[int] | None = None
+    _names: dict[int, bytes] = field(default_factory=dict)
     _start: Checkpoint | None = None
-    _stream: _Stream | None = None
+    _stream: Stream | None = None
 
     def at(self, batch: int, capacity_bytes: int | None = None) -> Replay:
         """Return the replay at a batch, within a capacity where one is given. [bytes]"""
         kept = self._kept.get(batch)
         if kept is None:
-            kept = self._kept[batch] = self._shared(batch)
+            kept = self._kept[batch] = self.stream.kept.setdefault(self.sizes_name(batch), [])
         for each in kept:
             if each.holds_at(capacity_bytes):
                 return each
@@ -68,13 +68,18 @@ class StreamReplays:
         kept.append(found)
         return found
 
-    def _shared(self, batch: int) -> list[Replay]:
-        """Return the list of the replays of these events with these sizes, whichever program asks."""
+    @property
+    def stream(self) -> Stream:
+        """The stream of events, shared with other programs that have the same."""
         if self._stream is None:
             self._stream = self.streams.of(self.program)
-            self._optional = self.program.optional
-        sizes = array("q", (*self._sizes_at(batch), *sorted(self._optional or ())))
-        return self._stream.kept.setdefault(sizes.tobytes(), [])
+        return self._stream
+
+    def sizes_name(self, batch: int) -> bytes:
+        """Return what is equal for two batches or programs exactly where all blocks have the same sizes."""
+        if batch not in self._names:
+            self._names[batch] = array("q", self._sizes_at(batch)).tobytes()
+        return self._names[batch]
 
     def live_bytes(self, batch: int) -> int:
         """Return the most that blocks in use take at once, each rounded up: no smaller capacity will do. [bytes]"""
@@ -111,9 +116,9 @@ class StreamReplays:
             self.program.events,
             capacity_bytes=capacity_bytes,
             expandable_segments=self.expandable_segments,
-            optional=self._optional or frozenset(),
+            optional=self.stream.optional,
             start=self._start,
-            repeats=self._stream.repeats if self._stream else (),
+            repeats=self.stream.repeats,
         )
 
     def _sizes_at(self, batch: int) -> list[int]:

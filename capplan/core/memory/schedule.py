@@ -6,7 +6,7 @@ first, then what its kernel takes in passing; storages whose last use it was are
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -89,6 +89,12 @@ class Program:
     extra_sizes: "ExtraSizes"
     events: tuple[int, ...]
     event_ops: tuple[int, ...]
+    _intervals: dict[int, list[Interval]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def purposes(self) -> tuple[Purpose, ...]:
+        """What each block that is no storage is for."""
+        return tuple(extra.purpose for extra in self.extras)
 
     @property
     def optional(self) -> frozenset[int]:
@@ -117,8 +123,11 @@ class Program:
         """Return the sizes of all blocks at a batch. [bytes]"""
         check_batch(self.constants, self.per_sample, batch)
         by_kind = self.convolutions.sizes(batch, end)
-        for index in np.flatnonzero(~self.convolutions.sized).tolist():
-            by_kind[index] = int(getattr(self.extra_sizes.of(self.kinds[index], self.recording, batch), end.value))
+        single = np.flatnonzero(~self.convolutions.sized).tolist()
+        if batch not in self._intervals:
+            self._intervals[batch] = [self.extra_sizes.of(self.kinds[each], self.recording, batch) for each in single]
+        for index, interval in zip(single, self._intervals[batch], strict=True):
+            by_kind[index] = int(getattr(interval, end.value))
         storages = self.constants + self.per_sample * batch
         found: list[int] = np.concatenate([storages, by_kind[self.kind_of_extra]]).tolist()
         return found
@@ -144,14 +153,6 @@ class ConvolutionExtras:
     relaid: NDArray[np.int64]
     touched: NDArray[np.int64]
     shares: NDArray[np.float64]
-
-    def repeats(self) -> tuple[Repeat, ...]:
-        """Return the stretches of the stream that repeat, as the layers of a deep model do."""
-        storages, extras = len(self.constants), len(self.extras)
-        kinds = np.zeros((storages + extras, 3), dtype=np.int64)
-        kinds[:storages, 0], kinds[:storages, 1] = self.constants, self.per_sample
-        kinds[storages:, 2] = self.kind_of_extra + 1
-        return find_repeats(event_words(self.events, kinds), self.events, first=self.constant_events)
 
     def sizes(self, batch: int, end: End) -> NDArray[np.int64]:
         """Return each kind's size at a batch, 0 for what is not cuDNN's. [bytes]"""
@@ -241,7 +242,8 @@ def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], bat
     """
     if batch < 1:
         raise UsageError(f"the batch size must be at least 1, not {batch}.")
-    total = int(np.sum(constants, dtype=object)) + int(np.sum(np.abs(per_sample), dtype=object)) * batch
+    # in floats, which cannot overflow; how close to the limit a size is does not matter
+    total = float(constants.sum(dtype=np.float64)) + float(np.abs(per_sample).sum(dtype=np.float64)) * batch
     if total > LARGEST_BYTES:
         raise UsageError(f"batch {batch} needs more than 256 TiB, which no device can hold; use a smaller one.")
 

@@ -1,5 +1,6 @@
 """The answers about one GPU and batch: intervals, memory by part, latency with its bound."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -46,17 +47,27 @@ class MemoryEstimate:
     @property
     def peak_allocated_bytes(self) -> Interval:
         """What `torch.cuda.max_memory_allocated` would read. [bytes]"""
-        return sum((part.size_bytes for part in self.parts), Interval.exact(0))
+        return _total(self.parts)
 
     @property
     def peak_reserved_bytes(self) -> Interval:
         """What `torch.cuda.max_memory_reserved` would read. [bytes]"""
-        return self.peak_allocated_bytes + self.slack.size_bytes
+        return _total((*self.parts, self.slack))
 
     @property
     def total_bytes(self) -> Interval:
         """What nvidia-smi would show for the process. [bytes]"""
-        return self.peak_reserved_bytes + self.context.size_bytes
+        return _total((*self.parts, self.slack, self.context))
+
+
+def _total(parts: Sequence[MemoryPart]) -> Interval:
+    """Add parts up in one pass; a plan asks for thousands of totals. [bytes]"""
+    sizes = [part.size_bytes for part in parts]
+    return Interval(
+        low=sum(size.low for size in sizes),
+        expected=sum(size.expected for size in sizes),
+        high=sum(size.high for size in sizes),
+    )
 
 
 class FitStatus(StrEnum):

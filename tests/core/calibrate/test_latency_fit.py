@@ -63,10 +63,10 @@ def test_the_fit_recovers_a_slower_class():
 def test_a_fitted_calibration_is_resolved_for_its_gpu():
     fit = LatencyFit(fit_rows(simulated_steps(slowdown=1.25)))
     calibration = fit.calibration(fit.fit(iterations=50), name="simulated")
-    resolved = resolve_constants(calibration, gpu(), Workload(precision=Precision.BF16))
-    prior = resolve_constants(
+    (resolved,) = resolve_constants(calibration, [gpu()], Workload(precision=Precision.BF16))
+    (prior,) = resolve_constants(
         LatencyFit(fit.rows).calibration(np.array(fit.columns.mean), name="prior"),
-        gpu(),
+        [gpu()],
         Workload(precision=Precision.BF16),
     )
     speed = resolved.compute[CLASS_INDEX[LINEAR]] * resolved.gpu_compute
