@@ -1,5 +1,6 @@
 """`capplan analyze` as users of fvcore's `flop_count_table` expect it: a tree with totals, shares and parameters."""
 
+import json
 import warnings
 from pathlib import Path
 
@@ -84,3 +85,19 @@ def test_depth_and_top_narrow_the_tables(run: Run, net_trace: Path) -> None:
     assert "By module and operator" not in shallow
     assert "the first 1 of " in run("analyze", net_trace, "--top", "1").stdout
     assert "| · head" in run("analyze", net_trace, "--format", "md").stdout
+
+
+def test_json_holds_the_tree_and_what_other_dtypes_take(run: Run, net_trace: Path) -> None:
+    document = json.loads(run("analyze", net_trace, "--json").stdout)
+    whole, *below = document["tree"]
+    for key in ("macs", "flops", "params", "bytes"):
+        assert whole[key] == document[key]
+    children = [node for node in below if node["depth"] == 1]
+    assert sum(node["params_fraction"] for node in children) == pytest.approx(1)
+    (share,) = document["params_by_dtype"]
+    assert share["bytes_as"] == {
+        "float32": 4 * share["params"], "float16": 2 * share["params"], "float8": share["params"],
+        "int8": share["params"], "int4": share["params"] // 2,
+    }  # fmt: skip
+    shallow = json.loads(run("analyze", net_trace, "--json", "--depth", "1").stdout)
+    assert max(node["depth"] for node in shallow["tree"]) == 1

@@ -144,6 +144,17 @@ def test_the_kernels_bounds_are_never_below_the_classic_one(run: Run, net_trace:
     least = max(classic["compute_s"], classic["memory_s"])
     assert least <= point["bound_s"] * (1 + 1e-9)
     assert point["bound_s"] <= point["latency_s"]["expected"]
+    assert classic["least_flops"] <= classic["flops"]
+    assert "Winograd" in classic["rule"]
+
+
+def test_an_estimate_names_its_evidence_in_every_format(run: Run, net_trace: Path) -> None:
+    words = ("estimate", net_trace, "--gpu", "l4", "--batch", "8")
+    document = json.loads(run(*words, "--json").stdout)["estimates"][0]
+    assert document["evidence_reason"]
+    assert f"({document['evidence_reason']})" in run(*words).stdout.splitlines()[1]
+    (row,) = csv.DictReader(io.StringIO(run(*words, "--format", "csv").stdout))
+    assert row["evidence"] == document["evidence"]
 
 
 def test_winograds_rule_is_printed_with_the_direct_algorithms_time(run: Run, net_trace: Path) -> None:

@@ -78,7 +78,7 @@ def _render(made: "AnalyzeAnswer", chosen: Format, *, compare: bool, depth: int 
     from capplan.report.text import analysis, counters
 
     if chosen is Format.JSON:
-        return to_json(analysis_document(made.analysis, comparisons=made.comparisons if compare else None))
+        return to_json(analysis_document(made.analysis, comparisons=made.comparisons if compare else None, depth=depth))
     if chosen is Format.CSV:
         return analysis.render_analysis_csv(made.analysis)
     is_markdown = chosen is Format.MD

@@ -9,6 +9,7 @@ from msgspec import Meta, field
 
 from capplan.core.ops.analysis import Analysis, Share
 from capplan.core.ops.counters import Comparison, Difference
+from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, module_tree, parameters_by_dtype
 from capplan.version import __version__
 
 SCHEMA_VERSION: Final = 1
@@ -35,6 +36,39 @@ class OperatorShareDocument(msgspec.Struct, frozen=True, kw_only=True):
     flops: int
     params: int
     bytes: int
+
+
+class OwnParameter(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter that a module holds itself."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+class TreeNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One module with all below it; the first node is the model, and parents stand before their children."""
+
+    path: str
+    depth: int
+    calls: int
+    macs: int
+    flops: int
+    params: int
+    activations: Annotated[int, Meta(description="elements that convolutions and matrix products write")]
+    bytes: int
+    flops_fraction: float | None
+    params_fraction: float | None
+    own_params: tuple[OwnParameter, ...]
+
+
+class DtypeDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of one dtype, and the bytes that they would take in others, scales left out."""
+
+    dtype: str
+    tensors: int
+    params: int
+    bytes: int
+    bytes_as: dict[str, int]
 
 
 class AssumedValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,12 +119,14 @@ class AnalysisDocument(msgspec.Struct, frozen=True, kw_only=True):
     params: int
     buffers: int
     params_bytes_by_dtype: dict[str, int]
+    params_by_dtype: tuple[DtypeDocument, ...]
     macs: int
     flops: int
     bytes: int
     by_operator: tuple[ShareDocument, ...]
     by_module: tuple[ShareDocument, ...]
     by_module_and_operator: tuple[OperatorShareDocument, ...]
+    tree: tuple[TreeNode, ...]
     uncounted: tuple[str, ...]
     counted_bytes_fraction: float
     rung: Annotated[str, Meta(pattern="^(meta|fake|real)$", description="the backend that the model was traced on")]
@@ -100,11 +136,14 @@ class AnalysisDocument(msgspec.Struct, frozen=True, kw_only=True):
     comparison: tuple[CounterDocument, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
-def analysis_document(analysis: Analysis, *, comparisons: Sequence[Comparison] | None = None) -> AnalysisDocument:
+def analysis_document(
+    analysis: Analysis, *, comparisons: Sequence[Comparison] | None = None, depth: int | None = None
+) -> AnalysisDocument:
     """Return counts as a document.
 
     Args:
         analysis: The counts.
+        depth: The deepest level of the tree of modules; None for all.
         comparisons: Figures of other counters; None if they were not asked for.
     """
     trace = analysis.trace
@@ -119,12 +158,14 @@ def analysis_document(analysis: Analysis, *, comparisons: Sequence[Comparison] |
         params=trace.parameter_count,
         buffers=trace.buffer_count,
         params_bytes_by_dtype=parameter_bytes_by_dtype(analysis),
+        params_by_dtype=tuple(map(_dtype, parameters_by_dtype(trace))),
         macs=analysis.macs,
         flops=analysis.flops,
         bytes=analysis.size_bytes,
         by_operator=tuple(_share(share, name=share.operator) for share in analysis.by_operator),
         by_module=tuple(_share(share, name=share.module) for share in analysis.by_module),
         by_module_and_operator=tuple(map(_operator_share, analysis.by_module_and_operator)),
+        tree=_tree(analysis, depth),
         uncounted=analysis.uncounted,
         counted_bytes_fraction=analysis.counted_bytes_fraction,
         rung=recording.rung,
@@ -142,6 +183,38 @@ def parameter_bytes_by_dtype(analysis: Analysis) -> dict[str, int]:
         if not parameter.is_buffer:
             sizes[parameter.dtype] += parameter.size_bytes
     return dict(sizes)
+
+
+def _tree(analysis: Analysis, depth: int | None) -> tuple[TreeNode, ...]:
+    nodes = module_tree(analysis.trace, configuration=analysis.configuration, batch=analysis.batch)
+    whole = nodes[0]
+    return tuple(
+        TreeNode(
+            path=node.path,
+            depth=node.depth,
+            calls=node.calls,
+            macs=node.macs,
+            flops=node.flops,
+            params=node.parameters,
+            activations=node.activations,
+            bytes=node.size_bytes,
+            flops_fraction=node.flops / whole.flops if whole.flops else None,
+            params_fraction=node.parameters / whole.parameters if whole.parameters else None,
+            own_params=tuple(OwnParameter(name=name, shape=shape) for name, shape in node.own_parameters),
+        )
+        for node in nodes
+        if depth is None or node.depth <= depth
+    )
+
+
+def _dtype(share: DtypeShare) -> DtypeDocument:
+    return DtypeDocument(
+        dtype=share.dtype,
+        tensors=share.tensors,
+        params=share.parameters,
+        bytes=share.size_bytes,
+        bytes_as={dtype: share.bytes_as(dtype) for dtype in NARROWER_DTYPES},
+    )
 
 
 def _share(share: Share, *, name: str) -> ShareDocument:

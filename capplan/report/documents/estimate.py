@@ -10,8 +10,8 @@ from capplan.core.latency.breakdown import KernelShare, ModuleShare
 from capplan.core.latency.choices.advice import Advice
 from capplan.core.latency.choices.frameworks import ComparedRun
 from capplan.core.latency.choices.knee import knee_batch, saturating_batch
-from capplan.core.latency.step_bound import ClassicBound
-from capplan.core.latency.types import Binding, LatencyEstimate
+from capplan.core.latency.step_bound import BOUND_RULE, ClassicBound
+from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.core.workload import Framework, Layout, Precision
 from capplan.report.documents.common import Bounded, bounded_latency
@@ -43,7 +43,11 @@ class KernelDocument(msgspec.Struct, frozen=True, kw_only=True):
     bound_by: Binding
     efficiency_fraction: float
     flops: float
+    least_flops: Annotated[
+        float, Meta(description="FLOPs that the bound counts: fewer than flops where Winograd's algorithm may run")
+    ]
     bytes: float
+    bound_s: float
 
 
 class ModuleDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +61,17 @@ class ModuleDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClassicBoundDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The step as one kernel: all FLOPs at the printed peaks, all bytes at the printed bandwidth."""
+    """The step as one kernel, by the same rule as the bounds of the curve, which are never below it."""
 
     flops: float
-    traffic_bytes: float
+    least_flops: Annotated[
+        float, Meta(description="FLOPs that no known algorithm does without: compute_s rests on them")
+    ]
+    operand_bytes: Annotated[float, Meta(description="all operands, read and written")]
+    traffic_bytes: Annotated[float, Meta(description="what must cross the memory bus: memory_s rests on it")]
     compute_s: float
     memory_s: float
+    rule: Annotated[str, Meta(description="what a bound is, in words")]
 
 
 class FrameworkDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +104,8 @@ class GpuEstimateDocument(msgspec.Struct, frozen=True, kw_only=True):
     classic_bound: ClassicBoundDocument
     advice: tuple[Advice, ...]
     calibration: str | None
+    evidence: Evidence
+    evidence_reason: str
     notes: tuple[str, ...]
     frameworks: tuple[FrameworkDocument, ...] | msgspec.UnsetType = msgspec.UNSET
 
@@ -140,6 +151,8 @@ def _estimate(report: EstimateReport, *, top: int, runs: Sequence[ComparedRun] |
         classic_bound=_classic(report.classic),
         advice=report.advice,
         calibration=report.curve[-1].calibration,
+        evidence=report.curve[-1].evidence,
+        evidence_reason=report.curve[-1].evidence_reason,
         notes=report.curve[-1].notes,
         frameworks=msgspec.UNSET if runs is None else tuple(map(_framework, runs)),
     )
@@ -167,7 +180,9 @@ def _kernel(kernel: KernelShare) -> KernelDocument:
         bound_by=kernel.binding,
         efficiency_fraction=kernel.efficiency_fraction,
         flops=kernel.flops,
+        least_flops=kernel.least_flops,
         bytes=kernel.traffic_bytes,
+        bound_s=kernel.bound_s,
     )
 
 
@@ -183,7 +198,13 @@ def _module(module: ModuleShare) -> ModuleDocument:
 
 def _classic(bound: ClassicBound) -> ClassicBoundDocument:
     return ClassicBoundDocument(
-        flops=bound.flops, traffic_bytes=bound.traffic_bytes, compute_s=bound.compute_s, memory_s=bound.memory_s
+        flops=bound.flops,
+        least_flops=sum(work.least_flops for work in bound.work),
+        operand_bytes=bound.operand_bytes,
+        traffic_bytes=bound.traffic_bytes,
+        compute_s=bound.compute_s,
+        memory_s=bound.memory_s,
+        rule=BOUND_RULE,
     )
 
 

@@ -7,6 +7,7 @@ from capplan.core.latency.choices.advice import Advice
 from capplan.core.latency.choices.knee import knee_batch, saturating_batch
 from capplan.report.estimates import EstimateReport
 from capplan.report.table import render_csv, render_markdown, render_text, table
+from capplan.report.text.answer import EVIDENCE_WORDS
 from capplan.report.text.explain import explain_classic_bound, explain_latency
 from capplan.units import format_flops, format_fraction, format_rate, format_seconds
 
@@ -28,6 +29,7 @@ def estimate_text(
     lines = [
         f"{report.model} on {report.breakdown.gpu.name}: {workload.precision}, {workload.layout}, {workload.framework},"
         f" torch {workload.torch_version[0]}.{workload.torch_version[1]}",
+        f"evidence: {EVIDENCE_WORDS[report.curve[-1].evidence]} ({report.curve[-1].evidence_reason})",
         "",
         render(table("batch>|latency>|90 % from>|to>|samples/s>|bound>|compute>|bandwidth>|launches>", _curve(report))),
         _knee_sentence(report),
@@ -63,7 +65,7 @@ def estimate_csv(reports: Sequence[EstimateReport]) -> str:
     """Write the curves for a sheet: a row per GPU and batch, times in seconds."""
     heads = (
         "model", "gpu", "precision", "layout", "framework", "torch", "batch", "latency_s", "latency_low_s",
-        "latency_high_s", "samples_per_s", "bound_s", "bound_by",
+        "latency_high_s", "samples_per_s", "bound_s", "bound_by", "evidence",
     )  # fmt: skip
     rows = [
         (
@@ -78,6 +80,7 @@ def estimate_csv(reports: Sequence[EstimateReport]) -> str:
             f"{point.throughput_per_s.expected:.6g}",
             f"{point.bound_s:.6g}",
             point.bound_by.value,
+            point.evidence.value,
         )
         for report in reports
         for point in report.curve
