@@ -1,20 +1,24 @@
-"""Closed forms of queues whose server takes several samples at once, as a GPU with dynamic batching does.
+"""A queue whose server takes several samples at once, as a GPU with dynamic batching does, solved exactly.
 
 A batch of b samples takes s(b); `batch_times_s[b - 1]` holds it, and its length is the largest batch.
-Source of the greedy chain: renewal reward over service completions (Gross et al., ch. 3.2, bulk service);
-of the bound: Inoue, Queueing analysis of GPU-based inference servers with dynamic batching (arXiv:1912.06322).
+Source: renewal reward over service completions (Gross, Shortle, Thompson, Harris, Fundamentals of Queueing Theory,
+4th ed., ch. 3.2, bulk service).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from capplan.core.serving.queueing import Floats, UnstableError, stationary
-
+Floats = npt.NDArray[np.float64]
 BatchTimes: TypeAlias = Sequence[float] | Floats
+
+
+class UnstableError(ValueError):
+    """Work arrives at least as fast as the servers can do it: no waiting time exists."""
 
 
 def capacity_per_s(batch_times_s: BatchTimes) -> float:
@@ -66,66 +70,35 @@ def greedy_batching(*, rate_per_s: float, batch_times_s: BatchTimes) -> GreedyBa
     )
 
 
-def inoue_response_bound_s(*, rate_per_s: float, per_sample_s: float, fixed_s: float) -> float:
-    """Upper bound of the mean response for s(b) = t0 + a·b; no bound once a largest batch binds. [s]"""
-    rate, a, t0 = rate_per_s, per_sample_s, fixed_s
-    if rate * a >= 1:
-        raise UnstableError(f"{rate:g}/s reaches the capacity of {1 / a:g}/s")
-    first = (a + t0) / (2 * (1 - rate * a)) * (1 + 2 * rate * t0 + (1 - rate * t0) / (1 + rate * a))
-    second = 1.5 * t0 / (1 - rate * a) + a / 2 * (rate * a + 2) / (1 - (rate * a) ** 2)
-    return min(first, second)
+def stationary(step: Callable[[int], tuple[int, float]], *, at_least: int) -> Floats:
+    """Stationary law of the chain n' = kept(n) + Poisson(mean(n)), where step(n) = (kept, mean).
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormingWindow:
-    """What a batching window yields where a server is always free: mean batch, mean wait for it to close. [s]"""
-
-    batch: float
-    wait_s: float
-
-
-def forming_window(*, rate_per_s: float, window_s: float, largest: int) -> FormingWindow:
-    """Mean batch and wait of a window that opens on an arrival and closes after its time or when full.
-
-    With N ~ Poisson(λT): E[size] = 1 + Σ_{j=1}^{B-1} P(N ≥ j); the k-th later arrival comes before the close with
-    P(N ≥ k), and everybody present waits a mean gap 1/λ until it.
+    The states are cut where less than 1e-13 of the probability lies beyond; the cut mass is put on the last state.
     """
-    at_least = _poisson_tails(rate_per_s * window_s, largest)
-    batch = 1 + sum(at_least[1:largest])
-    waited = sum((k + 1) / rate_per_s * at_least[k + 1] for k in range(largest - 1))
-    return FormingWindow(batch=batch, wait_s=waited / batch)
+    size = max(128, at_least)
+    while True:
+        law = _stationary_of(_transitions(step, size))
+        if law[-max(1, size // 16) :].sum() < 1e-13 or size >= 8192:
+            return law
+        size *= 2
 
 
-def _poisson_tails(mean: float, count: int) -> list[float]:
-    tails, below, term = [1.0], 0.0, math.exp(-mean)
-    for k in range(count):
-        below += term
-        term *= mean / (k + 1)
-        tails.append(max(0.0, 1 - below))
-    return tails
+def _transitions(step: Callable[[int], tuple[int, float]], size: int) -> Floats:
+    matrix = np.zeros((size, size))
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, size)))])
+    counts = np.arange(size)
+    for n in range(size):
+        kept, mean = step(n)
+        law = np.exp(counts * math.log(mean) - mean - log_factorial)
+        matrix[n, kept:] = law[: size - kept]
+        matrix[n, -1] += max(0.0, 1 - matrix[n].sum())
+    return matrix
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinableBulk:
-    """M/M[1..K]/1: batches with exponential times that arrivals may join until they are full."""
-
-    rate_per_s: float
-    batches_per_s: float
-    largest: int
-
-    @property
-    def ratio(self) -> float:
-        """The root in (0, 1) of μ·r^(K+1) - (λ + μ)·r + λ = 0; the number present is geometric in it."""
-        if self.rate_per_s >= self.largest * self.batches_per_s:
-            raise UnstableError(f"{self.rate_per_s:g}/s reaches {self.largest * self.batches_per_s:g}/s")
-        low, high = 0.0, 1 - 1e-12
-        for _ in range(200):
-            middle = (low + high) / 2
-            value = self.batches_per_s * middle ** (self.largest + 1) - (self.rate_per_s + self.batches_per_s) * middle
-            low, high = (middle, high) if value + self.rate_per_s > 0 else (low, middle)
-        return low
-
-    @property
-    def response_s(self) -> float:
-        """Mean response L/λ with L = r / (1 - r). [s]"""
-        return self.ratio / (1 - self.ratio) / self.rate_per_s
+def _stationary_of(matrix: Floats) -> Floats:
+    size = len(matrix)
+    system = matrix.T - np.eye(size)
+    system[-1] = 1
+    right = np.zeros(size)
+    right[-1] = 1
+    return np.asarray(np.linalg.solve(system, right), dtype=np.float64)

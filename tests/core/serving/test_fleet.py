@@ -4,7 +4,6 @@ import pytest
 
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, Service, TrainingPurchase
-from capplan.core.serving.queueing import constant_service_wait_quantile_s
 from capplan.core.serving.response import BatchPoint, Candidate
 from capplan.core.serving.servers import (
     at_least_up,
@@ -16,6 +15,7 @@ from capplan.core.serving.servers import (
     server_availability,
 )
 from capplan.core.serving.sizing import Sizing, Unfit, size_fleets
+from tests.core.serving.closed_forms import constant_service_wait_quantile_s
 
 near = pytest.approx
 

@@ -4,23 +4,19 @@ import math
 
 import pytest
 
-from capplan.core.serving.queueing import (
+from capplan.core.serving.queueing_batched import UnstableError, capacity_per_s, greedy_batching
+from tests.core.serving.closed_forms import (
+    JoinableBulk,
     MarkovQueue,
-    UnstableError,
     constant_service_wait_cdf,
     constant_service_wait_quantile_s,
     erlang_b,
     erlang_c,
+    forming_window,
+    inoue_response_bound_s,
     mean_wait_constant_service_s,
     mean_wait_cosmetatos_s,
     mean_wait_one_server_s,
-)
-from capplan.core.serving.queueing_batched import (
-    JoinableBulk,
-    capacity_per_s,
-    forming_window,
-    greedy_batching,
-    inoue_response_bound_s,
 )
 
 near = pytest.approx

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from capplan.core.serving.queueing import MarkovQueue, constant_service_wait_quantile_s, mean_wait_constant_service_s
 from capplan.core.serving.queueing_batched import greedy_batching
 from capplan.core.serving.simulation import Observed, Randomness, Station, simulate
+from tests.core.serving.closed_forms import MarkovQueue, constant_service_wait_quantile_s, mean_wait_constant_service_s
 
 
 def affine(fixed_s: float, per_sample_s: float, largest: int) -> list[float]:

@@ -1,10 +1,11 @@
-"""Closed forms of queues without batching: Erlang's formulas, M/M/c, M/G/1, M/D/1, M/D/c.
+"""Closed forms of queues that the simulation is tested against; exact where they apply.
 
-They are exact where they apply, so that the simulation is tested against them. Symbols:
-λ arrivals per second, s mean service time, c servers, a = λs offered load (Erlangs), ρ = a/c.
+Without batching: Erlang's formulas, M/M/c, M/G/1, M/D/1, M/D/c. With it: a bound, the forming window, joinable batches.
+Symbols: λ arrivals per second, s mean service time, c servers, a = λs offered load (Erlangs), ρ = a/c.
 Sources: Gross, Shortle, Thompson, Harris, Fundamentals of Queueing Theory (4th ed., ch. 2, 3, 5);
 Franx, A simple solution for the M/D/c waiting time distribution (Oper. Res. Lett. 29, 2001);
-Cosmetatos, Approximate explicit formulae for the average queueing time in (M/D/r) and (D/M/r) (INFOR 13, 1975).
+Cosmetatos, Approximate explicit formulae for the average queueing time in (M/D/r) and (D/M/r) (INFOR 13, 1975);
+Inoue, Queueing analysis of GPU-based inference servers with dynamic batching (arXiv:1912.06322).
 """
 
 import math
@@ -13,13 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-
-
-class UnstableError(ValueError):
-    """Work arrives at least as fast as the servers can do it: no waiting time exists."""
+from capplan.core.serving.queueing_batched import UnstableError, stationary
 
 
 def erlang_b(*, servers: int, offered: float) -> float:
@@ -150,35 +146,66 @@ def mean_wait_cosmetatos_s(*, rate_per_s: float, service_s: float, servers: int)
     return 0.5 * correction * MarkovQueue(rate_per_s=rate_per_s, service_s=service_s, servers=servers).mean_wait_s
 
 
-def stationary(step: Callable[[int], tuple[int, float]], *, at_least: int) -> Floats:
-    """Stationary law of the chain n' = kept(n) + Poisson(mean(n)), where step(n) = (kept, mean).
+def inoue_response_bound_s(*, rate_per_s: float, per_sample_s: float, fixed_s: float) -> float:
+    """Upper bound of the mean response for s(b) = t0 + a·b; no bound once a largest batch binds. [s]"""
+    rate, a, t0 = rate_per_s, per_sample_s, fixed_s
+    if rate * a >= 1:
+        raise UnstableError(f"{rate:g}/s reaches the capacity of {1 / a:g}/s")
+    first = (a + t0) / (2 * (1 - rate * a)) * (1 + 2 * rate * t0 + (1 - rate * t0) / (1 + rate * a))
+    second = 1.5 * t0 / (1 - rate * a) + a / 2 * (rate * a + 2) / (1 - (rate * a) ** 2)
+    return min(first, second)
 
-    The states are cut where less than 1e-13 of the probability lies beyond; the cut mass is put on the last state.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormingWindow:
+    """What a batching window yields where a server is always free: mean batch, mean wait for it to close. [s]"""
+
+    batch: float
+    wait_s: float
+
+
+def forming_window(*, rate_per_s: float, window_s: float, largest: int) -> FormingWindow:
+    """Mean batch and wait of a window that opens on an arrival and closes after its time or when full.
+
+    With N ~ Poisson(λT): E[size] = 1 + Σ_{j=1}^{B-1} P(N ≥ j); the k-th later arrival comes before the close with
+    P(N ≥ k), and everybody present waits a mean gap 1/λ until it.
     """
-    size = max(128, at_least)
-    while True:
-        law = _stationary_of(_transitions(step, size))
-        if law[-max(1, size // 16) :].sum() < 1e-13 or size >= 8192:
-            return law
-        size *= 2
+    at_least = _poisson_tails(rate_per_s * window_s, largest)
+    batch = 1 + sum(at_least[1:largest])
+    waited = sum((k + 1) / rate_per_s * at_least[k + 1] for k in range(largest - 1))
+    return FormingWindow(batch=batch, wait_s=waited / batch)
 
 
-def _transitions(step: Callable[[int], tuple[int, float]], size: int) -> Floats:
-    matrix = np.zeros((size, size))
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, size)))])
-    counts = np.arange(size)
-    for n in range(size):
-        kept, mean = step(n)
-        law = np.exp(counts * math.log(mean) - mean - log_factorial)
-        matrix[n, kept:] = law[: size - kept]
-        matrix[n, -1] += max(0.0, 1 - matrix[n].sum())
-    return matrix
+def _poisson_tails(mean: float, count: int) -> list[float]:
+    tails, below, term = [1.0], 0.0, math.exp(-mean)
+    for k in range(count):
+        below += term
+        term *= mean / (k + 1)
+        tails.append(max(0.0, 1 - below))
+    return tails
 
 
-def _stationary_of(matrix: Floats) -> Floats:
-    size = len(matrix)
-    system = matrix.T - np.eye(size)
-    system[-1] = 1
-    right = np.zeros(size)
-    right[-1] = 1
-    return np.asarray(np.linalg.solve(system, right), dtype=np.float64)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinableBulk:
+    """M/M[1..K]/1: batches with exponential times that arrivals may join until they are full."""
+
+    rate_per_s: float
+    batches_per_s: float
+    largest: int
+
+    @property
+    def ratio(self) -> float:
+        """The root in (0, 1) of μ·r^(K+1) - (λ + μ)·r + λ = 0; the number present is geometric in it."""
+        if self.rate_per_s >= self.largest * self.batches_per_s:
+            raise UnstableError(f"{self.rate_per_s:g}/s reaches {self.largest * self.batches_per_s:g}/s")
+        low, high = 0.0, 1 - 1e-12
+        for _ in range(200):
+            middle = (low + high) / 2
+            value = self.batches_per_s * middle ** (self.largest + 1) - (self.rate_per_s + self.batches_per_s) * middle
+            low, high = (middle, high) if value + self.rate_per_s > 0 else (low, middle)
+        return low
+
+    @property
+    def response_s(self) -> float:
+        """Mean response L/λ with L = r / (1 - r). [s]"""
+        return self.ratio / (1 - self.ratio) / self.rate_per_s
