@@ -60,7 +60,7 @@ class TraceOptions(ModelOptions, total=False):
 
 
 class AnalyzeOptions(ModelOptions, total=False):
-    """What is counted: batch, number format, depth of the module view, other counters beside."""
+    """What is counted: batch, number format, depth of the module view, comparison with other counters."""
 
     batch: int
     precision: str
@@ -121,7 +121,7 @@ class MemoryOptions(GpuOptions, total=False):
 
 
 class EstimateOptions(GpuOptions, total=False):
-    """An own calibration file, the gain that defines the knee, other frameworks beside."""
+    """An own calibration file, the gain that defines the knee, comparison of frameworks."""
 
     calibration: Path
     gain_fraction: float
@@ -157,7 +157,7 @@ class ReportOptions(GpuOptions, total=False):
 
 
 class MeasureOptions(ModelOptions, total=False):
-    """How a model is timed: conditions, rules of timing, limits of memory [bytes], file of points, theory beside."""
+    """How a model is timed: conditions, rules, limits of memory [bytes], file of points, comparison with theory."""
 
     device: str
     precision: str

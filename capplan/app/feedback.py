@@ -1,4 +1,4 @@
-"""How a use case reports what it is doing: progress and warnings, beside its answer."""
+"""Report what a use case is doing while it works: progress and warnings."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

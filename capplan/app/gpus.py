@@ -42,7 +42,7 @@ class GpuRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuChoice:
-    """The GPUs that a question is about, beside all that are known.
+    """The GPUs that a question is about, and all that are known.
 
     `named` are the ids of those that the request names itself; `notes` say which names stood for several.
     """

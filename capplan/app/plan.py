@@ -153,7 +153,7 @@ class _Alternative:
 
 
 def _alternatives(model: Model, request: PlanRequest) -> list[_Alternative]:
-    """Return the conditions worth trying beside those asked for."""
+    """Return the conditions worth trying in addition to those asked for."""
     workload = request.workload
     if workload.training is not None:
         return []

@@ -237,7 +237,7 @@ def write_plot(svg: str, path: Path, *, title: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Print something beside the answer, on stderr."""
+    """Print a message on stderr, apart from the answer."""
     typer.echo(printable(message), err=True)
 
 

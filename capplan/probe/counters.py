@@ -26,7 +26,7 @@ MAX_REAL_BYTES = 4 << 30
 
 
 def compare_counters(target: Target, trace: Trace, recording: Recording, *, batch: int) -> tuple[Comparison, ...]:
-    """Set the other counters beside a recording of the same model, every difference with its cause."""
+    """Compare other counters with a recording of the same model, and name the cause of every difference."""
     with torch.device("meta"):
         classes = {path: type(part).__name__ for path, part in target.build().named_modules()}
     counts = count_with_others(target, batch=batch)
@@ -199,7 +199,7 @@ def _version_of(name: str) -> str:
 
 @contextlib.contextmanager
 def _import_noise_filtered() -> Iterator[None]:
-    """Filter, by name, what thop and fvcore warn of when imported and run beside a recent torch."""
+    """Filter, by name, the warnings of thop and fvcore when they are imported and run with a recent torch."""
     loggers = [logging.getLogger(name) for name in ("fvcore.nn.jit_analysis", "fvcore")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

@@ -15,7 +15,7 @@ CALIBRATIONS_VARIABLE = "CAPPLAN_CALIBRATIONS"
 
 
 def built_in_folder() -> Path:
-    """Where the specs lie that come with capplan: inside the package, or beside it in a checkout."""
+    """Return the folder of the specs that come with capplan: inside the package, or next to it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "gpu_specs"
     return installed if installed.is_dir() else package.parent / "gpu_specs"

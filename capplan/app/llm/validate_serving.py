@@ -121,7 +121,7 @@ def validate_serving(
     qualities: str = "AB",
     unreadable: Sequence[SkippedRun] = (),
 ) -> ServingValidation:
-    """Predict every run and set the predictions beside what was measured.
+    """Predict every run and compare the predictions with the measurements.
 
     Args:
         runs: What was measured.

@@ -1,1 +1,1 @@
-"""Measure a model on the device at hand: what is asked, the run, its file, and theory beside it."""
+"""Measure a model on the device at hand: the request, the run, its file, and the comparison with theory."""

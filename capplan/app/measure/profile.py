@@ -1,4 +1,4 @@
-"""Profile a measured batch: the profiler's files, and its time by class of kernel beside the estimate's."""
+"""Profile a measured batch: the profiler's files, and its time by class of kernel compared with the estimate's."""
 
 import re
 from collections.abc import Mapping

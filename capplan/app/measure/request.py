@@ -1,4 +1,4 @@
-"""What is asked of a measurement: the model, the batches, the device, and what stands beside it."""
+"""What is asked of a measurement: the model, the batches, the device, and what it is compared with."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,7 +48,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TheoryRequest:
-    """What the estimates beside a measurement rest on.
+    """What the estimates that a measurement is compared with rest on.
 
     `gpu` names the device's spec, or is the spec; without it the driver's name for the device is looked up.
     """

@@ -79,7 +79,7 @@ class _Collector:
 
 
 def measure(request: MeasureRequest, *, feedback: Feedback = SILENCE) -> MeasureAnswer:
-    """Time a model at the batches asked for, with theory beside measurement.
+    """Time a model at the batches asked for, and compare the measurement with theory.
 
     Args:
         request: the model, batches, device and rules of timing.

@@ -104,7 +104,7 @@ class MeasurementStore:
 
 
 def _lock_file(path: Path) -> Path:
-    """Return the file that stands for the lock of a measurement file: in the cache, so that nothing lies beside it."""
+    """Return the lock file of a measurement file: in the cache, so that the user's folder stays clean."""
     folder = cache_folder() / "locks"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Theory beside a measurement: the device's spec, the model's trace, and the estimate for each point."""
+"""Compare a measurement with theory: the device's spec, the model's trace, and the estimate for each point."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING

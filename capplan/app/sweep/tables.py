@@ -72,7 +72,7 @@ def planned_table(columns: Columns, *, model: str, workload: str) -> "pyarrow.Ta
 
 
 def to_bytes(table: "pyarrow.Table", meta: Mapping[str, Any] | None = None) -> bytes:
-    """Write a table, with values to read beside it, as a compressed Arrow file."""
+    """Write a table, with values that are read apart from it, as a compressed Arrow file."""
     pa = arrow()
     if meta is not None:
         table = table.replace_schema_metadata({_META: json.dumps(meta, sort_keys=True).encode()})
@@ -184,7 +184,7 @@ def texts_to_bytes(rows: Sequence[Mapping[str, str | None]], columns: Sequence[s
 
 
 def meta_of_file(path: Path) -> Mapping[str, Any] | None:
-    """Return the values beside the table of a file that `to_bytes` wrote; None where it is damaged."""
+    """Return the values that are kept with the table of a file that `to_bytes` wrote; None where it is damaged."""
     pa = arrow()
     try:
         with pa.ipc.open_file(pa.memory_map(str(path))) as reader:

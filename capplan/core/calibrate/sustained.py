@@ -51,7 +51,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """One GPU's measured share beside predictions without it, and without its whole family."""
+    """One GPU's measured share, with predictions made without it and without its whole family."""
 
     observation: Observation
     without_gpu: float

@@ -19,7 +19,7 @@ CELL_KEYS = ("gpu", "framework", "torch", "precision", "layout", "task")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedStep:
-    """A measured step beside what was predicted."""
+    """A measured step with its prediction."""
 
     step: MeasuredStep
     estimate: LatencyEstimate

@@ -93,7 +93,7 @@ PRIOR_CLASSES: Mapping[str, ClassConstants] = {
 COUNTED_IN_INSTRUCTIONS = frozenset(
     label for label, constants in PRIOR_CLASSES.items() if constants.compute == _elementwise().compute
 )
-"""Classes whose arithmetic is what they run beside their operands' bytes; how much is known to a factor of three."""
+"""Classes whose time is that of their arithmetic, not of their bytes; it is known to a factor of three."""
 
 
 def prior_calibration() -> Calibration:

@@ -176,7 +176,7 @@ def _mamba_tensors(mixer: Mamba2, hidden: int) -> Iterator[Tensor]:
 def _block_tensors(
     name: str, role: Role, hidden: int, width: int, *, gated: bool, bias: bool, copies: int = 1
 ) -> Iterator[Tensor]:
-    """Yield the matrices of one feed-forward block: up, the gate beside it, and down."""
+    """Yield the matrices of one feed-forward block: up, its gate, and down."""
     if not width:
         return
     first = f"{name} gate_up" if gated else f"{name} up"
@@ -193,7 +193,7 @@ def _dense_tensors(mlp: DenseMlp, hidden: int) -> Iterator[Tensor]:
 
 
 def _expert_tensors(mlp: Experts, hidden: int) -> Iterator[Tensor]:
-    """Yield the router, the experts, the shared experts and what stands beside them."""
+    """Yield the router, the experts, the shared experts and the dense block next to them."""
     yield _matrix("router", Role.ROUTER, hidden, mlp.count, Split.NONE, "router")
     yield from _vector("router bias", mlp.count if mlp.router_bias else 0)
     yield from _vector("router scales", mlp.router_extra)

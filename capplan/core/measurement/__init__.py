@@ -1,1 +1,1 @@
-"""Measurements: types, statistics, comparison, theory beside measurement."""
+"""Measurements: types, statistics, comparison with other runs and with theory."""

@@ -1,4 +1,4 @@
-"""Where a measured step's time went, by class of kernel, beside where the estimate says it goes."""
+"""Where a measured step's time went, by class of kernel, compared with where the estimate puts it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

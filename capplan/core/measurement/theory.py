@@ -1,4 +1,4 @@
-"""Bound and estimate put beside a measurement, and the shares of the GPU's peaks that it reached."""
+"""Compare a measurement with bound and estimate, and compute the shares of the GPU's peaks that it reached."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

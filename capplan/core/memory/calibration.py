@@ -7,7 +7,7 @@ from capplan.core.numbers import Interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextSize:
-    """What CUDA takes beside the allocator: torch from `since` on, compute capabilities lowest to highest. [bytes]"""
+    """What CUDA takes outside the allocator: torch from `since` on, compute capabilities lowest to highest. [bytes]"""
 
     since: tuple[int, int] = (0, 0)
     capabilities: tuple[tuple[int, int], tuple[int, int]]

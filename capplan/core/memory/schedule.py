@@ -49,7 +49,7 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
-    """Memory beside the recording's storages: taken at op `birth`, given back after op `death` or within `birth`.
+    """Memory that no storage of the recording holds: taken at op `birth`, returned after op `death` or within `birth`.
 
     `kernel` sizes it; `purpose` says how.
     """
@@ -166,7 +166,7 @@ class ConvolutionExtras:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraSizes:
-    """All that sizes the memory beside the storages, batch apart."""
+    """All that sizes the memory in addition to the storages, except the batch."""
 
     workload: Workload
     compute_capability: Version | None

@@ -1,4 +1,4 @@
-"""Why other counters differ: their figures beside ours in multiply-accumulates, each difference with its cause.
+"""Explain why other counters differ: their figures and ours in multiply-accumulates, with the cause of each difference.
 
 Both counts are split over the modules whose code did the work; what a module has of its own, its children's share
 taken off, is compared and told by the module's class. The differences add up to the whole, to the unit.
@@ -42,7 +42,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One counter beside ours: `macs` and `params` list differences that add up to its figure less ours."""
+    """One counter compared with ours: `macs` and `params` list differences that add up to its figure less ours."""
 
     count: Count
     macs: tuple[Difference, ...] = ()

@@ -1,4 +1,4 @@
-"""torchvision's operators where its compiled library does not load beside the installed torch.
+"""torchvision's operators where its compiled library does not load with the installed torch.
 
 PyPI's torchvision is built for CUDA; beside a CPU-only torch its import fails for want of its operators' schemas.
 Declaring them is enough: torchvision brings their meta and autograd rules. Schemas as in torchvision's public

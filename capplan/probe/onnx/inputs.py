@@ -111,7 +111,7 @@ def _sized(port: Port, dims: list[Affine], request: InputRequest) -> list[Affine
 
 
 def _assumed(port: Port, axis: int, dim: Dim, request: InputRequest, notes: dict[str, None]) -> int:
-    """Return the size of a dimension that varies beside the batch, as said or as usual."""
+    """Return the size of a dimension that varies apart from the batch: the stated one, or a usual one."""
     shape = port.shape or ()
     if len(shape) >= 4 and (port.dtype or "").startswith(("float", "bfloat", "uint8")):
         size, option = (DEFAULT_CHANNELS if axis == 1 else DEFAULT_IMAGE), "--input-size"

@@ -17,7 +17,7 @@ LARGEST_VALUE_BYTES = 64 * 2**10
 """Values of tensors up to this size are kept: shapes, axes and scales, which decide what runs. [bytes]"""
 
 LARGEST_SKELETON_BYTES = 256 * 2**20
-"""Most bytes that a file may hold beside the values of its weights. [bytes]"""
+"""Most bytes that a file may hold apart from the values of its weights. [bytes]"""
 
 MOST_FIELDS = 4_000_000
 """Most protocol-buffer fields of a file; the largest exported models known have a few hundred thousand."""

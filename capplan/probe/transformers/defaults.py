@@ -13,7 +13,7 @@ from capplan.probe.transformers.registry import architecture
 
 
 def completed(kind: str, content: Content) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted arguments that an architecture's default config needs beside its content."""
+    """Yield the dotted arguments that an architecture's default config needs in addition to its content."""
     yield from _agreeing(content, "")
     for name, value in architecture(kind).completions.items():
         yield name, value(content) if callable(value) else value

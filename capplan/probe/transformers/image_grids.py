@@ -1,4 +1,4 @@
-"""Images that come as a list of patches, with a grid of their places beside."""
+"""Make images as lists of patches, together with a grid of their places."""
 
 from collections.abc import Callable
 from typing import Any

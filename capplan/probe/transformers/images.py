@@ -119,7 +119,7 @@ def _flattened(config: Any, _request: InputRequest) -> list[InputSpec]:
 
 
 def _is_packed(config: Any) -> bool:
-    """Return True if images come as rows of patches, with their shapes and a mask beside."""
+    """Return True if images come as rows of patches, together with their shapes and a mask."""
     return str(config.model_type).startswith(("siglip2", "lfm2_vl"))
 
 

@@ -245,7 +245,7 @@ def wins_table(model: ModelReport) -> Table | None:
 
 
 def measured_table(model: ModelReport) -> Table | None:
-    """Measured times beside the estimates for the same GPU and batch."""
+    """Return measured times with the estimates for the same GPU and batch; None without measurements."""
     rows = []
     for each in model.measured:
         estimate = next((e for e in model.plan.fits_on(each.gpu) if e.batch == each.batch), None)

@@ -140,7 +140,7 @@ class PickRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was timed on a real GPU, to stand beside the estimate."""
+    """A time that was measured on a real GPU, for comparison with the estimate."""
 
     model: str
     gpu: str

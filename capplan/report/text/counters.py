@@ -1,4 +1,4 @@
-"""Other counters beside ours, as text or Markdown."""
+"""Write a comparison with other counters as text or Markdown."""
 
 from collections.abc import Callable, Sequence
 

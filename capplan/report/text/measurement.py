@@ -196,7 +196,7 @@ def comparison_table(pairing: Pairing) -> Table:
 
 
 def profile_table(profiled: ProfiledBatch) -> Table:
-    """Put a step's time by class of kernel beside the estimate's; a last row sums up."""
+    """Compare a step's time by class of kernel with the estimate's; a last row holds the sums."""
     total_s = sum(row.measured_s for row in profiled.classes)
     estimated_s = sum(row.estimated_s or 0.0 for row in profiled.classes)
     rows = [

@@ -89,7 +89,7 @@ _PROBLEM = {
 
 
 def _document_schema(name: str, components: dict[str, Any]) -> dict[str, Any]:
-    """Put the schema of a document among the components, its own definitions beside it, and refer to it."""
+    """Put the schema of a document among the components, with its own definitions, and return a reference to it."""
     text = (files("capplan") / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8")
     prefix = name.capitalize()
     document = json.loads(text.replace('"#/$defs/', f'"#/components/schemas/{prefix}.'))

@@ -1,4 +1,4 @@
-"""Read and write calibrations of LLM step times: YAML data beside the program, or a user's own."""
+"""Read and write calibrations of LLM step times: YAML data of the package, or a user's own."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields

@@ -1,4 +1,4 @@
-"""`capplan measure`: a model timed on the device at hand, with theory beside measurement."""
+"""`capplan measure`: time a model on the device at hand and compare it with theory."""
 
 from pathlib import Path
 from typing import Annotated
@@ -40,7 +40,7 @@ def measure(
     ] = None,
     answer: options.AnswerOptions,
 ) -> None:
-    """Time a model on the device at hand, with theory beside measurement.
+    """Time a model on the device at hand, and compare the measurement with theory.
 
     With -o FILE.jsonl every point is appended to that measurement file as it finishes; --resume goes on
     where a run was interrupted. Exit codes: 4 where a point could not be measured (the others are kept),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """How, where and at which batches a model is measured, and what stands beside the measurement."""
+    """How, where and at which batches a model is measured, and what the measurement is compared with."""
 
     device: Annotated[
         str | None, typer.Option(help="cuda:0, xpu, mps, cpu; by default the first accelerator.", show_default=False)

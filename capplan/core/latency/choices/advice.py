@@ -59,7 +59,7 @@ def advise(
 
 
 def _asynchronous(latency_s: float, copy_s: float) -> Advice:
-    """Copies that run beside the step cost nothing unless they take longer; one after the other, times add up."""
+    """Copies that overlap the step cost nothing unless they take longer; one after the other, times add up."""
     return Advice(
         change="asynchronous execution: inputs in pinned memory, copied beside the batch before (of copy and step)",
         speedup=(latency_s + copy_s) / max(latency_s, copy_s),

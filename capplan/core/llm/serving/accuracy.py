@@ -15,7 +15,7 @@ CELL_COLUMNS = ("gpu", "engine", "model", "version", "weights", "kv", "tp", "pp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedAnswer:
-    """One measured value beside its prediction. [s or 1/s]"""
+    """One measured value with its prediction. [s or 1/s]"""
 
     run: MeasuredRun
     metric: Metric

@@ -1,4 +1,4 @@
-"""The GPUs of this machine beside their specs."""
+"""Write the GPUs of this machine with the differences from their specs."""
 
 from collections.abc import Sequence
 from typing import Any

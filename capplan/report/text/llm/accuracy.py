@@ -1,4 +1,4 @@
-"""Write the page of held-out errors of LLM serving, beside what is published of other tools."""
+"""Write the page of held-out errors of LLM serving, together with the published errors of other tools."""
 
 from collections.abc import Mapping, Sequence
 

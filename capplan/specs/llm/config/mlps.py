@@ -78,7 +78,7 @@ def read_dense(fields: Fields, traits: Traits) -> DenseMlp:
 
 
 def read_experts(fields: Fields, traits: Traits) -> Experts:
-    """Return the experts of a layer, with the shared ones and what stands beside them."""
+    """Return the experts of a layer, with the shared ones and the dense part next to them."""
     family = fields.word("model_type") or ""
     count, per_token = fields.size(*_EXPERT_COUNTS), fields.size(*_PER_TOKEN)
     if per_token > count:
