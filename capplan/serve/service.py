@@ -7,18 +7,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from capplan.core.trace.format import is_trace_content
 from capplan.serve.metrics import Metrics
+from capplan.serve.planning.configs import Configs
 from capplan.serve.planning.data import prepare_folders
 from capplan.serve.planning.jobs import Failure, TraceJob
-from capplan.serve.planning.pool import PlannerPool
 from capplan.serve.planning.replies import Refusal, Reply, Task, TracesNeeded
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import Sharing
 from capplan.serve.tracing.queue import TraceQueue
 from capplan.serve.uploads import Uploads
+from capplan.serve.workers.pool import PlannerPool
+from capplan.strict_json import GZIP_MAGIC
 
 MOST_ROUNDS = 24
 """How often a question may turn out to need further traces."""
@@ -63,6 +67,7 @@ class Service:
         self.metrics = Metrics()
         folders = prepare_folders(settings)
         self.uploads = Uploads(folder=folders.uploads, limit_bytes=settings.limits.kept_upload_bytes)
+        self.configs = Configs(folder=folders.configs)
         self.planners = PlannerPool(settings)
         self.tracers = TraceQueue(limits=settings.limits, cache=folders.cache(), timed=self.metrics.observe_trace)
         self._answers = Answers()
@@ -82,6 +87,19 @@ class Service:
         if self._warming is not None:
             self._warming.cancel()
         await asyncio.to_thread(self.planners.stop)
+
+    def keep_own(self, content: bytes) -> dict[str, Any]:
+        """Keep a trace or a config that a user hands over, and return the words that name it from now on.
+
+        Args:
+            content: a trace file, or a config.json.
+
+        Raises:
+            CapplanError: it is neither, or damaged.
+        """
+        if content[:2] == GZIP_MAGIC or is_trace_content(content):
+            return self.uploads.keep(content)
+        return self.configs.keep(content)
 
     async def answer(self, task: Task) -> Reply | Refusal:
         """Answer a question; identical ones are answered once.

@@ -16,6 +16,7 @@ from capplan.serve.http.api import api_routes
 from capplan.serve.http.bodies import GoneError
 from capplan.serve.http.guard import Guard
 from capplan.serve.http.logs import LOGGER
+from capplan.serve.http.pages import page_routes
 from capplan.serve.http.problems import ProblemError, problem_response, refused
 from capplan.serve.service import Service
 from capplan.serve.settings import Settings
@@ -45,6 +46,7 @@ def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: 
 
     application = Starlette(
         routes=[
+            *page_routes(service),
             *api_routes(service),
             Route("/healthz", _health(service), methods=["GET"]),
             Route("/metrics", _metrics(service), methods=["GET"]),

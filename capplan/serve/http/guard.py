@@ -150,7 +150,7 @@ class Guard:
 
 def body_limit(path: str, settings: Settings) -> int:
     """Return the largest body that is read at a path. [bytes]"""
-    return settings.limits.upload_bytes if path == "/api/v1/traces" else settings.limits.question_bytes
+    return settings.limits.upload_bytes if path in ("/api/v1/traces", "/own") else settings.limits.question_bytes
 
 
 def _own_names(settings: Settings) -> frozenset[str]:

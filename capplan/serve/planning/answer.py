@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date
 from functools import partial, singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,10 +19,15 @@ from capplan.report.documents.codec import to_plain
 from capplan.serve.planning.data import Data
 from capplan.serve.planning.jobs import Failure, TraceJob
 from capplan.serve.planning.models import ServedModel
-from capplan.serve.planning.naming import TRACE_PREFIX, checked_config, config_name, model_request
+from capplan.serve.planning.naming import CONFIG_PREFIX, TRACE_PREFIX, checked_config, config_name, model_request
 from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
 from capplan.serve.questions import types
 from capplan.units import SECONDS, parse_quantity
+
+if TYPE_CHECKING:
+    from capplan.core.latency.calibration import Calibration
+    from capplan.core.latency.step import ExecutedStep
+    from capplan.core.trace.types import Recording
 
 
 class Case:
@@ -44,9 +50,13 @@ class Case:
         Raises:
             UsageError: the model is not one that the service takes.
         """
-        if part.config is not None:
-            return self._config_model(part)
         words = (part.model or "").strip()
+        if part.config is not None:
+            if words:
+                raise UsageError("give either `model` or `config`, not both.")
+            return self._config_model(part, part.config)
+        if words.startswith(CONFIG_PREFIX):
+            return self._config_model(part, self.data.configs.find(words.removeprefix(CONFIG_PREFIX)))
         if words.startswith(TRACE_PREFIX):
             if part.arguments or part.inputs or part.input_size is not None or part.seq_len is not None:
                 raise UsageError(f"{words} is a trace: its arguments and inputs are fixed; trace the model again.")
@@ -54,15 +64,10 @@ class Case:
         request = model_request(part)
         return self._served(request, None)
 
-    def _config_model(self, part: types.ModelPart) -> ServedModel:
-        from dataclasses import replace
-
-        assert part.config is not None
-        if part.model:
-            raise UsageError("give either `model` or `config`, not both.")
-        content = checked_config(part.config)
+    def _config_model(self, part: types.ModelPart, config: Mapping[str, Any]) -> ServedModel:
+        content = checked_config(config)
         named = model_request(_as_named(part))
-        return self._served(replace(named, words=f"hf:{config_name(part.config)}/config.json"), content)
+        return self._served(replace(named, words=f"hf:{config_name(config)}/config.json"), content)
 
     def _served(self, request: Any, config: bytes | None) -> ServedModel:
         request.parse()
@@ -111,7 +116,7 @@ def answer(task: Task, data: Data) -> Outcome:
     """
     case = Case(task, data)
     try:
-        reply = _answer(task.question, case)
+        reply = work_out(task.question, case)
     except CapplanError as error:
         if case.needed:
             return TracesNeeded(jobs=tuple(case.needed))
@@ -163,11 +168,16 @@ def to_json(document: Any) -> str:
 
 
 @singledispatch
-def _answer(question: Any, _case: Case) -> Reply:
+def work_out(question: Any, _case: Case) -> Reply:
+    """Answer a question of some type; each type's answer is registered here.
+
+    Raises:
+        CapplanError: it has no answer, or a trace is needed first.
+    """
     raise TypeError(f"no answer to a {type(question).__name__}")
 
 
-@_answer.register
+@work_out.register
 def _plan(question: types.PlanQuestion, case: Case) -> Reply:
     from capplan.core.memory.types import FitStatus
     from capplan.report.documents.plan import plan_document
@@ -231,6 +241,21 @@ def _price_filters(question: types.PlanQuestion | types.EstimateQuestion) -> Pri
     )
 
 
+def opened_recording(part: types.WorkloadPart, case: Case) -> "tuple[Recording, ExecutedStep, Calibration]":
+    """Return the recording that a question is answered from, as the step that is estimated.
+
+    Raises:
+        CapplanError: there is none, or it has to be traced first.
+    """
+    from capplan.app.models import open_model
+    from capplan.core.latency.step import ExecutedStep
+    from capplan.specs.calibration import load_calibration
+
+    workload, calibration = workload_of(part), load_calibration()
+    recording = open_model(case.model(part)).recording(workload.configuration)
+    return recording, ExecutedStep.of(recording, workload, calibration=calibration), calibration
+
+
 def _seconds(value: float | str | None) -> float | None:
     """Return a time given in seconds, or in words such as 50ms."""
     if not isinstance(value, str):
@@ -241,7 +266,7 @@ def _seconds(value: float | str | None) -> float | None:
         return parse_quantity(value, SECONDS, what="max_latency_s")
 
 
-@_answer.register
+@work_out.register
 def _memory(question: types.MemoryQuestion, case: Case) -> Reply:
     from capplan.app.memory import MemoryRequest, memory
     from capplan.core.memory.sharding import Sharding
@@ -273,7 +298,7 @@ def _memory(question: types.MemoryQuestion, case: Case) -> Reply:
     )
 
 
-@_answer.register
+@work_out.register
 def _estimate(question: types.EstimateQuestion, case: Case) -> Reply:
     from capplan.app.estimate import EstimateRequest, estimate
     from capplan.report.documents.estimate import estimate_document
@@ -313,7 +338,7 @@ def _estimate(question: types.EstimateQuestion, case: Case) -> Reply:
     )
 
 
-@_answer.register
+@work_out.register
 def _report(question: types.ReportQuestion, case: Case) -> Reply:
     from pathlib import Path
 
@@ -350,7 +375,7 @@ def _report(question: types.ReportQuestion, case: Case) -> Reply:
     )
 
 
-@_answer.register
+@work_out.register
 def _gpus(question: types.GpusQuestion, case: Case) -> Reply:
     from capplan.core.gpus.attributes import DEFAULT_COLUMNS, find_attribute
     from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
@@ -376,7 +401,7 @@ def _gpus(question: types.GpusQuestion, case: Case) -> Reply:
     )
 
 
-@_answer.register
+@work_out.register
 def _gpu(question: types.GpuQuestion, case: Case) -> Reply:
     from capplan.report.documents.gpus import gpu_sheet_document
     from capplan.report.text.gpus.prices_of_one import render_prices
@@ -397,7 +422,7 @@ def _gpu(question: types.GpuQuestion, case: Case) -> Reply:
     return case.spell({"json": document, "table": text})
 
 
-@_answer.register
+@work_out.register
 def _prices(question: types.PricesQuestion, case: Case) -> Reply:
     from capplan.app.prices import PriceRequest, list_prices
     from capplan.core.gpus.prices import PriceTier, Term
@@ -431,7 +456,7 @@ def _prices(question: types.PricesQuestion, case: Case) -> Reply:
     )
 
 
-@_answer.register
+@work_out.register
 def _trace(question: types.TraceQuestion, case: Case) -> Reply:
     from capplan.core.trace.format import dump_trace
 

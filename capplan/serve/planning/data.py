@@ -6,6 +6,7 @@ from pathlib import Path
 
 from capplan.app.cache import TraceCache, default_cache
 from capplan.app.gpus import GpuFilters, GpuRequest
+from capplan.serve.planning.configs import Configs
 from capplan.serve.planning.models import TraceShelf
 from capplan.serve.questions.types import GpuPart
 from capplan.serve.settings import Settings
@@ -23,6 +24,11 @@ class Folders:
     def uploads(self) -> Path:
         """Return the folder of uploaded traces."""
         return self.state / "uploads"
+
+    @property
+    def configs(self) -> Path:
+        """Return the folder of configs that were handed over."""
+        return self.state / "configs"
 
     @property
     def prices(self) -> Path:
@@ -46,7 +52,7 @@ def prepare_folders(settings: Settings) -> Folders:
         SpecError: a file of prices is refused.
     """
     folders = Folders(state=settings.state)
-    for folder in (folders.uploads, folders.prices / "prices", folders.empty):
+    for folder in (folders.uploads, folders.configs, folders.prices / "prices", folders.empty):
         folder.mkdir(parents=True, exist_ok=True)
     for old in (folders.prices / "prices").glob("*.yaml"):
         old.unlink()
@@ -70,6 +76,7 @@ class Data:
         self.overlays = (*settings.specs, *((folders.prices,) if settings.prices else ()))
         self.gpus: Gpus = load_gpus(overlays=self.overlays)
         self.prices: Prices = load_prices(self.gpus, overlays=self.overlays)
+        self.configs = Configs(folder=folders.configs)
         self.shelf = TraceShelf(cache=folders.cache(), uploads=folders.uploads)
 
     def gpu_request(self, part: GpuPart) -> GpuRequest:

@@ -16,6 +16,7 @@ from capplan.probe.target.names import canonical_words
 from capplan.serve.questions.types import ModelPart
 
 TRACE_PREFIX = "trace:"
+CONFIG_PREFIX = "config:"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
 _TRACE_ID = re.compile(r"[0-9a-f]{16}")
 _LIBRARIES = ("torchvision", "timm", "hf")

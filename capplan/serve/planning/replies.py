@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from capplan.serve.planning.jobs import Failure, TraceJob
-from capplan.serve.questions.types import Question, Spelling
+from capplan.serve.questions.types import Spelling
 
 MEDIA_TYPES: Mapping[str, str] = {
     "json": "application/json",
@@ -21,7 +23,7 @@ MEDIA_TYPES: Mapping[str, str] = {
 class Task:
     """A question, how its answer is written, and what is known to have failed."""
 
-    question: Question
+    question: msgspec.Struct
     spelling: Spelling = "json"
     width: int = 100
     failures: Mapping[TraceJob, Failure] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from capplan.strict_json import JsonError, read_json
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 ALIASES: Final[Mapping[str, str]] = {
+    "model": "models",
     "batch": "batches",
     "batches": "batch",
     "gpu": "gpus",

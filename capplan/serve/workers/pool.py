@@ -9,8 +9,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from capplan.serve.planning.replies import Outcome, Refusal, Task
-from capplan.serve.planning.worker import run_planner
 from capplan.serve.settings import Settings
+from capplan.serve.workers.worker import run_planner
 
 
 class _Planner:

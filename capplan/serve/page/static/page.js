@@ -1,0 +1,150 @@
+// Swaps the answer as the form changes, keeps the address in step, and hands over configs and traces.
+// Without this script the form still works: it is sent whole, and the server renders the page.
+"use strict";
+(() => {
+  const form = document.getElementById("ask");
+  const answer = document.getElementById("answer");
+  const status = document.getElementById("status");
+  if (!form || !answer || !form.dataset.answer) return;
+  const defaults = new Map([...form.elements].filter((each) => each.name).map((each) => [each.name, each.dataset.default]));
+  const plain = {batch: "32", framework: "eager", layout: "nchw", sort: "throughput"};
+  let running = null;
+  let timer = 0;
+
+  function read() {
+    const pairs = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) {
+      const text = String(value).trim();
+      const usual = defaults.get(name) ?? plain[name];
+      if (text && text !== usual) pairs.append(name, text);
+    }
+    return pairs;
+  }
+
+  function write(pairs) {
+    const values = new Map();
+    for (const [name, value] of pairs) values.set(name, [...(values.get(name) || []), value]);
+    for (const each of form.elements) {
+      if (!each.name || each.type === "file") continue;
+      const held = values.get(each.name);
+      if (each.type === "checkbox") each.checked = Boolean(held);
+      else each.value = (held && held.shift()) ?? defaults.get(each.name) ?? plain[each.name] ?? "";
+    }
+  }
+
+  function addSpareModel() {
+    const inputs = [...form.querySelectorAll("input[name=model]")];
+    if (!inputs.length || inputs.length >= 4 || inputs.some((each) => !each.value.trim())) return;
+    const spare = inputs[0].cloneNode();
+    spare.value = "";
+    spare.removeAttribute("autofocus");
+    spare.placeholder = "compare with …";
+    spare.setAttribute("aria-label", "Compare with");
+    inputs[inputs.length - 1].after(spare);
+  }
+
+  async function refresh({push = false} = {}) {
+    const pairs = read();
+    const address = form.getAttribute("action") + (pairs.size ? `?${pairs}` : "");
+    history[push ? "pushState" : "replaceState"](null, "", address);
+    addSpareModel();
+    running?.abort();
+    if (!pairs.size && !answer.querySelector(".model")) return;
+    running = new AbortController();
+    const started = performance.now();
+    answer.setAttribute("aria-busy", "true");
+    const slow = setTimeout(() => { status.textContent = "Working; a model that is new here is traced first, which takes a few seconds."; }, 600);
+    try {
+      const got = await fetch(`${form.dataset.answer}?${pairs}`, {signal: running.signal, headers: {Accept: "text/html"}});
+      answer.innerHTML = await got.text();
+      answer.dataset.ms = String(Math.round(performance.now() - started));
+      status.textContent = got.ok ? `Answered in ${answer.dataset.ms} ms.` : "";
+      delete answer.dataset.pending;
+    } catch (error) {
+      if (error.name === "AbortError") { clearTimeout(slow); return; }
+      answer.innerHTML = '<p class="error" role="alert">The service cannot be reached; it may have ended.</p>';
+    }
+    clearTimeout(slow);
+    answer.setAttribute("aria-busy", "false");
+    const explained = document.getElementById("explained");
+    if (explained && form.elements.explain?.dataset.fresh) explained.focus({preventScroll: false});
+    if (form.elements.explain) delete form.elements.explain.dataset.fresh;
+  }
+
+  form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); refresh({push: true}); });
+  form.addEventListener("input", (event) => {
+    if (event.target.closest(".own")) return;
+    if (form.elements.explain) form.elements.explain.value = "";
+    clearTimeout(timer);
+    const isChoice = event.target.matches("select, [type=checkbox]");
+    if (event.target.name === "model") { suggest(event.target.value); timer = setTimeout(refresh, 700); }
+    else timer = setTimeout(refresh, isChoice ? 0 : 180);
+  });
+  form.addEventListener("change", (event) => {
+    if (event.target.name === "model") { clearTimeout(timer); refresh({push: true}); }
+  });
+  answer.addEventListener("click", (event) => {
+    const link = event.target.closest("a.swap");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    write(new URLSearchParams(link.search));
+    if (form.elements.explain) form.elements.explain.dataset.fresh = "1";
+    refresh({push: true});
+  });
+  addEventListener("popstate", () => { write(new URLSearchParams(location.search)); refresh(); });
+  addEventListener("keydown", (event) => {
+    if (event.key === "/" && !event.target.closest("input, textarea, select")) {
+      event.preventDefault();
+      form.querySelector("input")?.focus();
+    }
+  });
+
+  const known = document.getElementById("known-models");
+  let asked = "";
+  async function suggest(words) {
+    if (!known || words.trim().length < 2 || words === asked) return;
+    asked = words;
+    try {
+      const found = await (await fetch(`/suggest?${new URLSearchParams({q: words})}`)).json();
+      if (asked === words) known.replaceChildren(...found.models.map((each) => new Option(each.label, each.value)));
+    } catch { /* suggestions are a convenience */ }
+  }
+
+  async function fillLists() {
+    try {
+      const found = await (await fetch("/suggest")).json();
+      for (const kind of ["gpus", "providers"]) {
+        document.getElementById(`known-${kind}`)?.replaceChildren(...found[kind].map((each) => new Option(each, each)));
+      }
+      known?.replaceChildren(...found.models.map((each) => new Option(each.label, each.value)));
+    } catch { /* likewise */ }
+  }
+
+  async function handOver() {
+    const text = document.getElementById("config").value.trim();
+    const file = document.getElementById("file").files[0];
+    if (!text && !file) { status.textContent = "Paste a config or choose a file first."; return; }
+    const body = text ? new Blob([text]) : file;
+    try {
+      const got = await fetch("/own", {method: "POST", body, headers: {"Content-Type": "application/octet-stream"}});
+      const said = await got.json();
+      if (!got.ok) { answer.innerHTML = '<p class="error" role="alert"></p>'; answer.firstChild.textContent = said.detail; return; }
+      const inputs = [...form.querySelectorAll("input[name=model]")];
+      (inputs.find((each) => !each.value.trim()) || inputs[0]).value = said.model;
+      form.querySelector(".own").open = false;
+      refresh({push: true});
+    } catch { status.textContent = "The service cannot be reached."; }
+  }
+  document.getElementById("use")?.addEventListener("click", handOver);
+
+  const share = document.getElementById("share");
+  if (share && navigator.clipboard) {
+    share.hidden = false;
+    share.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(location.href);
+      status.textContent = "The link is copied.";
+    });
+  }
+  fillLists();
+  if ("pending" in answer.dataset) refresh();
+})();

@@ -1,0 +1,187 @@
+"""Charts as SVG without inline styles: curves with bands, points and stacked bars, coloured by a style sheet."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+WIDTH, HEIGHT = 640.0, 340.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 30.0, 46.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One point: where it lies, between what, and what is shown where a pointer rests on it."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    tip: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Points of one name; `index` chooses the colour."""
+
+    name: str
+    index: int
+    marks: Sequence[Mark]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A logarithmic axis: its title, its range, and how a value is written."""
+
+    title: str
+    low: float
+    high: float
+    spell: Callable[[float], str]
+
+    def share(self, value: float) -> float:
+        """Return where a value lies between both ends, from 0 to 1."""
+        span = math.log(self.high / self.low)
+        return math.log(min(max(value, self.low), self.high) / self.low) / span
+
+    def ticks(self) -> list[float]:
+        """Return round values to label: powers of ten, or of two where there are few of these."""
+        tens = _powers(self.low, self.high, 10.0)
+        if len(tens) >= 3:
+            return tens
+        twos = _powers(self.low, self.high, 2.0)
+        return twos[:: max(1, math.ceil(len(twos) / 6))]
+
+
+def _powers(low: float, high: float, base: float) -> list[float]:
+    first, last = math.ceil(math.log(low, base) - 1e-9), math.floor(math.log(high, base) + 1e-9)
+    return [base**power for power in range(first, last + 1)]
+
+
+def axis(title: str, values: Sequence[float], spell: Callable[[float], str]) -> Axis:
+    """Return an axis that holds some positive values with a margin."""
+    low, high = min(values), max(values)
+    factor = max(1.25, (high / low) ** 0.05)
+    return Axis(title=title, low=low / factor, high=high * factor, spell=spell)
+
+
+def curves_svg(
+    curves: Sequence[Curve], *, x: Axis, y: Axis, identity: str, title: str, has_lines: bool = True
+) -> Markup:
+    """Draw curves with their bands, or points with their whiskers.
+
+    Args:
+        curves: what is drawn, each in its colour.
+        x: the axis below.
+        y: the axis at the left.
+        identity: the id of the picture, unlike any other of the page.
+        title: what it shows, also for those who do not see it.
+        has_lines: join the points and fill their bands; else draw each alone with a whisker.
+    """
+    parts = [*_frame(x, y)]
+    for curve in curves:
+        parts += _curve(curve, x, y) if has_lines else _points(curve, x, y)
+    return _picture(parts, identity=identity, title=title, height=HEIGHT)
+
+
+def _place(x: Axis, y: Axis, at: float, value: float) -> tuple[float, float]:
+    return (
+        LEFT + x.share(at) * (WIDTH - LEFT - RIGHT),
+        HEIGHT - BOTTOM - y.share(value) * (HEIGHT - TOP - BOTTOM),
+    )
+
+
+def _frame(x: Axis, y: Axis) -> list[str]:
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    parts = [f'<text class="title" x="4" y="16">{escape(y.title)}</text>']
+    for tick in y.ticks():
+        _, at = _place(x, y, x.low, tick)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        parts.append(f'<text class="label end" x="{LEFT - 6}" y="{at + 4:.1f}">{escape(y.spell(tick))}</text>')
+    for tick in x.ticks():
+        at, _ = _place(x, y, tick, y.low)
+        parts.append(f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{bottom}" y2="{bottom + 4}"/>')
+        parts.append(f'<text class="label middle" x="{at:.1f}" y="{bottom + 17}">{escape(x.spell(tick))}</text>')
+    parts.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
+    middle = (LEFT + right) / 2
+    return [*parts, f'<text class="title middle" x="{middle}" y="{bottom + 37}">{escape(x.title)}</text>']
+
+
+def _curve(curve: Curve, x: Axis, y: Axis) -> list[str]:
+    kind = f"s{curve.index + 1}"
+    line = [_place(x, y, each.x, each.y) for each in curve.marks]
+    low = [_place(x, y, each.x, each.low) for each in curve.marks if each.low is not None]
+    high = [_place(x, y, each.x, each.high) for each in curve.marks if each.high is not None]
+    parts = [f'<path class="band {kind}" d="{_path([*low, *reversed(high)])}z"/>'] if low and high else []
+    parts.append(f'<path class="line {kind}" d="{_path(line)}"/>')
+    return [*parts, *(_dot(point, mark.tip, kind) for point, mark in zip(line, curve.marks, strict=True))]
+
+
+def _points(curve: Curve, x: Axis, y: Axis) -> list[str]:
+    kind = f"s{curve.index + 1}"
+    parts = []
+    for mark in curve.marks:
+        at, middle = _place(x, y, mark.x, mark.y)
+        if mark.low is not None and mark.high is not None:
+            (_, low), (_, high) = _place(x, y, mark.x, mark.low), _place(x, y, mark.x, mark.high)
+            parts.append(f'<line class="whisker {kind}" x1="{at:.1f}" x2="{at:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
+        parts.append(_dot((at, middle), mark.tip, kind))
+        anchor = "end" if at > WIDTH * 0.8 else "start"
+        shift = -8 if anchor == "end" else 8
+        parts.append(
+            f'<text class="label {anchor}" x="{at + shift:.1f}" y="{middle - 5:.1f}">{escape(curve.name)}</text>'
+        )
+    return parts
+
+
+def _dot(point: tuple[float, float], tip: str, kind: str) -> str:
+    return f'<circle class="{kind}" cx="{point[0]:.1f}" cy="{point[1]:.1f}" r="4"><title>{escape(tip)}</title></circle>'
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A stacked bar: its name, its parts with their texts, and the limits marked on it."""
+
+    name: str
+    parts: Sequence[tuple[int, float, str]]
+    limit: float
+    limit_tip: str
+    note: str
+
+
+def bars_svg(bars: Sequence[Bar], *, identity: str, title: str) -> Markup:
+    """Draw stacked bars below each other, each against its own limit: the share of the limit that is taken."""
+    row, left, right = 34.0, 150.0, 110.0
+    inner = WIDTH - left - right
+    parts = []
+    for index, bar in enumerate(bars):
+        top = 8 + index * row
+        parts.append(f'<text class="label end" x="{left - 8}" y="{top + 16}">{escape(bar.name)}</text>')
+        scale = inner / max(bar.limit, sum(size for _, size, _ in bar.parts))
+        parts.append(
+            f'<rect class="room" x="{left}" y="{top}" width="{bar.limit * scale:.1f}" height="22">'
+            f"<title>{escape(bar.limit_tip)}</title></rect>"
+        )
+        at = left
+        for colour, size, tip in bar.parts:
+            width = max(0.5, size * scale)
+            parts.append(
+                f'<rect class="s{colour + 1}" x="{at:.1f}" y="{top + 3}" width="{width:.1f}" height="16">'
+                f"<title>{escape(tip)}</title></rect>"
+            )
+            at += width
+        limit = left + bar.limit * scale
+        parts.append(f'<line class="limit" x1="{limit:.1f}" x2="{limit:.1f}" y1="{top - 2}" y2="{top + 24}"/>')
+        parts.append(f'<text class="label" x="{WIDTH - right + 8}" y="{top + 16}">{escape(bar.note)}</text>')
+    return _picture(parts, identity=identity, title=title, height=16 + len(bars) * row)
+
+
+def _picture(parts: Sequence[str], *, identity: str, title: str, height: float) -> Markup:
+    return Markup(
+        f'<svg class="chart" viewBox="0 0 {WIDTH:g} {height:g}" role="img" aria-labelledby="{identity}-t">'
+        f'<title id="{identity}-t">{escape(title)}</title>{"".join(parts)}</svg>'
+    )

@@ -1,0 +1,252 @@
+"""The answer to the form, laid out: what templates need, already written as text."""
+
+from dataclasses import dataclass
+from math import ceil
+
+from markupsafe import Markup
+
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.step import ExecutedStep
+from capplan.core.plan.types import Criterion, Fit, Plan, Recommendation, Rejection
+from capplan.errors import CapplanError
+from capplan.report.text.answer import EVIDENCE_WORDS
+from capplan.serve.page.curves import (
+    cost_chart,
+    curve_batches,
+    latency_chart,
+    latency_curves,
+    memory_bars,
+    part_names,
+    throughput_chart,
+)
+from capplan.serve.page.explain import Explained, Subject, explain
+from capplan.serve.page.question import PageQuestion
+from capplan.serve.planning.answer import Case, make_plan, opened_recording
+from capplan.serve.questions.words import plan_command
+from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
+
+SHOWN = 12
+_NOTHING = Markup("")
+CRITERIA = {
+    Criterion.CHEAPEST: "cheapest per sample",
+    Criterion.FASTEST_PRICED: "fastest with a price",
+    Criterion.SMALLEST: "smallest that holds it",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One recommended GPU."""
+
+    gpu: str
+    name: str
+    why: str
+    figures: tuple[tuple[str, str, str], ...]
+    warning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One GPU of the table."""
+
+    gpu: str
+    name: str
+    latency: str
+    span: str
+    rate: str
+    memory: str
+    fits: str
+    max_batch: str
+    price: str
+    cost: str
+    fleet: str
+    evidence: str
+    is_taken: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelView:
+    """All that is shown of one model, or the sentence that says why there is nothing."""
+
+    words: str
+    identity: str
+    error: str = ""
+    name: str = ""
+    facts: str = ""
+    sentence: str = ""
+    cards: tuple[Card, ...] = ()
+    rows: tuple[Row, ...] = ()
+    hidden: int = 0
+    fitting: str = ""
+    rejections: tuple[tuple[str, str], ...] = ()
+    more_rejections: int = 0
+    changes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    curve_names: tuple[str, ...] = ()
+    memory: Markup = _NOTHING
+    latency: Markup = _NOTHING
+    throughput: Markup = _NOTHING
+    cost: Markup = _NOTHING
+    explained: Explained | None = None
+    command: str = ""
+
+
+def view_model(question: PageQuestion, words: str, case: Case, *, identity: str) -> ModelView:
+    """Return what is shown of one model.
+
+    Args:
+        question: the form.
+        words: the model.
+        case: the task, with its data.
+        identity: what sets the ids of this model's elements apart.
+    """
+    asked = question.plan_of(words)
+    try:
+        plan = make_plan(asked, case)
+        return _view(question, plan, words, case, identity)
+    except CapplanError as error:
+        return ModelView(words=words, identity=identity, error=str(error))
+
+
+def _view(question: PageQuestion, plan: Plan, words: str, case: Case, identity: str) -> ModelView:
+    asked = question.plan_of(words)
+    recording, step, calibration = opened_recording(asked, case)
+    shown = _shown(plan, every=question.every)
+    charted = _charted(plan)
+    curves = latency_curves(step, charted, curve_batches(question.batch, exact_batch=recording.exact_batch))
+    parts = part_names(shown[:SHOWN])
+    return ModelView(
+        words=words,
+        identity=identity,
+        name=plan.model.name,
+        facts=_facts(plan, question),
+        sentence=_sentence(plan),
+        cards=_cards(plan),
+        rows=tuple(_row(fit, plan, question) for fit in shown),
+        hidden=len(plan.fits) - len(shown),
+        fitting=_fitting(plan),
+        rejections=tuple(map(_rejected, plan.rejections[: None if question.every else SHOWN])),
+        more_rejections=0 if question.every else max(0, len(plan.rejections) - SHOWN),
+        changes=tuple(
+            f"{each.name} ({each.option}): ×{each.speedup:.2f} on {each.after.gpu.id}" for each in plan.changes
+        ),
+        notes=tuple(dict.fromkeys((*plan.cautions, *plan.notes))),
+        parts=tuple(parts),
+        curve_names=tuple(gpu.id for gpu, _ in curves),
+        memory=memory_bars(shown[:SHOWN], parts, f"{identity}-memory"),
+        latency=latency_chart(curves, f"{identity}-latency"),
+        throughput=throughput_chart(curves, f"{identity}-throughput"),
+        cost=cost_chart(shown[:SHOWN], f"{identity}-cost"),
+        explained=_explained(question, plan, step, calibration, identity),
+        command=plan_command(asked),
+    )
+
+
+def _shown(plan: Plan, *, every: bool) -> list[Fit]:
+    if every:
+        return list(plan.fits)
+    wanted = set(plan.shortlist) | {each.fit.gpu.id for each in plan.recommended}
+    found = [fit for fit in plan.fits if fit.gpu.id in wanted]
+    return (found or list(plan.fits))[:SHOWN]
+
+
+def _charted(plan: Plan) -> list[Fit]:
+    """Return the fits whose curves are drawn: the recommended ones first, each GPU once."""
+    ordered = [*(each.fit for each in plan.recommended), *_shown(plan, every=False)]
+    return list({fit.gpu.id: fit for fit in ordered}.values())
+
+
+def _facts(plan: Plan, question: PageQuestion) -> str:
+    model = plan.model
+    return (
+        f"batch {question.batch:,} · {plan.precision_label} inference · {format_count(model.parameter_count)} "
+        f"parameters, {format_flops(model.flops_per_sample)} per sample"
+    )
+
+
+def _sentence(plan: Plan) -> str:
+    best = plan.best()
+    if best is None:
+        return "No GPU that was asked for serves this model within the limits."
+    rent = "" if best.rent is None else f", {best.rent.usd_per_hour:.3g} USD an hour ({best.rent.provider})"
+    time, rate = best.latency.latency_s.expected, best.latency.throughput_per_s.expected
+    return (
+        f"Take {best.gpu.name}: {format_seconds(time)} a batch, {format_rate(rate)}, "
+        f"{format_bytes(best.memory.total_bytes.expected)}{rent}."
+    )
+
+
+def _cards(plan: Plan) -> tuple[Card, ...]:
+    by_gpu: dict[str, list[Recommendation]] = {}
+    for each in plan.recommended:
+        by_gpu.setdefault(each.fit.gpu.id, []).append(each)
+    return tuple(_card(found) for found in by_gpu.values())
+
+
+def _card(found: list[Recommendation]) -> Card:
+    fit = found[0].fit
+    time, rate, total = fit.latency.latency_s, fit.latency.throughput_per_s, fit.memory.total_bytes
+    figures = [
+        ("latency", format_seconds(time.expected), f"{format_seconds(time.low)} … {format_seconds(time.high)}"),
+        ("throughput", format_rate(rate.expected), f"{format_rate(rate.low)} … {format_rate(rate.high)}"),
+        ("memory", format_bytes(total.expected), f"largest batch {fit.max_batch:,}"),
+    ]
+    if fit.rent is not None and fit.usd_per_million_samples is not None:
+        figures.append(("price", f"{fit.usd_per_million_samples:.3g} USD/M", f"{fit.rent.usd_per_hour:.3g} USD/h"))
+    return Card(
+        gpu=fit.gpu.id,
+        name=fit.gpu.name,
+        why=", ".join(CRITERIA[each.criterion] for each in found),
+        figures=tuple(figures),
+        warning=" ".join(each.warning for each in found if each.warning),
+    )
+
+
+def _row(fit: Fit, plan: Plan, question: PageQuestion) -> Row:
+    time = fit.latency.latency_s
+    cost = fit.usd_per_million_samples
+    return Row(
+        gpu=fit.gpu.id,
+        name=fit.gpu.name,
+        latency=format_seconds(time.expected),
+        span=f"{format_seconds(time.low)} … {format_seconds(time.high)}",
+        rate=format_rate(fit.latency.throughput_per_s.expected),
+        memory=format_bytes(fit.memory.total_bytes.expected),
+        fits="yes" if fit.status.value == "fits" else fit.status.value,
+        max_batch=f"{fit.max_batch:,}",
+        price="unknown" if fit.rent is None else f"{fit.rent.usd_per_hour:.3g}",
+        cost="unknown" if cost is None else f"{cost:.3g}",
+        fleet=_fleet(fit, question.load),
+        evidence=EVIDENCE_WORDS[fit.latency.evidence],
+        is_taken=any(each.fit.gpu.id == fit.gpu.id for each in plan.recommended),
+    )
+
+
+def _fleet(fit: Fit, load: float | None) -> str:
+    """Return how many such GPUs carry a load at full use, by the slow end of the interval; no queueing is in it."""
+    if not load:
+        return ""
+    count = max(1, ceil(load / fit.latency.throughput_per_s.low))
+    return f"{count:,}" if fit.rent is None else f"{count:,} ({count * fit.rent.usd_per_hour:.3g} USD/h)"
+
+
+def _fitting(plan: Plan) -> str:
+    fitting = {fit.gpu.id for fit in plan.fits}
+    return f"{len(fitting)} of {len(fitting | {each.gpu.id for each in plan.rejections})} GPUs fit"
+
+
+def _rejected(rejection: Rejection) -> tuple[str, str]:
+    return rejection.gpu.id, f"{rejection.constraint.value}: {rejection.reason}"
+
+
+def _explained(
+    question: PageQuestion, plan: Plan, step: ExecutedStep, calibration: Calibration, identity: str
+) -> Explained | None:
+    """Return what explains the figure that the address names as MODEL/GPU/KIND; None where it names another's."""
+    which, _, rest = question.explain.partition("/")
+    gpu, _, kind = rest.partition("/")
+    fit = next((each for each in plan.fits if each.gpu.id == gpu), None)
+    if which != identity or fit is None:
+        return None
+    return explain(kind, Subject(fit=fit, plan=plan, step=step, calibration=calibration))

@@ -1,0 +1,1 @@
+"""The processes that answer questions, and the pool that hands them out."""
