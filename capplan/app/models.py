@@ -14,11 +14,14 @@ from capplan.app.cache import Question, TraceCache, default_cache, files_behind
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.opened_files import OpenedFiles, watched
 from capplan.core.batches import BatchChoice, Batches
+from capplan.core.latency.calibration import Calibration
+from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.ops.checks import check_operators
 from capplan.core.ops.flops import Formulas, uncounted
+from capplan.core.plan.planner import Prepared
 from capplan.core.trace.format import is_trace_content, load_trace
 from capplan.core.trace.types import Recording, Trace
-from capplan.core.workload import Configuration
+from capplan.core.workload import Configuration, Workload
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words
@@ -68,6 +71,16 @@ class Model(ABC):
     def own_request(self) -> ModelRequest | None:
         """The words that name the model; None for a trace, or for a target made from a module."""
         return None
+
+    def prepared(
+        self, trace: Trace, workload: Workload, *, calibration: Calibration, memory_calibration: MemoryCalibration
+    ) -> Prepared:
+        """Return what plans of a trace share; a model that outlives a question may keep it.
+
+        Raises:
+            MissingRecordingError: the trace lacks the workload's recording.
+        """
+        return Prepared.of(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
 
     def with_input(self, *, input_size: str | None = None, seq_len: int | None = None) -> "Model | None":
         """Return the same model on an input of another size; None where words do not name the model.

@@ -125,6 +125,12 @@ def plan_at_batches(model: Model, request: PlanRequest, context: PlanContext) ->
             memory_calibration=context.memory_calibration,
             prices=context.prices,
             sort=request.sort,
+            prepared=model.prepared(
+                trace,
+                request.workload,
+                calibration=context.calibration,
+                memory_calibration=context.memory_calibration,
+            ),
         )
         for trace, batches in model.traces_for(request.workload.configuration, request.batches)
     ]

@@ -35,6 +35,13 @@ def load_calibration(path: Path | None = None) -> Calibration:
     Raises:
         SpecError: the file is missing, no YAML, of a newer schema, or holds unknown or missing keys.
     """
+    stamps = tuple(stamp(calibration_file(file)) for file in _SHIPPED.values())
+    return _load_as_of(path, stamps, None if path is None else stamp(path))
+
+
+@lru_cache(maxsize=16)
+def _load_as_of(path: Path | None, _shipped: tuple[Stamp, ...], _own: Stamp) -> Calibration:
+    """Read the files again only after one has changed: a service asks for them with every question."""
     shipped = {name: _read(None, file) for name, file in _SHIPPED.items()}
     parts = {name: part for name, part in shipped.items() if name != "eager"}
     if path is None:
@@ -47,14 +54,7 @@ def load_calibration(path: Path | None = None) -> Calibration:
 
 def _read(path: Path | None, name: str) -> Calibration:
     where = str(path) if path else f"calibrations/{name}"
-    file = path or calibration_file(name)
-    return _read_as_of(file, where, stamp(file))
-
-
-@lru_cache(maxsize=16)
-def _read_as_of(path: Path, where: str, _stamp: Stamp) -> Calibration:
-    """Read a file again only after it has changed: a service asks for it with every question."""
-    document = read_yaml(path, shown=where)
+    document = read_yaml(path or calibration_file(name), shown=where)
     version = document.pop("schema_version", None)
     if type(version) is not int or version != SCHEMA_VERSION:
         raise SpecError(f"{where} is no calibration of schema_version {SCHEMA_VERSION}.")

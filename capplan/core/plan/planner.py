@@ -29,6 +29,41 @@ LARGEST_CURVE_BATCH = 2**16
 """Latency curves are followed up to this batch in search of the knee."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What plans of one trace under one workload share, whatever their GPUs, batches and limits.
+
+    A caller that answers many questions about a model keeps it, because the memory's replays are kept in it.
+    """
+
+    trace: Trace
+    memory: MemoryModel
+    step: ExecutedStep
+    facts: "ModelFacts"
+
+    @classmethod
+    def of(
+        cls,
+        trace: Trace,
+        workload: Workload,
+        *,
+        calibration: Calibration | None,
+        memory_calibration: MemoryCalibration = UNCALIBRATED,
+    ) -> "Prepared":
+        """Prepare the memory, the step and the counts of a trace.
+
+        Raises:
+            MissingRecordingError: the trace lacks the workload's recording.
+        """
+        recording = trace.recording(workload.configuration)
+        return cls(
+            trace=trace,
+            memory=MemoryModel(trace=trace, workload=workload, calibration=memory_calibration),
+            step=ExecutedStep.of(recording, workload, calibration=calibration),
+            facts=model_facts(trace, recording),
+        )
+
+
 def make_plan(
     trace: Trace,
     *,
@@ -40,23 +75,28 @@ def make_plan(
     memory_calibration: MemoryCalibration = UNCALIBRATED,
     prices: Iterable[Price] = (),
     sort: SortKey = SortKey.THROUGHPUT,
+    prepared: Prepared | None = None,
 ) -> Plan:
     """Answer for every GPU and batch: does it fit, how fast is it, and what binds it.
+
+    `prepared` is what an earlier plan of the same trace, workload and calibrations has prepared.
 
     Raises:
         MissingRecordingError: the trace lacks the workload's recording.
     """
     recording = trace.recording(workload.configuration)
-    memory = MemoryModel(trace=trace, workload=workload, calibration=memory_calibration)
-    question = _Question(trace=trace, recording=recording, workload=workload, limits=limits, memory=memory)
-    judged = _judge_all(question, list(gpus), batches, calibration)
+    ready = prepared or Prepared.of(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
+    question = _Question(
+        trace=trace, recording=recording, workload=workload, limits=limits, memory=ready.memory, step=ready.step
+    )
+    judged = _judge_all(question, list(gpus), batches)
     rents = cheapest_on_demand(prices)
     fits = (replace(each, rent=rents.get(each.gpu.id)) for each in judged if isinstance(each, Fit))
     rejections = sorted(
         (each for each in judged if isinstance(each, Rejection)), key=lambda each: (each.batch, each.gpu.id)
     )
     return Plan(
-        model=model_facts(trace, recording),
+        model=ready.facts,
         target=trace.target,
         workload=workload,
         limits=limits,
@@ -132,18 +172,16 @@ class _Question:
     workload: Workload
     limits: Limits
     memory: MemoryModel
+    step: ExecutedStep
 
 
-def _judge_all(
-    question: _Question, gpus: Sequence[GpuSpec], batches: Batches, calibration: Calibration | None
-) -> list[Fit | Rejection]:
+def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -> list[Fit | Rejection]:
     largest = [_largest_batch(question, gpu) for gpu in gpus]
     exact = question.recording.exact_batch
     curve = {exact} if exact else {2**power for power in range(LARGEST_CURVE_BATCH.bit_length())}
     maxima = set(largest) - {0} if batches.choice is BatchChoice.MAX else set()
     sizes = sorted(curve | set(batches.sizes) | maxima)
-    step = ExecutedStep.of(question.recording, question.workload, calibration=calibration)
-    grid = estimate_latencies(step, gpus=gpus, batches=sizes)
+    grid = estimate_latencies(question.step, gpus=gpus, batches=sizes)
     judged = []
     for gpu, max_batch, row in zip(gpus, largest, grid, strict=True):
         latency = row if isinstance(row, Unsupported) else dict(zip(sizes, row, strict=True))

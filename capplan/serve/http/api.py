@@ -31,7 +31,7 @@ QUESTIONS: dict[str, type[Struct]] = {
 }
 """What is asked at /api/v1/NAME, by GET with a query string or by POST with a JSON body."""
 
-_ABOUT_WRITING = ("format", "width")
+_ABOUT_WRITING = ("format", "width", "download")
 _JSON_TYPES = re.compile(r"application/(?:[\w.+-]+\+)?json|text/plain|application/x-www-form-urlencoded|")
 
 

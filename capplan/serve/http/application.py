@@ -79,6 +79,7 @@ def _metrics(service: Service) -> Callable[[Request], Awaitable[Response]]:
             "capplan_traces_running": service.tracers.running,
             "capplan_traces_waiting": service.tracers.waiting,
             "capplan_questions_waiting": service.planners.waiting,
+            "capplan_planner_cpu_seconds": service.planners.cpu_s,
         }
         return PlainTextResponse(service.metrics.render(gauges), media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -18,7 +18,7 @@ from capplan.printable import printable
 from capplan.report.documents.codec import to_plain
 from capplan.serve.planning.data import Data
 from capplan.serve.planning.jobs import Failure, TraceJob
-from capplan.serve.planning.models import ServedModel
+from capplan.serve.planning.models import ServedModel, UploadedModel
 from capplan.serve.planning.naming import CONFIG_PREFIX, TRACE_PREFIX, checked_config, config_name, model_request
 from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
 from capplan.serve.questions import types
@@ -60,7 +60,8 @@ class Case:
         if words.startswith(TRACE_PREFIX):
             if part.arguments or part.inputs or part.input_size is not None or part.seq_len is not None:
                 raise UsageError(f"{words} is a trace: its arguments and inputs are fixed; trace the model again.")
-            return self.data.shelf.uploaded(words.removeprefix(TRACE_PREFIX))
+            held = self.data.shelf.uploaded(words.removeprefix(TRACE_PREFIX))
+            return UploadedModel(held=held, words=held.target, shelf=self.data.shelf)
         request = model_request(part)
         return self._served(request, None)
 
@@ -248,12 +249,14 @@ def opened_recording(part: types.WorkloadPart, case: Case) -> "tuple[Recording, 
         CapplanError: there is none, or it has to be traced first.
     """
     from capplan.app.models import open_model
-    from capplan.core.latency.step import ExecutedStep
     from capplan.specs.calibration import load_calibration
+    from capplan.specs.memory_calibration import load_memory_calibration
 
     workload, calibration = workload_of(part), load_calibration()
-    recording = open_model(case.model(part)).recording(workload.configuration)
-    return recording, ExecutedStep.of(recording, workload, calibration=calibration), calibration
+    model = open_model(case.model(part))
+    trace = model.trace([workload.configuration])
+    ready = model.prepared(trace, workload, calibration=calibration, memory_calibration=load_memory_calibration())
+    return trace.recording(workload.configuration), ready.step, calibration
 
 
 def _seconds(value: float | str | None) -> float | None:

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capplan.app.cache import TraceCache
-from capplan.app.models import Model
+from capplan.app.models import Model, ReadModel
+from capplan.core.latency.calibration import Calibration
+from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.ops.checks import check_operators
+from capplan.core.plan.planner import Prepared
 from capplan.core.trace.format import load_trace
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Configuration
+from capplan.core.workload import Configuration, Workload
 from capplan.errors import CapplanError, TraceError, UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.serve.planning.jobs import Failure, TraceJob
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 
 MOST_HELD = 64
 """Traces that a process holds in memory; the least recently used is dropped."""
+MOST_PREPARED = 32
+"""Models under a workload whose replays a process keeps; the least recently used is dropped."""
+MOST_USES = 200
+"""How often the replays of one model are used before they are made anew: they grow with every new batch."""
 
 
 class TraceNeededError(CapplanError):
@@ -41,6 +48,7 @@ class TraceShelf:
         self._cache = cache
         self._uploads = uploads
         self._held: OrderedDict[TraceJob | str, Trace] = OrderedDict()
+        self._prepared: OrderedDict[tuple[int, Workload, int], tuple[Prepared, int]] = OrderedDict()
 
     def find(self, job: TraceJob) -> Trace | None:
         """Return the trace of a job; None where it has not been made."""
@@ -64,6 +72,23 @@ class TraceShelf:
         trace = load_trace(path.read_bytes(), where=f"trace:{trace_id}")
         check_operators(trace, where=f"trace:{trace_id}")
         return self._hold(trace_id, trace)
+
+    def prepared(
+        self, trace: Trace, workload: Workload, *, calibration: Calibration, memory_calibration: MemoryCalibration
+    ) -> Prepared:
+        """Return what plans of a trace share, from an earlier plan where there was one.
+
+        It grows with every new batch, so that it is made anew after a number of uses.
+        """
+        key = (id(trace), workload, id(calibration))
+        found, uses = self._prepared.pop(key, (None, 0))
+        if found is None or uses >= MOST_USES or found.trace is not trace:
+            found = Prepared.of(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
+            uses = 0
+        self._prepared[key] = (found, uses + 1)
+        while len(self._prepared) > MOST_PREPARED:
+            self._prepared.popitem(last=False)
+        return found
 
     def _take(self, key: TraceJob | str) -> Trace | None:
         if key in self._held:
@@ -108,7 +133,15 @@ class ServedModel(Model):
             CapplanError: one could not be made.
         """
         made = [self._obtain(configuration, exact_batch) for configuration in dict.fromkeys(configurations)]
+        if len(made) == 1:
+            return made[0]
         return replace(made[0], recordings=tuple(recording for each in made for recording in each.recordings))
+
+    def prepared(
+        self, trace: Trace, workload: Workload, *, calibration: Calibration, memory_calibration: MemoryCalibration
+    ) -> Prepared:
+        """Return what plans of a trace share, kept from an earlier question."""
+        return self.shelf.prepared(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
 
     def target(self) -> "Target":
         """Refuse: the module itself is not built in this process."""
@@ -136,6 +169,19 @@ class ServedModel(Model):
             self.needed[job] = None
             raise TraceNeededError(f"{self.words} is not traced yet.")
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadedModel(ReadModel):
+    """An uploaded trace, whose replays are kept from one question to the next."""
+
+    shelf: TraceShelf
+
+    def prepared(
+        self, trace: Trace, workload: Workload, *, calibration: Calibration, memory_calibration: MemoryCalibration
+    ) -> Prepared:
+        """Return what plans of a trace share, kept from an earlier question."""
+        return self.shelf.prepared(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
 
 
 def as_error(failure: Failure) -> CapplanError:

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import multiprocessing
+import os
 from collections.abc import AsyncIterator
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from capplan.serve.planning.replies import Outcome, Refusal, Task
@@ -35,6 +37,15 @@ class _Planner:
     @property
     def is_alive(self) -> bool:
         return self._process.is_alive()
+
+    @property
+    def cpu_s(self) -> float:
+        """Time of the processor that the process has used; 0 where the system does not state it. [s]"""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         self._process.kill()
@@ -111,6 +122,11 @@ class PlannerPool:
 
     async def _replace(self) -> None:
         self._idle.put_nowait(await self._start_one())
+
+    @property
+    def cpu_s(self) -> float:
+        """Time of the processor that the processes of this moment have used. [s]"""
+        return sum(each.cpu_s for each in self._all)
 
     def stop(self, *_: Any) -> None:
         """End all processes."""
