@@ -1,7 +1,7 @@
 """Fit the latency model's constants to measured steps: Gauss-Newton on log errors, with physical priors.
 
-Every constant is looked up per kernel, so derivatives are taken once per field over all kernels at once and
-summed by (row, constant). What differs between architectures, torch versions and number formats is a
+Every constant is looked up per kernel, so slopes are taken over all kernels at once and summed by row and class. What
+differs between architectures, torch versions and number formats is a
 factor per class on both roofs, held near 1.
 """
 
@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capplan.core.calibrate.dataset import FitRows
-from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.calibrate.slopes import kernel_slopes
+from capplan.core.calibrate.solver import Jacobian, Problem, minimise
 from capplan.core.latency.calibration import (
     CLASS_FIELDS,
     Calibration,
@@ -43,7 +44,6 @@ OTHER_COMPUTE_SD, OTHER_BANDWIDTH_SD = 0.15, 0.10
 """Outside the architectures that fix the constants' scale, whose rows are few and of other software. Microbenchmarks of
 GPUs left out are met within 0.1 to 0.2 (docs/sustained.md), copies within 0.06."""
 DEVIATION_SD: Mapping[str, float] = {"architecture": 0.10, "torch": 0.07, "precision": 0.3}
-_STEP = 1e-3
 
 
 @dataclass(slots=True)
@@ -74,6 +74,7 @@ class LatencyFit:
         self._deviation_sd = deviation_sd if deviation_sd is not None else DEVIATION_SD
         self._start = prior_calibration()
         self.columns = self._make_columns()
+        self._pairs = _Pairs.of(rows)
 
     def fit(self, *, start: FloatArray | None = None, iterations: int = 25) -> FloatArray:
         """Find the most probable constants, as a vector of logs."""
@@ -95,7 +96,7 @@ class LatencyFit:
 
     def host_decides(self, x: FloatArray) -> BoolArray:
         """Return which rows' time the host decides rather than the device."""
-        _, device_s, host_s, _ = self._steps(self.rows, *self._rates(x, self.rows))
+        _, device_s, host_s = self._steps(self.rows, *self._rates(x, self.rows))
         return np.asarray(host_s > device_s)
 
     def log_errors(self, x: FloatArray) -> FloatArray:
@@ -258,64 +259,69 @@ class LatencyFit:
 
     def _steps(
         self, rows: FitRows, rates: KernelRates, constants: GlobalConstants
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Step time, device time, host time by row, and time by kernel."""
-        kernel_s = kernel_times(rows.work, rates, constants).total_s
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Step time, device time and host time by row."""
+        return self._joined(rows, kernel_times(rows.work, rates, constants).total_s, constants)
+
+    def _joined(
+        self, rows: FitRows, kernel_s: FloatArray, constants: GlobalConstants
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         device_s = np.bincount(rows.row, rows.count * kernel_s, minlength=len(rows.latency_s)).astype(np.float64)
         host_s = constants.call_s * rows.host_calls + constants.launch_s * rows.host_launches
-        return (device_s**4 + host_s**4) ** 0.25, device_s, host_s, kernel_s
+        return (device_s**4 + host_s**4) ** 0.25, device_s, host_s
 
-    def _derivatives(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _derivatives(self, x: FloatArray) -> tuple[FloatArray, Jacobian]:
         rows = self.rows
         rates, constants = self._rates(x, rows)
-        step_s, device_s, host_s, kernel_s = self._steps(rows, rates, constants)
+        slopes = kernel_slopes(rows.work, rates, constants)
+        step_s, device_s, host_s = self._joined(rows, slopes.total_s, constants)
         by_device = (device_s / step_s) ** 3 / step_s / SPREAD
         by_host = (host_s / step_s) ** 3 / step_s / SPREAD
-        jacobian = np.zeros((len(step_s), len(x)))
+        jacobian = np.zeros((len(step_s), len(x)), dtype=np.float32)
+        pairs = self._pairs
 
-        def slope(changed: KernelRates, changed_constants: GlobalConstants) -> FloatArray:
-            times = kernel_times(rows.work, changed, changed_constants).total_s
-            return np.asarray(rows.count * (times - kernel_s) / _STEP)
-
-        def spread(values: FloatArray, columns: IntArray) -> None:
-            """Add a per-kernel slope into the columns that its kernels look up, row by row."""
+        def by_class(values: FloatArray, columns: IntArray) -> None:
+            """Add kernels' slopes, summed by row and class, into the column that each pair of these looks up."""
             used = columns >= 0
-            flat = rows.row[used] * len(x) + columns[used]
-            jacobian.ravel()[:] += np.bincount(flat, values[used] * by_device[rows.row[used]], minlength=jacobian.size)
+            summed = np.bincount(pairs.of_kernel, rows.count * values, minlength=len(pairs.row))
+            jacobian[pairs.row[used], columns[used]] += (summed * by_device[pairs.row])[used]
 
-        by_rate = np.zeros(len(rows.label))
+        def by_row(values: FloatArray) -> FloatArray:
+            return np.asarray(np.bincount(rows.row, rows.count * values, minlength=len(step_s)) * by_device)
+
         for field in CLASS_FIELDS:
-            change = slope(replace(rates, **{field: getattr(rates, field) * np.exp(_STEP)}), constants)
-            spread(change, self.columns.classes[field][rows.label])
-            if field == "compute":
-                by_rate += change
-                spread(change, _or_held(self.columns.gpu["compute"])[rows.gpu[rows.row]])
-            if field == "bandwidth":
-                by_rate += change
-        faster = replace(rates, bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s * np.exp(_STEP))
-        spread(slope(faster, constants), _or_held(self.columns.gpu["bandwidth"])[rows.gpu[rows.row]])
+            by_class(slopes.fields[field], self.columns.classes[field][pairs.label])
         for kind, columns in self.columns.deviations.items():
-            levels = rows.levels[kind][rows.row]
-            spread(by_rate, np.vstack([columns, np.full(len(ALL_CLASSES), -1)])[levels, rows.label])
-        for name, column in self.columns.globals.items():
-            value = getattr(constants, name)
-            if name in ("call_s", "launch_s"):
-                amount = rows.host_calls if name == "call_s" else rows.host_launches
-                jacobian[:, column] = amount * value * by_host
-                continue
-            change = slope(rates, replace(constants, **{name: value * float(np.exp(_STEP))}))
-            jacobian[:, column] = np.bincount(rows.row, change, minlength=len(step_s)) * by_device
+            held = np.vstack([columns, np.full(len(ALL_CLASSES), -1)])
+            by_class(slopes.rates, held[rows.levels[kind][pairs.row], pairs.label])
+        for name, values in (("compute", slopes.gpu_compute), ("bandwidth", slopes.gpu_bandwidth)):
+            columns = np.append(self.columns.gpu[name], -1)[rows.gpu]
+            used = np.flatnonzero(columns >= 0)
+            jacobian[used, columns[used]] += by_row(values)[used]
+        for name, values in slopes.constants.items():
+            jacobian[:, self.columns.globals[name]] = by_row(values)
+        for name, amount in (("call_s", rows.host_calls), ("launch_s", rows.host_launches)):
+            jacobian[:, self.columns.globals[name]] = amount * getattr(constants, name) * by_host
         return np.log(step_s / rows.latency_s) / SPREAD, jacobian
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pairs:
+    """The distinct pairs of row and class among kernels: slopes are summed by them before they are looked up."""
+
+    row: IntArray
+    label: IntArray
+    of_kernel: IntArray
+
+    @classmethod
+    def of(cls, rows: FitRows) -> "_Pairs":
+        keys, inverse = np.unique(rows.row * len(ALL_CLASSES) + rows.label, return_inverse=True)
+        return cls(row=keys // len(ALL_CLASSES), label=keys % len(ALL_CLASSES), of_kernel=inverse)
 
 
 def _field_sd(field: str, label: str) -> float:
     counted = field == "compute" and label in COUNTED_IN_INSTRUCTIONS
     return _INSTRUCTIONS_SD if counted else _FIELD_SD[field]
-
-
-def _or_held(columns: IntArray) -> IntArray:
-    """Columns with one more place at the end, where -1 points: held."""
-    return np.append(columns, -1)
 
 
 def _lookup(x: FloatArray, columns: IntArray) -> FloatArray:

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from capplan.core.numbers import FloatArray
 
 Model = Callable[[FloatArray], FloatArray]
-Derivatives = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+Jacobian = NDArray[np.floating[Any]]
+Derivatives = Callable[[FloatArray], tuple[FloatArray, Jacobian]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,8 @@ def minimise(problem: Problem, start: FloatArray, *, iterations: int = 30, toler
     for _ in range(iterations):
         residuals, jacobian = problem.derivatives(parameters)
         robust = np.minimum(1.0, problem.huber / np.maximum(np.abs(residuals), 1e-12)) * problem.row_weight
-        normal = jacobian.T @ (jacobian * robust[:, None]) + np.diag(precision)
+        scaled = jacobian * np.sqrt(robust)[:, None].astype(jacobian.dtype)
+        normal = (scaled.T @ scaled).astype(np.float64) + np.diag(precision)
         gradient = jacobian.T @ (robust * residuals) + (parameters - problem.prior_mean) * precision
         accepted = False
         while not accepted and damping < 1e6:

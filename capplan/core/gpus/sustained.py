@@ -112,6 +112,32 @@ def copy_share(gpu: GpuSpec, *, use_own: bool = True) -> Share:
     return _weighed(model, math.log(own.value / gpu.memory_bandwidth_bytes_per_s), _COPY_SD)
 
 
+_TYPICAL_DEMAND, _MOST_DEMAND = 4.5, 16.0
+"""Bytes per clock and multiprocessor of the GPUs whose steps were timed by the thousand, and the most of any timed."""
+
+_LATENCY_IN_HALF, _LATENCY_IN_SINGLE = 0.025, 0.0125
+"""What a byte per clock and multiprocessor costs, as a share of the time. Chosen with each of three GPUs left out
+(median error 6.0 to 5.0 %), and borne out by an A100 left out. Vector loads of PyTorch's pointwise kernels
+hold four elements, so that half as many bytes are under way in 16 bits as in fp32."""
+
+
+def streaming_share(gpu: GpuSpec, *, in_half: bool) -> float:
+    """Estimate what kernels of models stream, as a share of what a long copy does; 1 on a typical consumer GPU.
+
+    By Little's law a multiprocessor must keep its bytes per clock times the memory's latency under way. Kernels of
+    models keep a fixed number under way, so that GPUs with much bandwidth per multiprocessor and clock lose more.
+
+    Args:
+        gpu: its printed bandwidth, multiprocessors and clock; 1 where one of them is unknown.
+        in_half: the kernels' elements take 16 bits, not 32.
+    """
+    if not gpu.unit_count or not gpu.boost_clock_hz:
+        return 1.0
+    demand = min(gpu.memory_bandwidth_bytes_per_s / (gpu.unit_count * gpu.boost_clock_hz), _MOST_DEMAND)
+    cost = _LATENCY_IN_HALF if in_half else _LATENCY_IN_SINGLE
+    return (1 + cost * _TYPICAL_DEMAND) / (1 + cost * demand)
+
+
 def power_law(law: PowerLaw, *, family: str, consumer: bool, flops_per_s: float, tdp_w: float) -> float:
     """Return the log of the share that a power limit leaves of a printed rate.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
-from capplan.core.gpus.sustained import copy_share, half_share, single_share, vector_share
+from capplan.core.gpus.sustained import copy_share, half_share, single_share, streaming_share, vector_share
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.workload import Precision, Workload
@@ -28,8 +28,8 @@ class DeviceRates:
     """A GPU's rates for one workload, before any fitted factor.
 
     `peaks_flops_per_s` and `printed_flops_per_s` have a column per `PeakUse`: sustained, and as printed.
-    `bandwidth_bytes_per_s` is sustained, `printed_bandwidth_bytes_per_s` printed. `on_tensor_cores` says of each
-    `PeakUse` whether tensor cores, with their wishes for layout and alignment, do it.
+    `bandwidth_bytes_per_s` is what kernels of models sustain, `printed_bandwidth_bytes_per_s` printed.
+    `on_tensor_cores` says of each `PeakUse` whether tensor cores, with their wishes for layout and alignment, do it.
     """
 
     peaks_flops_per_s: FloatArray
@@ -69,7 +69,9 @@ def device_rates(gpu: GpuSpec, workload: Workload, *, use_own: bool = True) -> D
     return DeviceRates(
         peaks_flops_per_s=_sustained(gpu, printed, on_tensor_cores, use_own=use_own),
         printed_flops_per_s=printed,
-        bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * copy_share(gpu, use_own=use_own).fraction,
+        bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s
+        * copy_share(gpu, use_own=use_own).fraction
+        * streaming_share(gpu, in_half=workload.precision.half_dtype is not None),
         printed_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
         l2_bytes=float(gpu.l2_bytes or 4 * 2**20),
         units=float(gpu.unit_count or max(1, round(vector / 0.5e12))),

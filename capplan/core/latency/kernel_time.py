@@ -1,8 +1,10 @@
 """The time of one kernel, elementwise over any shapes that broadcast: compute against bandwidth, plus a fixed cost.
 
-Compute and traffic overlap imperfectly, so the two roofs are joined by a 2-norm. A matrix product loses
-to unfilled tiles and waves, to a short inner dimension and to misaligned ones; a small working set is kept in
-part by the L2 cache.
+The products' arithmetic and traffic overlap imperfectly, so that the two roofs are joined by a 2-norm. What other
+kernels spend on an element beyond its bytes (addresses, conversions, waiting for the first load) is added to their
+traffic: PyTorch's pointwise kernels do not load the next element while they work on one. A matrix product loses to
+unfilled tiles and waves, to a short inner dimension and to misaligned ones; a small working set is kept in part by the
+L2 cache.
 """
 
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.latency.calibration import GlobalConstants
-from capplan.core.numbers import FloatArray
+from capplan.core.numbers import BoolArray, FloatArray
 
 _TILES = (
     (256, 128, 1.00), (128, 256, 1.00), (128, 128, 0.95), (256, 64, 0.88), (128, 64, 0.82), (64, 128, 0.82),
@@ -21,12 +23,13 @@ _TILES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTimes:
-    """The parts of kernels' times. [s]"""
+    """The parts of kernels' times [s], and the bytes of activations that the cache does not hold."""
 
     compute_s: FloatArray
     memory_s: FloatArray
     fixed_s: FloatArray
     total_s: FloatArray
+    missed_bytes: FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +86,19 @@ def kernel_times(work: KernelWork, rates: KernelRates, constants: GlobalConstant
     )
     compute_s = work.flops / (rates.peak_flops_per_s * efficiency)
     fixed_s = constants.kernel_s * work.launches + rates.serial_step_s * work.serial
+    joined_s = np.where(is_product(work), np.sqrt(compute_s**2 + memory_s**2), compute_s + memory_s)
     return KernelTimes(
         compute_s=compute_s,
         memory_s=memory_s,
         fixed_s=fixed_s,
-        total_s=np.sqrt(compute_s**2 + memory_s**2) + fixed_s,
+        total_s=joined_s + fixed_s,
+        missed_bytes=moved * missed,
     )
+
+
+def is_product(work: KernelWork) -> BoolArray:
+    """Return which kernels are matrix products or convolutions: the others have an inner dimension of 1."""
+    return np.asarray(work.k > 1)
 
 
 def tile_utilisation(

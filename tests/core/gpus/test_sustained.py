@@ -1,11 +1,12 @@
 """What GPUs sustain of their printed rates: the power law, and how own measurements weigh in."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime
-from capplan.core.gpus.sustained import copy_share, half_share, power_law, single_share
+from capplan.core.gpus.sustained import copy_share, half_share, power_law, single_share, streaming_share
 from capplan.core.gpus.sustained_constants import PowerLaw
 from tests.core.latency.latency_cases import gpu
 
@@ -74,3 +75,15 @@ def test_matrix_cores_count_for_fp32_products():
     both = {**gpu().peak_flops_per_s, PeakKind.FP32: 20e12, PeakKind.FP32_MATRIX: 40e12}
     timed = MeasuredRate(value=20e12, quality=Quality.A, regime=Regime.SUSTAINED)
     assert single_share(gpu(peak_flops_per_s=both, measured={Microbenchmark.MATMUL_FP32: timed})).fraction < 0.7
+
+
+def test_bandwidth_per_multiprocessor_and_clock_costs_streaming() -> None:
+    # 936 GB/s over 82 multiprocessors at 1.695 GHz are 6.73 bytes per clock (RTX 3090), 1008 over 128 at 2.52 are 3.13
+    # (RTX 4090): at 0.025 a byte, (1 + 0.025 · 4.5) / (1 + 0.025 · 6.73) = 0.952, and 1.032.
+    wide = replace(gpu(), memory_bandwidth_bytes_per_s=936e9, unit_count=82, boost_clock_hz=1.695e9)
+    narrow = replace(gpu(), memory_bandwidth_bytes_per_s=1008e9, unit_count=128, boost_clock_hz=2.52e9)
+    assert streaming_share(wide, in_half=True) == pytest.approx(0.952, abs=0.001)
+    assert streaming_share(narrow, in_half=True) == pytest.approx(1.032, abs=0.001)
+    # Four elements of 32 bits are twice as many bytes under way: half the cost.
+    assert streaming_share(wide, in_half=False) == pytest.approx((1 + 0.0125 * 4.5) / (1 + 0.0125 * 6.73), abs=0.001)
+    assert streaming_share(replace(wide, unit_count=None), in_half=True) == 1
