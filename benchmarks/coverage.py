@@ -27,7 +27,7 @@ from capplan.probe.trace.tracer import trace_target
 
 LIMIT_S = 30
 LARGEST_REAL_BYTES = 200_000_000
-"""Weights up to which the last rung, a real forward, is tried: larger ones take minutes. [bytes]"""
+"""Weights up to which the last backend, a real forward, is tried: larger ones take minutes. [bytes]"""
 
 LAYER_KEYS = {
     "num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_encoder_layers",
@@ -51,7 +51,18 @@ PARTS = (
 NOT_HERE = ("has no model class", "requires the", "needs a library that is not installed")
 """What says that transformers itself cannot call an architecture here: it only generates, or lacks a library."""
 
-FIELDS = ("zoo", "model", "outcome", "cause", "class_name", "rung", "guesses", "uncounted", "operators", "seconds")
+FIELDS = (
+    "zoo",
+    "model",
+    "outcome",
+    "cause",
+    "class_name",
+    "backend",
+    "assumed_values",
+    "uncounted",
+    "operators",
+    "seconds",
+)
 
 
 def names_of(zoo: str) -> list[str]:
@@ -100,7 +111,7 @@ def trace_one(zoo: str, name: str) -> dict[str, Any]:
     started = time.process_time()
     row: dict[str, Any] = {"zoo": zoo, "model": name, "outcome": "traced"}
     try:
-        signal.setitimer(signal.ITIMER_PROF, LIMIT_S, 2)  # again and again: each rung of the ladder swallows one
+        signal.setitimer(signal.ITIMER_PROF, LIMIT_S, 2)  # again and again: each backend swallows one
         target, module_error = None, None
         for request in requests_for(zoo, name):
             try:
@@ -114,8 +125,8 @@ def trace_one(zoo: str, name: str) -> dict[str, Any]:
         recording = trace.recording(Configuration())
         row |= {
             "class_name": trace.class_name,
-            "rung": recording.rung,
-            "guesses": sum(guess.count for guess in recording.guesses),
+            "backend": recording.backend,
+            "assumed_values": sum(each.count for each in recording.assumed_values),
             "uncounted": " ".join(uncounted(recording)),
             "operators": len(recording.ops),
         }
@@ -138,13 +149,13 @@ def one_line(error: BaseException) -> str:
 def report(rows: list[dict[str, Any]]) -> str:
     lines = ["# What traces", "", "Made by `python benchmarks/coverage.py torchvision timm transformers`.", ""]
     lines += [
-        "| zoo | models | traced | share | with guesses | with uncounted operators |",
+        "| zoo | models | traced | share | with assumed values | with uncounted operators |",
         "|---|---|---|---|---|---|",
     ]
     for zoo in dict.fromkeys(row["zoo"] for row in rows):
         own = [row for row in rows if row["zoo"] == zoo and row["outcome"] != "skipped"]
         traced = [row for row in own if row["outcome"] == "traced"]
-        guessed = sum(int(row["guesses"] or 0) > 0 for row in traced)
+        guessed = sum(int(row["assumed_values"] or 0) > 0 for row in traced)
         partly = sum(bool(row["uncounted"]) for row in traced)
         share = 100 * len(traced) / len(own)
         lines.append(f"| {zoo} | {len(own)} | {len(traced)} | {share:.1f} % | {guessed} | {partly} |")

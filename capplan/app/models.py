@@ -354,6 +354,6 @@ def refuse_uncertain(words: str, recording: Recording) -> None:
     Raises:
         TraceError: it has some; they are named.
     """
-    unknown = [*uncounted(recording), *(guess.what for guess in recording.guesses)]
+    unknown = [*uncounted(recording), *(assumed.what for assumed in recording.assumed_values)]
     if unknown:
         raise TraceError(f"{words}: --strict, and not known for certain are {', '.join(unknown)}.")

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from capplan.core.economics.assumptions import Assumption, Demand, Money
+from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.specs.constraints import CONSTRAINT_KEYS, allowing_named_spot, read_constraints
 from capplan.specs.values import ValueReader
@@ -210,10 +210,10 @@ class _LoadReader(ValueReader):
             found["growth_per_year_fraction"] = self._setting("growth_per_year", high=10, fraction=True)
         return found
 
-    def money(self) -> Money:
+    def money(self) -> CostAssumptions:
         """Gather the assumptions that the formulas of cost take."""
         values: dict[str, Any] = {}
-        for each in fields(Money):
+        for each in fields(CostAssumptions):
             value = self.assumed[each.name].value
             whole = each.type is int
             most = _MOST_YEARS if each.name == "years" else _MOST_GPUS_PER_SERVER
@@ -225,7 +225,7 @@ class _LoadReader(ValueReader):
         for key, least in (("pue", 1.0), ("server_power_factor", 1.0)):
             if values[key] < least:
                 self.refuse(f"assumptions.{key}", f"cannot be below {least:g}, not {values[key]:g}")
-        return Money(**values)
+        return CostAssumptions(**values)
 
     def _setting(
         self, name: str, *, low: float = 0.0, high: float, fraction: bool = False, duration: bool = False

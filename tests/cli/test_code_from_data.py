@@ -89,7 +89,7 @@ def poisoned_trace(net_trace: Path, tmp_path: Path) -> Path:
     document["inputs"][0][0] = f"x{BAD}"
     for recording in document["recordings"]:
         recording["modules"] = [f"{each}{BAD}" for each in recording["modules"]]
-        recording["guesses"] = [[f"guess{BAD}", 1]]
+        recording["assumed_values"] = [[f"guess{BAD}", 1]]
     path = tmp_path / "bad.trace.json"
     path.write_text(json.dumps(document))
     return path

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capplan.core.economics.assumptions import Money
+from capplan.core.economics.assumptions import CostAssumptions
 from capplan.core.gpus.prices import LASTING_TERMS, Price, PriceTier, Term, current_prices
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.llm.fleet.deployment_plan import DeploymentFit
@@ -63,7 +63,7 @@ def fleet_money(fit: DeploymentFit, gpu: GpuSpec, prices: Prices, question: Mone
     )
 
 
-def assumed_money() -> Money:
+def assumed_money() -> CostAssumptions:
     """Return the assumptions about money that hold where nothing else is stated."""
     return demand_without_load().money
 

@@ -31,7 +31,7 @@ class Assumption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Money:
+class CostAssumptions:
     """The assumptions as numbers, ready for the formulas; fractions are of 1, amounts USD."""
 
     years: int
@@ -59,7 +59,7 @@ class Money:
     failures_per_gpu_year: float
     repair_days: float
 
-    def with_value(self, key: str, value: float) -> "Money":
+    def with_value(self, key: str, value: float) -> "CostAssumptions":
         """The same assumptions with one changed."""
         changed: dict[str, Any] = {key: round(value) if key in _WHOLE else value}
         return replace(self, **changed)
@@ -70,6 +70,6 @@ class Demand:
     """What a report answers: the load, the money, and every assumption behind both with range and source."""
 
     load: Load
-    money: Money
+    money: CostAssumptions
     assumptions: tuple[Assumption, ...]
     constraints: Constraints = field(default_factory=Constraints)

@@ -7,7 +7,7 @@ All amounts are US dollars before tax. Formulas are those of `core.cost_flows`; 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from capplan.core.economics.assumptions import Money
+from capplan.core.economics.assumptions import CostAssumptions
 from capplan.core.economics.finance import (
     HOURS_PER_YEAR,
     break_even_hours,
@@ -54,7 +54,7 @@ class Usage:
     stays_on: bool
 
 
-def fleet_energy(*, gpus: int, servers: float, tdp_w: float, usage: Usage, money: Money) -> Energy:
+def fleet_energy(*, gpus: int, servers: float, tdp_w: float, usage: Usage, money: CostAssumptions) -> Energy:
     """Compute the power of a fleet from its GPUs' printed TDP, the server around them and the load.
 
     Nameplate is TDP × server power factor. While in use, power rises with the load from the idle share of nameplate to
@@ -191,7 +191,7 @@ class OwnedCost:
 
 
 def cost_of_owning(
-    *, gpus: int, servers: int, price: PurchasePrice, chassis_usd: float, energy: Energy, money: Money
+    *, gpus: int, servers: int, price: PurchasePrice, chassis_usd: float, energy: Energy, money: CostAssumptions
 ) -> OwnedCost:
     """Compute the cost of buying GPUs with their servers and network.
 
@@ -259,7 +259,7 @@ class RentedCost:
         return equivalent_annual(self.present, rate_fraction=self.discount_fraction, years=len(self.yearly_rent))
 
 
-def cost_of_renting(*, gpu_hours_by_year: Sequence[float], price: Price, money: Money) -> RentedCost:
+def cost_of_renting(*, gpu_hours_by_year: Sequence[float], price: Price, money: CostAssumptions) -> RentedCost:
     """Cost of renting some GPU-hours each year."""
     return RentedCost(
         yearly_rent=tuple(hours * price.usd_per_hour for hours in gpu_hours_by_year),

@@ -13,9 +13,9 @@ from capplan.core.economics.options import Case, Option, Scenario, evaluate
 from capplan.core.economics.recommend import Recommendation, ranking, recommend
 from capplan.core.economics.uncertainty import (
     Confidence,
-    Doubt,
     LoadSwitch,
-    Swing,
+    TornadoBar,
+    Uncertainty,
     confidence,
     load_switches,
     sensitivity,
@@ -25,7 +25,7 @@ from capplan.core.gpus.prices import LASTING_TERMS, Price, PurchasePrice, Term, 
 from capplan.core.serving.load import OneGpu, Service
 from capplan.core.serving.response import Candidate
 from capplan.core.serving.servers import replicas_for_rate
-from capplan.core.serving.sizing import Sizing, Unfit, size_fleets
+from capplan.core.serving.sizing import Infeasible, Sizing, size_fleets
 
 _CONTENDERS = 8
 _DRAWS = 400
@@ -68,17 +68,17 @@ class Answer:
     demand: Demand
     case: Case
     options: tuple[Option, ...]
-    unfit: tuple[Unfit, ...]
+    infeasible: tuple[Infeasible, ...]
     recommendation: Recommendation
     confidence: Confidence | None
-    swings: tuple[Swing, ...]
+    tornado_bars: tuple[TornadoBar, ...]
     load_switches: tuple[LoadSwitch, ...]
     switching_price_factor: float | None
     stress: Mapping[str, Stress]
     day_mix: DayMix | None
-    doubt: Doubt
+    uncertainty: Uncertainty
     assured: "AssuredFleet | None" = None
-    not_considered: tuple[Unfit, ...] = ()
+    not_considered: tuple[Infeasible, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     payback: "Payback | None" = None
     ranked: tuple[Option, ...] = ()
@@ -143,30 +143,32 @@ def decide(
     case = _with_cheapest_rents(wide)
     options = evaluate(case)
     chosen = recommend(case, options, standards=standards)
-    doubt = _doubt(demand, sizings)
+    uncertainty = _uncertainty(demand, sizings)
     ranked = ranking(case, options, standards=standards)
     rest = [option for option in options if option not in ranked]
     choice = chosen.choice
-    sure = confidence(case, chosen, _contenders(ranked, standards), doubt=doubt, draws=_DRAWS)
+    sure = confidence(case, chosen, _contenders(ranked, standards), uncertainty=uncertainty, draws=_DRAWS)
     return Answer(
         demand=demand,
         case=case,
         options=(*ranked, *rest),
-        unfit=tuple(each for each in sized if isinstance(each, Unfit)),
+        infeasible=tuple(each for each in sized if isinstance(each, Infeasible)),
         not_considered=tuple(
-            Unfit(candidate=each, reason=reason) for each in candidates if (reason := refused[each.gpu]) is not None
+            Infeasible(candidate=each, reason=reason)
+            for each in candidates
+            if (reason := refused[each.gpu]) is not None
         ),
         left_out=(*offers.left_out, *_more_expensive(wide, case)),
         payback=_payback(ranked),
         ranked=tuple(ranked),
         recommendation=chosen,
         confidence=sure,
-        swings=sensitivity(case, choice, doubt=doubt, standards=standards) if choice else (),
+        tornado_bars=sensitivity(case, choice, uncertainty=uncertainty, standards=standards) if choice else (),
         load_switches=_switches(case, choice, standards),
         switching_price_factor=switching_price_factor(case, choice, chosen.runner_up) if choice else None,
         stress={option.key: stress for option in options if (stress := _stress(case, option))},
         day_mix=_day_mix(case, choice) if choice else None,
-        doubt=doubt,
+        uncertainty=uncertainty,
         assured=_assured(case, choice, sure) if choice and sure else None,
     )
 
@@ -207,7 +209,7 @@ def _day_mix(case: Case, choice: Option) -> DayMix | None:
     if not isinstance(case.load, Service) or not case.load.daily_per_s or by_hour is None:
         return None
     needs = [
-        replicas_for_rate(rate_per_s=rate, per_replica_per_s=choice.operation.rate_per_s) if rate else 0
+        replicas_for_rate(rate_per_s=rate, per_replica_per_s=choice.operating_point.rate_per_s) if rate else 0
         for rate in case.load.daily_per_s
     ]
     rented = [(ceil(need / by_hour.instance_gpus) + case.load.spares) * by_hour.instance_gpus for need in needs]
@@ -290,7 +292,7 @@ def _newest(purchases: Sequence[PurchasePrice]) -> tuple[PurchasePrice, ...]:
     return tuple(newest.values())
 
 
-def _doubt(demand: Demand, sizings: Sequence[Sizing]) -> Doubt:
+def _uncertainty(demand: Demand, sizings: Sequence[Sizing]) -> Uncertainty:
     bounds = {
         sizing.gpu: (
             sizing.batch_latency_s.low / sizing.batch_latency_s.expected,
@@ -298,14 +300,14 @@ def _doubt(demand: Demand, sizings: Sequence[Sizing]) -> Doubt:
         )
         for sizing in sizings
     }
-    return Doubt(assumptions=demand.assumptions, latency=bounds)
+    return Uncertainty(assumptions=demand.assumptions, latency=bounds)
 
 
 def _stress(case: Case, option: Option) -> Stress | None:
     if not isinstance(case.load, Service):
         return None
     left, peak_per_s = option.fleet.gpus_after_failures, case.load.peak_per_s
-    capacity_per_s = option.operation.rate_per_s / case.load.utilization_ceiling_fraction
+    capacity_per_s = option.operating_point.rate_per_s / case.load.utilization_ceiling_fraction
     return Stress(
         all_up_s=option.sizing.percentile_s(peak_per_s / option.fleet.gpus),
         all_up_load_fraction=peak_per_s / (option.fleet.gpus * capacity_per_s),

@@ -53,7 +53,7 @@ class Standards:
     def concerns(self, option: Option) -> tuple[Concern, ...]:
         """Return what speaks against recommending an option; empty for full evidence."""
         found = []
-        candidate = option.sizing.supply.candidate
+        candidate = option.sizing.capacity.candidate
         if candidate.speed is SpeedTier.SPEC_SHEET:
             found.append(Concern.SPEED_FROM_SPEC_SHEET)
         if candidate.licence is not None:

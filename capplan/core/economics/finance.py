@@ -1,4 +1,4 @@
-"""Money over time: annuities, present values, break-even.
+"""CostAssumptions over time: annuities, present values, break-even.
 
 Amounts are before tax, real or nominal as the rates given, due at year ends.
 Source of the formulas: Brealey, Myers, Allen, Principles of Corporate Finance (ch. 2, 6: equivalent annual cost).

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from capplan.core.economics.assumptions import Money
+from capplan.core.economics.assumptions import CostAssumptions
 from capplan.core.economics.cost import (
     Energy,
     OwnedCost,
@@ -18,7 +18,7 @@ from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PurchasePrice, Ter
 from capplan.core.numbers import ceil_guarded
 from capplan.core.serving.load import Load, OneGpu, Service
 from capplan.core.serving.servers import Fleet, make_fleet, replicas_for_rate
-from capplan.core.serving.sizing import Operation, Sizing
+from capplan.core.serving.sizing import OperatingPoint, Sizing
 
 _FULL_BOARDS = ("SXM", "OAM")
 
@@ -31,7 +31,7 @@ class Case:
     """
 
     load: Load
-    money: Money
+    money: CostAssumptions
     sizings: tuple[Sizing, ...]
     rents: tuple[Price, ...]
     purchases: tuple[PurchasePrice, ...]
@@ -51,7 +51,7 @@ class Scenario:
     rent_price: float = 1.0
     purchase_price: float = 1.0
     largest_batch: int | None = None
-    money: Money | None = None
+    money: CostAssumptions | None = None
     need: float = 1.0
 
 
@@ -68,7 +68,7 @@ class Option:
     gpu: str
     term: Term | None
     sizing: Sizing
-    operation: Operation
+    operating_point: OperatingPoint
     fleets: tuple[Fleet, ...]
     gpu_hours_by_year: tuple[float, ...]
     samples_by_year: tuple[float, ...]
@@ -111,7 +111,7 @@ class Option:
         """How much more than the first year's peak rate the fleet carries, spares not counted."""
         fleet = self.fleet
         usable = fleet.gpus - fleet.spares * fleet.gpus_per_server
-        return usable * self.operation.rate_per_s / self.peak_per_s - 1
+        return usable * self.operating_point.rate_per_s / self.peak_per_s - 1
 
     @property
     def peak_per_s(self) -> float:
@@ -132,10 +132,10 @@ def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[Option, ...]:
         rents.setdefault(price.gpu, []).append(price)
     options: list[Option] = []
     for sizing in case.sizings:
-        operation = _operation(case, sizing, scenario)
-        if operation is None:
+        operating_point = _operating_point(case, sizing, scenario)
+        if operating_point is None:
             continue
-        question = _Question(case=case, scenario=scenario, sizing=sizing, operation=operation)
+        question = _Question(case=case, scenario=scenario, sizing=sizing, operating_point=operating_point)
         mine = [question.rented(price) for price in rents.get(sizing.gpu, ())]
         if purchase := purchases.get(sizing.gpu):
             mine.append(question.bought(purchase))
@@ -143,16 +143,16 @@ def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[Option, ...]:
     return tuple(options)
 
 
-def _operation(case: Case, sizing: Sizing, scenario: Scenario) -> Operation | None:
+def _operating_point(case: Case, sizing: Sizing, scenario: Scenario) -> OperatingPoint | None:
     limit_s = case.load.latency_limit_s * scenario.limit if isinstance(case.load, Service) else None
-    return sizing.supply.operate(
+    return sizing.capacity.operate(
         limit_s=limit_s,
         latency_factor=scenario.latency.get(sizing.gpu, 1.0),
         largest_batch=scenario.largest_batch,
     )
 
 
-def server_slots(form_factor: str | None, money: Money) -> tuple[int, bool]:
+def server_slots(form_factor: str | None, money: CostAssumptions) -> tuple[int, bool]:
     """GPUs of one bought server, and whether it comes only full: boards of modules do, cards do not."""
     if (form_factor or "").upper().startswith(_FULL_BOARDS):
         return money.gpus_per_server_sxm, True
@@ -164,10 +164,10 @@ class _Question:
     case: Case
     scenario: Scenario
     sizing: Sizing
-    operation: Operation
+    operating_point: OperatingPoint
 
     @property
-    def money(self) -> Money:
+    def money(self) -> CostAssumptions:
         return self.scenario.money or self.case.money
 
     def growth(self) -> list[float]:
@@ -178,14 +178,14 @@ class _Question:
     def peaks_per_s(self) -> tuple[float, ...]:
         load = self.case.load
         if isinstance(load, OneGpu):
-            return (self.operation.rate_per_s,) * self.money.years
+            return (self.operating_point.rate_per_s,) * self.money.years
         today = load.peak_per_s if isinstance(load, Service) else load.rate_per_s
         return tuple(today * self.scenario.load * grown for grown in self.growth())
 
     def samples_by_year(self) -> tuple[float, ...]:
         load = self.case.load
         if isinstance(load, OneGpu):
-            return (self.operation.rate_per_s * HOURS_PER_YEAR * SECONDS_PER_HOUR,) * self.money.years
+            return (self.operating_point.rate_per_s * HOURS_PER_YEAR * SECONDS_PER_HOUR,) * self.money.years
         mean_per_s = load.mean_per_s
         yearly = mean_per_s * self.scenario.load * HOURS_PER_YEAR * SECONDS_PER_HOUR
         return tuple(yearly * grown / (1 + load.growth_per_year_fraction) for grown in self.growth())
@@ -196,7 +196,8 @@ class _Question:
         return tuple(
             make_fleet(
                 need=ceil_guarded(
-                    self.scenario.need * replicas_for_rate(rate_per_s=peak, per_replica_per_s=self.operation.rate_per_s)
+                    self.scenario.need
+                    * replicas_for_rate(rate_per_s=peak, per_replica_per_s=self.operating_point.rate_per_s)
                 ),
                 spares=self.case.load.spares,
                 server_slots=server_slots,
@@ -209,7 +210,7 @@ class _Question:
         """GPU-hours a year: a service runs all day, a job only as long as it has work; spares run along."""
         if isinstance(self.case.load, Service | OneGpu):
             return tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets)
-        worked = [samples / self.operation.rate_per_s / SECONDS_PER_HOUR for samples in self.samples_by_year()]
+        worked = [samples / self.operating_point.rate_per_s / SECONDS_PER_HOUR for samples in self.samples_by_year()]
         return tuple(
             hours * fleet.gpus / (fleet.gpus - fleet.spares * fleet.gpus_per_server)
             for hours, fleet in zip(worked, fleets, strict=True)
@@ -256,7 +257,7 @@ class _Question:
             gpu=self.sizing.gpu,
             term=term,
             sizing=self.sizing,
-            operation=self.operation,
+            operating_point=self.operating_point,
             fleets=fleets,
             gpu_hours_by_year=hours,
             samples_by_year=self.samples_by_year(),
@@ -270,16 +271,16 @@ class _Question:
 
     def rack_units_of_a_server(self) -> int:
         """Return the height of one server, by the GPU's form factor. [U]"""
-        _, is_board = server_slots(self.sizing.supply.candidate.form_factor, self.money)
+        _, is_board = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
         return self.money.rack_units_sxm if is_board else self.money.rack_units_pcie
 
     def chassis_usd(self) -> float:
         """Return the price of one server without its GPUs, by the GPU's form factor. [USD]"""
-        _, is_board = server_slots(self.sizing.supply.candidate.form_factor, self.money)
+        _, is_board = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
         return self.money.chassis_usd_sxm if is_board else self.money.chassis_usd_pcie
 
     def energy(self, fleet: Fleet, usage: Usage, *, is_bought: bool) -> Energy | None:
-        candidate = self.sizing.supply.candidate
+        candidate = self.sizing.capacity.candidate
         if candidate.tdp_w is None:
             return None
         slots, _ = server_slots(candidate.form_factor, self.money)
@@ -290,7 +291,7 @@ class _Question:
         """Return a year's mean load while in use, as a share of what the fleet can do; jobs run at full load."""
         if not isinstance(self.case.load, Service):
             return 1.0
-        most_per_s = fleet.gpus * self.operation.rate_per_s / self.case.load.utilization_ceiling_fraction
+        most_per_s = fleet.gpus * self.operating_point.rate_per_s / self.case.load.utilization_ceiling_fraction
         return min(1.0, samples / (HOURS_PER_YEAR * SECONDS_PER_HOUR) / most_per_s)
 
     def rented(self, price: Price) -> Option:
@@ -301,10 +302,10 @@ class _Question:
 
     def bought(self, price: PurchasePrice) -> Option:
         varied = replace(price, usd=price.usd * self.scenario.purchase_price)
-        slots, full = server_slots(self.sizing.supply.candidate.form_factor, self.money)
+        slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
         grown = self.fleets(server_slots=slots, full_servers=full)
         return self.option((grown[-1],) * len(grown), term=Term.BUY, purchase=varied)
 
     def unpriced(self) -> Option:
-        slots, full = server_slots(self.sizing.supply.candidate.form_factor, self.money)
+        slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
         return self.option(self.fleets(server_slots=slots, full_servers=full))

@@ -53,7 +53,7 @@ class Confidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class Uncertainty:
     """What is uncertain: the assumptions with their ranges, and each GPU's latency interval as factors of expected."""
 
     assumptions: tuple[Assumption, ...]
@@ -100,7 +100,13 @@ def varied(case: Case, values: Mapping[str, float], latency: Mapping[str, float]
 
 
 def confidence(
-    case: Case, recommendation: Recommendation, contenders: Sequence[Option], *, doubt: Doubt, draws: int, seed: int = 7
+    case: Case,
+    recommendation: Recommendation,
+    contenders: Sequence[Option],
+    *,
+    uncertainty: Uncertainty,
+    draws: int,
+    seed: int = 7,
 ) -> Confidence | None:
     """Draw everything uncertain together and see how often the choice is still the best of the contenders.
 
@@ -111,7 +117,7 @@ def confidence(
     if choice is None:
         return None
     source = np.random.default_rng(seed)
-    uncertain = doubt.of_keys((*DRAWN_KEYS, *MONEY_KEYS))
+    uncertain = uncertainty.of_keys((*DRAWN_KEYS, *MONEY_KEYS))
     names = {option.gpu for option in contenders}
     sizings = tuple(sizing for sizing in case.sizings if sizing.gpu in names)
     keys = {option.key for option in contenders}
@@ -127,7 +133,7 @@ def confidence(
     kept, costs, regrets, wins = 0, [], [], dict.fromkeys(sorted(keys), 0)
     needs: list[int | None] = []
     for index in range(draws):
-        latency = {gpu: _factor(doubt.latency.get(gpu, (1, 1)), common[index], own[gpu][index]) for gpu in own}
+        latency = {gpu: _factor(uncertainty.latency.get(gpu, (1, 1)), common[index], own[gpu][index]) for gpu in own}
         scenario = varied(case, {key: float(drawn[index]) for key, drawn in values.items()}, latency)
         drawn = {option.key: option for option in evaluate(narrow, scenario) if option.key in keys}
         needs.append(drawn[choice.key].fleets[-1].need if choice.key in drawn else None)
@@ -162,7 +168,7 @@ def _factor(bounds: tuple[float, float], common: float, own: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swing:
+class TornadoBar:
     """What one input alone does to the choice's yearly cost, and who is cheapest at each end."""
 
     key: str
@@ -184,30 +190,34 @@ class Swing:
         return abs(self.cost_high_usd - self.cost_low_usd)
 
 
-def sensitivity(case: Case, choice: Option, *, doubt: Doubt, standards: Standards) -> tuple[Swing, ...]:
-    """Move one input at a time to the ends of its range, largest swing first; interactions are left out."""
+def sensitivity(
+    case: Case, choice: Option, *, uncertainty: Uncertainty, standards: Standards
+) -> tuple[TornadoBar, ...]:
+    """Move one input at a time to the ends of its range, largest bar first; interactions are left out."""
     keys = SCENARIO_KEYS if isinstance(case.load, Service) else tuple(k for k in SCENARIO_KEYS if k != "limit_factor")
-    swings = [
-        _swing(case, choice, each, standards, [varied(case, {each.key: end}) for end in (each.low, each.high)])
-        for each in doubt.of_keys((*keys, *MONEY_KEYS))
+    tornado_bars = [
+        _tornado_bar(case, choice, each, standards, [varied(case, {each.key: end}) for end in (each.low, each.high)])
+        for each in uncertainty.of_keys((*keys, *MONEY_KEYS))
     ]
-    if doubt.latency:
-        bounds = doubt.latency.get(choice.gpu, (1.0, 1.0))
-        ends = [varied(case, {}, {gpu: factors[end] for gpu, factors in doubt.latency.items()}) for end in (0, 1)]
+    if uncertainty.latency:
+        bounds = uncertainty.latency.get(choice.gpu, (1.0, 1.0))
+        ends = [varied(case, {}, {gpu: factors[end] for gpu, factors in uncertainty.latency.items()}) for end in (0, 1)]
         estimate = Assumption(
             key="latency", label="Latency estimate (all GPUs)", unit="× expected", value=1.0,
             low=min(1.0, bounds[0]), high=max(1.0, bounds[1]), basis="calibration", source="calibration",
         )  # fmt: skip
-        swings.append(_swing(case, choice, estimate, standards, ends))
+        tornado_bars.append(_tornado_bar(case, choice, estimate, standards, ends))
     return tuple(
         sorted(
-            (swing for swing in swings if swing.size_usd > 1e-6 * worth(case, choice)),
-            key=lambda swing: -swing.size_usd,
+            (bar for bar in tornado_bars if bar.size_usd > 1e-6 * worth(case, choice)),
+            key=lambda bar: -bar.size_usd,
         )
     )
 
 
-def _swing(case: Case, choice: Option, each: Assumption, standards: Standards, ends: Sequence[Scenario]) -> Swing:
+def _tornado_bar(
+    case: Case, choice: Option, each: Assumption, standards: Standards, ends: Sequence[Scenario]
+) -> TornadoBar:
     costs: list[float | None] = []
     winners: list[str | None] = []
     for scenario in ends:
@@ -215,7 +225,7 @@ def _swing(case: Case, choice: Option, each: Assumption, standards: Standards, e
         mine = [option for option in ranked if option.key == choice.key]
         costs.append(worth(case, mine[0]) if mine else None)
         winners.append(ranked[0].key if ranked else None)
-    return Swing(
+    return TornadoBar(
         key=each.key, label=each.label, low=each.low, value=each.value, high=each.high, unit=each.unit,
         cost_low_usd=costs[0], cost_high_usd=costs[1], winner_low=winners[0], winner_high=winners[1],
     )  # fmt: skip

@@ -8,7 +8,7 @@ from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.fit import largest_fitting_batch
 from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.schedule import End
+from capplan.core.memory.schedule import Bound
 from capplan.core.memory.types import FitStatus, fit_status
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Trace
@@ -131,7 +131,7 @@ def _smaller_batch(
     model: MemoryModel, batch: int, gpu: GpuSpec | None, now: Interval, available_bytes: Interval
 ) -> Advice | None:
     held_to = available_bytes.low
-    fitting = largest_fitting_batch(model, gpu=gpu, available_bytes=held_to, end=End.HIGH)
+    fitting = largest_fitting_batch(model, gpu=gpu, available_bytes=held_to, end=Bound.HIGH)
     if not 0 < fitting < batch or model.recording.exact_batch is not None:
         return None
     total = model.estimate(batch=fitting, gpu=gpu, available_bytes=held_to).total_bytes

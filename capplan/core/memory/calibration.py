@@ -39,7 +39,7 @@ class CommunicationSize:
 class MemoryCalibration:
     """Fitted or measured terms of a memory estimate, with where they come from; contexts latest release first.
 
-    `uncertain_fraction` widens activations where a value was guessed or an operator is not known, either way;
+    `uncertain_fraction` widens activations where a value was assumed or an operator is not known, either way;
     `compiled_fraction` is what compilation leaves of the eager activations at least.
     """
 

@@ -7,7 +7,7 @@ from capplan.core.batches import LARGEST_BATCH
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.calibration import UNCALIBRATED, MemoryCalibration
 from capplan.core.memory.model import MemoryModel, capacity_for_allocator
-from capplan.core.memory.schedule import End
+from capplan.core.memory.schedule import Bound
 from capplan.core.memory.search import largest_replayed_batch
 from capplan.core.memory.sharding import fewest_gpus
 from capplan.core.memory.types import FitStatus, MemoryEstimate, fit_status
@@ -104,7 +104,7 @@ def judge_fit(estimate: MemoryEstimate, *, available_bytes: Interval, max_batch:
 
 
 def largest_fitting_batch(
-    model: MemoryModel, *, gpu: GpuSpec | None, available_bytes: float, end: End = End.EXPECTED
+    model: MemoryModel, *, gpu: GpuSpec | None, available_bytes: float, end: Bound = Bound.EXPECTED
 ) -> int:
     """Find the largest batch whose process stays within `available_bytes`; 0 if not even one sample does.
 

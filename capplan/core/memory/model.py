@@ -24,9 +24,9 @@ from capplan.core.memory.index_limit import refused_above
 from capplan.core.memory.liveness import LiveCurve, live_curve
 from capplan.core.memory.replays import SharedStreams, Stream, StreamReplays
 from capplan.core.memory.schedule import (
-    End,
+    AllocationSchedule,
+    Bound,
     ExtraSizes,
-    Program,
     Purpose,
     ScheduleKey,
     build_program,
@@ -49,9 +49,9 @@ PART_NAMES: Mapping[Role, str] = {
     Role.OPTIMIZER: "optimizer states",
 }
 LARGEST_SHOWN = 10
-LEAST_OF_GUESSED = 0.2
-"""Share of the activations that is left at least where the tracer guessed: it takes every candidate of a `nonzero` or
-of a non-maximum suppression as kept. Detectors' training kept 0.21 and more (docs/memory-accuracy.md)."""
+LEAST_OF_ASSUMED = 0.2
+"""Least share of the activations that is left where the tracer assumed values: it takes every candidate of a `nonzero`
+or of a non-maximum suppression as kept. Detectors' training kept 0.21 and more (docs/memory-accuracy.md)."""
 
 
 @dataclass(slots=True)
@@ -65,9 +65,9 @@ class MemoryModel:
     workload: Workload
     calibration: MemoryCalibration
     expandable_segments: bool = False
-    _programs: dict[ScheduleKey, Program] = field(default_factory=dict)
-    _replays: dict[tuple[End, ScheduleKey], StreamReplays] = field(default_factory=dict)
-    _keys: dict[Version | None, Mapping[End, ScheduleKey]] = field(default_factory=dict)
+    _programs: dict[ScheduleKey, AllocationSchedule] = field(default_factory=dict)
+    _replays: dict[tuple[Bound, ScheduleKey], StreamReplays] = field(default_factory=dict)
+    _keys: dict[Version | None, Mapping[Bound, ScheduleKey]] = field(default_factory=dict)
     _peaks: dict[tuple[object, ...], MemoryEstimate] = field(default_factory=dict)
     _lives: dict[tuple[Stream, int], "_Live"] = field(default_factory=dict)
     _contexts: dict[Version | None, MemoryPart] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class MemoryModel:
             self._refused = (refused_above(self.traced, self.workload),)
         return self._refused[0]
 
-    def program(self, gpu: GpuSpec | None) -> Program:
+    def program(self, gpu: GpuSpec | None) -> AllocationSchedule:
         """Return the event stream on a GPU's compute capability."""
         key = tuple(self._schedule_keys(gpu).values())
         if key not in self._programs:
@@ -118,7 +118,7 @@ class MemoryModel:
             self._programs[key] = build_program(self.recording, sizes)
         return self._programs[key]
 
-    def replays(self, gpu: GpuSpec | None, end: End) -> StreamReplays:
+    def replays(self, gpu: GpuSpec | None, end: Bound) -> StreamReplays:
         """Return the replays of a GPU's event stream, shared by all GPUs whose streams are the same."""
         key = (end, self._schedule_keys(gpu)[end])
         if key not in self._replays:
@@ -130,7 +130,7 @@ class MemoryModel:
             )
         return self._replays[key]
 
-    def _schedule_keys(self, gpu: GpuSpec | None) -> Mapping[End, ScheduleKey]:
+    def _schedule_keys(self, gpu: GpuSpec | None) -> Mapping[Bound, ScheduleKey]:
         capability = _capability(gpu)
         if capability not in self._keys:
             self._keys[capability] = schedule_key(
@@ -171,8 +171,8 @@ class MemoryModel:
         self.check(batch)
         if available_bytes is None and gpu is not None:
             available_bytes = gpu.expected_usable_bytes
-        ends = {end: self._within(batch, gpu, end, available_bytes) for end in End}
-        expected = self.replays(gpu, End.EXPECTED)
+        ends = {end: self._within(batch, gpu, end, available_bytes) for end in Bound}
+        expected = self.replays(gpu, Bound.EXPECTED)
         key = (expected.stream, expected.sizes_name(batch), batch, *ends.values())
         if key not in self._peaks:
             self._peaks[key] = self._peaks_of(batch, gpu, ends)
@@ -183,9 +183,9 @@ class MemoryModel:
             notes=self._notes(gpu),
         )
 
-    def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[End, Replay]) -> MemoryEstimate:
+    def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[Bound, Replay]) -> MemoryEstimate:
         """Lay out the peaks by part, for any GPU with this event stream; context and notes are of this one."""
-        expected = ends[End.EXPECTED]
+        expected = ends[Bound.EXPECTED]
         program = self.program(gpu)
         live = self._live(gpu, expected.peak_event)
         op = program.event_ops[expected.peak_event]
@@ -202,12 +202,12 @@ class MemoryModel:
 
     def _live(self, gpu: GpuSpec | None, event: int) -> "_Live":
         """Return what is in use after an event; kept, because many batches peak at the same one."""
-        key = (self.replays(gpu, End.EXPECTED).stream, event)
+        key = (self.replays(gpu, Bound.EXPECTED).stream, event)
         if key not in self._lives:
             self._lives[key] = _live_at(self.program(gpu), event)
         return self._lives[key]
 
-    def _within(self, batch: int, gpu: GpuSpec | None, end: End, available_bytes: float | None) -> Replay:
+    def _within(self, batch: int, gpu: GpuSpec | None, end: Bound, available_bytes: float | None) -> Replay:
         """Replay without a limit, and, where that overfills it, within it: cached segments are then given back."""
         replays = self.replays(gpu, end)
         free = replays.at(batch)
@@ -260,9 +260,9 @@ class MemoryModel:
         return self._inputs.get(index)
 
     def _activation_shares(self, batch: int) -> Interval:
-        """Activations against those of the recording: exact unless values were guessed, or the graph is compiled."""
+        """Activations against those of the recording: exact unless values were assumed, or the graph is compiled."""
         spread = self.calibration.uncertain_fraction if self._doubts() else 0.0
-        kept = LEAST_OF_GUESSED if self.recording.guesses else 1 - spread
+        kept = LEAST_OF_ASSUMED if self.recording.assumed_values else 1 - spread
         least = most = 1.0
         if self.workload.framework is not Framework.EAGER:
             most = max(1.0, self._eager_activations(batch))
@@ -277,10 +277,10 @@ class MemoryModel:
 
     def _doubts(self) -> tuple[str, ...]:
         doubts = []
-        guesses = sum(guess.count for guess in self.recording.guesses)
-        if guesses:
+        assumed = sum(each.count for each in self.recording.assumed_values)
+        if assumed:
             doubts.append(
-                f"{guesses} values that the model computes were guessed, every candidate as kept: "
+                f"{assumed} values that the model computes were assumed, every candidate as kept: "
                 "sizes that depend on them may be far smaller"
             )
         if unknown := uncounted(self.traced):
@@ -310,7 +310,7 @@ def _capability(gpu: GpuSpec | None) -> Version | None:
     return gpu.compute_capability if gpu else None
 
 
-def capacity_for_allocator(available_bytes: float, context_bytes: Interval, end: End) -> int:
+def capacity_for_allocator(available_bytes: float, context_bytes: Interval, end: Bound) -> int:
     """Return the memory of a device that the context leaves to the caching allocator. [bytes]"""
     return max(0, int(available_bytes - getattr(context_bytes, end.value)))
 
@@ -330,7 +330,7 @@ class _Live:
     passing: tuple[int, ...]
 
 
-def _live_at(program: Program, event: int) -> _Live:
+def _live_at(program: AllocationSchedule, event: int) -> _Live:
     live: dict[int, None] = {}
     for each in program.events[: event + 1]:
         if each >= 0:
@@ -355,17 +355,17 @@ def _live_at(program: Program, event: int) -> _Live:
 
 
 def _parts(
-    program: Program, live: _Live, batch: int, ends: Mapping[End, Replay], activations: Interval
+    program: AllocationSchedule, live: _Live, batch: int, ends: Mapping[Bound, Replay], activations: Interval
 ) -> tuple[MemoryPart, ...]:
-    sizes = program.sizes(batch, End.EXPECTED)
+    sizes = program.sizes(batch, Bound.EXPECTED)
     by_role = {role: constant + per_sample * batch for role, (constant, per_sample) in live.roles.items()}
     by_role[Role.ACTIVATION] += sum(sizes[index] for index in live.saved)
     exact = sum(by_role.values())
     workspace = sum(sizes[index] for index in live.passing)
-    peak = ends[End.EXPECTED].peak_allocated_bytes
+    peak = ends[Bound.EXPECTED].peak_allocated_bytes
     rounding = peak - exact - workspace
-    low = min(workspace, max(0, ends[End.LOW].peak_allocated_bytes - exact - rounding))
-    high = max(workspace, ends[End.HIGH].peak_allocated_bytes - exact - rounding)
+    low = min(workspace, max(0, ends[Bound.LOW].peak_allocated_bytes - exact - rounding))
+    high = max(workspace, ends[Bound.HIGH].peak_allocated_bytes - exact - rounding)
     parts = [
         MemoryPart(
             name=PART_NAMES[role],
@@ -389,10 +389,10 @@ def _scaled(size: int, shares: Interval) -> Interval:
     return Interval(low=shares.low * size, expected=shares.expected * size, high=shares.high * size)
 
 
-def _slack(ends: Mapping[End, Replay]) -> MemoryPart:
+def _slack(ends: Mapping[Bound, Replay]) -> MemoryPart:
     by_end = {end: each.peak_reserved_bytes - each.peak_allocated_bytes for end, each in ends.items()}
     return MemoryPart(
         name="allocator slack",
-        size_bytes=Interval(low=min(by_end.values()), expected=by_end[End.EXPECTED], high=max(by_end.values())),
+        size_bytes=Interval(low=min(by_end.values()), expected=by_end[Bound.EXPECTED], high=max(by_end.values())),
         origin="allocator replay",
     )

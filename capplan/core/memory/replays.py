@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from capplan.core.memory.allocator import Checkpoint, Replay, checkpoint, replay
 from capplan.core.memory.repeats import Repeat
-from capplan.core.memory.schedule import End, Program
+from capplan.core.memory.schedule import AllocationSchedule, Bound
 
 _LEAST_CAPACITY_STEPS = 2000
 
@@ -29,7 +29,7 @@ class SharedStreams:
 
     _streams: dict[tuple[object, ...], Stream] = field(default_factory=dict)
 
-    def of(self, program: Program) -> Stream:
+    def of(self, program: AllocationSchedule) -> Stream:
         """Return the stream of a program: that of another one with the same events for the same purposes, if any."""
         key = (program.events, program.purposes)
         found = self._streams.get(key)
@@ -45,8 +45,8 @@ class StreamReplays:
     Programs that share their `streams` share the replays of equal sizes.
     """
 
-    program: Program
-    end: End
+    program: AllocationSchedule
+    end: Bound
     expandable_segments: bool = False
     streams: SharedStreams = field(default_factory=SharedStreams)
     _sizes: dict[int, list[int]] = field(default_factory=dict)

@@ -39,7 +39,7 @@ LARGEST_BYTES = 2**48
 """No size above this is worked out: no device is within a factor of a million of it. [bytes]"""
 
 
-class End(StrEnum):
+class Bound(StrEnum):
     """Which end of the uncertain sizes a replay takes."""
 
     LOW = "low"
@@ -71,7 +71,7 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class AllocationSchedule:
     """An event stream whose sizes wait for a batch.
 
     `events`: `e` >= 0 allocates block e, `~e` frees it; `event_ops` is the op of each, ALWAYS before the first.
@@ -119,7 +119,7 @@ class Program:
         kinds[storages:, 2] = self.kind_of_extra + 1
         return find_repeats(event_words(self.events, kinds), self.events, first=self.constant_events)
 
-    def sizes(self, batch: int, end: End) -> list[int]:
+    def sizes(self, batch: int, end: Bound) -> list[int]:
         """Return the sizes of all blocks at a batch. [bytes]"""
         check_batch(self.constants, self.per_sample, batch)
         by_kind = self.convolutions.sizes(batch, end)
@@ -154,13 +154,13 @@ class ConvolutionExtras:
     touched: NDArray[np.int64]
     shares: NDArray[np.float64]
 
-    def sizes(self, batch: int, end: End) -> NDArray[np.int64]:
+    def sizes(self, batch: int, end: Bound) -> NDArray[np.int64]:
         """Return each kind's size at a batch, 0 for what is not cuDNN's. [bytes]"""
         grown = np.array([1, batch], dtype=np.int64)
         at_ends = (self.relaid @ grown)[:, None] + self.shares * (self.touched @ grown)[:, None]
         low, expected, high = at_ends.T
-        passing = {End.LOW: low, End.EXPECTED: expected, End.HIGH: expected}[end]
-        spared = high - expected if end is End.HIGH else np.zeros_like(high)
+        passing = {Bound.LOW: low, Bound.EXPECTED: expected, Bound.HIGH: expected}[end]
+        spared = high - expected if end is Bound.HIGH else np.zeros_like(high)
         return np.asarray(np.where(self.spared, spared, passing), dtype=np.int64)
 
 
@@ -217,7 +217,7 @@ ScheduleKey = tuple[object, ...]
 
 def schedule_key(
     recording: Recording, *, torch_version: Version, compute_capability: Version | None
-) -> dict[End, ScheduleKey]:
+) -> dict[Bound, ScheduleKey]:
     """Return what a compute capability decides of a recording's event stream, at each end of the uncertain sizes.
 
     Devices with equal keys have the same events and the same sizes at every batch.
@@ -231,7 +231,7 @@ def schedule_key(
     sizes = [row.size_bytes if row else Interval.exact(0) for row in rows]
     attends = any(kernel.name.startswith("capplan.attention") for kernel in recording.kernels)
     backends = capability_class(compute_capability) if attends else ()
-    return {end: (*(getattr(size, end.value) for size in sizes), sizes[1].high > 0, backends) for end in End}
+    return {end: (*(getattr(size, end.value) for size in sizes), sizes[1].high > 0, backends) for end in Bound}
 
 
 def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], batch: int) -> None:
@@ -248,7 +248,7 @@ def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], bat
         raise UsageError(f"batch {batch} needs more than 256 TiB, which no device can hold; use a smaller one.")
 
 
-def build_program(recording: Recording, sizes: ExtraSizes) -> Program:
+def build_program(recording: Recording, sizes: ExtraSizes) -> AllocationSchedule:
     """Lay out the event stream of a recording on devices of one compute capability."""
     storages = recording.storages
     extras = tuple(_extras(recording, sizes))
@@ -271,7 +271,7 @@ def build_program(recording: Recording, sizes: ExtraSizes) -> Program:
         events += here
         event_ops += [op] * len(here)
     kinds, kind_of_extra = _kinds(extras)
-    return Program(
+    return AllocationSchedule(
         recording=recording,
         constants=np.array([s.size_bytes.constant for s in storages], dtype=np.int64),
         per_sample=np.array([s.size_bytes.per_sample for s in storages], dtype=np.int64),

@@ -1,7 +1,7 @@
 """What makes a plan's figures uncertain for one model, in plain words."""
 
 from capplan.core.ops.flops import uncounted
-from capplan.core.trace.types import Guess, Recording
+from capplan.core.trace.types import AssumedValue, Recording
 
 _BRANCHES = frozenset({"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal", "aten.item"})
 _KEPT_ROWS = frozenset(
@@ -12,7 +12,7 @@ _DISTINCT = frozenset({"aten._unique2", "aten.unique", "aten.unique_dim", "aten.
 
 def cautions(recording: Recording) -> tuple[str, ...]:
     """Return a sentence for each kind of value that was assumed, and for operators that could not be counted."""
-    found = [_of_guess(guess) for guess in recording.guesses]
+    found = [_of_assumed_value(assumed) for assumed in recording.assumed_values]
     if unknown := uncounted(recording):
         found.append(
             f"the FLOPs of {', '.join(unknown)} are unknown, so only the bytes that it moves are timed; "
@@ -21,9 +21,9 @@ def cautions(recording: Recording) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _of_guess(guess: Guess) -> str:
-    times = f"{guess.count} time{'' if guess.count == 1 else 's'}"
-    name = guess.what.split(".default")[0]
+def _of_assumed_value(assumed: AssumedValue) -> str:
+    times = f"{assumed.count} time{'' if assumed.count == 1 else 's'}"
+    name = assumed.what.split(".default")[0]
     if name in _BRANCHES:
         return f"the data decides a branch or a size ({name}, {times}); the way that made-up input takes was traced"
     if name in _KEPT_ROWS:

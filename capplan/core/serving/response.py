@@ -75,7 +75,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dispatch:
+class BatchingPolicy:
     """How requests reach a replica: its batching window, how bursty arrivals are, and the percentile looked at."""
 
     percentile: float
@@ -115,7 +115,7 @@ class ResponseCurve:
 
 
 def response_curves(
-    candidates: Sequence[Candidate], *, dispatch: Dispatch, limit_s: float
+    candidates: Sequence[Candidate], *, policy: BatchingPolicy, limit_s: float
 ) -> tuple[tuple[ResponseCurve, ...], ...]:
     """Simulate every candidate with every largest batch over its load; the outer tuple aligns with `candidates`.
 
@@ -127,15 +127,15 @@ def response_curves(
         times = candidate.batch_times_s(candidate.batches[-1])
         useful = [cap for cap in candidate.allowed if times[cap - 1] <= _USEFUL_LIMITS * limit_s]
         lanes += [(index, cap, times[:cap]) for cap in useful or candidate.allowed[:1]]
-    ceiling = dispatch.ceiling_fraction
+    ceiling = policy.ceiling_fraction
     loads = (*(step * ceiling for step in _STEPS_TO_CEILING), *(load for load in _LOADS_BEYOND if load > ceiling))
     stations = [
-        Station(rate_per_s=load * capacity_per_s(times), batch_times_s=times, window_s=dispatch.window_s)
+        Station(rate_per_s=load * capacity_per_s(times), batch_times_s=times, window_s=policy.window_s)
         for _, _, times in lanes
         for load in loads
     ]
-    observed = simulate(stations, randomness=_bursty(SEARCH, dispatch)) if stations else ()
-    values = [each.quantile_s(dispatch.percentile) for each in observed]
+    observed = simulate(stations, randomness=_bursty(SEARCH, policy)) if stations else ()
+    values = [each.quantile_s(policy.percentile) for each in observed]
     curves: list[list[ResponseCurve]] = [[] for _ in candidates]
     for lane, (index, cap, times) in enumerate(lanes):
         mine = values[lane * len(loads) : (lane + 1) * len(loads)]
@@ -151,8 +151,8 @@ def response_curves(
     return tuple(map(tuple, curves))
 
 
-def _bursty(drawn: Randomness, dispatch: Dispatch) -> Randomness:
-    return Randomness(arrivals=drawn.arrivals, seed=drawn.seed, gap_scv=dispatch.gap_scv)
+def _bursty(drawn: Randomness, policy: BatchingPolicy) -> Randomness:
+    return Randomness(arrivals=drawn.arrivals, seed=drawn.seed, gap_scv=policy.gap_scv)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,15 +176,15 @@ class Response:
 
 
 def responses(
-    questions: Sequence[tuple[Candidate, int, float]], *, dispatch: Dispatch, arrivals: int = 20_000
+    questions: Sequence[tuple[Candidate, int, float]], *, policy: BatchingPolicy, arrivals: int = 20_000
 ) -> tuple[Response, ...]:
     """Simulate replicas at (candidate, largest batch, rate); aligned with `questions`."""
     stations = [
-        Station(rate_per_s=rate, batch_times_s=candidate.batch_times_s(cap), window_s=dispatch.window_s)
+        Station(rate_per_s=rate, batch_times_s=candidate.batch_times_s(cap), window_s=policy.window_s)
         for candidate, cap, rate in questions
     ]
     steady = [station for station in stations if station.load_fraction <= _OVERLOAD]
-    ran = iter(simulate(steady, randomness=_bursty(Randomness(arrivals=arrivals), dispatch)) if steady else ())
+    ran = iter(simulate(steady, randomness=_bursty(Randomness(arrivals=arrivals), policy)) if steady else ())
     answers = []
     for station in stations:
         observed = next(ran) if station.load_fraction <= _OVERLOAD else None
@@ -192,7 +192,7 @@ def responses(
             Response(
                 rate_per_s=station.rate_per_s,
                 load_fraction=station.load_fraction,
-                percentile_s=observed.percentile_s(dispatch.percentile) if observed else None,
+                percentile_s=observed.percentile_s(policy.percentile) if observed else None,
                 mean_s=observed.mean_s if observed else None,
                 batch=observed.batch if observed else None,
                 busy_fraction=observed.busy_fraction if observed else None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.queueing_batched import greedy_batching
-from capplan.core.serving.response import Candidate, Dispatch, Response, ResponseCurve, response_curves, responses
+from capplan.core.serving.response import BatchingPolicy, Candidate, Response, ResponseCurve, response_curves, responses
 from capplan.core.serving.servers import replicas_for_rate
 
 _CHECK = 6_000
@@ -14,7 +14,7 @@ _NEARLY = 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class OperatingPoint:
     """How a GPU is run: its largest batch, and the samples per second that one then carries. [1/s]"""
 
     largest_batch: int
@@ -22,7 +22,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Supply:
+class Capacity:
     """What one GPU of a kind can carry, as a function of the latency limit and of the estimate's error.
 
     `curves` hold a service's latency over load by largest batch; `steady` a job's rates by batch. `correction`
@@ -31,10 +31,10 @@ class Supply:
 
     candidate: Candidate
     curves: tuple[ResponseCurve, ...] = ()
-    steady: tuple[Operation, ...] = ()
+    steady: tuple[OperatingPoint, ...] = ()
     correction: float = 1.0
 
-    def operations(self, *, limit_s: float | None, latency_factor: float = 1.0) -> tuple[Operation, ...]:
+    def operating_points(self, *, limit_s: float | None, latency_factor: float = 1.0) -> tuple[OperatingPoint, ...]:
         """Every largest batch that can carry anything within the limit, if all times were so many times longer.
 
         The percentile at a load factor scales with the batch times, so that limit / factor is looked up (exact
@@ -44,23 +44,23 @@ class Supply:
             return tuple(replace(each, rate_per_s=each.rate_per_s / latency_factor) for each in self.steady)
         rates = ((curve, curve.highest_rate(limit_s / latency_factor)) for curve in self.curves)
         return tuple(
-            Operation(largest_batch=curve.largest_batch, rate_per_s=rate * self.correction / latency_factor)
+            OperatingPoint(largest_batch=curve.largest_batch, rate_per_s=rate * self.correction / latency_factor)
             for curve, rate in rates
             if rate > 0
         )
 
     def operate(
         self, *, limit_s: float | None, latency_factor: float = 1.0, largest_batch: int | None = None
-    ) -> Operation | None:
+    ) -> OperatingPoint | None:
         """The smallest batch that carries nearly the most within the limit, or the given one; None where none does."""
-        held = self.operations(limit_s=limit_s, latency_factor=latency_factor)
+        held = self.operating_points(limit_s=limit_s, latency_factor=latency_factor)
         allowed = [each for each in held if largest_batch in (None, each.largest_batch)]
         most = max((each.rate_per_s for each in allowed), default=0.0)
         return next((each for each in allowed if each.rate_per_s >= _NEARLY * most), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unfit:
+class Infeasible:
     """A GPU that holds the model and yet cannot carry the load: why."""
 
     candidate: Candidate
@@ -74,28 +74,28 @@ class Sizing:
     `response` is that of one of `need` replicas at peak, where each gets a random share of the arrivals; None for jobs.
     """
 
-    supply: Supply
-    operation: Operation
+    capacity: Capacity
+    operating_point: OperatingPoint
     need: int
     response: Response | None = None
 
     @property
     def gpu(self) -> str:
         """The GPU's id."""
-        return self.supply.candidate.gpu
+        return self.capacity.candidate.gpu
 
     @property
     def batch_latency_s(self) -> Interval:
         """Time of one full batch. [s]"""
-        points = self.supply.candidate.points
-        return next(point.latency_s for point in points if point.batch == self.operation.largest_batch)
+        points = self.capacity.candidate.points
+        return next(point.latency_s for point in points if point.batch == self.operating_point.largest_batch)
 
     def percentile_s(self, rate_per_s: float, *, latency_factor: float = 1.0) -> float | None:
         """The latency percentile of a replica at another rate or slowness, anchored at what was simulated. [s]
 
         None where work piles up, and for jobs.
         """
-        curve = next((c for c in self.supply.curves if c.largest_batch == self.operation.largest_batch), None)
+        curve = next((c for c in self.capacity.curves if c.largest_batch == self.operating_point.largest_batch), None)
         if curve is None or self.response is None or self.response.percentile_s is None:
             return None
         here = curve.percentile_s(self.response.rate_per_s)
@@ -105,7 +105,7 @@ class Sizing:
         return there * self.response.percentile_s.expected / here
 
 
-def size_fleets(candidates: Sequence[Candidate], load: Load) -> tuple[Sizing | Unfit, ...]:
+def size_fleets(candidates: Sequence[Candidate], load: Load) -> tuple[Sizing | Infeasible, ...]:
     """Size every candidate for a load; aligned with `candidates`, which have at least one point each."""
     if isinstance(load, Service):
         return _size_service(candidates, load)
@@ -115,9 +115,9 @@ def size_fleets(candidates: Sequence[Candidate], load: Load) -> tuple[Sizing | U
     return tuple(_size_job(candidate, rate_per_s, share) for candidate in candidates)
 
 
-def dispatch_of(service: Service) -> Dispatch:
+def batching_policy_of(service: Service) -> BatchingPolicy:
     """The simulated part of a service level."""
-    return Dispatch(
+    return BatchingPolicy(
         percentile=service.percentile,
         window_s=service.window_s,
         gap_scv=service.gap_scv,
@@ -127,40 +127,42 @@ def dispatch_of(service: Service) -> Dispatch:
 
 def _size_job(candidate: Candidate, rate_per_s: float, share: float) -> Sizing:
     steady = tuple(
-        Operation(largest_batch=point.batch, rate_per_s=share * point.batch / point.latency_s.expected)
+        OperatingPoint(largest_batch=point.batch, rate_per_s=share * point.batch / point.latency_s.expected)
         for point in candidate.points
         if point.batch in candidate.allowed
     )
-    supply = Supply(candidate=candidate, steady=steady)
-    operation = supply.operate(limit_s=None)
-    if operation is None:
+    capacity = Capacity(candidate=candidate, steady=steady)
+    operating_point = capacity.operate(limit_s=None)
+    if operating_point is None:
         raise ValueError(f"{candidate.gpu} has no batch")
-    need = replicas_for_rate(rate_per_s=rate_per_s, per_replica_per_s=operation.rate_per_s)
-    return Sizing(supply=supply, operation=operation, need=need)
+    need = replicas_for_rate(rate_per_s=rate_per_s, per_replica_per_s=operating_point.rate_per_s)
+    return Sizing(capacity=capacity, operating_point=operating_point, need=need)
 
 
-def _size_service(candidates: Sequence[Candidate], service: Service) -> tuple[Sizing | Unfit, ...]:
-    dispatch = dispatch_of(service)
-    supplies = [
-        Supply(candidate=candidate, curves=curves)
+def _size_service(candidates: Sequence[Candidate], service: Service) -> tuple[Sizing | Infeasible, ...]:
+    policy = batching_policy_of(service)
+    capacities = [
+        Capacity(candidate=candidate, curves=curves)
         for candidate, curves in zip(
-            candidates, response_curves(candidates, dispatch=dispatch, limit_s=service.latency_limit_s), strict=True
+            candidates, response_curves(candidates, policy=policy, limit_s=service.latency_limit_s), strict=True
         )
     ]
-    operations = [supply.operate(limit_s=service.latency_limit_s) for supply in supplies]
+    operating_points = [capacity.operate(limit_s=service.latency_limit_s) for capacity in capacities]
     held = [
-        (supply, operation) for supply, operation in zip(supplies, operations, strict=True) if operation is not None
+        (capacity, operating_point)
+        for capacity, operating_point in zip(capacities, operating_points, strict=True)
+        if operating_point is not None
     ]
-    sized = iter(_confirm(held, service, dispatch))
+    sized = iter(_confirm(held, service, policy))
     return tuple(
-        _unfit(supply.candidate, service) if operation is None else next(sized)
-        for supply, operation in zip(supplies, operations, strict=True)
+        _infeasible(capacity.candidate, service) if operating_point is None else next(sized)
+        for capacity, operating_point in zip(capacities, operating_points, strict=True)
     )
 
 
-def _unfit(candidate: Candidate, service: Service) -> Unfit:
+def _infeasible(candidate: Candidate, service: Service) -> Infeasible:
     fastest = min(point.latency_s.expected for point in candidate.points)
-    return Unfit(
+    return Infeasible(
         candidate=candidate,
         reason=(
             f"its {service.percentile:g}th percentile exceeds {service.latency_limit_s * 1e3:g} ms even almost idle: "
@@ -169,25 +171,27 @@ def _unfit(candidate: Candidate, service: Service) -> Unfit:
     )
 
 
-def _confirm(held: Sequence[tuple[Supply, Operation]], service: Service, dispatch: Dispatch) -> list[Sizing | Unfit]:
+def _confirm(
+    held: Sequence[tuple[Capacity, OperatingPoint]], service: Service, policy: BatchingPolicy
+) -> list[Sizing | Infeasible]:
     """Simulate one replica fewer, as many, and one more than interpolated, and take the fewest that serve."""
     counts = [
-        _neighbours(replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operation.rate_per_s))
-        for _, operation in held
+        _neighbours(replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operating_point.rate_per_s))
+        for _, operating_point in held
     ]
     questions = [
-        (supply.candidate, operation.largest_batch, service.peak_per_s / count)
-        for (supply, operation), mine in zip(held, counts, strict=True)
+        (capacity.candidate, operating_point.largest_batch, service.peak_per_s / count)
+        for (capacity, operating_point), mine in zip(held, counts, strict=True)
         for count in mine
     ]
-    answers = iter(responses(questions, dispatch=dispatch, arrivals=_CHECK))
-    sized: list[Sizing | Unfit] = []
-    for (supply, operation), mine in zip(held, counts, strict=True):
+    answers = iter(responses(questions, policy=policy, arrivals=_CHECK))
+    sized: list[Sizing | Infeasible] = []
+    for (capacity, operating_point), mine in zip(held, counts, strict=True):
         seen = [(count, next(answers)) for count in mine]
         need, response = next((each for each in seen if _serves(each[1], service)), seen[-1])
-        corrected = _corrected(supply, operation, need, service)
-        found = corrected.operate(limit_s=service.latency_limit_s, largest_batch=operation.largest_batch)
-        sized.append(Sizing(supply=corrected, operation=found or operation, need=need, response=response))
+        corrected = _corrected(capacity, operating_point, need, service)
+        found = corrected.operate(limit_s=service.latency_limit_s, largest_batch=operating_point.largest_batch)
+        sized.append(Sizing(capacity=corrected, operating_point=found or operating_point, need=need, response=response))
     return sized
 
 
@@ -203,11 +207,11 @@ def _serves(response: Response, service: Service) -> bool:
     )
 
 
-def _corrected(supply: Supply, operation: Operation, need: int, service: Service) -> Supply:
-    interpolated = replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operation.rate_per_s)
+def _corrected(capacity: Capacity, operating_point: OperatingPoint, need: int, service: Service) -> Capacity:
+    interpolated = replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operating_point.rate_per_s)
     if need == interpolated:
-        return supply
-    return replace(supply, correction=service.peak_per_s / need / operation.rate_per_s)
+        return capacity
+    return replace(capacity, correction=service.peak_per_s / need / operating_point.rate_per_s)
 
 
 def fewest_possible(service: Service, candidate: Candidate) -> int:
@@ -220,5 +224,5 @@ def exact_mean_s(service: Service, sizing: Sizing) -> float | None:
     """Mean response of one replica at peak in closed form, where one is exact: Poisson arrivals, no window. [s]"""
     if service.window_s or service.gap_scv != 1 or sizing.response is None or not sizing.response.stable:
         return None
-    times = sizing.supply.candidate.batch_times_s(sizing.operation.largest_batch)
+    times = sizing.capacity.candidate.batch_times_s(sizing.operating_point.largest_batch)
     return greedy_batching(rate_per_s=sizing.response.rate_per_s, batch_times_s=times).response_s

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from capplan.core.trace.types import Guess, Kernel, Parameter, Provenance, Recording, Trace
+from capplan.core.trace.types import AssumedValue, Kernel, Parameter, Provenance, Recording, Trace
 
 _PUBLIC_NAMESPACES = ("aten", "capplan", "prims", "torchvision")
 
@@ -40,7 +40,10 @@ def _anonymous_recording(recording: Recording, modules: dict[str, str], operator
         recording,
         modules=tuple(modules[path] for path in recording.modules),
         kernels=tuple(_renamed(kernel, operators) for kernel in recording.kernels),
-        guesses=tuple(Guess(what=operators.get(each.what, each.what), count=each.count) for each in recording.guesses),
+        assumed_values=tuple(
+            AssumedValue(what=operators.get(each.what, each.what), count=each.count)
+            for each in recording.assumed_values
+        ),
     )
 
 

@@ -31,7 +31,7 @@ LARGEST_NUMBER = 2**62
 _LARGEST_BATCH = 2**40
 _LARGEST_RANK = 64
 _LAYOUTS = frozenset(layout + weight for layout in MemoryFormat for weight in ("", "w"))
-_RUNGS = ("meta", "fake", "real")
+_BACKENDS = ("meta", "fake", "real")
 _KNOWN_NAMESPACES = ("aten.", "capplan.")
 _AT_LEAST_ONE = ("groups", "group", "num_groups", "hidden_size", "layers")
 """Attributes that formulas divide by or multiply with; zero or less is no operator."""
@@ -125,11 +125,11 @@ def _check_batches(row: Mapping[str, Any], place: str) -> int:
         check_whole(exact, f"{place}.exact_batch", low=1, high=_LARGEST_BATCH)
     elif not batches:
         raise DamageError(f"{place}.batches", batches, "the batches that were traced")
-    check_choice(member(row, "rung", f"{place}."), f"{place}.rung", _RUNGS)
-    for index, guess in enumerate(as_list(member(row, "guesses", f"{place}."), f"{place}.guesses")):
-        what, count = as_row(guess, 2, f"{place}.guesses[{index}]")
-        check_text(what, f"{place}.guesses[{index}]")
-        check_whole(count, f"{place}.guesses[{index}] count", low=0, high=LARGEST_NUMBER)
+    check_choice(member(row, "backend", f"{place}."), f"{place}.backend", _BACKENDS)
+    for index, assumed in enumerate(as_list(member(row, "assumed_values", f"{place}."), f"{place}.assumed_values")):
+        what, count = as_row(assumed, 2, f"{place}.assumed_values[{index}]")
+        check_text(what, f"{place}.assumed_values[{index}]")
+        check_whole(count, f"{place}.assumed_values[{index}] count", low=0, high=LARGEST_NUMBER)
     return int(exact if exact is not None else min(batches))
 
 

@@ -14,8 +14,8 @@ from capplan.core.trace.affine import Affine
 from capplan.core.trace.checks import check_trace
 from capplan.core.trace.types import (
     SCHEMA_VERSION,
+    AssumedValue,
     Attribute,
-    Guess,
     InputTensor,
     Kernel,
     MemoryFormat,
@@ -60,6 +60,8 @@ def load_trace(content: bytes, *, where: str) -> Trace:
             f"{where} has trace schema {version}; this capplan reads up to {SCHEMA_VERSION}: upgrade capplan."
         )
     _verify(document, where=where)
+    if version == 1:
+        document = _upgraded(document)
     try:
         check_trace(document)
     except ValueError as error:
@@ -86,6 +88,22 @@ def _verify(document: dict[str, Any], *, where: str) -> None:
             f"{where} was changed after it was written: its {CHECKSUM} does not match its content; trace the model "
             f"again, or delete {CHECKSUM} from the file if the change was meant."
         )
+
+
+_RENAMED = {"rung": "backend", "guesses": "assumed_values"}
+"""Members of a recording by their names in version 1, and since."""
+
+
+def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a trace of version 1 with the names of version 2; what is damaged stays for the checks to name."""
+    recordings = document.get("recordings")
+    if not isinstance(recordings, list):
+        return document
+    renamed = [
+        {_RENAMED.get(key, key): value for key, value in each.items()} if isinstance(each, dict) else each
+        for each in recordings
+    ]
+    return {**document, "recordings": renamed}
 
 
 def is_trace_content(content: bytes) -> bool:
@@ -190,8 +208,8 @@ def _recording_to_json(recording: Recording) -> dict[str, Any]:
         "configuration": _configuration_to_json(recording.configuration),
         "batches": list(recording.batches),
         "exact_batch": recording.exact_batch,
-        "rung": recording.rung,
-        "guesses": [[guess.what, guess.count] for guess in recording.guesses],
+        "backend": recording.backend,
+        "assumed_values": [[assumed.what, assumed.count] for assumed in recording.assumed_values],
         "phases": [[phase.name, phase.step, phase.first_op] for phase in recording.phases],
         "modules": list(recording.modules),
         "kernels": [_kernel_to_json(kernel) for kernel in recording.kernels],
@@ -238,8 +256,8 @@ def _recording_from_json(row: dict[str, Any]) -> Recording:
         phases=tuple(Phase(name=name, step=step, first_op=first) for name, step, first in row["phases"]),
         batches=tuple(row["batches"]),
         exact_batch=row["exact_batch"],
-        rung=row["rung"],
-        guesses=tuple(Guess(what=what, count=count) for what, count in row["guesses"]),
+        backend=row["backend"],
+        assumed_values=tuple(AssumedValue(what=what, count=count) for what, count in row["assumed_values"]),
     )
 
 

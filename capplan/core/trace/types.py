@@ -15,7 +15,7 @@ from capplan.core.trace.affine import Affine
 from capplan.core.workload import Configuration
 from capplan.errors import MissingRecordingError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 HALF = "half"
 """The dtype that stands for either 16-bit float until a precision says which."""
@@ -148,7 +148,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guess:
+class AssumedValue:
     """A value that the tracer had to invent, and how often: never silent."""
 
     what: str
@@ -160,8 +160,8 @@ class Recording:
     """What one configuration runs.
 
     `batches` were traced; `exact_batch` is None where the sizes are functions of the batch that the
-    third traced batch confirmed, else the only batch that the recording is true for. `rung` is the
-    method that worked: meta, fake or real. `guesses` are values that the tracer had to invent.
+    third traced batch confirmed, else the only batch that the recording is true for. `backend` is the
+    method that worked: meta, fake or real. `assumed_values` are values that the tracer had to invent.
     """
 
     configuration: Configuration
@@ -172,8 +172,8 @@ class Recording:
     phases: tuple[Phase, ...] = ()
     batches: tuple[int, ...]
     exact_batch: int | None = None
-    rung: str = "meta"
-    guesses: tuple[Guess, ...] = ()
+    backend: str = "meta"
+    assumed_values: tuple[AssumedValue, ...] = ()
 
     def steady_ops(self) -> tuple[Op, ...]:
         """The ops of one inference, or of the last training step, when optimizer states exist."""

@@ -9,8 +9,8 @@ from capplan.core.ops.flops import Formula, Formulas, OperatorCall, find_formula
 from capplan.core.trace.affine import Affine, fit_affine
 from capplan.core.trace.types import (
     HALF,
+    AssumedValue,
     Attribute,
-    Guess,
     InputTensor,
     Kernel,
     MemoryFormat,
@@ -95,8 +95,8 @@ def fit_recording(
         phases=tuple(Phase(name=name, step=step, first_op=op) for name, step, op in first.phases),
         batches=tuple(batches),
         exact_batch=batches[0] if len(batches) == 1 else None,
-        rung=backend,
-        guesses=tuple(Guess(what=what, count=count) for what, count in sorted(first.assumed.items())),
+        backend=backend,
+        assumed_values=tuple(AssumedValue(what=what, count=count) for what, count in sorted(first.assumed.items())),
     )
 
 

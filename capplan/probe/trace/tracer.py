@@ -138,7 +138,7 @@ def _asked_for_values(error: TraceError) -> bool:
 
 
 def _assumed_count(made: Made) -> int:
-    return sum(guess.count for guess in made.recording.guesses)
+    return sum(assumed.count for assumed in made.recording.assumed_values)
 
 
 class _Tracer:
@@ -206,7 +206,7 @@ class _Tracer:
                     raise
                 failures.append(error)
                 continue
-            if not made.recording.guesses or index > _BALANCED:
+            if not made.recording.assumed_values or index > _BALANCED:
                 self._from = index
                 return made
             if assuming is None or index == _VALUED or _assumed_count(made) < _assumed_count(assuming[1]):

@@ -12,7 +12,7 @@ from capplan.core.ops.counters import Comparison, Difference
 from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, module_tree, parameters_by_dtype
 from capplan.version import __version__
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 class ShareDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class DtypeDocument(msgspec.Struct, frozen=True, kw_only=True):
     bytes_as: dict[str, int]
 
 
-class AssumedValue(msgspec.Struct, frozen=True, kw_only=True):
+class AssumedValueDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A value that depends on the data and was assumed while tracing."""
 
     what: str
@@ -110,7 +110,7 @@ class CounterDocument(msgspec.Struct, frozen=True, kw_only=True):
 class AnalysisDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What `capplan analyze --format json` writes: counts at one batch; rows of a view add up to the totals."""
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     capplan_version: str
     name: str
     class_name: str = field(name="class")
@@ -129,8 +129,8 @@ class AnalysisDocument(msgspec.Struct, frozen=True, kw_only=True):
     tree: tuple[TreeNode, ...]
     uncounted: tuple[str, ...]
     counted_bytes_fraction: float
-    rung: Annotated[str, Meta(pattern="^(meta|fake|real)$", description="the backend that the model was traced on")]
-    guesses: tuple[AssumedValue, ...]
+    backend: Annotated[str, Meta(pattern="^(meta|fake|real)$", description="the backend that the model was traced on")]
+    assumed_values: tuple[AssumedValueDocument, ...]
     notes: tuple[str, ...]
     versions: dict[str, str]
     comparison: tuple[CounterDocument, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -168,8 +168,10 @@ def analysis_document(
         tree=_tree(analysis, depth),
         uncounted=analysis.uncounted,
         counted_bytes_fraction=analysis.counted_bytes_fraction,
-        rung=recording.rung,
-        guesses=tuple(AssumedValue(what=guess.what, count=guess.count) for guess in recording.guesses),
+        backend=recording.backend,
+        assumed_values=tuple(
+            AssumedValueDocument(what=each.what, count=each.count) for each in recording.assumed_values
+        ),
         notes=trace.provenance.notes,
         versions=dict(trace.provenance.versions),
         comparison=msgspec.UNSET if comparisons is None else tuple(map(_counter, comparisons)),

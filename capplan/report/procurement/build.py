@@ -117,17 +117,17 @@ def _model_report(
 ) -> ModelReport:
     ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
     rows = tuple(_option_row(option, answer, plan, ranks.get(option.key), standards) for option in answer.options)
-    unfit = tuple(
+    infeasible = tuple(
         Refusal(gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason)
-        for each in answer.unfit
+        for each in answer.infeasible
     )
-    unfit += tuple(
+    infeasible += tuple(
         Refusal(
             gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="scope", reason=each.reason
         )
         for each in answer.not_considered
     )
-    held = {sizing.gpu for sizing in answer.case.sizings} | {refusal.gpu for refusal in unfit}
+    held = {sizing.gpu for sizing in answer.case.sizings} | {refusal.gpu for refusal in infeasible}
     refused: dict[str, Refusal] = {}
     for each in sorted(plan.rejections, key=lambda rejection: rejection.batch):
         if each.gpu not in held:
@@ -136,14 +136,14 @@ def _model_report(
         plan=plan,
         verdict=make_verdict(plan, answer, rows),
         options=rows,
-        refusals=(*unfit, *(refused[gpu] for gpu in sorted(refused))),
+        refusals=(*infeasible, *(refused[gpu] for gpu in sorted(refused))),
         swings=tuple(
             SwingRow(
                 label=swing.label, unit=swing.unit, low=swing.low, value=swing.value, high=swing.high,
                 cost_low_usd=swing.cost_low_usd, cost_high_usd=swing.cost_high_usd,
                 winner_low=swing.winner_low, winner_high=swing.winner_high,
             )
-            for swing in answer.swings
+            for swing in answer.tornado_bars
         ),
         picks=_picks(answer),
         roofs=_roofs(plan, rows, gpus),
@@ -211,15 +211,15 @@ def _picks(answer: Answer) -> tuple[PickRow, ...]:
     limit_s = load.latency_limit_s if isinstance(load, Service) else None
     picks = []
     for sizing in answer.case.sizings:
-        curves = {curve.largest_batch: curve for curve in sizing.supply.curves}
-        for operation in sizing.supply.operations(limit_s=limit_s):
-            curve = curves.get(operation.largest_batch)
+        curves = {curve.largest_batch: curve for curve in sizing.capacity.curves}
+        for operating_point in sizing.capacity.operating_points(limit_s=limit_s):
+            curve = curves.get(operating_point.largest_batch)
             picks.append(
                 PickRow(
                     gpu=sizing.gpu,
-                    batch=operation.largest_batch,
-                    rate_per_gpu_per_s=operation.rate_per_s,
-                    capacity_per_s=curve.capacity_per_s if curve else operation.rate_per_s,
+                    batch=operating_point.largest_batch,
+                    rate_per_gpu_per_s=operating_point.rate_per_s,
+                    capacity_per_s=curve.capacity_per_s if curve else operating_point.rate_per_s,
                     loads=curve.loads if curve else (),
                     percentiles_s=curve.percentiles_s if curve else (),
                 )
@@ -234,8 +234,8 @@ def _option_row(
     money, cost, energy = answer.case.money, option.cost, option.energy
     response = option.sizing.response
     latency_s, fast_s, slow_s = _latencies(option)
-    estimate = next(each for each in plan.fits_on(option.gpu) if each.batch == option.operation.largest_batch)
-    candidate = option.sizing.supply.candidate
+    estimate = next(each for each in plan.fits_on(option.gpu) if each.batch == option.operating_point.largest_batch)
+    candidate = option.sizing.capacity.candidate
     slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(candidate.form_factor, money)
     last, load = option.fleets[-1], answer.demand.load
     stress = answer.stress.get(option.key)
@@ -262,8 +262,8 @@ def _option_row(
         concerns=tuple(each.value for each in standards.concerns(option)),
         includes_server=option.purchase is not None and option.purchase.includes_server,
         firm_fit=option.gpu in plan.certain_gpus,
-        batch=option.operation.largest_batch,
-        rate_per_gpu_per_s=option.operation.rate_per_s,
+        batch=option.operating_point.largest_batch,
+        rate_per_gpu_per_s=option.operating_point.rate_per_s,
         gpus_needed=option.fleet.need,
         gpus=option.fleet.gpus,
         servers=option.fleet.servers,
@@ -289,7 +289,7 @@ def _option_row(
             option.fleet, failures_per_gpu_year=money.failures_per_gpu_year, repair_days=money.repair_days
         ),
         months_until_full=months_until_exhausted(
-            capacity_per_s=(last.gpus - last.spares * last.gpus_per_server) * option.operation.rate_per_s,
+            capacity_per_s=(last.gpus - last.spares * last.gpus_per_server) * option.operating_point.rate_per_s,
             peak_per_s=load.peak_per_s,
             growth_per_year_fraction=load.growth_per_year_fraction,
         )

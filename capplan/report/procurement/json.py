@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
 import msgspec
 
-from capplan.core.economics.assumptions import Assumption, Demand, Money
+from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
 from capplan.core.economics.constraints import Constraints, NameLists
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
@@ -61,7 +61,7 @@ class DemandDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What a report answers: the load, the cost assumptions as numbers, and each one's range and source."""
 
     load: LoadDocument
-    money: Money
+    money: CostAssumptions
     assumptions: tuple[Assumption, ...]
     constraints: ConstraintsDocument
 

@@ -50,8 +50,8 @@ def _because(reason: str) -> str:
 def _payback_words(pair: Payback, years: int) -> str:
     bought, rented = pair.bought, pair.rented
     against = (
-        f"{bought.fleets[-1].gpus} × {bought.sizing.supply.candidate.name} bought, against "
-        f"{rented.sizing.supply.candidate.name} rented ({rented.term})"
+        f"{bought.fleets[-1].gpus} × {bought.sizing.capacity.candidate.name} bought, against "
+        f"{rented.sizing.capacity.candidate.name} rented ({rented.term})"
     )
     if pair.years is None:
         return f"The best purchase does not pay off within {years} years: {against}."
@@ -73,24 +73,24 @@ def make_verdict(plan: PlanDocument, answer: Answer, rows: Sequence[OptionRow]) 
     found = answer.recommendation
     choice = by_key[found.choice.key] if found.choice else None
     other = by_key[found.runner_up.key] if found.runner_up else None
-    doubt = answer.confidence
+    confidence = answer.confidence
     return Verdict(
         sentence=_sentence(plan, answer, choice, len(rows)),
         reasons=tuple(_reasons(answer, choice, other, rows)) if choice else (),
         changes_if=tuple(_changes(answer, choice, other, by_key)) if choice else (),
         choice=choice.key if choice else None,
         runner_up=other.key if other else None,
-        holds_fraction=doubt.holds if doubt else None,
-        keeps_fraction=doubt.keeps if doubt else None,
-        regret_usd_per_year=doubt.regret_usd_per_year if doubt else None,
-        cost_p10_usd=doubt.cost_p10_usd if doubt else None,
-        cost_p90_usd=doubt.cost_p90_usd if doubt else None,
-        wins=dict(doubt.wins) if doubt else {},
-        draws=doubt.draws if doubt else 0,
+        holds_fraction=confidence.holds if confidence else None,
+        keeps_fraction=confidence.keeps if confidence else None,
+        regret_usd_per_year=confidence.regret_usd_per_year if confidence else None,
+        cost_p10_usd=confidence.cost_p10_usd if confidence else None,
+        cost_p90_usd=confidence.cost_p90_usd if confidence else None,
+        wins=dict(confidence.wins) if confidence else {},
+        draws=confidence.draws if confidence else 0,
         warning=_warning(answer, by_key),
         cheaper=found.cheaper.key if found.cheaper else None,
         assured=_assured(answer.assured) if answer.assured else None,
-        varies=doubt.varies if doubt else (),
+        varies=confidence.varies if confidence else (),
     )
 
 
@@ -162,7 +162,7 @@ def _saving(answer: Answer, choice: OptionRow, other: OptionRow) -> float:
 def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, count: int) -> str:
     name = plan.model.name
     if choice is None or choice.cost_usd_per_year is None:
-        if not count and answer.not_considered and not answer.unfit:
+        if not count and answer.not_considered and not answer.infeasible:
             return f"No GPU that the constraints admit is left for {name}."
         if not count:
             return f"No GPU carries the load with {name}."
@@ -207,10 +207,10 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
         mine, theirs = _worths(answer, choice, other)
         more = format_fraction(theirs / mine - 1)
         reasons.append(f"Runner-up: {other.gpu_name} {_how(other)}, {more} more expensive.")
-    if (doubt := answer.confidence) and not isinstance(load, OneGpu):
+    if (sure := answer.confidence) and not isinstance(load, OneGpu):
         reasons.append(
-            f"Cheapest in {format_fraction(doubt.holds)} of {doubt.draws} scenarios; the fleet as sized carries the "
-            f"last year's load in {format_fraction(doubt.keeps)}. {_what_varies(doubt.varies)}"
+            f"Cheapest in {format_fraction(sure.holds)} of {sure.draws} scenarios; the fleet as sized carries the "
+            f"last year's load in {format_fraction(sure.keeps)}. {_what_varies(sure.varies)}"
         )
     if fleet := answer.assured:
         reasons.append(_assured_words(fleet))
@@ -230,7 +230,7 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
 
 def _service_reasons(answer: Answer, load: Service, choice: OptionRow) -> list[str]:
     sizing = next(each for each in answer.case.sizings if each.gpu == choice.gpu)
-    fewest = fewest_possible(load, sizing.supply.candidate)
+    fewest = fewest_possible(load, sizing.capacity.candidate)
     reasons = [
         f"Each GPU takes batches of up to {choice.batch} and carries {format_rate(choice.rate_per_gpu_per_s)}/s: "
         f"{sizing.need} needed at today's peak; {fewest} is the theoretical minimum.",
@@ -272,7 +272,7 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
             changes.append(
                 f"the load is {switch.factor:g} × what is stated: then {option_name(by_key.get(switch.winner))}."
             )
-    flips = [swing for swing in answer.swings if swing.key not in ("peak_factor", "rent_price_factor")]
+    flips = [swing for swing in answer.tornado_bars if swing.key not in ("peak_factor", "rent_price_factor")]
     for swing in flips:
         for end, winner in ((swing.low, swing.winner_low), (swing.high, swing.winner_high)):
             if winner and winner != choice.key:

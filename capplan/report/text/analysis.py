@@ -28,8 +28,8 @@ def coverage_line(analysis: Analysis) -> str:
     calls = Counter(recording.kernels[op.kernel].name for op in recording.steady_ops())
     missed = ", ".join(f"{calls[name]} × {name}" for name in analysis.uncounted)
     share = f"{100 * analysis.counted_bytes_fraction:.1f} % of bytes counted"
-    guessed = "".join(f"; guessed: {guess.what} ({guess.count} times)" for guess in recording.guesses)
-    return f"{share}; uncounted: {missed or 'none'}{guessed}; traced on {recording.rung}"
+    assumed = "".join(f"; assumed: {each.what} ({each.count} times)" for each in recording.assumed_values)
+    return f"{share}; uncounted: {missed or 'none'}{assumed}; traced on {recording.backend}"
 
 
 def render_analysis_text(analysis: Analysis, *, view: AnalysisView = AnalysisView()) -> str:

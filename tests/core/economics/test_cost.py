@@ -1,4 +1,4 @@
-"""Money against a hand-calculated purchase: one 8-GPU node, three years, 8 %."""
+"""CostAssumptions against a hand-calculated purchase: one 8-GPU node, three years, 8 %."""
 
 import math
 from dataclasses import replace
@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from capplan.core.economics.assumptions import Money
+from capplan.core.economics.assumptions import CostAssumptions
 from capplan.core.economics.cost import Usage, break_even, cost_of_owning, cost_of_renting, fleet_energy
 from capplan.core.economics.finance import (
     annuity_factor,
@@ -23,7 +23,7 @@ near = pytest.approx
 DAY = date(2026, 11, 1)
 
 # A node of 300,000 USD (8 GPUs of 37,500 with their share), 12 % network, 10.2 kW nameplate drawn to 60 %.
-NODE = Money(
+NODE = CostAssumptions(
     years=3, discount_fraction=0.08, residual_fraction=0.30, chassis_usd_sxm=0.0, chassis_usd_pcie=0.0,
     network_fraction=0.12,
     support_fraction=0.04, space_usd_per_kw_month=0, staff_usd_per_server_year=15_000,

@@ -11,7 +11,7 @@ from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.core.economics.recommend import pareto_front, ranking, recommend
-from capplan.core.economics.uncertainty import Doubt, confidence, sensitivity
+from capplan.core.economics.uncertainty import Uncertainty, confidence, sensitivity
 from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, OneGpu, Service
@@ -162,9 +162,9 @@ def test_probability_that_the_choice_holds_is_that_of_the_estimates():
         for each, time in ((FAST, 0.010), (SLOW, 0.020))
     ]
     found = answer(rent("fast", 2.1), rent("slow", 1.0), candidates=tuple(points))
-    doubt = Doubt(assumptions=(), latency={"fast": (low, 1.2), "slow": (low, 1.2)})
+    uncertainty = Uncertainty(assumptions=(), latency={"fast": (low, 1.2), "slow": (low, 1.2)})
     ranked = ranking(found.case, evaluate(found.case), standards=standards("fast", "slow"))
-    drawn = confidence(found.case, found.recommendation, ranked, doubt=doubt, draws=4000)
+    drawn = confidence(found.case, found.recommendation, ranked, uncertainty=uncertainty, draws=4000)
     assert drawn.holds == near(0.670, abs=0.025)  # three standard errors of 4000 draws
 
 
@@ -176,11 +176,11 @@ def test_sensitivity_moves_one_input_at_a_time():
     ]
     found = answer(rent("fast", 3.0), rent("slow", 1.0), assumptions=inputs)
     choice = found.recommendation.choice
-    doubt = Doubt(assumptions=tuple(inputs), latency={})
-    swings = sensitivity(found.case, choice, doubt=doubt, standards=standards("fast", "slow"))
-    assert [swing.key for swing in swings] == ["rent_price_factor", "peak_factor"]  # PUE is in the rent
-    assert (swings[0].cost_low_usd, swings[0].cost_high_usd) == (near(100), near(400))
-    assert (swings[1].cost_low_usd, swings[1].cost_high_usd) == (near(100), near(200))
+    uncertainty = Uncertainty(assumptions=tuple(inputs), latency={})
+    tornado_bars = sensitivity(found.case, choice, uncertainty=uncertainty, standards=standards("fast", "slow"))
+    assert [bar.key for bar in tornado_bars] == ["rent_price_factor", "peak_factor"]  # PUE is in the rent
+    assert (tornado_bars[0].cost_low_usd, tornado_bars[0].cost_high_usd) == (near(100), near(400))
+    assert (tornado_bars[1].cost_low_usd, tornado_bars[1].cost_high_usd) == (near(100), near(200))
 
 
 def test_a_tighter_limit_or_slower_gpus_never_cost_less():

@@ -13,12 +13,12 @@ from capplan.core.memory.fit import estimate_memory, largest_batch, largest_fitt
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.schedule import End
+from capplan.core.memory.schedule import Bound
 from capplan.core.memory.summary import answer_memory
 from capplan.core.memory.types import FitStatus, fit_status
 from capplan.core.numbers import Interval
 from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Guess, MemoryFormat, Op, Parameter, Role, Storage
+from capplan.core.trace.types import AssumedValue, MemoryFormat, Op, Parameter, Role, Storage
 from capplan.core.workload import Framework, Precision, Workload
 from capplan.errors import MissingRecordingError, UsageError
 from tests.core.small_recordings import BATCH, chain, kernel, make_trace, operand
@@ -112,7 +112,7 @@ def test_the_largest_batch_fits_and_the_next_does_not(sizes, available_mib):
         if batch:
             capacity = int(available_mib * MIB - context)
             program = model.program(device)
-            replayed = replay(program.sizes(batch, End.EXPECTED), program.events, capacity_bytes=capacity)
+            replayed = replay(program.sizes(batch, Bound.EXPECTED), program.events, capacity_bytes=capacity)
             assert (replayed.failed_event is None) is fits
 
 
@@ -229,13 +229,13 @@ def test_a_gpu_without_a_usable_figure_is_noted():
 def test_guesses_and_unknown_operators_widen_the_interval():
     trace = chain(MIB, MIB)
     sure = estimate_memory(trace, Workload(), batch=1, gpu=None)
-    guessed = replace(trace.recordings[0], guesses=(Guess(what="nonzero", count=3),))
+    guessed = replace(trace.recordings[0], assumed_values=(AssumedValue(what="nonzero", count=3),))
     unsure = estimate_memory(replace(trace, recordings=(guessed,)), Workload(), batch=1, gpu=None)
     assert sure.peak_allocated_bytes.low == sure.peak_allocated_bytes.high
     # a guess keeps every candidate: a fifth of the activations may be left, a quarter may come on top
     activations = part(sure, "activations").expected
     assert part(unsure, "activations") == Interval(low=0.2 * activations, expected=activations, high=1.25 * activations)
-    assert any("guessed" in note for note in unsure.notes)
+    assert any("assumed" in note for note in unsure.notes)
     odd = replace(trace.recordings[0], kernels=(replace(trace.recordings[0].kernels[0], name="mylib.magic"),))
     unknown = estimate_memory(replace(trace, recordings=(odd,)), Workload(), batch=1, gpu=None)
     assert any("mylib::magic" in note for note in unknown.notes)

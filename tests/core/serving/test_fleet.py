@@ -14,7 +14,7 @@ from capplan.core.serving.servers import (
     replicas_for_rate,
     server_availability,
 )
-from capplan.core.serving.sizing import Sizing, Unfit, size_fleets
+from capplan.core.serving.sizing import Infeasible, Sizing, size_fleets
 from tests.core.serving.closed_forms import constant_service_wait_quantile_s
 
 near = pytest.approx
@@ -111,10 +111,10 @@ def test_the_utilisation_ceiling_binds_where_latency_does_not():
 
 
 def test_what_cannot_keep_the_limit_says_why():
-    [unfit] = size_fleets([candidate({1: 0.06})], service())
-    assert isinstance(unfit, Unfit)
-    assert "50 ms" in unfit.reason
-    assert "60 ms" in unfit.reason
+    [infeasible] = size_fleets([candidate({1: 0.06})], service())
+    assert isinstance(infeasible, Infeasible)
+    assert "50 ms" in infeasible.reason
+    assert "60 ms" in infeasible.reason
 
 
 def test_a_slower_gpu_never_needs_fewer_replicas():
@@ -143,7 +143,7 @@ def test_job_by_hand():
         utilization_ceiling_fraction=0.9,
     )  # fmt: skip
     [sizing] = size_fleets([candidate({1: 0.009, 32: 0.040})], job)
-    assert (sizing.need, sizing.operation.largest_batch, sizing.operation.rate_per_s) == (2, 32, near(720))
+    assert (sizing.need, sizing.operating_point.largest_batch, sizing.operating_point.rate_per_s) == (2, 32, near(720))
 
 
 def test_training_by_hand():

@@ -3,7 +3,17 @@
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.anonymize import anonymize_trace
 from capplan.core.trace.format import dump_trace
-from capplan.core.trace.types import Guess, InputTensor, Kernel, Op, Operand, Parameter, Provenance, Recording, Trace
+from capplan.core.trace.types import (
+    AssumedValue,
+    InputTensor,
+    Kernel,
+    Op,
+    Operand,
+    Parameter,
+    Provenance,
+    Recording,
+    Trace,
+)
 from capplan.core.workload import Configuration
 
 TENSOR = Operand(dtype="float32", shape=(Affine(0, 1), Affine(4)))
@@ -28,7 +38,7 @@ SECRET = Trace(
             ops=(Op(kernel=0, module=1, reads=(0,), writes=(1,)), Op(kernel=1, module=2, reads=(1,), writes=(0,))),
             storages=(),
             batches=(2, 3, 5),
-            guesses=(Guess(what="acme.op", count=2), Guess(what="aten.nonzero", count=1)),
+            assumed_values=(AssumedValue(what="acme.op", count=2), AssumedValue(what="aten.nonzero", count=1)),
         ),
     ),
     provenance=Provenance(
@@ -46,7 +56,7 @@ def test_modules_keep_their_place_in_the_tree_and_shapes_stay():
     made = anonymize_trace(SECRET)
     assert made.recordings[0].modules == ("0", "0.0", "0.1", "")
     assert [kernel.name for kernel in made.recordings[0].kernels] == ["aten.relu", "custom.op0"]
-    assert made.recordings[0].guesses[0].what == "custom.op0"
+    assert made.recordings[0].assumed_values[0].what == "custom.op0"
     assert made.recordings[0].ops == SECRET.recordings[0].ops
     assert made.parameter_count == SECRET.parameter_count == 16
     assert len(made.parameters[0].names) == 2  # sharing is a fact, not a name

@@ -102,7 +102,7 @@ def test_a_trace_without_a_checksum_is_read_as_before() -> None:
         (("recordings", 0, "batches"), [], "batches is a list of 0"),
         (("recordings", 0, "exact_batch"), -1, "exact_batch is -1"),
         (("recordings", 0, "exact_batch"), True, "exact_batch is True"),
-        (("recordings", 0, "rung"), "cuda", "rung is 'cuda'"),
+        (("recordings", 0, "backend"), "cuda", "backend is 'cuda'"),
         (("recordings", 0, "modules", 0), None, "modules is None"),
         (("recordings", 0, "kernels", 0, "in", 0, 0), "float31", "kernels[0].in[0] dtype"),
         (("recordings", 0, "kernels", 0, "in", 0, 1, 0), [0, -1], "in[0] shape[0] per_sample is -1"),

@@ -45,6 +45,16 @@ def test_a_newer_schema_asks_for_an_upgrade() -> None:
         load_trace(json.dumps(document).encode(), where="t.json")
 
 
+@given(trace=traces)
+def test_a_trace_of_version_1_is_read_by_its_old_names(trace: Trace) -> None:
+    document = json.loads(dump_trace(trace, compress=False)) | {"schema_version": 1}
+    del document["sha256"]
+    for recording in document["recordings"]:
+        recording["rung"] = recording.pop("backend")
+        recording["guesses"] = recording.pop("assumed_values")
+    assert load_trace(json.dumps(document).encode(), where="t.json") == trace
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\x1f\x8b", b"\xff\xfe", gzip.compress(b"{}", mtime=0)])
 def test_what_is_no_trace_is_refused(content: bytes) -> None:
     with pytest.raises(TraceFileError):

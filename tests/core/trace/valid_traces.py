@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import (
-    Guess,
+    AssumedValue,
     InputTensor,
     Kernel,
     MemoryFormat,
@@ -21,6 +21,9 @@ from capplan.core.trace.types import (
 from capplan.core.workload import Configuration, Layout, Optimizer, Training, Variant
 
 affines = st.builds(Affine, st.integers(0, 2**40), st.integers(0, 2**20))
+
+
+assumed_values = st.builds(AssumedValue, what=st.text(), count=st.integers(1, 9))
 
 
 @st.composite
@@ -66,7 +69,9 @@ def recordings(draw: st.DrawFn) -> Recording:
         phases=(Phase(name="forward", step=1, first_op=0),),
         batches=(2, 3, 5),
         exact_batch=draw(st.none() | st.integers(1, 9)),
-        guesses=tuple(draw(st.lists(st.builds(Guess, what=st.text(), count=st.integers(1, 9)), max_size=2))),
+        assumed_values=tuple(
+            draw(st.lists(st.builds(AssumedValue, what=st.text(), count=st.integers(1, 9)), max_size=2))
+        ),
     )
 
 

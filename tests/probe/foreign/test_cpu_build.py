@@ -90,7 +90,7 @@ def test_what_reads_values_is_built_on_the_cpu(models: str, name: str, given: st
     counts = recording.calls_per_kernel()
     assert trace.parameter_count == parameters
     assert sum(n * kernel_macs(kernel, 1) for kernel, n in zip(recording.kernels, counts, strict=True)) == macs
-    assert recording.guesses == ()
+    assert recording.assumed_values == ()
     assert any("built on the CPU, within 16 GB" in note for note in trace.provenance.notes)
 
 

@@ -72,7 +72,7 @@ def by_token_mask(tokens: Tensor, embedded: Tensor) -> Tensor:
 @pytest.mark.parametrize("function", [by_expanded_mask, by_inverted_mask, by_masked_select, by_token_mask])
 def test_a_known_mask_selects_what_it_selects_however_far_it_is_spread(function: Callable[..., Tensor]):
     recording = record(function, ids, embeddings)
-    assert recording.guesses == ()
+    assert recording.assumed_values == ()
     assert last_shape(recording) == list(function(ids(BATCH), embeddings(BATCH)).shape)
 
 
@@ -83,7 +83,7 @@ def test_a_count_of_a_spread_mask_is_a_number_that_code_can_ask_for():
             raise ValueError("features and tokens do not match")
         return embedded.neg()
 
-    assert record(checks, ids, embeddings).guesses == ()
+    assert record(checks, ids, embeddings).assumed_values == ()
 
 
 def test_random_inputs_are_never_zero():
@@ -92,13 +92,13 @@ def test_random_inputs_are_never_zero():
         return images[is_real].neg()
 
     recording = record(drops_padding, embeddings)
-    assert recording.guesses == ()
+    assert recording.assumed_values == ()
     assert last_shape(recording) == [BATCH, TOKENS, WIDTH]
 
 
 def test_what_was_computed_from_weights_or_inputs_may_be_anything():
     recording = record(lambda images: images[(images - images.mean() == 0.0).all(-1)].neg(), embeddings)
-    assert [guess.what for guess in recording.guesses] == ["aten.index"]
+    assert [guess.what for guess in recording.assumed_values] == ["aten.index"]
 
 
 def test_large_constants_are_known_until_something_is_written_to_them():
@@ -111,9 +111,9 @@ def test_large_constants_are_known_until_something_is_written_to_them():
         mask[:, 0] = images[:, 0] > 0.5
         return images[mask].neg()
 
-    assert record(constant, embeddings).guesses == ()
+    assert record(constant, embeddings).assumed_values == ()
     assert last_shape(record(constant, embeddings)) == [BATCH * TOKENS * WIDTH]
-    assert [guess.what for guess in record(written, embeddings).guesses] == ["aten.index"]
+    assert [guess.what for guess in record(written, embeddings).assumed_values] == ["aten.index"]
 
 
 def test_what_is_written_to_a_mask_counts():
@@ -123,7 +123,7 @@ def test_what_is_written_to_a_mask_counts():
         return embedded[mask].neg()
 
     recording = record(marks, ids, embeddings)
-    assert recording.guesses == ()
+    assert recording.assumed_values == ()
     assert last_shape(recording) == [BATCH * 4, WIDTH]
 
 
@@ -133,7 +133,7 @@ def test_lists_of_numbers_on_the_device_become_a_tensor():
         return tokens.new_zeros(int(counts.sum())).neg()
 
     recording = record(stacks, ids)
-    assert recording.guesses == ()
+    assert recording.assumed_values == ()
     assert last_shape(recording) == [7 * BATCH]
 
 
@@ -142,7 +142,7 @@ def test_a_scalar_on_the_host_is_filled_in_by_mask():
         return (tokens == 99).masked_fill(tokens > 20, torch.tensor(True)).nonzero().neg()
 
     recording = record(fills, ids)
-    assert recording.guesses == ()
+    assert recording.assumed_values == ()
     assert last_shape(recording) == list(fills(ids(BATCH)).shape)
 
 
@@ -151,7 +151,9 @@ def test_what_a_model_asserts_of_unknown_values_is_taken_to_hold_and_told():
         torch._check_tensor_all(images >= 0)
         return images.neg()
 
-    assert [(guess.what, guess.count) for guess in record(asserts, embeddings).guesses] == [("aten._is_all_true", 1)]
+    assert [(guess.what, guess.count) for guess in record(asserts, embeddings).assumed_values] == [
+        ("aten._is_all_true", 1)
+    ]
 
 
 @pytest.mark.parametrize("shape", [(4, 1, 1), (1, 3, 1), (4, 3, 2), (0, 1, 1)])

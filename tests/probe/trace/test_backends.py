@@ -1,4 +1,4 @@
-"""Each rung of the ladder by a module that none before it can run: what is recorded, counted and left behind."""
+"""Each tracing backend by a module that none before it can run: what is recorded, counted and left behind."""
 
 import copy
 import random
@@ -40,7 +40,7 @@ class Plain(nn.Module):
         return out
 
     def _meddle(self, x: Tensor) -> None:
-        """Change what a forward can change, and ask for what this rung alone can give."""
+        """Change what a forward can change, and ask for what this backend alone can give."""
         self.seen += 1
         self.kept = x
         self.register_buffer("late", torch.zeros(3, device=x.device))
@@ -71,7 +71,7 @@ class NeedsNumbers(Plain):
             raise ValueError("no numbers")
 
 
-RUNGS = {"meta": Plain, "fake": NeedsHost, "real": NeedsNumbers}
+BACKENDS = {"meta": Plain, "fake": NeedsHost, "real": NeedsNumbers}
 
 
 def feeds(batch: int, *, device: Any) -> SimpleNamespace:
@@ -116,17 +116,17 @@ def state(module: nn.Module) -> Any:
     ]
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_each_rung_is_named_and_counts_the_same(rung: str):
-    recording = record(RUNGS[rung]())
-    assert recording.rung == rung
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_backend_is_named_and_counts_the_same(backend: str):
+    recording = record(BACKENDS[backend]())
+    assert recording.backend == backend
     assert recording.exact_batch is None
     assert [flops(recording, batch) for batch in (1, 7)] == [FLOPS_PER_SAMPLE, 7 * FLOPS_PER_SAMPLE]
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_each_rung_sees_the_same_storages_live_and_die(rung: str):
-    plain, own = record(Plain()), record(RUNGS[rung]())
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_backend_sees_the_same_storages_live_and_die(backend: str):
+    plain, own = record(Plain()), record(BACKENDS[backend]())
     assert [(each.size_bytes, each.birth, each.death, each.role) for each in own.storages] == [
         (each.size_bytes, each.birth, each.death, each.role) for each in plain.storages
     ]
@@ -134,9 +134,9 @@ def test_each_rung_sees_the_same_storages_live_and_die(rung: str):
 
 @pytest.mark.parametrize("training", [None, Training()], ids=["inference", "training"])
 @pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
-@pytest.mark.parametrize("rung", RUNGS)
-def test_each_rung_leaves_the_model_and_torch_as_found(rung: str, fails: bool, training: Training | None):
-    module = RUNGS[rung](fails=fails)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_backend_leaves_the_model_and_torch_as_found(backend: str, fails: bool, training: Training | None):
+    module = BACKENDS[backend](fails=fails)
     module.linear.eval()
     before = copy.deepcopy(state(module))
     if fails:
@@ -151,7 +151,7 @@ def test_weights_without_data_are_made_anew_for_a_real_forward():
     with torch.device("meta"):
         module = NeedsNumbers()
     recording = record(module, rebuild=NeedsNumbers)
-    assert recording.rung == "real"
+    assert recording.backend == "real"
     assert flops(recording, 5) == 5 * FLOPS_PER_SAMPLE
     assert all(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
 
@@ -164,10 +164,10 @@ def test_a_model_too_large_for_a_real_forward_is_refused(monkeypatch: pytest.Mon
     with pytest.raises(TraceError, match="too large to be run for real"):
         record(module, rebuild=NeedsNumbers)
     monkeypatch.setattr(trace_of_probe, "LARGEST_REAL_BYTES", 4 * (16 * 8 + 8))
-    assert record(module, rebuild=NeedsNumbers).rung == "real"
+    assert record(module, rebuild=NeedsNumbers).backend == "real"
 
 
-def test_what_no_rung_cures_is_told_at_once_in_the_models_words():
+def test_what_no_backend_cures_is_told_at_once_in_the_models_words():
     calls = []
 
     class Broken(Plain):
@@ -199,7 +199,10 @@ class Routes(nn.Module):
 def test_a_routers_choices_are_taken_to_be_balanced_where_they_must_be_known_and_that_is_told():
     made = trace_module(Routes(), feeds, name="test", exact_batch=6)
     recording = made.recordings[0]
-    assert (recording.rung, [(guess.what, guess.count) for guess in recording.guesses]) == ("meta", [("aten.topk", 1)])
+    assert (recording.backend, [(guess.what, guess.count) for guess in recording.assumed_values]) == (
+        "meta",
+        [("aten.topk", 1)],
+    )
     # the router's row per token, then, of six tokens with two choices each, three for each of four experts
     kernels = [recording.kernels[op.kernel] for op in recording.ops]
     assert [kernel.inputs[1].shape[0].at(6) for kernel in kernels if kernel.name == "aten.addmm"] == [6, 3, 3, 3, 3]

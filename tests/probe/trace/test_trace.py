@@ -69,7 +69,7 @@ class Block(nn.Module):
 def test_ops_carry_their_modules_and_sizes_follow_the_batch():
     recording = record(nn.Sequential(Block(), Block()), 10, 32)
     assert recording.exact_batch is None
-    assert recording.rung == "meta"
+    assert recording.backend == "meta"
     assert [recording.modules[op.module] for op in recording.ops[:5]] == ["0.norm", "0.first", "0", "0.second", "0"]
     assert names(recording)[:5] == ["aten.native_layer_norm", "aten.addmm", "aten.gelu", "aten.addmm", "aten.add"]
     hidden = recording.storages[recording.ops[1].writes[0]]
@@ -398,18 +398,18 @@ def test_small_integers_keep_their_values():
             return torch.zeros(last, device=ids.device).expand(ids.shape[0], last) * float(mask.sum().item())
 
     recording = record(Positions(), 7, dtype=torch.int64)
-    assert recording.guesses == ()
+    assert recording.assumed_values == ()
     product = next(kernel for kernel in recording.kernels if kernel.name == "aten.mul")
     assert product.outputs[0].shape == (Affine(0, 1), Affine(6))
 
 
-def test_what_depends_on_data_is_guessed_and_counted():
+def test_what_depends_on_data_is_assumed_and_counted():
     class Selects(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return x[x > 0] * 2
 
     recording = record(Selects(), 4)
-    assert [(guess.what, guess.count) for guess in recording.guesses] == [("aten.index", 1)]
+    assert [(guess.what, guess.count) for guess in recording.assumed_values] == [("aten.index", 1)]
 
 
 def test_calls_that_ask_for_a_gpu_are_served():
@@ -421,13 +421,13 @@ def test_calls_that_ask_for_a_gpu_are_served():
     assert names(record(Moves(), 4)) == ["aten.ones", "aten.add", "aten.neg"]
 
 
-def test_values_copied_to_the_host_are_guessed_and_counted():
+def test_values_copied_to_the_host_are_assumed_and_counted():
     class Post(nn.Module):
         def forward(self, x: Tensor) -> Any:
             return x.neg().cpu().numpy()
 
     recording = record(Post(), 4)
-    assert [(guess.what, guess.count) for guess in recording.guesses] == [("values copied to the host", 1)]
+    assert [(guess.what, guess.count) for guess in recording.assumed_values] == [("values copied to the host", 1)]
     assert names(recording) == ["aten.neg"]
 
 
@@ -437,7 +437,7 @@ def test_lists_as_indices_keep_their_values():
             return ids.neg() if 7 in ids[:, [0, -1]] else ids.abs()
 
     recording = record(Ends(), 5, dtype=torch.int64)  # all zeros: seven is not there
-    assert recording.guesses == ()
+    assert recording.assumed_values == ()
     assert names(recording)[-1] == "aten.abs"
 
 

@@ -118,13 +118,13 @@ class Cond(Two):
 )
 def test_the_branch_that_the_inputs_take_is_recorded(predicate: Callable[[Tensor], Any], layers: int) -> None:
     made = trace(Cond(predicate), 16)
-    assert (macs(made), made.recordings[0].guesses) == (layers * LINEAR_MACS, ())
+    assert (macs(made), made.recordings[0].assumed_values) == (layers * LINEAR_MACS, ())
 
 
 def test_a_branch_that_depends_on_data_is_assumed_and_told_with_its_line() -> None:
     made = trace(Cond(lambda x: x.sum() > 0), 16)
     assert macs(made) == LINEAR_MACS
-    assert [(each.what, each.count) for each in made.recordings[0].guesses] == [("torch.cond taken as true", 1)]
+    assert [(each.what, each.count) for each in made.recordings[0].assumed_values] == [("torch.cond taken as true", 1)]
     line = inspect.getsourcelines(Cond.forward)[1] + 1
     assert made.provenance.notes == (f"assumed: torch.cond taken as true at test_wild.py:{line}",)
 
@@ -146,7 +146,7 @@ class Scan(Two):
 @pytest.mark.parametrize(("module", "trips", "trained"), [(Loop(), 3, 8), (Scan(), 5, 12)])
 def test_loops_run_their_trips(module: nn.Module, trips: int, trained: int) -> None:
     made = trace(module, 16)
-    assert (macs(made), made.recordings[0].guesses) == (trips * LINEAR_MACS, ())
+    assert (macs(made), made.recordings[0].assumed_values) == (trips * LINEAR_MACS, ())
     # Forward, and the gradients of weights and inputs, but for the first input, which needs none. The scan stacks what
     # it held before each trip, so that the last trip reaches no loss: 5 + 4 + 3.
     assert macs(trace(module, 16, training=True)) == trained * LINEAR_MACS
@@ -174,7 +174,7 @@ def test_flexible_attention_is_one_operator() -> None:
     assert [kernel.name for kernel in made.recordings[0].kernels].count("capplan.attention") == 1
     # the projection, then scores and weighted sums of 4 heads of 16, the mask not credited
     assert macs(made) == 128 * 64 * 192 + 2 * 4 * 128 * 128 * 16
-    assert made.recordings[0].rung == "meta"
+    assert made.recordings[0].backend == "meta"
 
 
 class OnCuda(Two):

@@ -42,7 +42,7 @@ def test_features_and_the_tokens_that_stand_for_them_agree(kind: str, arguments:
     # each of these models counts both in its forward, and raises where they differ
     target = load_target(f"hf:{kind}", request=InputRequest(arguments=tuple(arguments.items())))
     recording = trace_target(target).recording(Configuration())
-    assert (recording.rung, recording.guesses) == ("meta", ())
+    assert (recording.backend, recording.assumed_values) == ("meta", ())
 
 
 def test_a_vision_part_puts_out_what_the_text_part_takes():

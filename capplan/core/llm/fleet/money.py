@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from capplan.core.economics.assumptions import Money
+from capplan.core.economics.assumptions import CostAssumptions
 from capplan.core.economics.cost import (
     Energy,
     OwnedCost,
@@ -97,7 +97,7 @@ class Offers:
 
 
 def payment_options(
-    fit: DeploymentFit, offers: Offers, money: Money, *, growth_fraction: float
+    fit: DeploymentFit, offers: Offers, money: CostAssumptions, *, growth_fraction: float
 ) -> tuple[PaymentOption, ...]:
     """Return every way to pay for a fleet, the cheapest first.
 
@@ -145,7 +145,7 @@ def _bought(
     fit: DeploymentFit,
     fleets: Sequence[FleetYear],
     purchase: PurchasePrice,
-    money: Money,
+    money: CostAssumptions,
     *,
     form_factor: str | None,
     tokens: float,
@@ -173,7 +173,7 @@ def _bought(
 
 
 def energy_of(
-    fit: DeploymentFit, money: Money, *, gpus: int | None = None, servers: float | None = None
+    fit: DeploymentFit, money: CostAssumptions, *, gpus: int | None = None, servers: float | None = None
 ) -> Energy | None:
     """Return what a fleet draws at its load; None where the power limit of the GPU is not known.
 
@@ -192,7 +192,7 @@ def energy_of(
     return fleet_energy(gpus=count, servers=around, tdp_w=fit.tdp_w, usage=usage, money=money)
 
 
-def joules_per_output_token(fit: DeploymentFit, money: Money) -> float | None:
+def joules_per_output_token(fit: DeploymentFit, money: CostAssumptions) -> float | None:
     """Return the energy of one output token from the grid, the prompts' share included. [J]"""
     energy = energy_of(fit, money)
     return None if energy is None else energy.average_w * energy.pue / fit.output_tokens_per_s
