@@ -180,7 +180,7 @@ def take_rules(left: Made) -> Any:
 
     return Rules(
         warm_up=WarmUpRule(runs=left.pop("warm_up_runs", None)),
-        stop=StopRule(repetitions=left.pop("repetitions", None), budget_s=left.pop("budget_s", 10.0)),
+        stop=StopRule(repetitions=left.pop("repetitions", None), budget_s=left.pop("budget_s", None)),
         flush_l2=left.pop("flush_l2", False),
         autotune=left.pop("autotune", False),
     )

@@ -475,8 +475,9 @@ def measure(
             largest.
         **options: those of a model; `device`, such as "cuda:0", "xpu", "mps" or "cpu", without which the first
             accelerator is used; `precision`, `framework`, `layout`; `warm_up_runs` and `repetitions`, which fix what
-            is otherwise repeated until it is stable; `budget_s` for one point; `flush_l2`, `autotune`; `max_batch` of
-            a search; `memory_limit_bytes`; `isolate` and `timeout_s`, to measure each point in a process of its own;
+            is otherwise repeated until it is stable; `budget_s` for one point, which ends `repetitions`, too;
+            `flush_l2`, `autotune`; `max_batch` of a search; `memory_limit_bytes`; `isolate` and `timeout_s`, to measure
+            each point in a process of its own;
             `lines`, a measurement file that points are appended to, and `resume`, to skip those it holds; `profile`, a
             folder; `gpu`, `specs` and `calibration` of the estimates.
 

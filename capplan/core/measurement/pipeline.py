@@ -21,7 +21,12 @@ class StageTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineTimes:
-    """A pipeline both ways. `free_s` is the whole stretch of `repetitions` without waits, `stalled_s` with. [s]"""
+    """A pipeline both ways: with the host left free, and with a wait after every stage. [s]
+
+    `free_s` is the whole stretch of `repetitions` without a wait between or within them, so that they overlap on the
+    device; `stalled_s` that with a wait after every stage. `alone_s` are repetitions without waits within them, each
+    waited for at its end: what one input takes when none is ahead of it.
+    """
 
     name: str
     batch: int
@@ -31,6 +36,18 @@ class PipelineTimes:
     stages: tuple[StageTimes, ...]
     free_s: float
     stalled_s: float
+    alone_s: tuple[float, ...]
+
+    @property
+    def free_latency_s(self) -> float:
+        """The median time of one repetition on its own, the host left free until its end. [s]"""
+        return median(self.alone_s)
+
+    @property
+    def stalled_latency_s(self) -> float:
+        """The median time of one repetition with a wait after every stage. [s]"""
+        whole: list[float] = [sum(times) for times in zip(*(stage.waited_s for stage in self.stages), strict=True)]
+        return median(whole)
 
     @property
     def free_throughput_per_s(self) -> float:

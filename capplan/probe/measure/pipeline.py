@@ -48,7 +48,7 @@ def load_stages(words: str, *, batch: int, device: torch.device) -> tuple[Stage,
 
 
 def measure_pipeline(stages: Sequence[Stage], *, device: Device, rules: Rules, batch: int, name: str) -> PipelineTimes:
-    """Run the pipeline both ways, in turn; the device is idle before each stretch.
+    """Run the pipeline both ways, one after the other; the device is idle before each stretch.
 
     Raises:
         PointError: a stage failed or ran out of memory.
@@ -73,6 +73,7 @@ def _both_ways(stages: Sequence[Stage], device: Device, rules: Rules, batch: int
     begun = device.now_s()
     waited = [_waited_for(stages, device) for _ in range(repetitions)]
     stalled_s = device.now_s() - begun
+    alone_s = tuple(_alone_s(stages, device) for _ in range(repetitions))
     timed = tuple(
         StageTimes(
             name=stage.name,
@@ -91,6 +92,7 @@ def _both_ways(stages: Sequence[Stage], device: Device, rules: Rules, batch: int
         stages=timed,
         free_s=free_s,
         stalled_s=stalled_s,
+        alone_s=alone_s,
     )
 
 
@@ -115,6 +117,16 @@ def _left_free(stages: Sequence[Stage], device: Device) -> _Marks:
             events[index + 1].record()
         host_s.append(device.now_s() - begun)
     return _Marks(host_s=tuple(host_s), events=tuple(events))
+
+
+def _alone_s(stages: Sequence[Stage], device: Device) -> float:
+    """Run once without waits between the stages, and wait at the end, so that no two runs overlap. [s]"""
+    begun = device.now_s()
+    carried: tuple[Any, ...] = ()
+    for stage in stages:
+        carried = (stage.run(*carried),)
+    device.synchronize()
+    return device.now_s() - begun
 
 
 def _waited_for(stages: Sequence[Stage], device: Device) -> tuple[float, ...]:

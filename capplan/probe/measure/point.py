@@ -13,7 +13,16 @@ from capplan.probe.measure.energy import Nvml, measure_power
 from capplan.probe.measure.facts import device_facts
 from capplan.probe.measure.model import ReadyModel, has_finite_outputs
 from capplan.probe.measure.oom import surviving
-from capplan.probe.measure.timing import Progress, Run, StopRule, WarmUpRule, repeat, warm_up
+from capplan.probe.measure.timing import (
+    DEFAULT_BUDGET_S,
+    Progress,
+    Run,
+    StopRule,
+    WarmUpRule,
+    repeat,
+    warm_up,
+)
+from capplan.units import format_seconds
 
 _Result = TypeVar("_Result")
 OnProgress = Callable[[Progress], None]
@@ -38,7 +47,7 @@ class Rules:
         return TimingRules(
             warm_up_runs=self.warm_up.runs,
             repetitions=self.stop.repetitions,
-            budget_s=self.stop.budget_s,
+            budget_s=DEFAULT_BUDGET_S if self.stop.budget_s is None else self.stop.budget_s,
             method=self.method,
             flush_l2=self.flush_l2,
             autotune=self.autotune,
@@ -151,7 +160,7 @@ def _measured(run: Run, batch: int, bench: Bench, rules: Rules, on_progress: OnP
         device=_facts_while_busy(bench, run, mean_s),
         power=measure_power(device, run, meter=nvml, batch=batch, expected_s=mean_s) if nvml else None,
         finite_outputs=is_finite,
-        notes=_notes(warm, method),
+        notes=_notes(warm, method, rules.stop, len(samples_s)),
     )
 
 
@@ -171,8 +180,12 @@ def _facts_while_busy(bench: Bench, run: Run, mean_s: float) -> DeviceFacts:
     return facts
 
 
-def _notes(warm: WarmUp, method: TimingMethod) -> tuple[str, ...]:
+def _notes(warm: WarmUp, method: TimingMethod, stop: StopRule, done: int) -> tuple[str, ...]:
     notes = []
+    if stop.repetitions is not None and done < stop.repetitions:
+        notes.append(
+            f"{done} of {stop.repetitions} repetitions: the budget of {format_seconds(stop.longest_s)} was spent"
+        )
     if not warm.stable:
         notes.append(f"not yet stable after {warm.runs} warm-up runs")
     if method is TimingMethod.NAIVE:

@@ -21,6 +21,7 @@ ROUND_S = 0.25
 """About how long a round takes: between rounds progress is shown and Ctrl-C is heard."""
 
 
+DEFAULT_BUDGET_S = 10.0
 _LEAD_FROM = 10
 """Rounds of fewer repetitions than this have long ones, and go without an untimed run before them."""
 
@@ -29,22 +30,34 @@ _LEAD_FROM = 10
 class StopRule:
     """When enough was repeated.
 
-    With `repetitions`, after just so many. Else when at least `minimum` were timed and the median's 95 % interval
-    is narrower than `width_fraction` of it, or after `budget_s` or `maximum`.
+    With `repetitions`, after just so many, or when a budget that was given with them is spent. Else when at least
+    `minimum` were timed and the median's 95 % interval is narrower than `width_fraction` of it, or after the budget or
+    `maximum`. `budget_s` None is 10 s, and none with `repetitions`.
     """
 
     repetitions: int | None = None
     minimum: int = 50
     maximum: int = 2000
-    budget_s: float = 10.0
+    budget_s: float | None = None
     width_fraction: float = 0.01
+
+    @property
+    def longest_s(self) -> float:
+        """How long repetitions may go on. [s]"""
+        if self.budget_s is not None:
+            return self.budget_s
+        return DEFAULT_BUDGET_S if self.repetitions is None else math.inf
 
     def is_met(self, samples_s: list[float], *, elapsed_s: float) -> bool:
         """Return True if no more repetitions are needed."""
+        if self.repetitions is not None and len(samples_s) >= self.repetitions:
+            return True
+        if samples_s and elapsed_s >= self.longest_s:
+            return True
         if self.repetitions is not None:
-            return len(samples_s) >= self.repetitions
-        if elapsed_s >= self.budget_s or len(samples_s) >= self.maximum:
-            return bool(samples_s)
+            return False
+        if len(samples_s) >= self.maximum:
+            return True
         interval = median_interval(samples_s) if len(samples_s) >= self.minimum else None
         return interval is not None and interval.width_fraction < self.width_fraction
 
@@ -116,13 +129,16 @@ def repeat(
 ) -> list[float]:
     """Time repetitions until the rule is met. [s]
 
-    `expected_s` is about how long one takes; it sizes the rounds. Ctrl-C leaves between repetitions.
+    `expected_s` is about how long one takes, waited for; with what was timed it sizes the rounds. The naive method
+    reads less than a repetition takes, so that it never shortens the expectation. Ctrl-C leaves between repetitions.
     """
     measure_round = Rounds(device, run, method=method, flush=flush)
     samples_s: list[float] = []
     started = device.now_s()
     while not rule.is_met(samples_s, elapsed_s=device.now_s() - started):
         typical_s = median(samples_s) if samples_s else expected_s
+        if method is TimingMethod.NAIVE:
+            typical_s = max(typical_s, expected_s)
         count = min(rule.most_left(len(samples_s)), max(1, math.ceil(ROUND_S / max(typical_s, 1e-7))))
         samples_s += measure_round(count)
         on_round(_progress(samples_s))
@@ -189,11 +205,17 @@ class Rounds:
         return samples_s
 
     def _by_host_clock(self, count: int) -> list[float]:
+        """Read the host's clock around each run without waiting for its end.
+
+        The queue is drained before each, untimed: behind a full one the host would wait, and the naive figure would be
+        right by accident.
+        """
         device, run, flush, now_s = self._device, self._run, self._flush, self._device.now_s
         samples_s = [0.0] * count
         for index in range(count):
             if flush:
                 device.flush_cache()
+            device.synchronize()
             begun = now_s()
             run()
             samples_s[index] = now_s() - begun

@@ -6,6 +6,8 @@ from capplan.core.measurement.pipeline import PipelineTimes, typical_s
 from capplan.report.table import Table, table
 from capplan.units import format_rate, format_seconds
 
+_WAYS = "latency is of one repetition waited for at its end, throughput of many, which overlap where the host is free"
+
 
 def pipeline_tables(timed: PipelineTimes) -> list[tuple[str, Table]]:
     """Lay a pipeline out: a titled table of its stages, and one of the whole."""
@@ -23,18 +25,20 @@ def pipeline_tables(timed: PipelineTimes) -> list[tuple[str, Table]]:
     whole = [
         (
             "host left free",
+            format_seconds(timed.free_latency_s),
             format_seconds(timed.free_s / timed.repetitions),
             format_rate(timed.free_throughput_per_s),
         ),
         (
             "waiting after each stage",
+            format_seconds(timed.stalled_latency_s),
             format_seconds(timed.stalled_s / timed.repetitions),
             format_rate(timed.stalled_throughput_per_s),
         ),
     ]
     return [
         (f"{head}; medians", table("stage|host, left free>|device, by events>|host, waiting>", stages)),
-        ("end to end", table("way|per repetition>|samples/s>", whole)),
+        (f"end to end; {_WAYS}", table("way|latency of one>|one after another, each>|throughput, samples/s>", whole)),
     ]
 
 
@@ -56,6 +60,8 @@ def pipeline_to_json(timed: PipelineTimes) -> dict[str, Any]:
             for stage in timed.stages
         ],
         "end_to_end": {
+            "free_latency_s": timed.free_latency_s,
+            "stalled_latency_s": timed.stalled_latency_s,
             "free_s": timed.free_s / timed.repetitions,
             "stalled_s": timed.stalled_s / timed.repetitions,
             "free_throughput_per_s": timed.free_throughput_per_s,

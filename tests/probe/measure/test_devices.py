@@ -23,6 +23,7 @@ from capplan.probe.measure.profile import profile_steps
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
+from capplan.report.text.pipeline import pipeline_tables
 from tests.probe.measure.simulated import SimulatedDevice
 
 NET = "examples/net.py:Net"
@@ -171,6 +172,25 @@ def test_events_leave_the_host_free_and_waiting_stalls_it() -> None:
     assert crop.host_s[50] == pytest.approx(15e-3, rel=0.01)
     assert classify.device_s[50] == pytest.approx(20e-3)
     assert timed.free_throughput_per_s == pytest.approx(2 / 40e-3, rel=0.02)
+    # One repetition alone: both models need the device 40 ms, and the host's 15 ms run beside the first.
+    assert timed.free_latency_s == pytest.approx(40e-3, rel=0.02)
+    assert timed.stalled_latency_s == pytest.approx(55e-3, rel=0.01)
+
+
+def test_repetitions_that_overlap_have_a_throughput_above_one_over_their_latency() -> None:
+    # The host works 15 ms, then the device 20 ms: alone 35 ms. One after another the device is always busy: 20 ms each.
+    device = SimulatedDevice(launch_s=10e-6)
+    stages = [
+        Stage(name="load", run=lambda: device.work_on_host(15e-3)),
+        Stage(name="model", run=lambda _: device.launch(20e-3)),
+    ]
+    timed = measure_pipeline(stages, device=device, rules=rules(100), batch=1, name="one model")
+    assert timed.free_latency_s == pytest.approx(35e-3, rel=0.01)
+    assert timed.free_throughput_per_s == pytest.approx(1 / 20e-3, rel=0.02)
+    assert timed.stalled_throughput_per_s == pytest.approx(1 / 35e-3, rel=0.01)
+    text = "".join(f"{title} {table}" for title, table in pipeline_tables(timed))
+    assert "latency of one" in text
+    assert "throughput, samples/s" in text
 
 
 def test_the_shipped_pipeline_runs_on_the_cpu() -> None:

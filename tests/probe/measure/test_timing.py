@@ -1,6 +1,7 @@
 """The timed loops on a simulated queue, where the truth is known, and on the host's own clock."""
 
 import gc
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -31,6 +32,57 @@ def timed(device: SimulatedDevice, method: TimingMethod, *, repetitions: int = 2
 
 def test_the_naive_method_reads_the_launch_instead_of_the_work(device: SimulatedDevice) -> None:
     assert timed(device, TimingMethod.NAIVE) == pytest.approx([LAUNCH_S] * 20)
+
+
+@dataclass
+class FullQueue(SimulatedDevice):
+    """A device whose queue takes so many launches; behind a full one the host waits for the first to end."""
+
+    depth: int = 1024
+    ends_s: list[float] = field(default_factory=list)
+
+    def launch(self, work_s: float) -> None:
+        waiting = [end for end in self.ends_s if end > self.clock_s]
+        if len(waiting) >= self.depth:
+            self.clock_s = waiting[-self.depth]
+        super().launch(work_s)
+        self.ends_s.append(self.queue_end_s)
+
+
+def test_the_naive_method_is_wrong_behind_a_queue_that_it_could_fill() -> None:
+    device = FullQueue(launch_s=LAUNCH_S)
+    samples_s = timed(device, TimingMethod.NAIVE, repetitions=3000)
+    assert samples_s == pytest.approx([LAUNCH_S] * 3000)
+
+
+def test_a_round_of_the_naive_method_is_as_long_as_its_work() -> None:
+    device = FullQueue(launch_s=LAUNCH_S)
+    rounds: list[int] = []
+    repeat(
+        device,
+        lambda: device.launch(WORK_S),
+        method=TimingMethod.NAIVE,
+        rule=StopRule(repetitions=100),
+        expected_s=WORK_S,
+        on_round=lambda progress: rounds.append(progress.repetitions),
+    )
+    # 0.25 s over 47.1 ms: 6 to a round
+    assert rounds[:3] == [6, 12, 18]
+
+
+def test_a_budget_ends_fixed_repetitions_where_both_are_given() -> None:
+    device = SimulatedDevice(launch_s=0.0)
+    rule = StopRule(repetitions=1000, budget_s=1.0)
+    samples_s = repeat(device, lambda: device.launch(0.1), method=TimingMethod.SYNC, rule=rule, expected_s=0.1)
+    # rounds of 0.25 s: 3 repetitions of 0.1 s each; 12 have taken 1.2 s, 9 had taken 0.9 s
+    assert len(samples_s) == 12
+
+
+def test_fixed_repetitions_alone_have_no_budget() -> None:
+    device = SimulatedDevice(launch_s=0.0)
+    rule = StopRule(repetitions=200)
+    samples_s = repeat(device, lambda: device.launch(0.1), method=TimingMethod.SYNC, rule=rule, expected_s=0.1)
+    assert len(samples_s) == 200  # 20 s, twice the budget of a run that stops by itself
 
 
 def test_events_read_the_work_behind_a_full_queue(device: SimulatedDevice) -> None:

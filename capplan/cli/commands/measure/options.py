@@ -47,7 +47,14 @@ class MeasureOptions:
             min=1, help="Repetitions; by default 50 or more until the median is known to 1 %.", show_default=False
         ),
     ] = None
-    budget: Annotated[str, typer.Option(metavar="TIME", help="Longest time to repeat one point.")] = "10s"
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Longest time to repeat one point: 10s by default, and no limit with --repetitions alone.",
+            show_default=False,
+        ),
+    ] = None
     flush_l2: Annotated[bool, typer.Option("--flush-l2", help="Displace the L2 cache before each repetition.")] = False
     autotune: Annotated[bool, typer.Option("--autotune", help="Let cuDNN time its algorithms first.")] = False
     search: Annotated[str, typer.Option(metavar="binary|sequential", help="How --batch max searches.")] = "binary"
@@ -89,7 +96,10 @@ class MeasureOptions:
 
         return Rules(
             warm_up=WarmUpRule(runs=self.warmup),
-            stop=StopRule(repetitions=self.repetitions, budget_s=_above_zero(self.budget, SECONDS, what="--budget")),
+            stop=StopRule(
+                repetitions=self.repetitions,
+                budget_s=None if self.budget is None else _above_zero(self.budget, SECONDS, what="--budget"),
+            ),
             flush_l2=self.flush_l2,
             autotune=self.autotune,
         )
