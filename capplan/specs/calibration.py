@@ -14,6 +14,7 @@ from capplan.core.latency.calibration import (
     ClassConstants,
     DeviceFactors,
     GlobalConstants,
+    HostCosts,
     IntervalWidth,
     Origin,
 )
@@ -65,6 +66,8 @@ def dump_calibration(calibration: Calibration) -> str:
     """Write a calibration as YAML, numbers to four significant digits; the same one gives the same text."""
     document = {"schema_version": SCHEMA_VERSION, **_rounded(asdict(replace(calibration, parts={})))}
     del document["parts"]
+    if calibration.host is None:
+        del document["host"]
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 
@@ -85,6 +88,7 @@ class _Range:
 
 _FACTOR = _Range(high=1000.0, is_open=True)
 _SECONDS = _Range(high=1.0, is_open=True)
+_CALL = _Range(high=1.0)
 _HALF_WIDTH = _Range(high=10.0)
 """In units of log(predicted ÷ measured): e^10 is a factor of 22,000."""
 _COUNT = _Range(high=1e12)
@@ -110,7 +114,7 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
 }  # fmt: skip
 """Ranges by type and field: wide enough for any hardware, too narrow for another unit or a wrong sign."""
 
-_KEYS = ("name", "origin", "constants", "classes", "gpus", "deviations", "widths", "serves")
+_KEYS = ("name", "origin", "constants", "classes", "gpus", "deviations", "widths", "serves", "host")
 
 
 class _Reader(Checker):
@@ -140,11 +144,12 @@ class _Reader(Checker):
         deviations = self._deviations(document)
         widths = self._parts(IntervalWidth, document, "widths")
         origin = self._origin(document["origin"]) if document.get("origin") is not None else None
+        host = self._host(document["host"]) if "host" in document else None
         self.finish({})
         assert constants is not None
         return Calibration(
             name=words["name"], origin=origin, constants=constants, classes=classes, gpus=gpus,
-            deviations=deviations, widths=widths, serves=serves,
+            deviations=deviations, widths=widths, serves=serves, host=host,
         )  # fmt: skip
 
     def _parts(self, kind: type[_Part], document: Tree, name: str) -> dict[str, _Part]:
@@ -208,6 +213,24 @@ class _Reader(Checker):
             made=given["made"], command=words.get("command", ""), sources=tuple(sources), rows=given["rows"],
             held_out_errors=errors,
         )  # fmt: skip
+
+    def _host(self, given: object) -> HostCosts | None:
+        if not isinstance(given, dict):
+            self.refuse("host", f"must be keys with values, not {given!r}")
+            return None
+        before = len(self.problems)
+        self.unknown_keys(given, [item.name for item in fields(HostCosts)], "host.")
+        words = self.words(given, ("cpu", "torch"), prefix="host.")
+        costs = self._mapping(given, "operators_s", prefix="host.")
+        self.unknown_keys(costs, ALL_CLASSES, "host.operators_s.")
+        if not costs:
+            self.refuse("host.operators_s", "holds no operator")
+        times = {"call_s": given.get("call_s"), "launch_s": given.get("launch_s")}
+        for name, value in (*times.items(), *((f"operators_s.{label}", cost) for label, cost in costs.items())):
+            self._number(f"host.{name}", value, _CALL)
+        if len(self.problems) > before:
+            return None
+        return HostCosts(**words, call_s=given["call_s"], launch_s=given["launch_s"], operators_s=costs)
 
     def _mapping(self, tree: Tree, name: str, *, prefix: str = "") -> Tree:
         inner = tree.get(name, {})

@@ -93,6 +93,41 @@ def device(
     )
 
 
+@app.command("host")
+def host(
+    base: Annotated[
+        Path | None, typer.Option(help="Calibration to lay the result over; the shipped one.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the calibration here.", show_default=False)
+    ] = None,
+    format_: FormatOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Measure what calls into PyTorch cost on this host, operator by operator, with or without a GPU.
+
+    Small batches wait for the host. With -o FILE.yaml, write a calibration with these costs, for --calibration of
+    other commands.
+
+    Examples:
+
+      capplan calibrate host
+
+      capplan calibrate host -o mine.yaml
+    """
+    from capplan.app.calibration.host import host_calibration, host_costs
+    from capplan.report.text.gpus.devices import host_table
+    from capplan.specs.calibration import dump_calibration
+
+    chosen = resolve_format(format_, json_flag=json_, output=None)
+    costs = host_costs(feedback=TERMINAL)
+    if output is not None:
+        calibration = host_calibration(costs, base=base, made=date.today(), command=command_line())
+        emit(dump_calibration(calibration), output=output)
+    is_json = chosen is Format.JSON
+    emit(to_json(asdict(costs)) if is_json else render_table(host_table(costs), chosen), output=None)
+
+
 @app.command("fit")
 def fit(
     measured: Measured,

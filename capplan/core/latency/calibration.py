@@ -97,6 +97,22 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostCosts:
+    """The time of one host and torch version for each call into PyTorch. [s]
+
+    `operators_s` are eager calls by class of kernel, with the module around them, without the launch; `call_s` is a
+    call that launches nothing, such as a view; `launch_s` is what a launch adds. `cpu` and `torch` say where they
+    were measured.
+    """
+
+    cpu: str
+    torch: str
+    call_s: float
+    launch_s: float
+    operators_s: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """All that was fitted: constants by class, residuals by GPU, deviations, and interval widths by cell.
 
@@ -104,7 +120,8 @@ class Calibration:
     "precision single". Cells of `widths` are "device nchw", "device nhwc", "device single" and "launches": steps
     that the device's speed decides, by layout or number format, and those that the host's does; "device few rows" is
     of GPUs that are barely measured. `serves` says what
-    was measured: eager inference, "compile" or "training"; `parts` hold calibrations for the others.
+    was measured: eager inference, "compile" or "training"; `parts` hold calibrations for the others. `host` is what a
+    host's calls cost where one was measured; without, the constants and the GPU's year tell it.
     """
 
     name: str
@@ -116,6 +133,7 @@ class Calibration:
     widths: Mapping[str, IntervalWidth] = field(default_factory=dict)
     serves: str = "eager"
     parts: Mapping[str, "Calibration"] = field(default_factory=dict)
+    host: HostCosts | None = None
 
     def without_gpu(self, gpu_id: str) -> "Calibration":
         """The same calibration as if one GPU had never been measured."""

@@ -277,6 +277,8 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
     version = torch_source(calibration, workload.torch_version)
     if version is not None and version != workload.torch_version:
         notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}, wider interval")
+    if calibration.host is not None and workload.framework is Framework.EAGER:
+        notes.append(f"the host is {calibration.host.cpu} with torch {calibration.host.torch}, as measured")
     if calibration.serves != workload_kind(workload):
         notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}: wider interval")
     return tuple(notes)

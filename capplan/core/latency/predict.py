@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.calibration import GlobalConstants
+from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, host_slowness
+from capplan.core.latency.host import host_step_s
 from capplan.core.latency.kernel_time import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency.lookup import (
     ResolvedConstants,
@@ -104,7 +105,7 @@ def time_kernels(
             bandwidth_bytes_per_s=bandwidth,
         ),
         count=kernel_counts(table, recording, workload, [gpu for gpu, _ in devices]),
-        host_s=_host_s(table, workload, constants, [gpu for gpu, _ in devices]),
+        host_s=_host_s(table, workload, known, [gpu for gpu, _ in devices]),
     )
 
 
@@ -128,11 +129,13 @@ def least_bytes(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
     )
 
 
-def _host_s(table: KernelTable, workload: Workload, constants: GlobalConstants, gpus: Sequence[GpuSpec]) -> FloatArray:
+def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Sequence[GpuSpec]) -> FloatArray:
     if workload.framework is Framework.COMPILE_GRAPHS:
         return np.zeros((len(gpus), 1))
+    if known.host is not None and workload.framework is Framework.EAGER:
+        return np.full((len(gpus), 1), host_step_s(table, known.host))
     launches = float((table.count * table.launches) @ (table.path != AttentionPath.UNFUSED))
-    step_s = constants.call_s * table.host_calls + constants.launch_s * launches
+    step_s = known.constants.call_s * table.host_calls + known.constants.launch_s * launches
     return step_s * np.array([host_slowness(gpu) for gpu in gpus])[:, None]
 
 

@@ -1,6 +1,7 @@
 """What a device reached, as a table."""
 
 from capplan.core.calibrate.device import DeviceBenchmark
+from capplan.core.latency.calibration import HostCosts
 from capplan.report.table import Table, table
 from capplan.units import format_bytes, format_bytes_per_s, format_flops_per_s, format_seconds
 
@@ -24,6 +25,13 @@ def device_table(found: DeviceBenchmark) -> Table:
     )
     rows += [(title, "unknown" if size is None else format_bytes(size), "") for title, size in memory]
     return table("what|reached>|time>", rows)
+
+
+def host_table(costs: HostCosts) -> Table:
+    """List what calls into PyTorch cost on a host."""
+    rows = [(f"{label}, one call", _time(cost)) for label, cost in costs.operators_s.items()]
+    rows += [("a call that launches nothing", _time(costs.call_s)), ("a launch, on top", _time(costs.launch_s))]
+    return table(f"{costs.cpu}, torch {costs.torch}|time>", rows)
 
 
 def _time(time_s: float | None) -> str:
