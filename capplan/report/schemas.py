@@ -13,6 +13,7 @@ from capplan.report.documents.diff import DiffDocument
 from capplan.report.documents.estimate import EstimateDocument
 from capplan.report.documents.gate import CheckDocument
 from capplan.report.documents.gpus import GpusDocument, GpuSheetDocument, PricesDocument
+from capplan.report.documents.llm.fleet import LlmFleetDocument
 from capplan.report.documents.llm.memory import LlmMemoryDocument, LlmModelsDocument
 from capplan.report.documents.llm.plan import LlmPlanDocument
 from capplan.report.documents.llm.serving import LlmEstimateDocument, LlmValidationDocument
@@ -32,6 +33,7 @@ DOCUMENTS: dict[str, Any] = {
     "gpus": GpusDocument,
     "gpus-show": GpuSheetDocument,
     "llm-estimate": LlmEstimateDocument,
+    "llm-fleet": LlmFleetDocument,
     "llm-memory": LlmMemoryDocument,
     "llm-models": LlmModelsDocument,
     "llm-plan": LlmPlanDocument,

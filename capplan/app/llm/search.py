@@ -9,6 +9,7 @@ import numpy as np
 from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
 from capplan.app.llm.simulate_serving import simulate_replica
 from capplan.app.llm.validate_serving import width_name
+from capplan.app.llm.vision import encoder_s
 from capplan.core.llm.engines import Engine
 from capplan.core.llm.fleet.candidates import ShardingChoice, shardings
 from capplan.core.llm.fleet.deployment_plan import (
@@ -23,7 +24,7 @@ from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.serving.cases import Metric, Serving
 from capplan.core.llm.serving.evidence import Adjustment, Evidence, evidence_of, half_width, interval
 from capplan.core.llm.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
-from capplan.core.llm.serving.service import Service
+from capplan.core.llm.serving.service import Demand, Service
 from capplan.core.llm.simulation.load_answer import LatencyLimits, LoadAnswer, Statistic
 from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.llm.timing.constants import Constants
@@ -102,7 +103,7 @@ class Search:
             return rejection(words, _memory_reason(deployment, load.cached_len), Obstacle.MEMORY)
         if words.max_sequences:
             capacity = min(capacity, float(words.max_sequences))
-        curve = load_curve(self.service(deployment), load.demand(capacity))
+        curve = load_curve(self.service(deployment), self.demand(deployment, capacity))
         broken = broken_at(curve[0], self.question.limits, load.output_len)
         if broken is not None:
             return limit_rejection(words, broken, "even with one request at a time")
@@ -113,6 +114,16 @@ class Search:
         return Service(
             kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine, constants=self.constants
         )
+
+    def demand(self, deployment: ServingDeployment, capacity: float) -> Demand:
+        """Return what one replica is asked, the image encoder's time included.
+
+        Args:
+            deployment: The deployment.
+            capacity: Sequences that fit in the replica's memory.
+        """
+        load = self.question.load
+        return load.demand(capacity, encoder_s=encoder_s(deployment, self.constants, load))
 
     def _fit(self, deployment: ServingDeployment, curve: tuple[LoadPoint, ...], capacity: float) -> DeploymentFit:
         load, limits = self.question.load, self.question.limits
@@ -135,7 +146,7 @@ class Search:
             max_rate_per_s=best.rate_per_s,
             rate_per_s=times.rate_per_s,
             running=times.running,
-            input_len=load.input_len,
+            input_len=load.input_tokens,
             output_len=load.output_len,
             batch_limit=max(1, int(fullest.running + 1e-6)),
             memory=_replica_memory(deployment, capacity),
@@ -159,7 +170,7 @@ class Search:
         if load.concurrency is None:
             return point_at_rate(curve, (load.rate_per_s or 0.0) / replicas)
         running = np.array([max(1.0, load.concurrency / replicas)])
-        return load_points(self.service(deployment), load.demand(capacity), running=running)[0]
+        return load_points(self.service(deployment), self.demand(deployment, capacity), running=running)[0]
 
     def _times(self, deployment: ServingDeployment, at: LoadPoint, replicas: int) -> "_Times":
         """Return the times at a point with their intervals, and the rate of all replicas."""
@@ -242,7 +253,8 @@ class Search:
         load, limits = self.question.load, self.question.limits
         replicas = needed + self.question.redundancy
         evidence = self._evidence(deployment)
-        means = [each.mean for each in (answer.ttft_s, answer.tpot_s, answer.e2e_s)]
+        gaps = answer.tpot_s if load.output_len > 1 else answer.ttft_s
+        means = [each.mean for each in (answer.ttft_s, gaps, answer.e2e_s)]
         if limits.statistic is Statistic.MEAN:
             kept = (limits.ttft_s, limits.tpot_s, limits.e2e_s)
             means = [mean if most is None else min(mean, most) for mean, most in zip(means, kept, strict=True)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
 from capplan.app.llm.validate_serving import constants_of
+from capplan.app.llm.vision import encoder_s
 from capplan.core.llm.engines import Engine
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.serving.load_curve import load_curve
@@ -87,7 +88,9 @@ def simulate_serving(
         constants=constants_of(calibration),
     )
     capacity = _check_memory(question, deployment)
-    curve = load_curve(service, question.loads[0].demand(capacity))
+    first = question.loads[0]
+    images_s = encoder_s(deployment, service.constants, first)
+    curve = load_curve(service, first.demand(capacity, encoder_s=images_s))
     answers = tuple(
         simulate_replica(
             service,
@@ -176,7 +179,9 @@ def simulate_replica(
         scheduling: Settings of the engine; its defaults if None.
         label: Name of the load.
     """
-    demand = load.demand(deployment.sequences_that_fit(load.cached_len))
+    demand = load.demand(
+        deployment.sequences_that_fit(load.cached_len), encoder_s=encoder_s(deployment, service.constants, load)
+    )
     admission = _admission(service, deployment, demand, scheduling or Scheduling())
     seconds = step_seconds(service, demand)
     if load.concurrency is not None:
@@ -194,7 +199,7 @@ def _admission(service: Service, deployment: ServingDeployment, demand: Demand, 
     most = rules.most_sequences * data
     for limit in (scheduling.max_sequences, deployment.words.max_sequences):
         most = most if limit is None else min(most, float(limit))
-    own = demand.prefill_len + demand.output_len
+    own = demand.prefill_len * demand.prompts + demand.output_len
     return Admission(
         capacity=most,
         token_budget=(scheduling.token_budget or rules.token_budget) * data,

@@ -63,6 +63,36 @@ def read_serving_load(path: Path) -> ServingLoadFile:
     return found
 
 
+def read_fleet_file(path: Path) -> tuple[tuple[str, ServingLoadFile], ...]:
+    """Read a file of several models with their loads: `models` is a list, keys beside it hold for all of them.
+
+    Args:
+        path: The file.
+
+    Raises:
+        SpecError: The file is refused, with all that is wrong with it.
+    """
+    tree = read_yaml(path)
+    reader = _Reader(str(path), "")
+    entries = tree.get("models")
+    if not isinstance(entries, list) or not entries or not all(isinstance(each, dict) for each in entries):
+        reader.refuse("models", "must be a list of loads, each with its model, such as - {model: qwen3-8b, rate: 5/s}")
+        reader.finish({})
+    common = {key: value for key, value in tree.items() if key != "models"}
+    found = []
+    for entry in entries if isinstance(entries, list) else []:
+        keys = reader.flat({**common, **entry})
+        model = keys.pop("model", None)
+        if not isinstance(model, str) or not model.strip():
+            reader.refuse("models", f"each entry must name its model, not {model!r}")
+        reader.unknown_keys(keys, _KEYS, "")
+        load = reader.read(keys)
+        if load is not None:
+            found.append((str(model), load))
+    reader.finish({})
+    return tuple(found)
+
+
 class _Reader(ValueReader):
     """Reads the keys of a load file; a value of another kind is refused."""
 

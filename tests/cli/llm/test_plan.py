@@ -213,3 +213,74 @@ def test_an_api_price_gives_a_break_even_load(run: Run) -> None:
 )
 def test_bad_words_about_money_get_one_sentence(run: Run, words: tuple[str, ...], sentence: str) -> None:
     test_bad_words_get_one_sentence(run, (*MONEY, *words), sentence)
+
+
+def test_texts_are_embedded_and_documents_ranked(run: Run) -> None:
+    words = (*PLAN[:4], "h100-sxm5-80gb", "--tp", "1", "--rate", "20", "--input-len", "256")
+    embed, rank = (
+        json.loads(run(*words, *task, "--json").stdout)["recommended"]
+        for task in (("--task", "embed"), ("--task", "rerank", "--documents", "10"))
+    )
+    # Ten documents of a request take ten times the tokens.
+    assert rank["max_rate_per_s_per_replica"] == pytest.approx(embed["max_rate_per_s_per_replica"] / 10, rel=0.02)
+    assert embed["e2e_s"]["expected"] == pytest.approx(embed["ttft_s"]["expected"])
+
+
+def test_images_become_tokens_and_time(run: Run) -> None:
+    words = ("llm", "plan", "qwen3-vl-8b-instruct", "--gpu", "h100-sxm5-80gb", "--tp", "1", "--rate", "2")
+    found = json.loads(run(*words, "--input-len", "100", "--images", "2", "--image-size", "1024x512", "--json").stdout)
+    # 1,024 x 512 pixels are 32 x 16 tokens.
+    assert found["load"]["input_len"] == 100 + 2 * 512
+    stated = json.loads(run(*words, "--images", "2", "--image-tokens", "77", "--json").stdout)
+    assert stated["load"]["input_len"] == 1024 + 2 * 77
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--task", "sing"), "write one of generate, embed, rerank"),
+        (("--documents", "3"), "add --task rerank"),
+        (("--images", "1"), "has no image encoder"),
+        (("--images", "1", "--image-size", "big"), "write width and height in pixels"),
+    ],
+)
+def test_bad_words_about_tasks_get_one_sentence(run: Run, words: tuple[str, ...], sentence: str) -> None:
+    test_bad_words_get_one_sentence(run, (*PLAN, "--rate", "1", *words), sentence)
+
+
+FLEET = """
+gpu: [h100-sxm5-80gb, l40s]
+tp: [1]
+models:
+  - {model: qwen3-8b, rate: 20/s, max_tpot: 40 ms}
+  - {model: qwen3-4b, rate: 5/s}
+"""
+
+
+def test_several_models_share_a_fleet(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(FLEET)
+    found = json.loads(run("llm", "fleet", path, "--json").stdout)
+    assert [each["model"] for each in found["models"]] == ["qwen3-8b", "qwen3-4b"]
+    for fleet in found["fleets"]:
+        assert fleet["gpus"] == sum(part["gpus"] for part in fleet["parts"])
+        assert fleet["servers"] >= fleet["gpus"] / 8
+    costs = [float("inf") if fleet["usd_per_hour"] is None else fleet["usd_per_hour"] for fleet in found["fleets"]]
+    assert costs == sorted(costs)
+    assert found["recommended"] == found["fleets"][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("models: 3", "must be a list of loads"),
+        ("models: [{rate: 1/s}]", "each entry must name its model"),
+        ("models: [{model: qwen3-8b, rat: 1/s}]", "unknown key; did you mean rate"),
+    ],
+)
+def test_a_bad_fleet_file_is_refused(run: Run, tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(text + "\n")
+    done = run("llm", "fleet", path)
+    assert done.exit_code == 2
+    assert sentence in done.stderr

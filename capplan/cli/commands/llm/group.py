@@ -9,6 +9,7 @@ COMMANDS = {
     "memory": "capplan.cli.commands.llm.memory:memory",
     "estimate": "capplan.cli.commands.llm.estimate:estimate",
     "plan": "capplan.cli.commands.llm.plan:plan",
+    "fleet": "capplan.cli.commands.llm.fleet:fleet",
     "simulate": "capplan.cli.commands.llm.simulate:simulate",
     "validate": "capplan.cli.commands.llm.validate:validate",
     "fit": "capplan.cli.commands.llm.fit:fit",

@@ -11,6 +11,7 @@ from capplan.errors import UsageError
 if TYPE_CHECKING:
     from capplan.app.llm.fleet_money import MoneyQuestion
     from capplan.core.llm.fleet.token_load import TokenLoad
+    from capplan.core.llm.model import LanguageModel
     from capplan.core.llm.serving.service import Speculation
     from capplan.core.llm.simulation.load_answer import LatencyLimits
 
@@ -101,6 +102,47 @@ class LengthOptions:
         if not self.draft_tokens or self.acceptance is None:
             return None
         return Speculation(drafts=self.draft_tokens, acceptance=self.acceptance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """What a model is served for, where that is not text that is generated from text."""
+
+    task: Annotated[
+        str, typer.Option(metavar="TASK", help="generate, embed (a vector a text) or rerank (a score a document).")
+    ] = "generate"
+    documents: Annotated[int, typer.Option(min=1, help="Documents of a request that is reranked.")] = 1
+    images: Annotated[int, typer.Option(min=0, help="Images of a request, beside --input-len tokens of text.")] = 0
+    image_size: Annotated[str, typer.Option(metavar="WxH", help="Pixels of an image.")] = "1024x1024"
+    image_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Tokens of an image; by the model's encoder and size by default.", show_default=False),
+    ] = None
+
+    def of(self, load: "TokenLoad", model: "LanguageModel") -> "TokenLoad":
+        """Return a load with what the task changes.
+
+        Args:
+            load: The load in text.
+            model: The model that is served.
+
+        Raises:
+            UsageError: There is no such task, it has no such requests, or the model has no image encoder.
+        """
+        from dataclasses import replace
+
+        from capplan.app.llm.vision import images_of
+        from capplan.cli.commands.llm.options import parse_image_size
+        from capplan.core.llm.fleet.token_load import Task
+
+        if self.task not in tuple(Task):
+            raise UsageError(f"--task {self.task}: write one of {', '.join(Task)}.")
+        if self.documents > 1 and self.task != Task.RERANK:
+            raise UsageError(f"--documents {self.documents} are reranked; add --task rerank.")
+        found = images_of(model, count=self.images, size=parse_image_size(self.image_size), tokens=self.image_tokens)
+        tokens = load.input_len + (found.count * found.tokens if found else 0.0)
+        changed = replace(load, input_len=tokens, images=found, task=Task(self.task), documents=self.documents)
+        return changed if self.task == Task.GENERATE else replace(changed, output_len=1.0, output_cv=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

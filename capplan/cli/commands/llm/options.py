@@ -194,3 +194,15 @@ def parse_api_price(text: str | None) -> "ApiPrice | None":
     if len(amounts) != 2 or not all(0 <= amount < 1e6 for amount in amounts) or not sum(amounts) > 0:
         raise UsageError(f"--api-price {text}: write USD per million input and output tokens, such as 0.6,2.4.")
     return ApiPrice(usd_per_million_input=amounts[0], usd_per_million_output=amounts[1])
+
+
+def parse_image_size(text: str) -> tuple[int, int]:
+    """Read the size of an image, such as 1024x768. [pixels]
+
+    Raises:
+        UsageError: The text is not two whole numbers from 1 to 32768.
+    """
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() and 1 <= int(part) <= 32768 for part in parts):
+        raise UsageError(f"--image-size {text}: write width and height in pixels, such as 1024x768.")
+    return int(parts[0]), int(parts[1])

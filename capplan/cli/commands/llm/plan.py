@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from capplan.cli.commands.llm.groups import CalibrationOption, DownloadOption, LengthOptions, LimitOptions, MoneyOptions
+from capplan.cli.commands.llm.groups import (
+    CalibrationOption,
+    DownloadOption,
+    LengthOptions,
+    LimitOptions,
+    MoneyOptions,
+    TaskOptions,
+)
 from capplan.cli.commands.llm.options import LlmModel, parse_link
 from capplan.cli.groups import with_groups
 from capplan.cli.options import SpecFolders
@@ -47,6 +54,7 @@ def plan(
         ),
     ] = None,
     lengths: LengthOptions,
+    task: TaskOptions,
     limits: LimitOptions,
     gpu: Annotated[
         list[str] | None,
@@ -110,9 +118,10 @@ def plan(
     gpus = load_gpus(overlays=specs or ())
     prices = known_prices(gpus, tuple(specs or ()))
     rents = cheapest_rents(prices)
+    deployments = Deployments(gpus=gpus, download=download)
     question = PlanQuestion(
         model=model,
-        load=lengths.load(rate_per_s=rate, concurrency=concurrency),
+        load=task.of(lengths.load(rate_per_s=rate, concurrency=concurrency), deployments.model(model)),
         limits=limits.limits(),
         gpus=tuple(gpus.find(name).id for name in gpu) if gpu else searched_gpus(gpus, rents),
         engines=ENGINES if engine == ["all"] else tuple(engine or ("vllm",)),
@@ -129,7 +138,7 @@ def plan(
     with progress(f"searching deployments on {len(question.gpus)} GPUs"):
         found = plan_fleet(
             question,
-            deployments=Deployments(gpus=gpus, download=download),
+            deployments=deployments,
             calibration=load_time_calibration(calibration),
             prices=prices,
             money=money.question(),

@@ -11,6 +11,7 @@ from capplan.cli.commands.llm.groups import (
     LengthOptions,
     LimitOptions,
     SchedulingOptions,
+    TaskOptions,
 )
 from capplan.cli.commands.llm.options import (
     DataOption,
@@ -83,6 +84,7 @@ def simulate(
     engine_version: VersionOption = None,
     weights: Annotated[str | None, typer.Option(metavar="FORMAT", help="bf16, fp8, ...")] = None,
     kv: Annotated[str | None, typer.Option(metavar="FORMAT", help="Number format of the KV cache.")] = None,
+    task: TaskOptions,
     scheduling: SchedulingOptions,
     limits: LimitOptions,
     plot: Annotated[
@@ -108,12 +110,14 @@ def simulate(
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     check_plots(plot)
     trace = read_requests(requests_file) if requests_file else None
+    deployments = Deployments(gpus=load_gpus(overlays=specs or ()), download=download)
+    served = deployments.model(model)
     question = SimulationQuestion(
         words=DeploymentWords(
             model=model, gpu=gpu, engine=engine, sharding=Sharding(tensor=tp, pipeline=pp, expert=ep, data=dp),
             weights=weights or "", kv=kv or "", version=engine_version or "", max_sequences=scheduling.max_seqs,
         ),
-        loads=_loads(lengths, rate, concurrency, trace),
+        loads=tuple(task.of(load, served) for load in _loads(lengths, rate, concurrency, trace)),
         limits=limits.limits(),
         requests=requests,
         trace=trace,
@@ -123,7 +127,7 @@ def simulate(
     with progress("simulating"):
         found = simulate_serving(
             question,
-            deployments=Deployments(gpus=load_gpus(overlays=specs or ()), download=download),
+            deployments=deployments,
             calibration=load_time_calibration(calibration),
         )
     if plot is not None:

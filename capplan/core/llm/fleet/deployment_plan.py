@@ -211,10 +211,10 @@ class DeploymentPlan:
         return tuple(dict.fromkeys(each.gpu for each in self.rejections if each.gpu not in fitting))
 
 
-def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, str, int, int]:
-    """Return the order of deployments: with a price, measured before transferred, then by cost and size."""
+def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, float, str, int]:
+    """Return the order of deployments: with a price, measured before transferred, then by cost, size and headroom."""
     evidence = evidence_rank(cost=fit.usd_per_hour, is_weak=fit.is_transferred)
-    return *evidence, fit.gpus, fit.gpu, fit.sharding.gpus, fit.sharding.pipeline
+    return *evidence, fit.gpus, -fit.max_rate_per_s * fit.replicas, fit.gpu, fit.sharding.pipeline
 
 
 def front(fits: tuple[DeploymentFit, ...]) -> tuple[DeploymentFit, ...]:

@@ -74,10 +74,14 @@ class DisaggregatedFit:
     @property
     def words(self) -> str:
         """Return the fleet in words."""
-        return (
-            f"{self.gpus} GPUs = {self.prefill_replicas} prefill replicas × {self.prefill.gpus} "
-            f"+ {self.decode_replicas} decode replicas × {self.decode.gpus}"
+        prompts, answers = (
+            f"{count} {kind} replica{'s' if count > 1 else ''} × {sharding.gpus}"
+            for count, kind, sharding in (
+                (self.prefill_replicas, "prefill", self.prefill),
+                (self.decode_replicas, "decode", self.decode),
+            )
         )
+        return f"{self.gpus} GPUs = {prompts} + {answers}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

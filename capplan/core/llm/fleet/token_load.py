@@ -1,9 +1,30 @@
 """What all replicas of a language model together are asked."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from capplan.core.llm.serving.service import Demand, Speculation
 from capplan.core.llm.simulation.arrivals import Lengths
+
+
+class Task(StrEnum):
+    """What a model is served for: answers token by token, one vector a text, or one score a document."""
+
+    GENERATE = "generate"
+    EMBED = "embed"
+    RERANK = "rerank"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """The images of a request: how many, and the tokens and patches of each.
+
+    The encoder processes `patches` of each image, of which the language model sees `tokens`.
+    """
+
+    count: int
+    tokens: float
+    patches: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +40,9 @@ class TokenLoad:
         gap_scv: Squared variation of the gaps between arrivals: 1 is Poisson, more is burstier.
         prefix_fraction: Share of a prompt that is found in the prefix cache.
         speculation: What is drafted; None for nothing.
+        task: What the answers are; tasks other than generation have no tokens to decode.
+        documents: Documents of one request, each a sequence of `input_len` with the query, where they are ranked.
+        images: Images of a request, whose `image_tokens` are part of `input_len`; None for a text model.
     """
 
     input_len: float
@@ -31,12 +55,15 @@ class TokenLoad:
     gap_scv: float = 1.0
     prefix_fraction: float = 0.0
     speculation: Speculation | None = None
+    task: Task = Task.GENERATE
+    documents: int = 1
+    images: Images | None = None
 
     @property
     def lengths(self) -> Lengths:
         """Return how the lengths of requests are distributed."""
         return Lengths(
-            input_len=self.input_len,
+            input_len=self.input_len * self.documents,
             output_len=self.output_len,
             spread=self.spread,
             input_cv=self.input_cv,
@@ -47,13 +74,19 @@ class TokenLoad:
     @property
     def cached_len(self) -> float:
         """Return the tokens of a sequence that memory holds once for all: its own without the shared prefix."""
-        return self.input_len * (1.0 - self.prefix_fraction) + self.output_len
+        return self.input_len * (1.0 - self.prefix_fraction) * self.documents + self.output_len
 
-    def demand(self, capacity: float) -> Demand:
+    @property
+    def input_tokens(self) -> float:
+        """Return the prompt tokens of a request, of all its documents. [tokens]"""
+        return self.input_len * self.documents
+
+    def demand(self, capacity: float, *, encoder_s: float = 0.0) -> Demand:
         """Return what one replica is asked, apart from the rate.
 
         Args:
             capacity: Sequences that fit in the replica's memory.
+            encoder_s: Time that the image encoder takes for a request. [s]
         """
         return Demand(
             input_len=self.input_len,
@@ -62,4 +95,6 @@ class TokenLoad:
             spread=self.spread,
             prefix_fraction=self.prefix_fraction,
             speculation=self.speculation,
+            encoder_s=encoder_s,
+            prompts=float(self.documents),
         )

@@ -22,6 +22,7 @@ from capplan.core.llm.serving.service import (
     requests_of,
 )
 from capplan.core.llm.serving.serving_point import saturated
+from capplan.core.llm.timing.work import Load
 from capplan.core.numbers import FloatArray
 
 _POINTS = 16
@@ -66,16 +67,19 @@ def load_points(service: Service, demand: Demand, *, running: FloatArray) -> tup
         demand: Lengths and capacity of one replica.
         running: Requests in the replica, one entry a point.
     """
+    if demand.output_len <= 1:
+        return _prompt_points(service, demand, running=running)
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     requests = requests_of(service, demand, running)
     steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
-    tpot_s = combined_s(service, steps, speculation=demand.speculation)
-    lone_s = lone_ttft_s(service, demand)
+    images_s = running / demand.output_len * demand.encoder_s
+    tpot_s = combined_s(service, steps, speculation=demand.speculation) + images_s
+    lone_s = lone_ttft_s(service, demand) + demand.encoder_s
     rate = running / (lone_s + demand.output_len * tpot_s)
     decode_s = decode_step_s(
         service, running / data / stages, context=float(steps.decode.context[0]), speculation=demand.speculation
     )
-    prefill_s = steps.prefills * prefill_added_s(service, steps, decode_s)
+    prefill_s = steps.prefills * prefill_added_s(service, steps, decode_s) + images_s
     busy = np.minimum(rate * prefill_s * demand.output_len / running, _MOST_BUSY)
     queued_s = lone_s * (1.0 + busy / (2.0 * (1.0 - busy)))
     ttft_s = queued_s + 1.5 * tpot_s * demand.tokens_per_step
@@ -88,6 +92,34 @@ def load_points(service: Service, demand: Demand, *, running: FloatArray) -> tup
             prefill_fraction=float(prefill_s[index] / tpot_s[index]),
         )
         for index in range(running.size)
+    )
+
+
+def _prompt_points(service: Service, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:
+    """Compute points of a replica whose answers are one token or one vector: embedding, reranking, classification.
+
+    A full replica processes prompts in steps of the token budget; a lone one takes its own tokens alone. Between them
+    the wait is that of M/D/1. All of the time goes to prompts, and the time per token is that of the answer.
+    """
+    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
+    budget = service.scheduling.token_budget
+    tokens = demand.prefill_len * demand.prompts
+    sizes = np.array([min(tokens, budget), budget])
+    past = demand.input_len - demand.prefill_len
+    load = Load.of(prefilled=sizes, prompts=np.maximum(sizes / demand.prefill_len, 1e-6), past=past)
+    lone_step_s, full_step_s = (float(each) for each in service.step(load).total_s)
+    lone_s = stages * lone_step_s * max(1.0, tokens / budget) + demand.encoder_s
+    most_per_s = 1.0 / (full_step_s * tokens / budget / data + demand.encoder_s)
+    busy = np.clip(running / (running + most_per_s * lone_s), 0.0, _MOST_BUSY)
+    return tuple(
+        LoadPoint(
+            running=float(share * most_per_s * ttft_s),
+            rate_per_s=float(share * most_per_s),
+            ttft_s=float(ttft_s),
+            tpot_s=float(ttft_s),
+            prefill_fraction=1.0,
+        )
+        for share, ttft_s in zip(busy, lone_s * (1.0 + busy / (2.0 * (1.0 - busy))), strict=True)
     )
 
 

@@ -65,6 +65,8 @@ class Demand:
 
     Lengths are drawn from ± `spread` around the means. Each client sends `waves` requests, all the first at once.
     `prefix_fraction` of each prompt is found in the prefix cache. `speculation` is None where no tokens are drafted.
+    The image encoder takes `encoder_s` for the images of a request. [s] A request has `prompts` sequences of
+    `input_len`, several where a query is ranked with several documents.
     """
 
     input_len: float
@@ -74,6 +76,8 @@ class Demand:
     waves: float = 10.0
     prefix_fraction: float = 0.0
     speculation: Speculation | None = None
+    encoder_s: float = 0.0
+    prompts: float = 1.0
 
     @property
     def prefill_len(self) -> float:
@@ -152,8 +156,9 @@ def step_seconds(service: Service, demand: Demand) -> StepSeconds:
             pairs=prefilled * (past + demand.prefill_len / 2),
             drafted=float(demand.speculation.drafts) if demand.speculation else 0.0,
         )
+        images_s = demand.encoder_s / stages * prefilled * data / demand.prefill_len
         step_s = decode_s.copy()
-        step_s[chunk > 0] = service.step(load).total_s
+        step_s[chunk > 0] = service.step(load).total_s + images_s
         felt_s = np.where(running > 0, decode_s + share * (step_s - decode_s), step_s)
         return np.asarray(stages * felt_s)
 

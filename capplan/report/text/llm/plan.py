@@ -7,7 +7,7 @@ from capplan.core.llm.fleet.deployment_plan import (
     Obstacle,
     load_front,
 )
-from capplan.core.llm.fleet.token_load import TokenLoad
+from capplan.core.llm.fleet.token_load import Task, TokenLoad
 from capplan.core.llm.sharding import Sharding
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_fraction, format_rate, format_seconds
@@ -49,7 +49,12 @@ def plan_csv(plan: DeploymentPlan) -> str:
 def load_words(load: TokenLoad) -> str:
     """Return a load in words: how many requests of which lengths."""
     many = f"{load.rate_per_s:g} requests/s" if load.concurrency is None else f"{load.concurrency:g} clients"
-    return f"{many} of {load.input_len:g} tokens in, {load.output_len:g} out"
+    if load.task is Task.EMBED:
+        return f"{many} of {load.input_len:g} tokens to embed"
+    if load.task is Task.RERANK:
+        return f"{many} of {load.documents} documents to rank, {load.input_len:g} tokens each"
+    pictures = f", {load.images.count} images among them" if load.images else ""
+    return f"{many} of {load.input_len:g} tokens in{pictures}, {load.output_len:g} out"
 
 
 def headline(plan: DeploymentPlan) -> str:
@@ -57,10 +62,10 @@ def headline(plan: DeploymentPlan) -> str:
     best, asked = plan.recommended, f"{plan.model} at {load_words(plan.load)}"
     if best is None:
         return f"No deployment searched carries {asked} within the limits: {plan.advice}"
-    cost = best.usd_per_million_output_tokens
-    money = (
-        f", {best.usd_per_hour:,.2f} USD/h, {cost:.3g} USD per million output tokens" if cost else ", no known price"
-    )
+    generates = plan.load.task is Task.GENERATE
+    cost = best.usd_per_million_output_tokens if generates else best.usd_per_million_tokens
+    kind = "output tokens" if generates else "tokens"
+    money = f", {best.usd_per_hour:,.2f} USD/h, {cost:.3g} USD per million {kind}" if cost else ", no known price"
     spare = best.replicas - best.needed
     redundancy = f" ({best.needed} needed, {spare} spare)" if spare else ""
     return (
@@ -145,16 +150,20 @@ def why_rejected(each: DeploymentRejection) -> str:
 
 
 def plan_table(plan: DeploymentPlan, *, most: int | None) -> Table:
-    """Lay the deployments of a plan out, the best first."""
-    heads = (
-        "GPU|replicas>|shared|GPUs>|engine|weights|TTFT>|p99>|TPOT>|p99>|max req/s>|per GPU>|per user>|USD/h>|"
-        "USD/M tokens>|evidence"
-    )
-    return table(heads, [_row(fit) for fit in plan.fits[:most]])
+    """Lay the deployments of a plan out, the best first; tasks without tokens to decode have no TPOT."""
+    generates = plan.load.task is Task.GENERATE
+    first = "GPU|replicas>|shared|GPUs>|engine|weights|"
+    middle = "TTFT>|p99>|TPOT>|p99>|max req/s>|per GPU>|per user>" if generates else "latency>|p99>|max req/s>"
+    heads = f"{first}{middle}|USD/h>|USD/M tokens>|evidence"
+    return table(heads, [_row(fit, generates=generates) for fit in plan.fits[:most]])
 
 
-def _row(fit: DeploymentFit) -> tuple[str, ...]:
-    simulated, cost = fit.simulated, fit.usd_per_million_output_tokens
+def _row(fit: DeploymentFit, *, generates: bool) -> tuple[str, ...]:
+    simulated = fit.simulated
+    cost = fit.usd_per_million_output_tokens if generates else fit.usd_per_million_tokens
+    first = format_seconds(fit.ttft_s.expected), format_seconds(simulated.ttft_s.p99) if simulated else ""
+    gaps = format_seconds(fit.tpot_s.expected), format_seconds(simulated.tpot_s.p99) if simulated else ""
+    speeds = format_rate(fit.output_tokens_per_s_per_gpu), format_rate(fit.output_tokens_per_s_per_user)
     return (
         fit.gpu,
         str(fit.replicas),
@@ -162,13 +171,10 @@ def _row(fit: DeploymentFit) -> tuple[str, ...]:
         str(fit.gpus),
         fit.engine,
         fit.weights,
-        format_seconds(fit.ttft_s.expected),
-        format_seconds(simulated.ttft_s.p99) if simulated else "",
-        format_seconds(fit.tpot_s.expected),
-        format_seconds(simulated.tpot_s.p99) if simulated else "",
+        *first,
+        *(gaps if generates else ()),
         format_rate(fit.max_rate_per_s * fit.replicas),
-        format_rate(fit.output_tokens_per_s_per_gpu),
-        format_rate(fit.output_tokens_per_s_per_user),
+        *(speeds if generates else ()),
         f"{fit.usd_per_hour:,.2f}" if fit.usd_per_hour is not None else "",
         f"{cost:.3g}" if cost is not None else "",
         fit.evidence.partition(":")[0],

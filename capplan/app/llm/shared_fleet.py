@@ -1,0 +1,62 @@
+"""Plan several language models on one fleet, from a file of models and their loads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from capplan.app.llm.deployments import Deployments
+from capplan.app.llm.fleet_money import known_prices
+from capplan.app.llm.plan_serving import plan_serving
+from capplan.app.llm.rents import cheapest_rents, searched_gpus
+from capplan.app.llm.search import PlanQuestion
+from capplan.core.llm.fleet.deployment_plan import DeploymentPlan, RentedGpu
+from capplan.core.llm.fleet.shared_fleet import SharedFleet, shared_fleets
+from capplan.specs import Gpus, load_gpus
+from capplan.specs.llm.load_file import ServingLoadFile, read_fleet_file
+from capplan.specs.llm.time_calibration import load_time_calibration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetAnswer:
+    """The plans of all models, and the fleets that serve them together, the cheapest first."""
+
+    plans: tuple[DeploymentPlan, ...]
+    fleets: tuple[SharedFleet, ...]
+
+
+def plan_shared_fleet(file: Path, *, specs: Sequence[Path] = (), calibration: Path | None = None) -> FleetAnswer:
+    """Plan every model of a file, and put the plans together.
+
+    Args:
+        file: The models and their loads.
+        specs: Further spec folders.
+        calibration: Constants of the time model; the shipped ones if None.
+
+    Raises:
+        CapplanError: The file is refused, or a model or GPU is not known.
+    """
+    asked = read_fleet_file(file)
+    gpus = load_gpus(overlays=specs)
+    rents = cheapest_rents(known_prices(gpus, specs))
+    deployments, constants = Deployments(gpus=gpus), load_time_calibration(calibration)
+    plans = tuple(
+        plan_serving(_question(model, each, gpus, rents), deployments=deployments, calibration=constants)
+        for model, each in asked
+    )
+    return FleetAnswer(plans=plans, fleets=shared_fleets(plans))
+
+
+def _question(model: str, asked: ServingLoadFile, gpus: Gpus, rents: dict[str, RentedGpu]) -> PlanQuestion:
+    return PlanQuestion(
+        model=model,
+        load=asked.load,
+        limits=asked.limits,
+        gpus=tuple(gpus.find(name).id for name in asked.gpus) if asked.gpus else searched_gpus(gpus, rents),
+        engines=asked.engines or ("vllm",),
+        weights=asked.weights or ("",),
+        kv=asked.kv,
+        choice=asked.choice,
+        batch_limits=asked.batch_limits or (0,),
+        redundancy=asked.redundancy,
+        rents=rents,
+    )

@@ -1,0 +1,55 @@
+"""Turn the images of a request into tokens, and into the time of the image encoder."""
+
+from capplan.app.llm.deployments import ServingDeployment
+from capplan.core.llm.fleet.token_load import Images, TokenLoad
+from capplan.core.llm.image_tokens import image_tokens
+from capplan.core.llm.model import LanguageModel
+from capplan.core.llm.timing.constants import Constants
+from capplan.core.llm.timing.kernel_classes import KernelClass
+from capplan.core.llm.timing.weight_kernels import Arithmetic
+from capplan.core.llm.timing.work import CLASSES
+from capplan.errors import UsageError
+
+
+def images_of(model: LanguageModel, *, count: int, size: tuple[int, int] | None, tokens: int | None) -> Images | None:
+    """Return the images of a request; None for none.
+
+    Args:
+        model: The model.
+        count: Images of a request.
+        size: Their width and height. [pixels]
+        tokens: Tokens of each, where the user states them.
+
+    Raises:
+        UsageError: The model has no image encoder, or one whose tokens are not known and not stated.
+    """
+    if count == 0:
+        return None
+    architecture = model.architecture
+    if architecture.vision is None:
+        note = f" ({architecture.vision_note})" if architecture.vision_note else ""
+        raise UsageError(f"{architecture.name} has no image encoder that is counted{note}; leave --images out.")
+    found = image_tokens(architecture.vision.kind, size or (1024, 1024))
+    if tokens is None and found is None:
+        raise UsageError(f"how many tokens {architecture.name} makes of an image is not known; state --image-tokens.")
+    counted, patches = found or (tokens or 0, 4 * (tokens or 0))
+    return Images(count=count, tokens=float(tokens or counted), patches=float(patches))
+
+
+def encoder_s(deployment: ServingDeployment, constants: Constants, load: TokenLoad) -> float:
+    """Return the time that the image encoder takes for a request. [s]
+
+    2 FLOPs per parameter and patch at the share of the 16-bit peak that matrix products reach. Every GPU of a replica
+    runs the whole encoder, as engines do by default. The attention between patches is left out.
+
+    Args:
+        deployment: The deployment.
+        constants: Efficiencies.
+        load: The load, with its images.
+    """
+    vision = deployment.model.architecture.vision
+    if load.images is None or vision is None:
+        return 0.0
+    share = float(constants.kernel("compute_fraction")[CLASSES.index(KernelClass.GEMM_16)])
+    flops = 2.0 * vision.parameters * load.images.patches * load.images.count
+    return flops / (deployment.machine.peaks_flops_per_s[Arithmetic.HALF] * share)

@@ -1,0 +1,34 @@
+"""Several models on one fleet for people: the cheapest fleet, and the others beside it."""
+
+from capplan.core.llm.fleet.deployment_plan import DeploymentPlan
+from capplan.core.llm.fleet.shared_fleet import SharedFleet
+from capplan.report.table import Table, render_text, table
+
+_SHOWN = 10
+
+
+def fleets_text(plans: tuple[DeploymentPlan, ...], fleets: tuple[SharedFleet, ...]) -> str:
+    """Lay the fleets out for the terminal."""
+    missing = [f"{plan.model}: {plan.advice}\n" for plan in plans if not plan.fits]
+    if not fleets:
+        reason = "".join(missing) or "No GPU carries all models, and no deployment of each does.\n"
+        return f"No fleet serves all {len(plans)} models within their limits.\n{reason}"
+    best = fleets[0]
+    price = f", {best.usd_per_hour:,.2f} USD/h" if best.usd_per_hour is not None else ", no known price"
+    notes = "  · servers hold eight GPUs; no replica crosses two, and no two models share a GPU\n"
+    return f"{best.words}{price}.\n\n{render_text(fleet_table(fleets, most=_SHOWN))}{notes}"
+
+
+def fleet_table(fleets: tuple[SharedFleet, ...], *, most: int | None) -> Table:
+    """Lay fleets out, the cheapest first."""
+    rows = [
+        (
+            fleet.gpu or "mixed",
+            str(fleet.gpus),
+            str(fleet.servers),
+            f"{fleet.usd_per_hour:,.2f}" if fleet.usd_per_hour is not None else "",
+            ", ".join(f"{part.plan.model} {part.fit.gpus} × {part.fit.gpu}" for part in fleet.parts),
+        )
+        for fleet in fleets[:most]
+    ]
+    return table("GPU|GPUs>|servers>|USD/h>|models", rows)
