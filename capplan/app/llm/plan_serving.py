@@ -4,11 +4,11 @@ import heapq
 from dataclasses import replace
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords
-from capplan.app.llm.disaggregation import disaggregated_fits
-from capplan.app.llm.fleet_money import MoneyQuestion, fleet_money
-from capplan.app.llm.handover import launch_of
-from capplan.app.llm.rescue import advice, with_rescues
-from capplan.app.llm.search import PlanQuestion, Search
+from capplan.app.llm.fleet.disaggregation import disaggregated_fits
+from capplan.app.llm.fleet.fleet_money import MoneyQuestion, fleet_money
+from capplan.app.llm.fleet.handover import launch_of
+from capplan.app.llm.fleet.rescue import advice, with_rescues
+from capplan.app.llm.fleet.search import PlanQuestion, Search
 from capplan.app.llm.validate_serving import constants_of
 from capplan.core.llm.fleet.candidates import ShardingChoice
 from capplan.core.llm.fleet.deployment_plan import (

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords
-from capplan.app.llm.fleet_money import MoneyQuestion, known_prices
+from capplan.app.llm.fleet.fleet_money import MoneyQuestion, known_prices
+from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
+from capplan.app.llm.fleet.search import PlanQuestion
 from capplan.app.llm.plan_serving import plan_fleet, plan_serving
-from capplan.app.llm.rents import cheapest_rents, searched_gpus
-from capplan.app.llm.search import PlanQuestion
 from capplan.app.llm.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.app.report import today
 from capplan.core.llm.fleet.candidates import ShardingChoice

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capplan.app.llm.deployments import Deployments
-from capplan.app.llm.fleet_money import known_prices
+from capplan.app.llm.fleet.fleet_money import known_prices
+from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
+from capplan.app.llm.fleet.search import PlanQuestion
 from capplan.app.llm.plan_serving import plan_serving
-from capplan.app.llm.rents import cheapest_rents, searched_gpus
-from capplan.app.llm.search import PlanQuestion
 from capplan.core.llm.fleet.deployment_plan import DeploymentPlan, RentedGpu
 from capplan.core.llm.fleet.shared_fleet import SharedFleet, shared_fleets
 from capplan.specs import Gpus, load_gpus

@@ -9,7 +9,7 @@ import typer
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from capplan.app.llm.fleet_money import MoneyQuestion
+    from capplan.app.llm.fleet.fleet_money import MoneyQuestion
     from capplan.core.llm.fleet.token_load import TokenLoad
     from capplan.core.llm.model import LanguageModel
     from capplan.core.llm.serving.service import Speculation
@@ -192,7 +192,7 @@ class MoneyOptions:
         Raises:
             UsageError: A value is not a share, a number of years, or two prices.
         """
-        from capplan.app.llm.fleet_money import MoneyQuestion
+        from capplan.app.llm.fleet.fleet_money import MoneyQuestion
         from capplan.cli.commands.llm.options import parse_api_price, parse_share
 
         return MoneyQuestion(

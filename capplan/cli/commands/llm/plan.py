@@ -107,9 +107,9 @@ def plan(
     capplan llm plan qwen3-32b --gpu h100-sxm5-80gb --gpu l40s --concurrency 64 --max-tpot 50ms --percentile 99
     """
     from capplan.app.llm.deployments import Deployments
-    from capplan.app.llm.fleet_money import known_prices
+    from capplan.app.llm.fleet.fleet_money import known_prices
+    from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
     from capplan.app.llm.plan_serving import PlanQuestion, plan_fleet
-    from capplan.app.llm.rents import cheapest_rents, searched_gpus
     from capplan.core.llm.fleet.candidates import ShardingChoice
     from capplan.specs import load_gpus
     from capplan.specs.llm.time_calibration import load_time_calibration

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from capplan.app.llm.deployments import DeploymentWords, ServingDeployment
-from capplan.app.llm.search import Search
+from capplan.app.llm.fleet.search import Search
 from capplan.core.llm.fleet.deployment_plan import DeploymentFit
 from capplan.core.llm.fleet.disaggregated import LINK_BYTES_PER_S, DisaggregatedFit, Offer, Side, disaggregate
 from capplan.core.llm.sharding import Sharding

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from capplan.app.llm.capacity import version_of
-from capplan.app.llm.search import Search
+from capplan.app.llm.fleet.search import Search
 from capplan.core.llm.engines import Engine
 from capplan.core.llm.fleet.deployment_plan import DeploymentFit, DeploymentRejection, Obstacle
 from capplan.core.llm.memory_answer import MemoryRequest, answer_memory

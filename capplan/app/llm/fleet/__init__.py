@@ -1,0 +1,1 @@
+"""Search deployments of a language model, and what follows from the chosen one: money, hand-over, rescues."""
