@@ -53,7 +53,7 @@ def compare(request: CompareRequest, *, feedback: Feedback = SILENCE) -> Compari
         UsageError: there is no such model or GPU.
         TraceError: a model could be traced under none of the conditions.
     """
-    context = PlanContext.of(request.gpus, request.prices)
+    context = PlanContext.of(request.gpus, request.prices, feedback=feedback)
     opened = [open_model(source, feedback=feedback) for source in request.models]
     if not _names_gpus(request):
         context = _recommended_gpus(opened[0], request, context)

@@ -88,7 +88,7 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
         gpus=gpus.choice.known,
         rents=cheapest_on_demand(gpus.prices),
     )
-    with feedback.brief(f"estimating {model.words} on {len(curves)} GPUs"):
+    with feedback.progress(f"estimating {model.words} on {len(curves)} GPUs"):
         reports = tuple(_report(step, gpu, curve, adviser, request.gain_fraction) for gpu, curve in curves)
     compared = (
         _compare(model, request.workload, [gpu for gpu, _ in curves], batches[-1], calibration)

@@ -55,9 +55,10 @@ class PlanContext:
     notes: tuple[str, ...]
     calibration: Calibration
     memory_calibration: MemoryCalibration
+    feedback: Feedback = SILENCE
 
     @classmethod
-    def of(cls, gpus: GpuRequest, prices: PriceFilters) -> "PlanContext":
+    def of(cls, gpus: GpuRequest, prices: PriceFilters, *, feedback: Feedback = SILENCE) -> "PlanContext":
         """Load what a question about these GPUs at these prices needs.
 
         Raises:
@@ -72,6 +73,7 @@ class PlanContext:
             notes=found.choice.notes,
             calibration=load_calibration(),
             memory_calibration=load_memory_calibration(),
+            feedback=feedback,
         )
 
 
@@ -89,7 +91,7 @@ def plan(request: PlanRequest, *, feedback: Feedback = SILENCE) -> tuple[Plan, .
         TraceError: a model could not be traced, or is refused by `is_strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    context = PlanContext.of(request.gpus, request.prices)
+    context = PlanContext.of(request.gpus, request.prices, feedback=feedback)
     return tuple(_plan_model(open_model(each, feedback=feedback), request, context) for each in request.models)
 
 
@@ -114,26 +116,22 @@ def plan_at_batches(model: Model, request: PlanRequest, context: PlanContext) ->
         TraceError: the model could not be traced.
         MissingRecordingError: a trace lacks the recording of these conditions.
     """
-    plans = [
-        make_plan(
-            trace,
-            gpus=context.gpus,
-            batches=batches,
-            workload=request.workload,
-            limits=request.limits,
-            calibration=context.calibration,
-            memory_calibration=context.memory_calibration,
-            prices=context.prices,
-            sort=request.sort,
-            prepared=model.prepared(
+    traced = model.traces_for(request.workload.configuration, request.batches)
+    with context.feedback.progress(f"planning {model.words} on {len(context.gpus)} GPUs"):
+        plans = [
+            make_plan(
                 trace,
-                request.workload,
+                gpus=context.gpus,
+                batches=batches,
+                workload=request.workload,
+                limits=request.limits,
                 calibration=context.calibration,
                 memory_calibration=context.memory_calibration,
-            ),
-        )
-        for trace, batches in model.traces_for(request.workload.configuration, request.batches)
-    ]
+                prices=context.prices,
+                sort=request.sort,
+            )
+            for trace, batches in traced
+        ]
     return plans[0] if len(plans) == 1 else merge_plans(plans, sort=request.sort)
 
 

@@ -172,18 +172,20 @@ def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback
     model = open_model(source, feedback=feedback)
     powers = {2**power for power in range(max(request.largest_batches).bit_length())}
     batches = sorted(powers | set(request.largest_batches))
-    plans = [
-        make_plan(
-            trace,
-            gpus=gpus.chosen,
-            batches=Batches(choice=BatchChoice.LISTED, sizes=held),
-            workload=request.workload,
-            limits=Limits(utilization_fraction=request.utilization_fraction),
-            calibration=load_calibration(),
-            memory_calibration=load_memory_calibration(),
-        )
-        for trace, held in model.traces_at_each(request.workload.configuration, batches)
-    ]
+    traced = list(model.traces_at_each(request.workload.configuration, batches))
+    with feedback.progress(f"planning {model.words} on {len(gpus.chosen)} GPUs"):
+        plans = [
+            make_plan(
+                trace,
+                gpus=gpus.chosen,
+                batches=Batches(choice=BatchChoice.LISTED, sizes=held),
+                workload=request.workload,
+                limits=Limits(utilization_fraction=request.utilization_fraction),
+                calibration=load_calibration(),
+                memory_calibration=load_memory_calibration(),
+            )
+            for trace, held in traced
+        ]
     return plan_document(plans[0] if len(plans) == 1 else merge_plans(plans, sort=SortKey.THROUGHPUT))
 
 

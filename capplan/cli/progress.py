@@ -1,6 +1,7 @@
 """What a terminal shows on stderr while something is worked out: a line that is rewritten, and warnings."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -34,24 +35,36 @@ class Terminal:
 
 
 TERMINAL = Terminal()
+WORTH_SHOWING_S = 1.0
+"""What takes longer than this shows how long, and leaves a line behind. [s]"""
 
 
 @contextmanager
 def progress(label: str) -> Iterator[None]:
-    """Show on a terminal's stderr what is being done, and how long it took; silent elsewhere."""
+    """Show on a terminal's stderr what is being done and for how long already; what took over a second stays there.
+
+    Nothing is written where stderr is no terminal.
+    """
     if not sys.stderr.isatty():
         yield
         return
-    started = time.monotonic()
-    sys.stderr.write(f"\r{label} …")
-    sys.stderr.flush()
+    started, stopped = time.monotonic(), threading.Event()
+    ticking = threading.Thread(target=_tick, args=(label, started, stopped), daemon=True)
+    _rewrite(f"{label} …")
+    ticking.start()
     try:
         yield
     finally:
-        sys.stderr.write("\r\x1b[2K")
-        if (elapsed_s := time.monotonic() - started) > 1:
-            sys.stderr.write(f"{label}: {elapsed_s:.1f} s\n")
-        sys.stderr.flush()
+        stopped.set()
+        ticking.join()
+        elapsed_s = time.monotonic() - started
+        _rewrite(f"{label}: {elapsed_s:.1f} s\n" if elapsed_s > WORTH_SHOWING_S else "")
+
+
+def _tick(label: str, started: float, stopped: threading.Event) -> None:
+    """Rewrite the line every second with the time that has passed."""
+    while not stopped.wait(WORTH_SHOWING_S):
+        _rewrite(f"{label} … {time.monotonic() - started:.0f} s")
 
 
 @contextmanager

@@ -1,10 +1,21 @@
 """The running median on a terminal, and nothing elsewhere."""
 
 import io
+import re
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import pytest
 
-from capplan.cli.progress import live_line, live_words
+from capplan.app.compare import CompareRequest, compare
+from capplan.app.estimate import EstimateRequest, estimate
+from capplan.app.feedback import Silence
+from capplan.app.gpus import GpuRequest
+from capplan.app.plan import PlanRequest, plan
+from capplan.app.report import ReportRequest, report
+from capplan.cli.progress import live_line, live_words, progress
+from capplan.core.batches import BatchChoice, Batches
+from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.timing import Progress
 
 
@@ -30,11 +41,64 @@ def test_a_terminal_is_left_clean_after_an_interruption(monkeypatch: pytest.Monk
     assert terminal.getvalue().endswith("\r\x1b[2K")
 
 
+def test_what_takes_over_a_second_shows_for_how_long_and_leaves_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("capplan.cli.progress.WORTH_SHOWING_S", 0.01)
+    with progress("planning net on 3 GPUs"):
+        while "… 0 s" not in terminal.getvalue():
+            pass
+    shown = terminal.getvalue().split("\r\x1b[2K")
+    assert shown[1] == "planning net on 3 GPUs …"
+    assert shown[2] == "planning net on 3 GPUs … 0 s"
+    assert re.fullmatch(r"planning net on 3 GPUs: \d+\.\d s\n", shown[-1])
+
+
+def test_what_is_done_at_once_leaves_the_terminal_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("capplan.cli.progress.WORTH_SHOWING_S", 3600.0)
+    with progress("planning net"):
+        pass
+    assert terminal.getvalue() == "\r\x1b[2Kplanning net …\r\x1b[2K"
+
+
+class Listener(Silence):
+    """Feedback that keeps the labels of what is done."""
+
+    def __init__(self) -> None:
+        self.labels: list[str] = []
+
+    def progress(self, label: str) -> AbstractContextManager[None]:
+        self.labels.append(label)
+        return nullcontext()
+
+
+def test_planning_comparing_estimating_and_reporting_show_progress(net_trace: Path) -> None:
+    heard = Listener()
+    model = ModelRequest(words=str(net_trace))
+    listed = Batches(choice=BatchChoice.LISTED, sizes=(8,))
+    gpus = GpuRequest(ids=("l4", "t4"))
+    plan(PlanRequest(models=(model,), gpus=gpus, batches=listed), feedback=heard)
+    assert f"planning {net_trace} on 2 GPUs" in heard.labels
+    for ask in (
+        lambda: compare(CompareRequest(models=(model,), gpus=gpus, batches=listed), feedback=heard),
+        lambda: estimate(EstimateRequest(model=model, gpus=gpus, batches=(8,)), feedback=heard),
+        lambda: report(ReportRequest(models=(model,), gpus=gpus, largest_batches=(8,)), feedback=heard),
+    ):
+        heard.labels.clear()
+        ask()
+        assert heard.labels
+    assert any(label.startswith("planning") for label in heard.labels)
+
+
 def test_a_pipe_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.StringIO()
     monkeypatch.setattr("sys.stderr", pipe)
     with live_line("net, batch 8") as show:
         show(Progress(repetitions=6, median_s=0.1, width_fraction=None))
     with live_words("net"):
+        pass
+    with progress("net"):
         pass
     assert not pipe.getvalue()
