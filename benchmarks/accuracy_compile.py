@@ -56,6 +56,8 @@ What is known to be wrong:
 
 * Families that lie off whenever they are held out: volo, ghostnetv2, efficientnet's conditional convolutions (too
   fast), resnest, sknet, samvit, gmlp (too slow).
+* Convolutions of volumes in 16 bits under torch 2.9, which PyTorch runs without cuDNN: lambda layers come out at 0.63
+  of the measured time (0.5 before that was modelled).
 * Instructions of activations are fitted on cards of 60 to 90 fp32 FLOP per byte of bandwidth. Data-centre cards have 10
   to 20: there compiled chains with GELU or SiLU may be estimated too slow. No compiled row of such a card was at hand.
 * Small batches and CUDA graphs (`compile-graphs`: the device's time alone) were not measured.
@@ -74,9 +76,6 @@ densenet121, squeezenet1_0 and shufflenet_v2 must differ; and it computes the ga
 swin_t). Chains of residual networks come out the same.
 """
 _TRAINING = """\
-The constants were fitted on 2026-11-21 and carried to the present rates by `python benchmarks/carry_training.py`: the
-errors below are those of that fit, which the carrying leaves as they are on the GPU that was measured.
-
 AMP in fp16, SGD with momentum, RTX 3090, torch 1.12. One GPU and one version: how the constants carry to others is not
 known, and intervals are wider there. Grouped convolutions' gradients under channels-last are the worst: where cuDNN has
 no fast kernel (more than 32 channels a group, or groups that are no multiple of 32) a step takes up to eight times as

@@ -69,6 +69,38 @@ def unfused_rms_norm(kernel: Kernel, batch: int) -> list[dict[str, Any]]:
     return rows + ([_cast(elements, stored, 4.0), _cast(elements, 4.0, stored)] if stored < 4 else [])
 
 
+_SERIAL_STEPS_PER_LAUNCH = 20
+"""A small kernel's time on the device (6 µs in the shipped fit) in steps of one thread (0.3 µs)."""
+
+
+def runs_slow_conv3d(kernel: Kernel, workload: Workload) -> bool:
+    """Return True if a convolution of volumes in 16 bits runs without cuDNN.
+
+    PyTorch 2.9 keeps them from the cuDNN that it ships (9.8 to 9.14), whose kernels were wrong: `ConvParams::use_cudnn`
+    in aten/src/ATen/native/Convolution.cpp. 2.10 ships a cuDNN that it uses again.
+    """
+    if kernel.name != "aten.convolution" or workload.torch_version != (2, 9) or workload.precision.half_dtype is None:
+        return False
+    weight = kernel.inputs[1]
+    return len(weight.shape) == 5 and ITEM_BYTES[weight.dtype] == 2 and not kernel.attributes.get("transposed")
+
+
+def slow_conv3d(kernel: Kernel, batch: int, *, use: PeakUse) -> list[dict[str, Any]]:
+    """List the rows of a convolution of volumes without cuDNN: windows written out, then a product for each sample.
+
+    `slow_conv3d_forward` in aten/src/ATen/native/cuda/ConvolutionMM3d.cu. Each sample has its own two launches, which
+    the device takes in turn.
+    """
+    out, weight = kernel.outputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
+    positions, window = float(prod(out[2:])), float(prod(weight[1:]))
+    item = float(ITEM_BYTES[kernel.inputs[0].dtype])
+    columns = batch * positions * window
+    product = _product(use, groups=batch, m=int(positions), n=weight[0], k=int(window), item=item)
+    # One sample's product alone fills the multiprocessors, or does not.
+    in_turn = {"serial": float(batch * _SERIAL_STEPS_PER_LAUNCH)}
+    return [{**_elementwise(kinds.COPY, columns, item=item), **in_turn}, {**product, **in_turn, "groups": 1.0}]
+
+
 def _product(use: PeakUse, *, groups: int, m: int, n: int, k: int, item: float) -> dict[str, Any]:
     return {
         "label": kinds.BATCHED_MATMUL, "peak_use": use, "flops": 2.0 * groups * m * n * k,

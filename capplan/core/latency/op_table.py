@@ -10,6 +10,8 @@ from capplan.core.latency import classes as kinds
 from capplan.core.latency.decompositions import (
     FUSED_RMS_NORM_SINCE,
     AttentionPath,
+    runs_slow_conv3d,
+    slow_conv3d,
     training_rows,
     unfused_attention,
     unfused_rms_norm,
@@ -159,6 +161,8 @@ def _rows(kernel: Kernel, workload: Workload, batch: int) -> list[Row]:
     label = _class_under(kernel, workload)
     if kernel.name == "aten._fused_rms_norm" and workload.torch_version < FUSED_RMS_NORM_SINCE:
         return [Row(**piece) for piece in unfused_rms_norm(kernel, batch)]
+    if runs_slow_conv3d(kernel, workload):
+        return [Row(**piece) for piece in slow_conv3d(kernel, batch, use=_peak_use(kernel, label))]
     training = training_rows(kernel, workload, batch, use=_peak_use(kernel, label))
     if training is not None:
         return [Row(**piece) for piece in training]
