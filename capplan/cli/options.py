@@ -8,12 +8,14 @@ import typer
 
 from capplan.cli.completion import complete_gpus, complete_models
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format
-from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
-from capplan.errors import UsageError
+from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Optimizer, Precision, Training, Workload
+from capplan.errors import UnknownNameError, UsageError
+from capplan.units import SECONDS, parse_quantity
 
 if TYPE_CHECKING:
     from capplan.app.gpus import GpuRequest
     from capplan.app.priced_gpus import PriceFilters
+    from capplan.core.plan.types import Job, Limits, SortKey
     from capplan.probe.inputs.request import ModelRequest
 
 _MODEL_HELP = (
@@ -109,6 +111,7 @@ MaxLatency = Annotated[
 Utilization = Annotated[float, typer.Option(min=0.01, max=1.0, help="Share of usable memory that may be filled.")]
 
 DEFAULT_TORCH = "2.11"
+SORT_KEYS = ("throughput", "latency", "memory", "cost", "name")
 
 
 def parse_torch_version(text: str) -> tuple[int, int]:
@@ -290,6 +293,79 @@ class PriceOptions:
         return PriceFilters(
             providers=tuple(self.provider or ()), only_priced=self.priced, max_usd_per_hour=self.max_price
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOptions:
+    """What an answer must keep: latency, throughput, and the share of memory that may be filled."""
+
+    max_latency: MaxLatency = None
+    min_throughput: Annotated[
+        float | None,
+        typer.Option(min=0, max=1e15, metavar="SAMPLES/S", help="Samples per second wanted.", show_default=False),
+    ] = None
+    utilization: Utilization = DEFAULT_UTILIZATION
+
+    def limits(self) -> "Limits":
+        """Return the limits.
+
+        Raises:
+            UsageError: the latency is not a time.
+        """
+        from capplan.core.plan.types import Limits
+
+        return Limits(
+            utilization_fraction=self.utilization,
+            max_latency_s=parse_quantity(self.max_latency, SECONDS, what="--max-latency") if self.max_latency else None,
+            min_throughput_per_s=self.min_throughput,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """A finite amount of work."""
+
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10**15, help="Samples of a whole job: adds the GPU-hours it takes.", show_default=False
+        ),
+    ] = None
+    epochs: Annotated[float, typer.Option(min=0, max=1e9, help="How often the job takes each of its samples.")] = 1.0
+
+    def job(self) -> "Job | None":
+        """Return the job; None where none is stated."""
+        from capplan.core.plan.types import Job
+
+        return None if self.samples is None else Job(samples=self.samples, epochs=self.epochs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtentOptions:
+    """How much of the answer is shown, and in which order."""
+
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every GPU, with all columns and notes, not the short answer.")
+    ] = False
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Show the first N GPUs in order of --sort.", show_default=False),
+    ] = None
+    sort: Annotated[str, typer.Option(help=f"Rank by {', '.join(SORT_KEYS)}; memory puts the smallest GPU first.")] = (
+        "throughput"
+    )
+
+    def sort_key(self) -> "SortKey":
+        """Return what ranks the GPUs.
+
+        Raises:
+            UnknownNameError: there is no such key.
+        """
+        from capplan.core.plan.types import SortKey
+
+        if self.sort not in SORT_KEYS:
+            raise UnknownNameError("sort key", self.sort, SORT_KEYS, hint=f"Known: {', '.join(SORT_KEYS)}.")
+        return SortKey(self.sort)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """`capplan plan`: which GPU fits a model at a batch, how fast it runs there, and what binds it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -11,15 +11,10 @@ from capplan.cli.groups import with_groups
 from capplan.cli.output import Format, emit_coloured, to_json, warn
 from capplan.cli.progress import TERMINAL
 from capplan.core.batches import parse_batches
-from capplan.core.workload import DEFAULT_UTILIZATION
-from capplan.errors import UnknownNameError
-from capplan.units import SECONDS, parse_quantity
 
 if TYPE_CHECKING:
     from capplan.core.plan.types import Plan
     from capplan.report.text.styled import Line
-
-SORT_KEYS = ("throughput", "latency", "memory", "cost", "name")
 
 
 @with_groups
@@ -30,30 +25,10 @@ def plan(
     batch: options.BatchOption = "auto",
     gpus: options.GpuOptions,
     conditions: options.WorkloadOptions,
-    max_latency: options.MaxLatency = None,
-    min_throughput: Annotated[
-        float | None,
-        typer.Option(min=0, max=1e15, metavar="SAMPLES/S", help="Samples per second wanted.", show_default=False),
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=10**15, help="Samples of a whole job: adds the GPU-hours it takes.", show_default=False
-        ),
-    ] = None,
-    epochs: Annotated[float, typer.Option(min=0, max=1e9, help="How often the job takes each of its samples.")] = 1.0,
-    utilization: options.Utilization = DEFAULT_UTILIZATION,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Show every GPU, with all columns and notes, not the short answer.")
-    ] = False,
-    top: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Show the first N GPUs in order of --sort.", show_default=False),
-    ] = None,
+    limits: options.LimitOptions,
+    job: options.JobOptions,
+    extent: options.ExtentOptions,
     prices: options.PriceOptions,
-    sort: Annotated[
-        str, typer.Option(help=f"Rank by {', '.join(SORT_KEYS)}; memory puts the smallest GPU first.")
-    ] = "throughput",
     strict: options.Strict = False,
     color: ColorOption = ColorChoice.AUTO,
     answer: options.AnswerOptions,
@@ -70,31 +45,24 @@ def plan(
     """
     from capplan.app.plan import PlanRequest
     from capplan.app.plan import plan as make_plans
-    from capplan.core.plan.types import Job, Limits, SortKey
     from capplan.report.text.styled import plain_text
 
     chosen = answer.format()
-    if sort not in SORT_KEYS:
-        raise UnknownNameError("sort key", sort, SORT_KEYS, hint=f"Known: {', '.join(SORT_KEYS)}.")
     request = PlanRequest(
         models=tuple(map(model.request, models)),
         gpus=gpus.request(),
         batches=parse_batches(batch),
         workload=conditions.workload(),
-        limits=Limits(
-            utilization_fraction=utilization,
-            max_latency_s=parse_quantity(max_latency, SECONDS, what="--max-latency") if max_latency else None,
-            min_throughput_per_s=min_throughput,
-        ),
-        sort=SortKey(sort),
+        limits=limits.limits(),
+        sort=extent.sort_key(),
         prices=prices.filters(),
-        job=None if samples is None else Job(samples=samples, epochs=epochs),
+        job=job.job(),
         tries_half=conditions.is_default,
         is_strict=strict,
     )
     plans = make_plans(request, feedback=TERMINAL)
-    if chosen is Format.TABLE and not everything:
-        lines = _short_answers(plans, top=top)
+    if chosen is Format.TABLE and not extent.everything:
+        lines = _short_answers(plans, top=extent.top)
         if answer.output is None and is_coloured(color):
             emit_coloured(lines)
         else:
