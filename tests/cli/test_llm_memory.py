@@ -151,4 +151,4 @@ def test_constants_are_learned_from_logs(tmp_path):
     assert fitted["activation_bytes"] / 2**30 == pytest.approx(1.398e-5 * 128256 + 1.8e-5 * 4096, rel=2e-3)
     assert fitted["other_bytes"] == round(0.25 * 2**30)
     logs.write_text("model,tp\n")
-    assert "column pp is missing" in run("fit-memory", str(logs)).stderr
+    assert "lacks the columns pp, activation_mem" in run("fit-memory", str(logs)).stderr
