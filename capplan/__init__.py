@@ -3,6 +3,7 @@
 The verbs of the command line, for Python callers. Importing capplan loads neither torch nor numpy.
 """
 
+from capplan.api.client import Client
 from capplan.api.verbs import (
     analyze,
     calibrate,
@@ -21,6 +22,7 @@ from capplan.api.verbs import (
 from capplan.version import __version__
 
 __all__ = [
+    "Client",
     "__version__",
     "analyze",
     "calibrate",

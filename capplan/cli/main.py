@@ -83,6 +83,16 @@ class CapplanGroup(LazyGroup):
     command_topics = COMMAND_TOPICS
     command_for_models = "plan"
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Build one command; with `--server`, one that asks a service."""
+        command = super().get_command(ctx, cmd_name)
+        server = ctx.params.get("server")
+        if command is None or not server or cmd_name not in self.lazy_commands:
+            return command
+        from capplan.cli.remote import answered_remotely
+
+        return answered_remotely(command, cmd_name, server)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         is_debugging = bool(ctx.params.get("debug"))
@@ -178,9 +188,19 @@ def capplan(
     debug: Annotated[
         bool, typer.Option("--debug", envvar="CAPPLAN_DEBUG", help="Show the traceback of an error.")
     ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            metavar="URL",
+            envvar="CAPPLAN_SERVER",
+            help="Ask the service at this address; its token in CAPPLAN_TOKEN.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Register the options that stand before any command."""
-    del debug  # the group reads it where errors are caught
+    del debug, server  # the group reads them where errors are caught and commands are built
 
 
 def main() -> None:

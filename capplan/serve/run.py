@@ -11,6 +11,7 @@ from capplan.errors import UsageError
 from capplan.serve.http.application import make_application
 from capplan.serve.http.logs import start_logging
 from capplan.serve.settings import Settings
+from capplan.serve.tracing.queue import WALL_PER_CPU
 
 LONGEST_HEADER_BYTES = 32 * 1024
 
@@ -55,7 +56,7 @@ def run_service(settings: Settings, *, announce: Callable[[str], None]) -> None:
         ws="none",
         h11_max_incomplete_event_size=LONGEST_HEADER_BYTES,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=int(settings.limits.trace_s) + 30,
+        timeout_graceful_shutdown=int(WALL_PER_CPU * settings.limits.trace_s) + 30,
         backlog=512,
         proxy_headers=False,
     )

@@ -19,7 +19,7 @@ class Limits:
         planners: Processes that answer questions from traces.
         tracers: Models that are traced at once.
         waiting: Models that may wait to be traced; beyond, requests are refused with 429.
-        trace_s: Time after which a trace is stopped. [s]
+        trace_s: Time of the processor after which a trace is stopped. [s]
         trace_bytes: Memory that a trace may add to that of its libraries. [bytes]
         plan_s: Time after which the answer to one question is stopped. [s]
         upload_bytes: Largest body of a request that uploads a trace. [bytes]

@@ -50,6 +50,15 @@ def demand_without_load() -> Demand:
     )
 
 
+def read_load_fields(path: Path) -> Tree:
+    """Read what a LOAD.yaml holds, as it is written: a service checks it as this machine would.
+
+    Raises:
+        SpecError: the file cannot be read, or is not strict YAML.
+    """
+    return read_yaml(path)
+
+
 def read_demand(path: Path) -> Demand:
     """Read a LOAD.yaml.
 

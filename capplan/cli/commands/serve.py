@@ -38,7 +38,9 @@ def serve(
     ] = None,
     traces: Annotated[int, typer.Option(min=1, max=64, help="Models traced at once.")] = 4,
     waiting: Annotated[int, typer.Option(min=0, max=10_000, help="Models that may wait to be traced.")] = 16,
-    trace_timeout: Annotated[float, typer.Option(min=1.0, help="Seconds after which a trace is stopped.")] = 300.0,
+    trace_timeout: Annotated[
+        float, typer.Option(min=1.0, help="Seconds of the processor after which a trace is stopped.")
+    ] = 300.0,
     trace_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory that one trace may take.")] = "8GiB",
 ) -> None:
     """Serve a web page and a JSON API that answer what the command line answers, until interrupted.

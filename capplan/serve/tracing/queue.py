@@ -20,6 +20,8 @@ from capplan.serve.settings import Limits
 from capplan.serve.sharing import Sharing
 from capplan.serve.tracing.child import trace_in_child
 
+WALL_PER_CPU = 4
+"""How many times as long as its time of the processor a trace may last: on a busy machine it waits for its turns."""
 _KEPT_FAILURES = 1_000
 
 
@@ -136,13 +138,13 @@ class TraceQueue:
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="capplan-trace-")
         tracer = _Tracer()
         try:
-            async with asyncio.timeout(self._limits.trace_s):
+            async with asyncio.timeout(WALL_PER_CPU * self._limits.trace_s):
                 ours = await asyncio.to_thread(tracer.start, self._context, job, self._limits, folder)
                 return await asyncio.to_thread(_received, ours, job)
         except TimeoutError:
             return Failure(
-                message=f"{job.request.words}: tracing took longer than {self._limits.trace_s:g} s, the limit of this "
-                "service; trace it with `capplan trace` and upload the trace.",
+                message=f"{job.request.words}: tracing took longer than {WALL_PER_CPU * self._limits.trace_s:g} s, the "
+                "limit of this service; trace it with `capplan trace` and upload the trace.",
                 exit_code=3,
             )
         finally:

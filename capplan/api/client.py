@@ -1,0 +1,242 @@
+"""Ask a service that `capplan serve` runs: the documents of the command line, over HTTP.
+
+Only the standard library is needed on this side.
+"""
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capplan.errors import CapplanError, MeasurementError, TraceError, UsageError
+
+if TYPE_CHECKING:
+    from capplan.core.trace.types import Trace
+
+MOST_KEPT = 64
+LONGEST_WAIT_S = 120.0
+_TOO_MANY, _NOT_CHANGED = 429, 304
+_ERRORS: Mapping[int, type[CapplanError]] = {3: TraceError, 4: MeasurementError}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What a service answered.
+
+    Attributes:
+        exit_code: What the command line would exit with: 1 where nothing fits.
+        warning: What the command line would print beside the answer.
+    """
+
+    content: bytes
+    etag: str = ""
+    exit_code: int = 0
+    warning: str = ""
+
+
+class Client:
+    """A service at an address. Every method returns the document that `--format json` prints."""
+
+    def __init__(self, url: str, *, token: str | None = None, timeout_s: float = 600.0) -> None:
+        """Take the address of a service; nothing is asked yet.
+
+        Args:
+            url: where `capplan serve` says that it serves, such as http://127.0.0.1:8000.
+            token: the content of the service's token file, if it has one.
+            timeout_s: how long an answer may take. [s]
+
+        Raises:
+            UsageError: the address is not one of http or https.
+        """
+        parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise UsageError(f"{url!r} is not the address of a service; write http://HOST:PORT.")
+        self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._token = token
+        self._timeout_s = timeout_s
+        self._kept: OrderedDict[str, Response] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+    def plan(self, model: "str | Trace | None" = None, **question: Any) -> Any:
+        """Return which GPUs fit a model, how fast it runs there, and what it costs.
+
+        Args:
+            model: its name, or a trace, which is uploaded; None where `config` is given.
+            **question: the options of `capplan.plan`, such as `batches=[32]`, `precision="amp-fp16"`, `gpus=["l4"]`.
+
+        Raises:
+            CapplanError: the service refuses the question, with the sentence of the command line.
+        """
+        return self._ask("plan", model, question)
+
+    def memory(self, model: "str | Trace | None" = None, **question: Any) -> Any:
+        """Return how much GPU memory a model needs, by part; the options are those of `capplan.memory`.
+
+        Raises:
+            CapplanError: the service refuses the question.
+        """
+        return self._ask("memory", model, question)
+
+    def estimate(self, model: "str | Trace | None" = None, **question: Any) -> Any:
+        """Return latency and throughput over batches; the options are those of `capplan.estimate`.
+
+        Raises:
+            CapplanError: the service refuses the question.
+        """
+        return self._ask("estimate", model, question)
+
+    def report(self, model: "str | Trace | None" = None, *, format: str = "json", **question: Any) -> Any:
+        """Return the procurement report: its document, or the content of a file in another format.
+
+        Args:
+            model: its name, or a trace, which is uploaded.
+            format: json, html, pdf, xlsx, md or csv.
+            **question: the options of `capplan.make_report`; `load` is the content of a load file.
+
+        Raises:
+            CapplanError: the service refuses the question.
+        """
+        found = self.ask("report", {**self._named(model), **question}, spelling=format)
+        return json.loads(found.content) if format == "json" else found.content
+
+    def gpus(self, **question: Any) -> Any:
+        """Return the GPUs of the service's database that pass filters."""
+        return self._ask("gpus", None, question)
+
+    def gpu(self, name: str) -> Any:
+        """Return every value of one GPU, with its source."""
+        return json.loads(self.get(f"/api/v1/gpus/{urllib.parse.quote(name, safe='')}").content)
+
+    def prices(self, **question: Any) -> Any:
+        """Return what GPUs cost to rent and to buy."""
+        return self._ask("prices", None, question)
+
+    def traces(self) -> Any:
+        """Return the traces that were uploaded."""
+        return json.loads(self.get("/api/v1/traces").content)["traces"]
+
+    def upload(self, trace: "str | Path | bytes | Trace") -> str:
+        """Upload a trace, and return the words that name it as a model.
+
+        Args:
+            trace: a trace file, its content, or a `Trace`.
+
+        Raises:
+            CapplanError: the file cannot be read, or the service refuses it.
+        """
+        kept = self._send("POST", "/api/v1/traces", _content(trace), {"Content-Type": "application/octet-stream"})
+        return str(json.loads(kept.content)["model"])
+
+    def health(self) -> Any:
+        """Return whether the service answers, and its version."""
+        return json.loads(self.get("/healthz").content)
+
+    def ask(self, name: str, question: Mapping[str, Any], *, spelling: str = "json", width: int = 100) -> Response:
+        """Return the answer to a question as it was sent.
+
+        Args:
+            name: what is asked: plan, memory, estimate, report, gpus or prices.
+            question: its fields.
+            spelling: the format of the answer.
+            width: characters in a line of a table.
+
+        Raises:
+            CapplanError: the service refuses the question, or cannot be reached.
+        """
+        body = json.dumps(question).encode()
+        path = f"/api/v1/{name}?format={spelling}" + (f"&width={width}" if spelling == "table" else "")
+        return self._send("POST", path, body, {"Content-Type": "application/json"})
+
+    def get(self, path: str) -> Response:
+        """Return what lies at a path of the service.
+
+        Raises:
+            CapplanError: the service refuses the request, or cannot be reached.
+        """
+        return self._send("GET", path, None, {})
+
+    def _ask(self, name: str, model: "str | Trace | None", question: dict[str, Any]) -> Any:
+        return json.loads(self.ask(name, {**self._named(model), **question}).content)
+
+    def _named(self, model: "str | Trace | None") -> dict[str, str]:
+        if model is None:
+            return {}
+        return {"model": model if isinstance(model, str) else self.upload(model)}
+
+    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Response:
+        key = json.dumps([method, path, body.decode("latin-1") if body else ""])
+        kept = self._kept.get(key)
+        given = {**headers, **({"If-None-Match": kept.etag} if kept and kept.etag else {})}
+        if self._token is not None:
+            given["Authorization"] = f"Bearer {self._token}"
+        request = urllib.request.Request(self.url + path, data=body, headers=given, method=method)
+        found = self._patiently(request, kept)
+        if found.etag and len(found.content) < 2**20:
+            self._kept[key] = found
+            self._kept.move_to_end(key)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def _patiently(self, request: urllib.request.Request, kept: Response | None) -> Response:
+        """Send a request, and again where the service says that it is busy, as long as is worth waiting.
+
+        Raises:
+            CapplanError: the service refuses the request, or cannot be reached.
+        """
+        until = time.monotonic() + LONGEST_WAIT_S
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
+                    return _response(answer.read(), answer.headers)
+            except urllib.error.HTTPError as error:
+                with error:
+                    if error.code == _NOT_CHANGED and kept is not None:
+                        return kept
+                    wait_s = float(error.headers.get("Retry-After") or 1.0)
+                    if error.code != _TOO_MANY or time.monotonic() + wait_s > until:
+                        raise _refusal(error) from None
+                time.sleep(wait_s)
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "reason", None) or error
+                raise UsageError(f"cannot reach the service at {self.url}: {reason}.") from error
+
+
+def _response(content: bytes, headers: Any) -> Response:
+    return Response(
+        content=content,
+        etag=headers.get("ETag", ""),
+        exit_code=int(headers.get("Capplan-Exit-Code", "0")),
+        warning=headers.get("Capplan-Warning", ""),
+    )
+
+
+def _refusal(error: urllib.error.HTTPError) -> CapplanError:
+    """Return the error that a problem document stands for."""
+    try:
+        problem = json.loads(error.read())
+        sentence, code = str(problem["detail"]), problem.get("exit_code", UsageError.exit_code)
+    except (ValueError, KeyError, TypeError):
+        return UsageError(f"{error.url} answered {error.code} {error.reason}; is it a capplan service?")
+    return _ERRORS.get(code, UsageError)(sentence)
+
+
+def _content(trace: "str | Path | bytes | Trace") -> bytes:
+    if isinstance(trace, bytes):
+        return trace
+    if isinstance(trace, str | Path):
+        try:
+            return Path(trace).read_bytes()
+        except OSError as error:
+            raise UsageError(f"cannot read {trace}: {error.strerror or error}.") from error
+    from capplan.core.trace.format import dump_trace
+
+    return dump_trace(trace, compress=True)

@@ -1,0 +1,118 @@
+"""Many at once: traces wait in a bounded queue, are shared, and stop with their last request; the end is graceful."""
+
+import http.client
+import json
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.serve.conftest import Served, serving
+
+pytestmark = pytest.mark.zoo
+TINY = {
+    "model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
+}  # fmt: skip
+HUGE = {**TINY, "hidden_size": 64, "num_hidden_layers": 4000}
+"""A model of so many layers that its trace lasts until it is stopped."""
+
+
+def question(number: int, config: dict) -> dict:
+    return {"config": {**config, "vocab_size": 100 + number}, "seq_len": 8, "batches": [2], "gpus": ["l4"]}
+
+
+def gauge(served: Served, name: str) -> float:
+    text = served.get("/metrics").body.decode()
+    found = re.search(rf"^{name} ([\d.e+-]+)$", text, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory):
+    """A service that traces one model at once and lets one more wait."""
+    options = ("--traces", "1", "--waiting", "1", "--trace-timeout", "600")
+    with serving(tmp_path_factory.mktemp("narrow"), *options) as running:
+        yield running
+
+
+class Asking:
+    """A request that may be given up before its answer."""
+
+    def __init__(self, served: Served, body: dict) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=300)
+        content = json.dumps(body).encode()
+        self.connection.request("POST", "/api/v1/plan", content, {"Content-Type": "application/json"})
+
+    def give_up(self) -> None:
+        self.connection.sock.shutdown(2)
+        self.connection.close()
+
+
+def test_the_queue_is_bounded_shared_and_emptied_by_those_who_leave(narrow: Served, net_file):
+    model = narrow.post("/api/v1/traces", net_file.read_bytes()).json["model"]
+    first, same = Asking(narrow, question(1, HUGE)), Asking(narrow, question(1, HUGE))
+    until(lambda: gauge(narrow, "capplan_traces_running") == 1)
+    waiting = Asking(narrow, question(2, HUGE))
+    until(lambda: gauge(narrow, "capplan_traces_waiting") == 1)
+
+    refused = narrow.post("/api/v1/plan", question(3, HUGE))
+    assert refused.status == 429
+    assert int(refused.headers["retry-after"]) >= 1
+    assert "ask again in" in refused.detail
+    planned = narrow.post("/api/v1/plan", {"model": model, "batches": [16], "gpus": ["l4"]})
+    assert planned.status == 200, "a question about a traced model is answered beside the queue"
+
+    waiting.give_up()
+    until(lambda: gauge(narrow, "capplan_traces_waiting") == 0)
+    first.give_up()
+    time.sleep(0.5)
+    assert gauge(narrow, "capplan_traces_running") == 1, "another request waits for the same trace"
+    same.give_up()
+    until(lambda: gauge(narrow, "capplan_traces_running") == 0)
+    assert narrow.post("/api/v1/plan", question(4, TINY)).status == 200
+
+
+def test_identical_requests_share_one_trace(narrow):
+    before = gauge(narrow, "capplan_trace_seconds_count")
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: narrow.post("/api/v1/plan", question(50, TINY)), range(6)))
+    assert {each.status for each in answers} == {200}
+    assert len({each.body for each in answers}) == 1
+    single = narrow.post("/api/v1/plan", question(51, TINY))
+    assert single.status == 200
+    both = gauge(narrow, "capplan_trace_seconds_count") - before
+    assert both <= 4, "six identical requests made as many traces as one: those of the plan and of its alternatives"
+
+
+def test_a_trace_that_takes_too_long_or_too_much_is_stopped(tmp_path):
+    with serving(tmp_path, "--trace-timeout", "8", "--traces", "1") as running:
+        running.post("/api/v1/plan", question(1, TINY))  # the libraries are loaded by now
+        late = running.post("/api/v1/plan", question(2, HUGE))
+        assert late.status == 422
+        assert "more memory or time than allowed" in late.detail or "the limit of this service" in late.detail
+        assert running.post("/api/v1/plan", question(3, TINY)).status == 200
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_the_end_is_graceful(tmp_path, sent):
+    with serving(tmp_path) as running:
+        running.post("/api/v1/plan", question(1, TINY))
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(running.post("/api/v1/plan", question(2, TINY))))
+        asking.start()
+        until(lambda: gauge(running, "capplan_traces_running") == 1 or not asking.is_alive())
+        running.process.send_signal(sent)
+        asking.join(timeout=120)
+        assert [each.status for each in answers] == [200]
+        assert running.process.wait(timeout=60) == 0

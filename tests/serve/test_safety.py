@@ -1,0 +1,228 @@
+"""What the service refuses: code, files, strangers, other origins, and requests without end."""
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from capplan.errors import UsageError
+from capplan.serve.planning.naming import checked_arguments, checked_config
+from capplan.serve.settings import Settings
+from tests.serve.conftest import EXAMPLES, Served, sentence, serving
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "net.py:Net", "/etc/passwd", "../net.trace.json", "os:system", "package.module:Name", "hf:/tmp/config.json",
+        "hf:../x", "hf:org/name", "file:///etc/passwd", "https://example.org/m.json", "x.pt", "x.pkl", "x.onnx",
+        "model.trace.json", "torchvision:../x", "timm:hf-hub:org/name", "resnet50\x00", "a" * 200, "", "  ", "$(id)",
+        "builtins:eval", "torchvision:resnet50.pth", "hf:..", ".", "trace:../../etc/passwd", "config:../x",
+    ],
+)  # fmt: skip
+def test_only_names_of_libraries_are_taken(served: Served, words: str):
+    answer = served.post("/api/v1/plan", {"model": words, "gpus": ["l4"]})
+    assert answer.status == 400, answer.body
+    assert "Traceback" not in answer.detail
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"checkpoint_path": "/tmp/x.pth"}, {"weights": "DEFAULT"}, {"pretrained": True}, {"pretrained_cfg": {"x": 1}},
+        {"cache_dir": "/tmp"}, {"block": "a/b"}, {"__class__": 1}, {"a b": 1}, {"text": "x" * 5000}, {"x": "model.pkl"},
+        {"pretrained_cfg_overlay": {"url": "http://example.org"}}, {"n": 2**70},
+    ],
+)  # fmt: skip
+def test_arguments_that_load_something_are_refused(arguments):
+    with pytest.raises(UsageError):
+        checked_arguments(arguments)
+
+
+def test_plain_arguments_are_taken():
+    given = {"num_classes": 10, "drop_rate": 0.1, "depths": [1, 2], "act_layer": "gelu", "text_config.num_layers": 2}
+    assert checked_arguments(given) == given
+
+
+def test_a_config_loses_what_names_code_and_is_refused_where_it_names_files():
+    config = {
+        "model_type": "bert", "auto_map": {"AutoModel": "evil.Model"}, "_name_or_path": "org/name",
+        "attn_implementation": "org/kernel", "id2label": {"0": "a/b"}, "transformers_version": "4.50", "hidden_size": 8,
+    }  # fmt: skip
+    kept = json.loads(checked_config(config))
+    assert kept == {"model_type": "bert", "id2label": {"0": "a/b"}, "hidden_size": 8}
+    for bad in ({"backbone_kwargs": {"checkpoint_path": "/x.pth"}}, {"vision_config": {"weights_path": "a/b"}}):
+        with pytest.raises(UsageError, match="names something to load"):
+            checked_config({"model_type": "detr", **bad})
+    for bad in ({}, {"model_type": "a/b"}, {"model_type": 1}):
+        with pytest.raises(UsageError, match="model_type"):
+            checked_config(bad)
+
+
+def test_deep_and_long_data_is_refused():
+    deep: dict = {"model_type": "bert"}
+    inner = deep
+    for _ in range(20):
+        inner["x"] = {}
+        inner = inner["x"]
+    with pytest.raises(UsageError, match="nested"):
+        checked_config(deep)
+    with pytest.raises(UsageError, match="values"):
+        checked_config({"model_type": "bert", "x": list(range(200_000))})
+
+
+@pytest.mark.zoo
+def test_a_class_named_in_a_config_is_not_looked_up(served):
+    config = {
+        "model_type": "bert", "architectures": ["Trainer", "pipeline", "AutoModel"], "hidden_size": 32,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 100,
+    }  # fmt: skip
+    answer = served.post("/api/v1/plan", {"config": config, "seq_len": 8, "batches": [2], "gpus": ["l4"]})
+    assert answer.status == 200, answer.body
+    assert answer.json["model"]["class"] == "BertModel"
+
+
+GUARDED = """
+import pickle, subprocess, socket, sys, tempfile, os
+sys.path.insert(0, {root!r})
+from capplan.errors import UsageError
+from capplan.serve.tracing import child
+os.chdir({folder!r})
+child._narrow({folder!r})
+def tries():
+    yield lambda: pickle.loads(pickle.dumps(UsageError))
+    yield lambda: subprocess.run(["true"])
+    yield lambda: os.system("true")
+    yield lambda: socket.create_connection(("127.0.0.1", 9))
+    yield lambda: open("/tmp/written-by-a-model", "w")
+    yield lambda: os.remove({folder!r})
+refused = 0
+for each in tries():
+    try:
+        each()
+    except UsageError:
+        refused += 1
+open("inside", "w").close()
+print(refused)
+"""
+
+
+def test_a_tracing_process_may_not_unpickle_start_connect_or_write(tmp_path):
+    script = GUARDED.format(root=str(EXAMPLES.parent), folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "6", done.stderr
+
+
+def test_names_of_the_service_only(served):
+    good = {"Host": f"127.0.0.1:{served.port}"}
+    assert served.ask("GET", "/healthz", headers=good).status == 200
+    assert served.ask("GET", "/healthz", headers={"Host": "localhost"}).status == 200
+    for host in ("example.org", "127.0.0.1.example.org", "evil:8000", ""):
+        assert served.ask("GET", "/api/v1/gpus", headers={"Host": host}).status == 403, host
+
+
+def test_pages_of_other_origins_may_not_ask(served, net):
+    own = f"http://127.0.0.1:{served.port}"
+    question = {"model": net, "gpus": ["l4"]}
+    assert served.post("/api/v1/plan", question, Origin=own).status == 200
+    for origin in ("http://example.org", "null", "http://127.0.0.1:1", "https://evil.example"):
+        refused = served.post("/api/v1/plan", question, Origin=origin)
+        assert refused.status == 403, origin
+        assert "access-control-allow-origin" not in refused.headers
+    assert served.ask("GET", "/api/v1/gpus", headers={"Sec-Fetch-Site": "cross-site"}).status == 403
+
+
+def test_answers_carry_headers_that_bind_the_browser(served):
+    headers = served.get("/").headers
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "unsafe-inline" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_binding_beyond_loopback_needs_a_token_or_consent(tmp_path):
+    for host in ("0.0.0.0", "192.0.2.1", "::"):
+        with pytest.raises(UsageError, match="--token-file"):
+            Settings(host=host, state=tmp_path)
+    for given in (
+        {"host": "0.0.0.0", "token": "x" * 20},
+        {"host": "0.0.0.0", "is_insecure": True},
+        {"host": "127.0.0.2"},
+    ):
+        Settings(state=tmp_path, **given)
+    assert "can be reached from other machines" in sentence("serve", "--host", "0.0.0.0")
+    (tmp_path / "short").write_text("abc")
+    assert "holds no token" in sentence("serve", "--token-file", tmp_path / "short")
+    assert "cannot be read" in sentence("serve", "--token-file", tmp_path / "none")
+
+
+def test_a_token_is_asked_for(tmp_path):
+    (tmp_path / "token").write_text("correct-horse-battery-staple\n")
+    with serving(tmp_path / "served", "--host", "0.0.0.0", "--token-file", str(tmp_path / "token")) as running:
+        refused = running.get("/api/v1/gpus")
+        assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
+        assert running.get("/metrics").status == 401
+        assert running.get("/healthz").status == 200
+        assert running.get("/api/v1/gpus", Authorization="Bearer wrong").status == 401
+        assert running.get("/api/v1/gpus", Authorization="Bearer correct-horse-battery-staple").status == 200
+        page = running.get("/", Accept="text/html")
+        assert (page.status, page.headers["location"]) == (303, "/login")
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        wrong = running.ask("POST", "/login", b"token=wrong", form)
+        assert wrong.status == 401
+        right = running.ask("POST", "/login", b"token=correct-horse-battery-staple", form)
+        assert right.status == 303
+        assert "HttpOnly" in right.headers["set-cookie"]
+        cookie = right.headers["set-cookie"].partition(";")[0]
+        assert running.get("/", Cookie=cookie).status == 200
+
+
+def test_logs_are_json_without_what_was_asked(served, net):
+    secret = "ZZsecretZZ"
+    served.get(f"/?model={secret}&gpus=l4")
+    served.post("/api/v1/plan", {"model": secret, "config": {"model_type": secret}})
+    served.post("/api/v1/traces", json.dumps({"format": secret}).encode())
+    served.get(f"/api/v1/gpus/{secret}")
+    log = served.log.read_text()
+    assert secret not in log
+    rows = [json.loads(line) for line in log.splitlines()]
+    asked = [row for row in rows if row["event"] == "request"]
+    assert {"time", "level", "id", "method", "route", "status", "seconds", "client"} <= set(asked[0])
+    assert "/api/v1/gpus/{gpu}" in {row["route"] for row in asked}
+
+
+def test_bodies_are_bounded_whatever_they_say_of_their_length(served):
+    assert served.ask("POST", "/api/v1/plan", b"{}", {"Content-Length": "99999999999"}).status == 413
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    chunks = (b" " * 65_536 for _ in range(400))
+    try:
+        connection.request("POST", "/api/v1/plan", chunks, encode_chunked=True)
+        status = connection.getresponse().status
+    except (BrokenPipeError, ConnectionResetError):
+        status = 413  # the service has answered and closed before all was sent
+    connection.close()
+    assert status == 413
+    bomb = __import__("gzip").compress(b" " * 50_000_000)
+    assert served.ask("POST", "/api/v1/plan", bomb, {"Content-Encoding": "gzip"}).status == 413
+
+
+HOSTILE_LINES = [
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00",
+    b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+    b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"FOO /" + b"%00" * 50 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("line", HOSTILE_LINES)
+def test_broken_http_is_refused_and_the_service_lives(served, line):
+    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as raw:
+        raw.sendall(line)
+        raw.shutdown(socket.SHUT_WR)
+        answer = raw.recv(4096)
+    assert not answer.startswith(b"HTTP/1.1 5"), answer
+    assert served.get("/healthz").status == 200
