@@ -29,7 +29,7 @@ from capplan.specs.prices import Prices
 
 __all__ = ["PlanQuestion", "plan_fleet", "plan_serving"]
 
-MOST_SIMULATED = 12
+MOST_SIMULATED = 24
 """Deployments whose percentiles are simulated: the best ones."""
 _TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
 """What is tried on GPUs of which eight do not hold the model: a pipeline over servers."""

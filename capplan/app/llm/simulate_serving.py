@@ -110,7 +110,7 @@ def simulate_serving(
         gpus=question.words.sharding.gpus,
         engine=deployment.engine,
         sequences_that_fit=capacity,
-        saturation_rate_per_s=max(point.rate_per_s for point in curve),
+        saturation_rate_per_s=max(point.rate_per_s for point in curve) * service.of_engine("offline_scale"),
         answers=answers,
         limits=question.limits,
         notes=_notes(question),
@@ -207,6 +207,7 @@ def _admission(service: Service, deployment: ServingDeployment, demand: Demand, 
         pool_tokens=demand.capacity * own,
         preempts=find_engine(deployment.words.engine) in _PREEMPTING,
         tokens_per_step=demand.tokens_per_step,
+        queued_factor=1.0 / service.of_engine("offline_scale"),
     )
 
 

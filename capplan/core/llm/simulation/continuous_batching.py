@@ -27,6 +27,7 @@ class Admission:
     `pool_tokens` is what the KV cache holds. An engine that `preempts` (vLLM, SGLang) admits a prompt as soon as the
     prompt itself fits, and when the cache is full it throws the newest sequence out and computes it again later;
     others reserve the whole answer. A decode step gives each sequence `tokens_per_step`, above 1 with speculation.
+    While requests wait, steps take `queued_factor` times as long, as measured offline runs do.
     """
 
     capacity: float
@@ -35,6 +36,7 @@ class Admission:
     pool_tokens: float = inf
     preempts: bool = False
     tokens_per_step: float = 1.0
+    queued_factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +151,13 @@ class _Run:
         evicted = self._make_room()
         finished, chunk = ([], 0.0) if evicted else self._admit()
         decoding = len(self.started)
+        factor = self.admission.queued_factor if self.waiting else 1.0
         if not chunk:
-            self._decode(decoding)
+            self._decode(decoding, factor)
         elif self.admission.mixes:
-            self._pass(self.grid.at(decoding, chunk), decoding=decoding)
+            self._pass(factor * self.grid.at(decoding, chunk), decoding=decoding)
         else:
-            step_s = self.grid.at(0, chunk)
+            step_s = factor * self.grid.at(0, chunk)
             self._spend(step_s, decoding)
             self.stall_s += step_s if decoding else 0.0
         for request in finished:
@@ -216,11 +219,11 @@ class _Run:
         grown = (self.step - self.started[request]) * self.admission.tokens_per_step
         return self.prompts[request] + self.given[request] + grown
 
-    def _decode(self, decoding: int) -> None:
+    def _decode(self, decoding: int, factor: float) -> None:
         """Decode until a sequence completes, the cache is full, or a request arrives that there is room for."""
         if not decoding:
             return
-        step_s = self.grid.at(decoding, 0.0)
+        step_s = factor * self.grid.at(decoding, 0.0)
         steps = max(1, self._next_completion() - self.step)
         free = self.admission.pool_tokens - self.used
         if free < inf and self.admission.preempts:

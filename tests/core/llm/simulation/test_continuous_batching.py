@@ -207,3 +207,10 @@ def test_clients_of_a_closed_loop_obey_littles_law():
     drawn = all_at_once(4_000, Lengths(input_len=100, output_len=30, spread=0.5))
     times = simulate_clients(drawn, admission, constant(0.02), clients=12)
     assert 4_000 / times.span_s * times.e2e_s.mean() == pytest.approx(12, rel=0.01)
+
+
+def test_steps_take_longer_while_requests_wait():
+    # One at a time, a prefill step and one more each: steps of 2 s while the second waits, of 1 s afterwards.
+    admission = Admission(capacity=1, token_budget=8192, mixes=True, queued_factor=2.0)
+    times = simulate_open(arrivals([0.0, 0.0], [10, 10], [2, 2]), admission, constant(1.0))
+    assert times.e2e_s.tolist() == pytest.approx([4.0, 6.0])
