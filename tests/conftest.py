@@ -27,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 SLOW = (
+    "app/sweep/test_cluster.py",
+    "app/sweep/test_isolation.py",
     "cli/test_measure.py",
     "cli/test_analyze_compare.py",
     "cli/test_code_from_data.py",

@@ -36,6 +36,11 @@ def has_zoo() -> bool:
     return all(importlib.util.find_spec(name) for name in ("torchvision", "timm", "transformers"))
 
 
+def has_ray() -> bool:
+    """Return True if Ray is installed."""
+    return importlib.util.find_spec("ray") is not None
+
+
 def find_chromium() -> str | None:
     """Return the path of a Chromium or Chrome, or None."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -49,6 +54,7 @@ def find_office() -> str | None:
 
 NEEDS: Mapping[str, tuple[Callable[[], object], str]] = {
     "device": (has_cuda, "needs a CUDA device"),
+    "ray": (has_ray, "needs Ray: pip install '.[sweep]'"),
     "zoo": (has_zoo, "needs torchvision, timm and transformers: pip install '.[zoo]'"),
     "browser": (find_chromium, "needs Chromium: apt-get install chromium"),
     "office": (find_office, "needs LibreOffice: apt-get install libreoffice-calc-nogui"),

@@ -1,6 +1,7 @@
 """The parent's side of a worker: start it, give it a task, and end it when it exceeds its time or memory."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Event
 from typing import IO, Any
 
 from capplan.app.sweep.request import Limits
@@ -19,9 +21,16 @@ from capplan.core.sweep.schema import FailureKind
 from capplan.units import format_bytes, format_seconds
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_PROGRAM = "import sys; from capplan.app.sweep.worker import main; main(int(sys.argv[1]))"
-"""Imports the module by its name: under `-m` its types would be those of `__main__`, which no other process knows."""
+_PROGRAM = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from capplan.app.sweep.worker import main
+main(int(sys.argv[1]))
+"""
+"""Imports from where this process imports. A module run by `-m` would have its types in `__main__`, which no other
+process knows; PYTHONPATH is left alone, because kept traces depend on it."""
 _SHOWN_STDERR = 300
+_POLL_S = 0.05
 _RETRIES_AFTER_CRASH, _RETRIES_AFTER_KILL = 1, 10
 
 
@@ -44,11 +53,9 @@ class Child:
 
     limits: Limits
     context: Any = None
-    fresh: bool = False
     connection: Connection | None = None
     _process: "subprocess.Popen[bytes] | None" = None
     _stderr: IO[bytes] | None = None
-    _deadline_s: float = 0.0
     _ended: Failed | None = field(default=None)
 
     @property
@@ -61,36 +68,43 @@ class Child:
         """The process's id; None before it is started."""
         return self._process.pid if self._process else None
 
-    def submit(self, task: object) -> None:
-        """Give the worker a task; it is started if it does not run."""
-        if not self.is_alive:
-            self._start()
-        assert self.connection is not None
-        self._deadline_s = time.monotonic() + self.limits.time_s
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is noticed by who waits for it
-            self.connection.send(task)
+    def call(self, task: object, *, stop: Event | None = None) -> Any:
+        """Give the worker a task and wait for its answer; it is started if it does not run.
 
-    def receive(self) -> Any:
-        """Return the answer that has arrived.
+        Args:
+            task: a `TraceTask` or a `Job`.
+            stop: ends the worker and the wait when it is set.
 
         Raises:
-            ChildDiedError: the worker ended instead.
+            ChildDiedError: the worker ended without an answer, of itself or because it exceeded a limit.
         """
-        assert self.connection is not None
+        if not self.is_alive:
+            self._start()
+        connection = self.connection
+        assert connection is not None
+        deadline_s = time.monotonic() + self.limits.time_s
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is noticed below
+            connection.send(task)
+        while not connection.poll(_POLL_S):
+            if stop is not None and stop.is_set():
+                self._end(Failed(kind=FailureKind.CRASH.value, reason="the sweep was ended"))
+            self._check(deadline_s)
         try:
-            return self.connection.recv()
+            return connection.recv()
         except (EOFError, OSError) as error:
             raise self._death() from error
 
-    def check(self) -> None:
+    def _check(self, deadline_s: float) -> None:
         """End the worker if it exceeds its limits; its death is then received."""
-        if not self.is_alive or self._ended is not None:
+        if self._ended is not None:
             return
-        if time.monotonic() > self._deadline_s:
-            self._end(FailureKind.TIMEOUT, f"took more than {format_seconds(self.limits.time_s)} and was ended")
-        elif self.limits.memory_bytes is not None and (held := resident_bytes(self.pid)) > self.limits.memory_bytes:
-            limit = format_bytes(self.limits.memory_bytes)
-            self._end(FailureKind.MEMORY, f"held {format_bytes(held)} of memory, more than {limit}, and was ended")
+        limit = self.limits.memory_bytes
+        if time.monotonic() > deadline_s:
+            what = f"took more than {format_seconds(self.limits.time_s)} and was ended"
+            self._end(Failed(kind=FailureKind.TIMEOUT.value, reason=what))
+        elif limit is not None and (held := resident_bytes(self.pid)) > limit:
+            what = f"held {format_bytes(held)} of memory, more than {format_bytes(limit)}, and was ended"
+            self._end(Failed(kind=FailureKind.MEMORY.value, reason=what))
 
     def close(self) -> None:
         """End the worker and wait for it."""
@@ -111,7 +125,8 @@ class Child:
         self._ended = None
         ours, theirs = socket.socketpair()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
-        command = [sys.executable, "-c", _PROGRAM, str(theirs.fileno())]
+        paths = [path or str(Path.cwd()) for path in sys.path]
+        command = [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), json.dumps(paths)]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -119,7 +134,7 @@ class Child:
             stderr=self._stderr,
             pass_fds=[theirs.fileno()],
             start_new_session=True,
-            env={**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": _python_path()},
+            env={**os.environ, **dict.fromkeys(_ONE_THREAD, "1")},
         )
         theirs.close()
         self.connection = Connection(ours.detach())
@@ -127,8 +142,8 @@ class Child:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 self.connection.send(self.context)
 
-    def _end(self, kind: FailureKind, what: str) -> None:
-        self._ended = Failed(kind=kind.value, reason=what)
+    def _end(self, failed: Failed) -> None:
+        self._ended = failed
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -154,12 +169,6 @@ class Child:
         self._stderr.seek(max(0, self._stderr.tell() - 10_000))
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return f": {lines[-1].strip()[:_SHOWN_STDERR]}" if lines else ""
-
-
-def _python_path() -> str:
-    """Return the paths that this process imports from, so that its workers find the same modules."""
-    paths = [path or str(Path.cwd()) for path in sys.path]
-    return os.pathsep.join(dict.fromkeys(paths))
 
 
 def resident_bytes(pid: int | None) -> int:

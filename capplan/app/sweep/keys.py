@@ -111,6 +111,13 @@ class KeyMaker:
         kept = [self._kept(model, each.workload.configuration) for each in conditions]
         return None if None in kept else digest_of(["kept", request.words, request.options, kept])
 
+    def failed_key(self, model: SweepModel) -> str:
+        """Return the digest of a failed model, of which no trace is kept: its words, and the file that they name."""
+        words = model.request.words
+        file = words.partition(":")[0]
+        content = Path(file).read_bytes() if is_file(file) else b""
+        return digest_of(["failed", words, model.request.options, hashlib.sha256(content).hexdigest()])
+
     def _kept(self, model: SweepModel, configuration: Configuration) -> str | None:
         if self.cache is None:
             return None

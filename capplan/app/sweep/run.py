@@ -103,6 +103,24 @@ def _models_of(definition: Mapping[str, object]) -> list[object]:
     return models
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UnitKeys:
+    """The keys of a model's units by workload: of answers, where they are known without tracing, and of failures."""
+
+    answered: Mapping[str, str]
+    failed: Mapping[str, str]
+
+    def of(self, workload: str, *, has_failed: bool) -> str:
+        """Return the key of a unit; empty where it cannot be known again."""
+        return self.answered.get(workload) or (self.failed[workload] if has_failed else "")
+
+    def hold(self, unit: Unit) -> bool:
+        """Return True if a finished unit has the key that it would have now."""
+        if unit.workload not in self.failed:
+            return False
+        return bool(unit.key) and unit.key == self.of(unit.workload, has_failed=unit.failed is not None)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Run:
     """One run of a sweep over its folder."""
@@ -156,44 +174,38 @@ class _Run:
 
     def _jobs(self) -> Iterator[Job]:
         """Find what is not known yet; pending answers to other questions are dropped first."""
-        pending = self.store.pending_units()
         keys = {model.label: self._unit_keys(model) for model in self.sweep.models}
-        stale = [
+        self.store.drop_pending([
             job
             for job in self.store.pending
-            if any(keys.get(unit.model, {}).get(unit.workload) != unit.key for unit in job.units)
-        ]
-        self.store.drop_pending(stale)
+            if not all(unit.model in keys and keys[unit.model].hold(unit) for unit in job.units)
+        ])  # fmt: skip
         pending = self.store.pending_units()
         for model in self.sweep.models:
             asked = {
                 workload: missing
-                for workload, key in keys[model.label].items()
-                if (missing := self._missing(model, workload, key, pending))
+                for workload in self.sweep.context.workloads
+                if (missing := self._missing((model.label, workload), keys[model.label], pending))
             }
             if asked:
                 yield Job(model=model, asked=asked)
 
-    def _unit_keys(self, model: SweepModel) -> dict[str, str | None]:
+    def _unit_keys(self, model: SweepModel) -> "_UnitKeys":
         assert self._keys is not None
-        workloads = self.sweep.context.workloads
-        model_key = self._keys.model_key(model, workloads.values())
-        return {
-            workload: None if model_key is None else self._keys.unit_key(model_key, workload) for workload in workloads
-        }
+        keys, workloads = self._keys, self.sweep.context.workloads
+        model_key, failed_key = keys.model_key(model, workloads.values()), keys.failed_key(model)
+        return _UnitKeys(
+            answered={name: keys.unit_key(model_key, name) for name in workloads} if model_key else {},
+            failed={name: keys.unit_key(failed_key, name) for name in workloads},
+        )
 
-    def _missing(
-        self, model: SweepModel, workload: str, key: str | None, pending: Mapping[UnitName, list[Unit]]
-    ) -> tuple[str, ...]:
+    def _missing(self, name: UnitName, keys: "_UnitKeys", pending: Mapping[UnitName, list[Unit]]) -> tuple[str, ...]:
         """Return the GPUs for which a unit must be computed."""
-        name = model.label, workload
         committed = self.store.contents.units.get(name)
         known = [*([committed] if committed else []), *pending.get(name, ())]
-        if key is None:
-            known = []
         if self.request.retries_failed:
             known = [unit for unit in known if not unit.failed]
-        held = {gpu: digest for unit in known if unit.key == key for gpu, digest in unit.gpus.items()}
+        held = {gpu: digest for unit in known if keys.hold(unit) for gpu, digest in unit.gpus.items()}
         return tuple(gpu for gpu, digest in self._gpus.items() if held.get(gpu) != digest)
 
     def _compute(self, jobs: list[Job], tally: Tally, wanted: Wanted) -> None:
@@ -212,6 +224,10 @@ class _Run:
                 uncommitted = 0
 
     def _engine(self, jobs: int) -> Engine:
+        if self.request.ray is not None:
+            from capplan.app.sweep.cluster import RayEngine
+
+            return RayEngine(context=self.sweep.context, address=self.request.ray, limits=self.request.limits)
         workers = min(self.request.workers or cores(), max(1, jobs))
         return LocalEngine(context=self.sweep.context, workers=workers, limits=self.request.limits)
 
@@ -224,7 +240,7 @@ class _Run:
             Unit(
                 model=job.model.label,
                 workload=workload,
-                key=keys[workload] or "",
+                key=keys.of(workload, has_failed=workload in answer.failed),
                 gpus={gpu: self._gpus[gpu] for gpu in gpus},
                 failed=answer.failed.get(workload),
             )

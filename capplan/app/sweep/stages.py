@@ -3,7 +3,7 @@
 Both take and return plain values, so that a child process, another machine or the caller itself may run them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,14 @@ class _NotTracedError(Exception):
     """The planning stage was asked for a trace that nobody made."""
 
 
+class _EarlierError(TraceError):
+    """Tracing failed before, or in another process."""
+
+    def __init__(self, failed: Failed) -> None:
+        super().__init__(failed.reason)
+        self.failed = failed
+
+
 @dataclass(slots=True, kw_only=True)
 class _KeptModel(TracedModel):
     """A model whose traces come from the tracing stage or the cache; it is never built."""
@@ -69,7 +77,7 @@ class _KeptModel(TracedModel):
         if self.given is None:
             return self._find(configuration, exact_batch)
         if name in self.given.failed:
-            raise _as_error(self.given.failed[name])
+            raise _EarlierError(self.given.failed[name])
         if name not in self.given.found:
             raise _NotTracedError(f"{self.words}: {name}")
         return load_trace(self.given.found[name], where=self.words)
@@ -89,7 +97,7 @@ class _TracingModel(TracedModel):
     def _obtain(self, configuration: Configuration, exact_batch: int | None) -> Trace:
         name = (str(configuration), exact_batch)
         if name in self.failed:
-            raise _as_error(self.failed[name])
+            raise _EarlierError(self.failed[name])
         if name not in self.traces:
             try:
                 self.traces[name] = self._find(configuration, exact_batch)
@@ -210,12 +218,7 @@ _KINDS: Sequence[tuple[type[CapplanError], FailureKind]] = (
 
 
 def _as_failed(error: CapplanError) -> Failed:
+    if isinstance(error, _EarlierError):
+        return error.failed
     kind = next((kind for type_, kind in _KINDS if isinstance(error, type_)), FailureKind.MODEL)
     return Failed(kind=kind.value, reason=str(error))
-
-
-def _as_error(failed: Failed) -> CapplanError:
-    errors: Mapping[str, Callable[[str], CapplanError]] = {
-        FailureKind.RECORDING: MissingRecordingError, FailureKind.MODEL: UsageError
-    }  # fmt: skip
-    return errors.get(failed.kind, TraceError)(failed.reason)

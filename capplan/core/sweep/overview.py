@@ -1,6 +1,6 @@
 """How far a sweep is, what failed in it and why: values for whoever shows them."""
 
-from collections import Counter
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -70,23 +70,33 @@ class SweepOverview:
 
 
 _EXAMPLES = 3
+_OWN_PARTS = re.compile(r"`[^`]*`|\([^()]*\)|'[^']*'|\"[^\"]*\"|\S*[\d_]\S*")
+"""What differs between like reasons: quotations, remarks in parentheses, and words with digits or underscores."""
 
 
 def group_failures(failures: Iterable[tuple[str, Failed]]) -> tuple[FailureGroup, ...]:
     """Group failures by kind and reason, the largest group first.
 
     Args:
-        failures: models with why they failed; the model's own words in a reason do not tell groups apart.
+        failures: models with why they failed. Names and numbers do not tell groups apart; a group of one has its
+            reason in full.
     """
-    counts: Counter[tuple[str, str]] = Counter()
-    examples: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[tuple[str, Failed]]] = {}
     for model, failed in failures:
-        key = failed.kind, failed.reason.replace(model, "MODEL")
-        counts[key] += 1
-        known = examples.setdefault(key, [])
-        if model not in known and len(known) < _EXAMPLES:
-            known.append(model)
-    return tuple(
-        FailureGroup(kind=kind, reason=reason, count=count, examples=tuple(examples[kind, reason]))
-        for (kind, reason), count in counts.most_common()
-    )
+        groups.setdefault((failed.kind, _outline(model, failed.reason)), []).append((model, failed))
+    made = [
+        FailureGroup(
+            kind=kind,
+            reason=members[0][1].reason if len(members) == 1 else outline,
+            count=len(members),
+            examples=tuple(dict.fromkeys(model for model, _ in members))[:_EXAMPLES],
+        )
+        for (kind, outline), members in groups.items()
+    ]
+    return tuple(sorted(made, key=lambda group: (-group.count, group.kind, group.reason)))
+
+
+def _outline(model: str, reason: str) -> str:
+    """Return a reason's first clause without what is the model's own."""
+    first = reason.replace(model, "…").partition("; ")[0]
+    return " ".join(_OWN_PARTS.sub("…", first).split())

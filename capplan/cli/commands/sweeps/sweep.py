@@ -23,6 +23,12 @@ def sweep(
         int | None,
         typer.Option(min=1, max=1024, help="Processes on this machine; one a core by default.", show_default=False),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|ADDRESS", help="Run on this Ray cluster instead of this machine alone.", show_default=False
+        ),
+    ] = None,
     time_limit: Annotated[
         str, typer.Option(metavar="TIME", help="Time that one model may take to trace, such as 90s.")
     ] = "10min",
@@ -53,6 +59,8 @@ def sweep(
 
       capplan sweep sweep.yaml -o results/
 
+      capplan sweep sweep.yaml -o results/ --ray auto
+
       capplan sweep sweep.yaml -o results/ --time-limit 2min --memory-limit 4GiB --progress json
     """
     from capplan.app.sweep.request import Limits, SweepRequest
@@ -70,6 +78,7 @@ def sweep(
         file=file,
         overlays=tuple(specs or ()),
         workers=workers,
+        ray=ray,
         limits=limits,
         force=force,
         retries_failed=retry_failed,

@@ -1,0 +1,141 @@
+"""Sweeps on a Ray cluster of several node processes of this machine: the same rows, whatever dies."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capplan.app.sweep.cluster import difference
+from capplan.app.sweep.keys import code_digest, library_versions
+from capplan.app.sweep.request import SweepRequest
+from capplan.app.sweep.run import sweep
+from capplan.errors import UsageError
+from capplan.version import __version__
+from tests.app.sweep.conftest import make_request
+from tests.app.sweep.test_isolation import catalogue, children, sorted_rows
+from tests.app.sweep.test_run import Seen
+
+pytestmark = pytest.mark.ray
+__all__ = ["catalogue"]
+_STORE_BYTES = 80 * 2**20
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Start a head and two worker nodes, one core each."""
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": _STORE_BYTES}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    for _ in range(2):
+        made.add_node(num_cpus=1, object_store_memory=_STORE_BYTES)
+    made.wait_for_nodes()
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Let Ray's own warnings be, which are about its future releases."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def on(cluster: Any, output: Path, models: object, **changes: object) -> SweepRequest:
+    return make_request(output, models, ray=cluster.address, **changes)
+
+
+def test_rows_equal_those_of_one_machine(cluster: Any, catalogue: Path, traces: Path, tmp_path: Path) -> None:
+    models = [str(catalogue), {"model": f"{traces / 'nets.py'}:Wide", "input": ["8"]}]
+    workloads = [{"batch": [1, 32], "precision": ["fp32", "fp16"]}]
+    sweep(on(cluster, tmp_path / "ray", models, workloads=workloads))
+    sweep(make_request(tmp_path / "local", models, workloads=workloads, workers=2))
+    rows = sorted_rows(tmp_path / "ray")
+    assert rows.equals(sorted_rows(tmp_path / "local"))
+    assert len(rows) == 13 * 2 * 2 * 2
+    assert set(rows[rows.model.str.contains("nets.py")].status) == {"fits"}
+
+
+def test_a_node_that_is_lost_and_workers_that_are_killed_lose_nothing(
+    cluster: Any, catalogue: Path, tmp_path: Path
+) -> None:
+    extra = cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES)
+    cluster.wait_for_nodes()
+    moved = []
+
+    def disturb() -> None:
+        moved.append(1)
+        if len(moved) == 2:
+            cluster.remove_node(extra, allow_graceful=False)
+        if len(moved) in (3, 5):
+            for pid in ray_workers()[:1]:
+                os.kill(pid, signal.SIGKILL)
+
+    sweep(on(cluster, tmp_path / "ray", [str(catalogue)]), watcher=Seen(on_moved=disturb))
+    sweep(make_request(tmp_path / "local", [str(catalogue)]))
+    assert sorted_rows(tmp_path / "ray").equals(sorted_rows(tmp_path / "local"))
+
+
+def ray_workers() -> list[int]:
+    """Return the processes of this machine's Ray workers that run tasks of this test's clusters."""
+    found = []
+    for raylet in descendants(os.getpid()):
+        try:
+            title = Path(f"/proc/{raylet}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if title.startswith((b"ray::remote_", b"ray::IDLE")):  # ray::DashboardAgent ends its whole node
+            found.append(raylet)
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    found = children(pid)
+    return [*found, *(each for child in found for each in descendants(child))]
+
+
+def test_a_killed_driver_is_followed_by_one_that_goes_on(cluster: Any, catalogue: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sweep.yaml"
+    file.write_text(f"models: [{catalogue}]\ngpus: [l4, t4]\nworkloads: [{{batch: [1, 32]}}]\n")
+    words = [sys.executable, "-m", "capplan", "sweep", str(file), "-o", str(tmp_path / "out"), "--ray", cluster.address]
+    driver = subprocess.Popen([*words, "--progress", "json"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert driver.stderr is not None
+    while b'"progress"' not in driver.stderr.readline():
+        pass
+    driver.kill()
+    driver.wait()
+    driver.stderr.close()
+    done = sweep(on(cluster, tmp_path / "out", [str(catalogue)], file=file))
+    assert done.standing.kept >= 1
+    sweep(make_request(tmp_path / "local", [str(catalogue)]))
+    assert sorted_rows(tmp_path / "out").equals(sorted_rows(tmp_path / "local"))
+
+
+def test_nodes_with_another_version_are_told_one_by_one(
+    cluster: Any, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("capplan.app.sweep.cluster.__version__", "99.0")
+    with pytest.raises(UsageError, match=rf"3 of the cluster's nodes .*holds capplan {__version__}, this machine 99"):
+        sweep(on(cluster, tmp_path / "out", [str(catalogue)]))
+
+
+def test_what_a_node_holds_is_compared_with_this_machine() -> None:
+    same = {"capplan": __version__, "code": code_digest(), "libraries": library_versions()}
+    assert difference(same) == ""
+    assert difference({"capplan": None}) == "capplan is not installed"
+    assert "other code of capplan" in difference({**same, "code": "x"})
+    other = {**library_versions(), "torch": "1.0"}
+    assert "torch 1.0, here" in difference({**same, "libraries": other})
+
+
+def test_no_cluster_at_the_address_is_an_error(catalogue: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no Ray cluster answers there"):
+        sweep(make_request(tmp_path / "out", [str(catalogue)], ray="127.0.0.1:1"))
