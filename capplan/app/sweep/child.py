@@ -53,6 +53,7 @@ class Child:
 
     limits: Limits
     context: Any = None
+    is_single_threaded: bool = True
     connection: Connection | None = None
     _process: "subprocess.Popen[bytes] | None" = None
     _stderr: IO[bytes] | None = None
@@ -134,7 +135,7 @@ class Child:
             stderr=self._stderr,
             pass_fds=[theirs.fileno()],
             start_new_session=True,
-            env={**os.environ, **dict.fromkeys(_ONE_THREAD, "1")},
+            env={**os.environ, **(dict.fromkeys(_ONE_THREAD, "1") if self.is_single_threaded else {})},
         )
         theirs.close()
         self.connection = Connection(ours.detach())

@@ -13,11 +13,14 @@ from typing import Any
 from capplan.app.sweep.child import Child
 from capplan.app.sweep.isolation import IsolatedTracer, asked_conditions
 from capplan.app.sweep.keys import code_digest, library_versions
+from capplan.app.sweep.measuring import Place, matching_places, measure_here, run_in_child
 from capplan.app.sweep.request import Limits, PlanContext
 from capplan.app.sweep.stages import Job, JobAnswer, Traces, failed_answer, plan_model
+from capplan.app.sweep.worker import DevicesTask, MeasureTask
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
 from capplan.errors import UsageError
+from capplan.specs import Gpus
 from capplan.version import __version__
 
 _MOST_RETRIES = 10
@@ -258,3 +261,54 @@ def remote_trace(jobs: Sequence[Job], context: PlanContext, limits: Limits) -> "
     finally:
         child.close()
     return found if len(found) > 1 else found[0]
+
+
+def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
+    """Return the devices of a cluster's nodes that are GPUs of the sweep, and all devices with what drivers call them.
+
+    A task that times a point takes a whole GPU of its node, so that Ray runs nothing else on it.
+
+    Args:
+        address: the cluster.
+        known: the GPU database, which knows the drivers' names.
+        gpus: the sweep's GPUs.
+
+    Raises:
+        UsageError: there is no cluster at the address.
+    """
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    ray = connect(address)
+    places: list[Place] = []
+    devices: dict[str, str] = {}
+    wanted = tuple(gpus)
+    for node in (each for each in ray.nodes() if each["Alive"]):
+        here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+        count = int(node["Resources"].get("GPU", 0))
+        asked = ray.remote(num_cpus=0, num_gpus=count, scheduling_strategy=here)(remote_devices).remote()
+        where = f"node {node['NodeManagerAddress']}"
+        held = ray.get(asked)
+        devices |= {f"{where} {device}": name for device, name in held.items()}
+        found = matching_places(known, wanted, held, where=where, run=measure_here)
+        places += [_on_node(ray, place, here) for place in found]
+    return places, devices
+
+
+def _on_node(ray: Any, place: Place, here: Any) -> Place:
+    """Return a place whose points are timed on its node; there a task sees the GPU that Ray gives it as the first."""
+    is_gpu = place.device.startswith("cuda")
+    timed = ray.remote(num_cpus=1, num_gpus=int(is_gpu), scheduling_strategy=here, max_retries=0)(measure_here)
+
+    def run(task: MeasureTask) -> str:
+        line = ray.get(timed.remote(task))
+        assert isinstance(line, str)
+        return line
+
+    return replace(place, device="cuda:0" if is_gpu else place.device, run=run)
+
+
+def remote_devices() -> dict[str, str]:
+    """List the devices of a node, in a process of its own."""
+    devices = run_in_child(DevicesTask(), timeout_s=_PROBE_TIMEOUT_S)
+    assert isinstance(devices, dict)
+    return devices

@@ -19,6 +19,9 @@ class Watcher(Protocol):
     def failed(self, model: str, workload: str, failed: Failed) -> None:
         """Hear that a model has no answer under a workload."""
 
+    def measured(self, model: str, gpu: str, batch: int) -> None:
+        """Hear that a point was timed."""
+
     def ended(self, standing: Standing) -> None:
         """Hear that all is written."""
 
@@ -33,6 +36,9 @@ class Unwatched:
         """Show nothing."""
 
     def failed(self, model: str, workload: str, failed: Failed) -> None:
+        """Show nothing."""
+
+    def measured(self, model: str, gpu: str, batch: int) -> None:
         """Show nothing."""
 
     def ended(self, standing: Standing) -> None:

@@ -24,6 +24,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuringRules:
+    """How points are timed: seconds of repetitions for each, and when a point that hangs is ended. [s]"""
+
+    budget_s: float = 10.0
+    timeout_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
     """Ask for a sweep.
 
@@ -43,7 +51,7 @@ class SweepRequest:
     force: bool = False
     retries_failed: bool = False
     measures: bool = False
-    device: str | None = None
+    measuring: MeasuringRules = field(default_factory=MeasuringRules)
     command: str = ""
 
 

@@ -2,15 +2,27 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Protocol
 
 from capplan.app.cache import default_cache
+from capplan.app.measure.store import MeasurementStore
 from capplan.app.sweep import tables
 from capplan.app.sweep.expand import expand_sweep
 from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest, library_versions
 from capplan.app.sweep.local import LocalEngine, cores
+from capplan.app.sweep.measuring import (
+    MEASUREMENTS,
+    Place,
+    RowName,
+    local_places,
+    measure_points,
+    measured_names,
+    measured_rows,
+    points_to_measure,
+)
 from capplan.app.sweep.progress import Tally, Unwatched, Watcher
 from capplan.app.sweep.records import COMPLETE, PARTIAL, Unit, UnitName
 from capplan.app.sweep.request import Sweep, SweepModel, SweepRequest
@@ -24,8 +36,10 @@ from capplan.app.sweep.store import (
     manifest_path,
     read_manifest,
 )
+from capplan.app.sweep.tables import MeasuredRow
 from capplan.core.sweep.overview import SweepOverview, group_failures
 from capplan.errors import UsageError
+from capplan.specs import load_gpus
 from capplan.specs.sweep import definition_to_json
 from capplan.version import __version__
 
@@ -147,6 +161,7 @@ class _Run:
             self.store.commit_new(wanted, self._manifest(PARTIAL))
             raise
         self.store.commit_all(wanted, self._manifest(COMPLETE), rewrites=rewrites)
+        notes = [*self.sweep.notes, *self._measure(wanted)] if self.request.measures else self.sweep.notes
         standing = tally.standing()
         self.watcher.ended(standing)
         contents = self.store.contents
@@ -160,12 +175,51 @@ class _Run:
             files=len(contents.files),
             answered=len(contents.units) - len(failures),
             failures=group_failures(failures),
-            notes=self.sweep.notes,
+            measured=len(self._measured()),
+            notes=tuple(notes),
         )
 
     def _wanted(self) -> Wanted:
         units = frozenset((model.label, name) for model in self.sweep.models for name in self.sweep.context.workloads)
-        return Wanted(units=units, gpus=self._gpus, rents=self.sweep.rents)
+        return Wanted(units=units, gpus=self._gpus, rents=self.sweep.rents, measured=self._measured())
+
+    def _measured(self) -> dict[RowName, MeasuredRow]:
+        return measured_rows(self._measurements)
+
+    @property
+    def _measurements(self) -> Path:
+        return self.request.output / STATE_FOLDER / MEASUREMENTS
+
+    def _measure(self, wanted: Wanted) -> list[str]:
+        """Time what fits on the devices at hand, write it beside the theory, and return what the reader must know."""
+        places, devices = self._places()
+        if not places:
+            listed = ", ".join(f"{name} ({label})" for name, label in devices.items())
+            return [f"nothing was measured: none of the sweep's GPUs is at hand, only {listed}"]
+        tasks = points_to_measure(
+            self.request.output,
+            self.store.contents,
+            self.sweep,
+            gpus={place.gpu for place in places},
+            known=measured_names(self._measurements),
+            rules=self.request.measuring,
+        )
+        failures = []
+        with MeasurementStore(self._measurements) as lines:
+            for timed in measure_points(places, tasks, lines):
+                self.watcher.measured(timed.task.model.label, timed.task.gpu.id, timed.task.batch)
+                if timed.failed is not None:
+                    failures.append((timed.task.model.label, timed.failed))
+        self.store.commit_all(replace(wanted, measured=self._measured()), self._manifest(COMPLETE), rewrites=True)
+        return [f"{group.count} points were not measured: {group.reason}" for group in group_failures(failures)]
+
+    def _places(self) -> tuple[list[Place], dict[str, str]]:
+        known = load_gpus(overlays=self.request.overlays)
+        if self.request.ray is not None:
+            from capplan.app.sweep.cluster import cluster_places
+
+            return cluster_places(self.request.ray, known, self._gpus)
+        return local_places(known, self._gpus)
 
     def _begin(self) -> None:
         """Write a manifest first, so that a folder whose run was killed is known to be this sweep's."""

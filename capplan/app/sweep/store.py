@@ -83,11 +83,15 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the dataset is to hold: these units, on these GPUs with the digests of their figures, at these prices."""
+    """What the dataset is to hold: these units, on these GPUs with the digests of their figures, at these prices.
+
+    `measured` holds what was timed, by model, workload, GPU and batch.
+    """
 
     units: Set[UnitName]
     gpus: Mapping[str, str]
     rents: Mapping[str, Price]
+    measured: Mapping[tuple[str, str, str, int], tables.MeasuredRow] = field(default_factory=dict)
 
     def of(self, unit: Unit) -> dict[str, str]:
         """Return the GPUs of a finished unit that still hold."""
@@ -298,8 +302,8 @@ class _Writer:
 
     def _write(self, workload: str) -> None:
         held, units = self._held.pop(workload), self._held_units.pop(workload)
-        table = tables.finished(tables.with_prices(tables.join_tables(held), self.wanted.rents))
-        table = tables.in_order(table)
+        table = tables.with_prices(tables.join_tables(held), self.wanted.rents)
+        table = tables.in_order(tables.finished(tables.with_measurements(table, workload, self.wanted.measured)))
         content = tables.parquet_bytes(table)
         path = f"{tables.WORKLOAD}={workload}/part-{hashlib.sha256(content).hexdigest()[:16]}.parquet"
         target = self.folder / path

@@ -4,13 +4,14 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.core.gpus.prices import Price
 from capplan.core.sweep.grid import Columns
-from capplan.core.sweep.schema import COLUMNS, PLANNED_COLUMNS, PRICE_COLUMNS, SCHEMA_VERSION, Kind
+from capplan.core.sweep.schema import COLUMNS, MEASURED_COLUMNS, PLANNED_COLUMNS, PRICE_COLUMNS, SCHEMA_VERSION, Kind
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -119,6 +120,43 @@ def with_prices(table: "pyarrow.Table", rents: Mapping[str, Price]) -> "pyarrow.
         "price_date": by_gpu([rent.date.isoformat() if rent else None for rent in known], pa.string()),
     }
     assert set(values) == set(PRICE_COLUMNS)
+    return _with_columns(table, values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRow:
+    """What was timed for one row. [s, bytes]"""
+
+    median_s: float
+    low_s: float | None
+    high_s: float | None
+    peak_allocated_bytes: int | None
+    device: str
+
+
+def with_measurements(
+    table: "pyarrow.Table", workload: str, measured: Mapping[tuple[str, str, str, int], MeasuredRow]
+) -> "pyarrow.Table":
+    """Return rows of one workload with what was timed for them.
+
+    Args:
+        table: the rows.
+        workload: their partition.
+        measured: what was timed, by model, workload, GPU and batch.
+    """
+    if not any(name[1] == workload for name in measured):
+        return table
+    pa = arrow()
+    names = zip(table["model"].to_pylist(), table["gpu"].to_pylist(), table["batch"].to_pylist(), strict=True)
+    found = [measured.get((model, workload, gpu, batch)) for model, gpu, batch in names]
+    values = {
+        "measured_latency_s": pa.array([row and row.median_s for row in found], pa.float64()),
+        "measured_low_s": pa.array([row and row.low_s for row in found], pa.float64()),
+        "measured_high_s": pa.array([row and row.high_s for row in found], pa.float64()),
+        "measured_peak_allocated_bytes": pa.array([row and row.peak_allocated_bytes for row in found], pa.int64()),
+        "measured_on": pa.array([row and row.device for row in found], pa.string()),
+    }
+    assert set(values) == set(MEASURED_COLUMNS)
     return _with_columns(table, values)
 
 

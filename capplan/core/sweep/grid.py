@@ -44,6 +44,7 @@ class GridPlanner:
     calibration: Calibration
     memory_calibration: MemoryCalibration
     _memory: MemoryModel = field(init=False)
+    _added: dict[tuple[object, ...], Mapping[str, Value]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._memory = MemoryModel(
@@ -120,7 +121,14 @@ class GridPlanner:
             "recommended_batch": recommended,
             "reason": None if fits else _too_much(memory, available.expected),
         }
-        return {**head, **_memory_values(memory), **(_latency_values(latency) if fits else {})}
+        return {**head, **self._memory_values(memory), **(_latency_values(latency) if fits else {})}
+
+    def _memory_values(self, memory: MemoryEstimate) -> Mapping[str, Value]:
+        """Return the columns of an estimate, added up once for all GPUs whose peaks and context are the same."""
+        key = id(memory.parts), id(memory.slack), memory.context.size_bytes  # the memory model keeps the parts alive
+        if key not in self._added:
+            self._added[key] = _memory_values(memory)
+        return self._added[key]
 
 
 def asked_values(conditions: Conditions) -> dict[str, Value]:

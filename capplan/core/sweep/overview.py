@@ -50,7 +50,8 @@ class FailureGroup:
 class SweepOverview:
     """What a sweep did: counts, the rows of the whole dataset, and failures grouped.
 
-    `answered` counts the pairs of model and workload that have an answer. `notes` are what the reader must know.
+    `answered` counts the pairs of model and workload that have an answer, `measured` the rows that were timed on a
+    device. `notes` are what the reader must know.
     """
 
     folder: str
@@ -61,6 +62,7 @@ class SweepOverview:
     files: int
     answered: int
     failures: tuple[FailureGroup, ...]
+    measured: int = 0
     notes: tuple[str, ...] = ()
 
     @property

@@ -23,6 +23,7 @@ def render_overview(overview: SweepOverview) -> str:
         f"{overview.folder}: {overview.rows:,} rows of {standing.models:,} models × {overview.gpus:,} GPUs × "
         f"{overview.workloads:,} workloads in {overview.files:,} files",
         _computed(standing),
+        *([f"{overview.measured:,} rows were measured on a device"] if overview.measured else []),
         *overview.notes,
     ]
     if overview.failures:
@@ -63,6 +64,7 @@ def overview_to_json(overview: SweepOverview) -> dict[str, Any]:
         "dataset_rows": overview.rows,
         "files": overview.files,
         "answered": overview.answered,
+        "measured": overview.measured,
         "failures": [
             {"kind": each.kind, "reason": each.reason, "count": each.count, "examples": list(each.examples)}
             for each in overview.failures

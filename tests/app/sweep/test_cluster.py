@@ -1,5 +1,7 @@
 """Sweeps on a Ray cluster of several node processes of this machine: the same rows, whatever dies."""
 
+import gc
+import itertools
 import os
 import signal
 import subprocess
@@ -20,7 +22,11 @@ from tests.app.sweep.conftest import make_request
 from tests.app.sweep.test_isolation import catalogue, children, sorted_rows
 from tests.app.sweep.test_run import Seen
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    # Ray leaves sockets and processes to the garbage collector, and warns of its own future releases.
+    pytest.mark.filterwarnings("ignore"),
+]
 __all__ = ["catalogue"]
 _STORE_BYTES = 80 * 2**20
 
@@ -37,16 +43,8 @@ def cluster() -> Iterator[Any]:
     made.wait_for_nodes()
     yield made
     made.shutdown()
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Let Ray's own warnings be, which are about its future releases."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    del made
+    gc.collect()  # while this module's filter of warnings holds
 
 
 def on(cluster: Any, output: Path, models: object, **changes: object) -> SweepRequest:
@@ -108,8 +106,9 @@ def test_a_killed_driver_is_followed_by_one_that_goes_on(cluster: Any, catalogue
     words = [sys.executable, "-m", "capplan", "sweep", str(file), "-o", str(tmp_path / "out"), "--ray", cluster.address]
     driver = subprocess.Popen([*words, "--progress", "json"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert driver.stderr is not None
-    while b'"progress"' not in driver.stderr.readline():
-        pass
+    lines = iter(driver.stderr.readline, b"")
+    heard = list(itertools.takewhile(lambda line: b'"progress"' not in line, lines))
+    assert driver.poll() is None, b"".join(heard)
     driver.kill()
     driver.wait()
     driver.stderr.close()

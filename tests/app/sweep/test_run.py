@@ -34,6 +34,9 @@ class Seen:
     def failed(self, model: str, workload: str, failed: Failed) -> None:
         self.failures.append((model, failed))
 
+    def measured(self, model: str, gpu: str, batch: int) -> None:
+        pass
+
     def ended(self, standing: Standing) -> None:
         self.standings.append(standing)
 

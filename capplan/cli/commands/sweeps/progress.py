@@ -63,6 +63,15 @@ class TextLine:
         """Leave failures to the overview at the end."""
         del model, workload, failed
 
+    def measured(self, model: str, gpu: str, batch: int) -> None:
+        """Say which point was timed."""
+        words = f"measured {model} on {gpu} at batch {batch:,}"
+        if self.rewrites:
+            sys.stderr.write(f"\r\x1b[2K{words}")
+            sys.stderr.flush()
+        else:
+            warn(words)
+
     def ended(self, standing: Standing) -> None:
         """Take the line away."""
         del standing
@@ -97,6 +106,10 @@ class JsonLines:
         """Write a failure."""
         reason = printable_line(failed.reason)
         self._write({"event": "failed", "model": model, "workload": workload, "kind": failed.kind, "reason": reason})
+
+    def measured(self, model: str, gpu: str, batch: int) -> None:
+        """Write which point was timed."""
+        self._write({"event": "measured", "model": model, "gpu": gpu, "batch": batch})
 
     def ended(self, standing: Standing) -> None:
         """Write the counts at the end."""

@@ -8,7 +8,7 @@ import typer
 from capplan.cli import options
 from capplan.cli.commands.sweeps.progress import ProgressChoice, make_watcher
 from capplan.cli.output import emit, to_json
-from capplan.errors import TraceError
+from capplan.errors import MeasurementError, TraceError
 from capplan.units import BYTES, SECONDS, parse_quantity
 
 
@@ -40,6 +40,13 @@ def sweep(
             show_default=False,
         ),
     ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="Time every point that fits on the devices at hand (of the cluster), beside the theory."
+        ),
+    ] = False,
+    budget: Annotated[str, typer.Option(metavar="TIME", help="Time of the repetitions of one measured point.")] = "10s",
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Compute models again that failed before.")
     ] = False,
@@ -63,7 +70,7 @@ def sweep(
 
       capplan sweep sweep.yaml -o results/ --time-limit 2min --memory-limit 4GiB --progress json
     """
-    from capplan.app.sweep.request import Limits, SweepRequest
+    from capplan.app.sweep.request import Limits, MeasuringRules, SweepRequest
     from capplan.app.sweep.run import sweep as run
     from capplan.report.text.sweep import overview_to_json, render_overview
     from capplan.specs.sweep import read_sweep_file
@@ -80,6 +87,8 @@ def sweep(
         workers=workers,
         ray=ray,
         limits=limits,
+        measures=measure,
+        measuring=MeasuringRules(budget_s=parse_quantity(budget, SECONDS, what="--budget")),
         force=force,
         retries_failed=retry_failed,
         command=" ".join(["capplan sweep", str(file), "-o", str(output)]),
@@ -87,5 +96,7 @@ def sweep(
     watcher = make_watcher(progress)
     answer = run(request, watcher=watcher)
     emit(to_json(overview_to_json(answer)) if as_json else render_overview(answer), output=None)
+    if measure and not answer.measured:
+        raise MeasurementError("nothing was measured; the estimates are kept.")
     if answer.failures and (strict or not answer.answered):
         raise TraceError(f"{answer.failed} of the models and workloads failed; {output} holds the reasons.")

@@ -1,0 +1,235 @@
+"""Time the points of a sweep on the devices of its GPUs, one point at a time on each, and keep them beside the theory.
+
+A place is a device of this machine or of a cluster's node. The points go into a measurement file as `capplan measure`
+writes it; each names the model and workload of the sweep in its command, by which it is joined to the rows.
+"""
+
+import json
+import queue
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from capplan.app.measure.store import MeasurementStore, read_measurements
+from capplan.app.sweep import tables
+from capplan.app.sweep.child import Child, ChildDiedError
+from capplan.app.sweep.records import Contents
+from capplan.app.sweep.request import Limits, MeasuringRules, Sweep
+from capplan.app.sweep.worker import DevicesTask, MeasureTask, UnexpectedError
+from capplan.core.measurement.format import parse_points
+from capplan.core.measurement.types import Measurement, Point
+from capplan.core.sweep.overview import Failed
+from capplan.core.sweep.schema import FailureKind
+from capplan.core.workload import Mode
+from capplan.errors import MeasurementError, UnknownNameError
+from capplan.specs import Gpus
+
+MEASUREMENTS = "measurements.jsonl"
+_MARK = "capplan sweep --measure # "
+_GRACE_S = 60.0
+"""A process that measures gets so much longer than its own child, whose end it reports."""
+
+RowName = tuple[str, str, str, int]
+"""A row's model, workload, GPU and batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A device that points of one GPU can be timed on: its name for torch, and where it is."""
+
+    gpu: str
+    device: str
+    where: str
+    run: Callable[[MeasureTask], str]
+
+
+def measured_rows(path: Path) -> dict[RowName, tables.MeasuredRow]:
+    """Read what a sweep's measurement file holds, by row; the newest measurement of a row counts.
+
+    Args:
+        path: the measurement file; without one nothing was measured.
+    """
+    if not path.exists():
+        return {}
+    found = {}
+    for point in read_measurements(path).measurements:
+        if (name := _row_of(point)) is not None:
+            found[name] = _measured_row(point)
+    return found
+
+
+def measured_names(path: Path) -> set[RowName]:
+    """Return the rows that a measurement file has an answer for, failures too."""
+    points = read_measurements(path).points if path.exists() else ()
+    return {name for point in points if (name := _row_of(point)) is not None}
+
+
+def _row_of(point: Point) -> RowName | None:
+    mark, _, words = point.command.partition(_MARK)
+    if mark or not words:
+        return None
+    try:
+        model, workload, gpu = json.loads(words)
+    except ValueError:
+        return None
+    return model, workload, gpu, point.workload.batch
+
+
+def _measured_row(point: Measurement) -> tables.MeasuredRow:
+    median = point.median
+    return tables.MeasuredRow(
+        median_s=point.latency.median,
+        low_s=median.low if median else None,
+        high_s=median.high if median else None,
+        peak_allocated_bytes=point.memory.peak_allocated_bytes,
+        device=point.device.name,
+    )
+
+
+def command_of(model: str, workload: str, gpu: str) -> str:
+    """Return the command that a point of a sweep's row is kept with."""
+    return _MARK + json.dumps([model, workload, gpu], ensure_ascii=False)
+
+
+def points_to_measure(
+    folder: Path, contents: Contents, sweep: Sweep, *, gpus: Iterable[str], known: set[RowName], rules: MeasuringRules
+) -> Iterator[MeasureTask]:
+    """Yield the points of inference that fit on the GPUs and that no measurement answers.
+
+    Args:
+        folder: the results.
+        contents: what it holds.
+        sweep: the models and workloads.
+        gpus: the GPUs that have a place.
+        known: rows that were measured or failed before.
+        rules: how points are timed.
+    """
+    models = {model.label: model for model in sweep.models}
+    wanted = set(gpus)
+    for each in contents.files.values():
+        conditions = sweep.context.workloads[each.workload]
+        if conditions.workload.configuration.mode is not Mode.INFERENCE:
+            continue
+        table = tables.read_parquet(folder / each.path, columns=["model", "gpu", "batch", "fits"])
+        for row in table.to_pylist():
+            name = row["model"], each.workload, row["gpu"], row["batch"]
+            if row["gpu"] in wanted and row["fits"] and name not in known:
+                yield MeasureTask(
+                    model=models[row["model"]],
+                    workload=conditions.workload,
+                    gpu=sweep.context.gpus[row["gpu"]],
+                    batch=row["batch"],
+                    device="",
+                    budget_s=rules.budget_s,
+                    timeout_s=rules.timeout_s,
+                    command=command_of(row["model"], each.workload, row["gpu"]),
+                )
+
+
+def local_places(known: Gpus, gpus: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
+    """Return the devices of this machine that are GPUs of the sweep, and all devices with what drivers call them.
+
+    Args:
+        known: the GPU database, which knows the drivers' names.
+        gpus: the sweep's GPUs.
+    """
+    devices = run_in_child(DevicesTask(), timeout_s=_GRACE_S * 2)
+    assert isinstance(devices, dict)
+    return matching_places(known, gpus, devices, where="this machine", run=measure_here), devices
+
+
+def matching_places(
+    known: Gpus, gpus: Iterable[str], devices: Mapping[str, str], *, where: str, run: Callable[[MeasureTask], str]
+) -> list[Place]:
+    """Return a place for each device whose driver's name is that of one of the GPUs."""
+    wanted, found = set(gpus), []
+    for device, name in devices.items():
+        try:
+            gpu = known.find(name)
+        except UnknownNameError:
+            continue
+        if gpu.id in wanted:
+            found.append(Place(gpu=gpu.id, device=device, where=where, run=run))
+    return found
+
+
+def measure_here(task: MeasureTask) -> str:
+    """Time a point on a device of this machine, in a process of its own, and return it as a line."""
+    answer = run_in_child(task, timeout_s=task.timeout_s + _GRACE_S)
+    assert isinstance(answer, str)
+    return answer
+
+
+def run_in_child(task: object, *, timeout_s: float) -> Any:
+    """Run a task in a process of its own.
+
+    Raises:
+        MeasurementError: the process died or failed.
+    """
+    child = Child(limits=Limits(time_s=timeout_s), is_single_threaded=False)
+    try:
+        answer = child.call(task)
+    except ChildDiedError as died:
+        raise MeasurementError(died.failed.reason) from died
+    finally:
+        child.close()
+    if isinstance(answer, UnexpectedError):
+        raise MeasurementError(answer.message)
+    return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """One finished point: its task, and its line or why there is none."""
+
+    task: MeasureTask
+    line: str | None
+    failed: Failed | None = None
+
+
+def measure_points(places: Sequence[Place], tasks: Iterable[MeasureTask], store: MeasurementStore) -> Iterator[Timed]:
+    """Time points, one at a time on each place, and append each to the measurement file as it finishes.
+
+    Args:
+        places: the devices.
+        tasks: the points; each goes to a place of its GPU.
+        store: the measurement file, open.
+    """
+    waiting: dict[str, queue.SimpleQueue[MeasureTask]] = {place.gpu: queue.SimpleQueue() for place in places}
+    for task in tasks:
+        waiting[task.gpu.id].put(task)
+    done: queue.SimpleQueue[Timed | None] = queue.SimpleQueue()
+    stop = Event()
+    threads = [
+        Thread(target=_measure_at, args=(place, waiting[place.gpu], done, stop), daemon=True) for place in places
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in threads:
+            while (timed := done.get()) is not None:
+                if timed.line:
+                    for point in parse_points(timed.line.encode(), where="a measurement").points:
+                        store.append(point)
+                yield timed
+    finally:
+        stop.set()
+
+
+def _measure_at(
+    place: Place, tasks: "queue.SimpleQueue[MeasureTask]", done: "queue.SimpleQueue[Timed | None]", stop: Event
+) -> None:
+    while not stop.is_set():
+        try:
+            task = tasks.get_nowait()
+        except queue.Empty:
+            break
+        try:
+            line = place.run(replace(task, device=place.device))
+            done.put(Timed(task=task, line=line))
+        except Exception as error:  # whatever a device or a cluster does costs this point alone
+            failed = Failed(kind=FailureKind.CRASH.value, reason=str(error))
+            done.put(Timed(task=task, line=None, failed=failed))
+    done.put(None)
