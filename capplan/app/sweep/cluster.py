@@ -150,15 +150,15 @@ def _make_probe() -> Any:
     """Return a function that Ray sends whole, because a node that lacks capplan could not import it."""
 
     def probe() -> dict[str, Any]:
-        try:
-            import capplan
+        from importlib import import_module
 
-            found: dict[str, Any] = {"capplan": getattr(capplan, "__version__", "unknown")}
+        try:
+            package = import_module("capplan")
         except ImportError:
             return {"capplan": None}
+        found: dict[str, Any] = {"capplan": getattr(package, "__version__", "unknown")}
         try:
-            from capplan.app.sweep import keys
-
+            keys = import_module("capplan.app.sweep.keys")
             return {**found, "code": keys.code_digest(), "libraries": keys.library_versions()}
         except (ImportError, AttributeError):
             return {**found, "code": None, "libraries": {}}
