@@ -16,6 +16,7 @@ from capplan.api.verbs import (
     memory,
     plan,
     read_sweep,
+    sweep,
     trace,
     validate,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "memory",
     "plan",
     "read_sweep",
+    "sweep",
     "trace",
     "validate",
 ]

@@ -178,3 +178,16 @@ class MeasureOptions(ModelOptions, total=False):
     gpu: "GpuSpec | str"
     specs: Sequence[Path]
     calibration: Path
+
+
+class SweepOptions(TypedDict, total=False):
+    """Options of `sweep`."""
+
+    workers: int | None
+    ray: str | None
+    time_limit_s: float
+    memory_limit_bytes: int | None
+    specs: Sequence[Path]
+    measure: bool
+    retry_failed: bool
+    force: bool

@@ -26,7 +26,7 @@ Options of GPUs:
 Importing this module loads neither torch nor numpy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -39,6 +39,7 @@ from capplan.api.options import (
     ModelOptions,
     PlanOptions,
     ReportOptions,
+    SweepOptions,
     TraceOptions,
 )
 from capplan.api.requests import (
@@ -517,6 +518,52 @@ def measure(
     if made.ended_by is not None:
         raise made.ended_by
     return made.points
+
+
+def sweep(
+    definition: "str | Path | Mapping[str, Any]", output: "str | Path", **options: Unpack[SweepOptions]
+) -> "SweepResults":
+    """Plan many models on many GPUs, keep the rows in a folder, and return them; a second run computes what changed.
+
+    Args:
+        definition: a SWEEP.yaml, or a mapping with its keys `models`, `gpus` and `workloads`.
+        output: the folder of the results.
+        **options: `workers`, processes on this machine; `ray`, "auto" or the address of a cluster; `time_limit_s` and
+            `memory_limit_bytes` of one model; `specs`, own GPU specs; `measure`, to time what fits on the devices at
+            hand; `retry_failed`; `force`, to replace the results of another sweep.
+
+    Raises:
+        UsageError: a name or glob matches nothing, a key is unknown, or the folder holds something else.
+    """
+    from capplan.app.sweep.request import DEFAULT_TIME_LIMIT_S, Limits, SweepRequest
+    from capplan.app.sweep.results import read_sweep as read
+    from capplan.app.sweep.run import sweep as run
+    from capplan.specs.sweep import read_sweep_file, read_sweep_tree
+
+    left: dict[str, Any] = dict(options)
+    named = not isinstance(definition, Mapping)
+    request = SweepRequest(
+        definition=(
+            read_sweep_tree(dict(definition), shown="sweep")
+            if isinstance(definition, Mapping)
+            else read_sweep_file(Path(definition))
+        ),
+        output=Path(output),
+        file=Path(str(definition)) if named else None,
+        overlays=tuple(map(Path, left.pop("specs", ()))),
+        workers=left.pop("workers", None),
+        ray=left.pop("ray", None),
+        limits=Limits(
+            time_s=left.pop("time_limit_s", DEFAULT_TIME_LIMIT_S), memory_bytes=left.pop("memory_limit_bytes", None)
+        ),
+        measures=left.pop("measure", False),
+        retries_failed=left.pop("retry_failed", False),
+        force=left.pop("force", False),
+        command="capplan.sweep",
+    )
+    refuse_unknown("sweep", left)
+    run(request)
+    return read(Path(output))
 
 
 def read_sweep(path: "str | Path") -> "SweepResults":

@@ -8,11 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import capplan
+from capplan.app.sweep.reporting import request_of
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
 from capplan.core.sweep.overview import Failed, Standing
 from capplan.core.sweep.schema import COLUMNS
 from capplan.errors import UsageError
+from capplan.probe.inputs.request import ModelRequest
 from tests.app.sweep.conftest import make_request
 
 
@@ -181,3 +183,20 @@ def test_auto_asks_for_the_recommended_batch(traces: Path, tmp_path: Path) -> No
     sweep(make_request(tmp_path / "out", [str(traces)], workloads=[{"batch": "auto"}]))
     frame = read_sweep(tmp_path / "out").to_pandas()
     assert (frame.batch == frame.recommended_batch).all()
+
+
+def test_python_sweeps_from_a_mapping_and_reports_on_the_results(traces: Path, tmp_path: Path) -> None:
+    definition = {"models": [str(traces)], "gpus": ["l4", "t4"], "workloads": [{"batch": [1, 8]}]}
+    results = capplan.sweep(definition, tmp_path / "out", workers=1)
+    assert len(results) == 8
+    report = capplan.make_report(str(tmp_path / "out"), batches=[8])
+    assert len(report.models) == 2
+    assert {row.gpu for model in report.models for row in model.options} == {"l4", "t4"}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wrkers'"):
+        capplan.sweep(definition, tmp_path / "out", wrkers=1)  # type: ignore[call-arg]
+
+
+def test_a_rows_model_is_read_back_as_it_was_asked_for() -> None:
+    asked = ModelRequest(words="net.py:Net", arg=("depth=5", "name=a b"), inputs=("x=3x8x8",), seq_len=7)
+    assert request_of(" ".join([asked.words, *asked.options])) == asked
+    assert request_of("timm:resnet50.a1_in1k") == ModelRequest(words="timm:resnet50.a1_in1k")
