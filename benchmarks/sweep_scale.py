@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from capplan.app.sweep import tables
-from capplan.app.sweep.child import resident_bytes
+from capplan.app.sweep.engines.child import resident_bytes
 from capplan.app.sweep.records import PARTIAL, Unit
 from capplan.app.sweep.store import ROWS_PER_FILE, SweepStore, Wanted
 from capplan.core.sweep.grid import Columns

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
-from capplan.app.sweep.child import resident_bytes
+from capplan.app.sweep.engines.child import resident_bytes
 from capplan.app.sweep.results import read_sweep
 from capplan.specs import load_gpus
 

@@ -10,10 +10,8 @@ from typing import Any, Protocol
 from capplan.app.cache import default_cache
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.sweep import tables
-from capplan.app.sweep.expand import expand_sweep
-from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest, library_versions
-from capplan.app.sweep.local import LocalEngine, cores
-from capplan.app.sweep.measuring import (
+from capplan.app.sweep.engines.local import LocalEngine, cores
+from capplan.app.sweep.engines.measuring import (
     MEASUREMENTS,
     Place,
     RowName,
@@ -23,6 +21,8 @@ from capplan.app.sweep.measuring import (
     measured_rows,
     points_to_measure,
 )
+from capplan.app.sweep.expand import expand_sweep
+from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest, library_versions
 from capplan.app.sweep.progress import Tally, Unwatched, Watcher
 from capplan.app.sweep.records import COMPLETE, PARTIAL, Unit, UnitName
 from capplan.app.sweep.request import Sweep, SweepModel, SweepRequest
@@ -216,7 +216,7 @@ class _Run:
     def _places(self) -> tuple[list[Place], dict[str, str]]:
         known = load_gpus(overlays=self.request.overlays)
         if self.request.ray is not None:
-            from capplan.app.sweep.cluster import cluster_places
+            from capplan.app.sweep.engines.cluster import cluster_places
 
             return cluster_places(self.request.ray, known, self._gpus)
         return local_places(known, self._gpus)
@@ -279,7 +279,7 @@ class _Run:
 
     def _engine(self, jobs: int) -> Engine:
         if self.request.ray is not None:
-            from capplan.app.sweep.cluster import RayEngine
+            from capplan.app.sweep.engines.cluster import RayEngine
 
             return RayEngine(context=self.sweep.context, address=self.request.ray, limits=self.request.limits)
         workers = min(self.request.workers or cores(), max(1, jobs))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from capplan.app.sweep.cluster import difference
+from capplan.app.sweep.engines.cluster import difference
 from capplan.app.sweep.keys import code_digest, library_versions
 from capplan.app.sweep.request import SweepRequest
 from capplan.app.sweep.run import sweep
@@ -121,7 +121,7 @@ def test_a_killed_driver_is_followed_by_one_that_goes_on(cluster: Any, catalogue
 def test_nodes_with_another_version_are_told_one_by_one(
     cluster: Any, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("capplan.app.sweep.cluster.__version__", "99.0")
+    monkeypatch.setattr("capplan.app.sweep.engines.cluster.__version__", "99.0")
     with pytest.raises(UsageError, match=rf"3 of the cluster's nodes .*holds capplan {__version__}, this machine 99"):
         sweep(on(cluster, tmp_path / "out", [str(catalogue)]))
 

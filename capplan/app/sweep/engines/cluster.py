@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from capplan.app.sweep.child import Child
-from capplan.app.sweep.isolation import IsolatedTracer, asked_conditions
+from capplan.app.sweep.engines.child import Child
+from capplan.app.sweep.engines.isolation import IsolatedTracer, asked_conditions
+from capplan.app.sweep.engines.measuring import Place, matching_places, measure_here, run_in_child
+from capplan.app.sweep.engines.worker import DevicesTask, MeasureTask
 from capplan.app.sweep.keys import code_digest, library_versions
-from capplan.app.sweep.measuring import Place, matching_places, measure_here, run_in_child
 from capplan.app.sweep.request import Limits, PlanContext
 from capplan.app.sweep.stages import Job, JobAnswer, Traces, failed_answer, plan_model
-from capplan.app.sweep.worker import DevicesTask, MeasureTask
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
 from capplan.errors import UsageError

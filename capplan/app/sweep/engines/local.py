@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock, Thread
 
-from capplan.app.sweep.child import Child
-from capplan.app.sweep.isolation import IsolatedStages
+from capplan.app.sweep.engines.child import Child
+from capplan.app.sweep.engines.isolation import IsolatedStages
 from capplan.app.sweep.request import Limits, PlanContext
 from capplan.app.sweep.stages import Job, JobAnswer
 

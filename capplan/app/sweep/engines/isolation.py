@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any
 
-from capplan.app.sweep.child import Child, ChildDiedError
+from capplan.app.sweep.engines.child import Child, ChildDiedError
+from capplan.app.sweep.engines.worker import TraceTask, UnexpectedError
 from capplan.app.sweep.request import PlanContext, SweepModel
 from capplan.app.sweep.stages import Job, JobAnswer, Traces, failed_answer
-from capplan.app.sweep.worker import TraceTask, UnexpectedError
 from capplan.core.sweep.grid import Conditions
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind

@@ -14,10 +14,10 @@ from typing import Any
 
 from capplan.app.measure.store import MeasurementStore, read_measurements
 from capplan.app.sweep import tables
-from capplan.app.sweep.child import Child, ChildDiedError
+from capplan.app.sweep.engines.child import Child, ChildDiedError
+from capplan.app.sweep.engines.worker import DevicesTask, MeasureTask, UnexpectedError
 from capplan.app.sweep.records import Contents
 from capplan.app.sweep.request import Limits, MeasuringRules, Sweep
-from capplan.app.sweep.worker import DevicesTask, MeasureTask, UnexpectedError
 from capplan.core.measurement.format import parse_points
 from capplan.core.measurement.types import Measurement, Point
 from capplan.core.sweep.overview import Failed

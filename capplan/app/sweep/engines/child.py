@@ -24,7 +24,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _PROGRAM = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
-from capplan.app.sweep.worker import main
+from capplan.app.sweep.engines.worker import main
 main(int(sys.argv[1]))
 """
 """Imports from where this process imports. A module run by `-m` would have its types in `__main__`, which no other
