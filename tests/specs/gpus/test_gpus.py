@@ -37,8 +37,10 @@ def test_the_documentation_counts_what_is_there(gpus: Gpus) -> None:
         if spec.peak(kind)
     ]
     kept = sum(1 for peak, formula in peaks if peak and formula and abs(peak / formula - 1) <= FORMULA_TOLERANCE)
-    assert f"{values:,} values" in told
-    assert f"Of {len(peaks)} peaks, {kept} keep the formula" in told
+    assert "more than 2,900 values" in told
+    assert values > 2_900
+    assert "More than 90 % of the peaks keep the formula" in told
+    assert kept > 0.9 * len(peaks)
 
 
 def test_every_value_has_a_source_and_every_foreign_source_a_day(gpus: Gpus) -> None:
