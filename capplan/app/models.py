@@ -107,10 +107,10 @@ class Model(ABC):
 
     def trace_at(self, configuration: Configuration, batch: int) -> Trace:
         """Return the trace that holds at a batch: traced there anew if the model does not scale with the batch."""
-        exact_batch = self.recording(configuration).exact_batch
-        if exact_batch in (None, batch) or not self.can_be_traced:
-            return self.trace([configuration])
-        return self.trace([configuration], exact_batch=batch)
+        first = self.trace([configuration])
+        if first.recording(configuration).exact_batch in (None, batch) or not self.can_be_traced:
+            return first
+        return _with_notes_of(first, self.trace([configuration], exact_batch=batch))
 
     def traces_at_each(
         self, configuration: Configuration, batches: Sequence[int]
@@ -183,6 +183,12 @@ UNSCALED_BATCHES = (1, 8, 32)
 def _joined(traces: Sequence[Trace]) -> Trace:
     """Return the first of several traces of one model, with the recordings of all."""
     return replace(traces[0], recordings=tuple(recording for each in traces for recording in each.recordings))
+
+
+def _with_notes_of(first: Trace, made: Trace) -> Trace:
+    """Return a trace with the notes of an earlier one of the same model, made at other batches, before its own."""
+    notes = tuple(dict.fromkeys((*first.provenance.notes, *made.provenance.notes)))
+    return replace(made, provenance=replace(made.provenance, notes=notes))
 
 
 def not_scaling(words: str, instead: str) -> UsageError:

@@ -127,6 +127,12 @@ def _same_items(now: list[tuple[Any, Any]], before: list[tuple[Any, Any]]) -> bo
     return len(now) == len(before) and all(a[0] is b[0] and a[1] is b[1] for a, b in zip(now, before, strict=True))
 
 
+def host_generators() -> tuple[object, ...]:
+    """Return the state of the random generators of Python and numpy, which tensors do not use; equal if none drew."""
+    kind, keys, *rest = tuple(np.random.get_state(legacy=True))
+    return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
+
+
 @contextlib.contextmanager
 def globals_preserved() -> Iterator[None]:
     """Restore, at the end, the global state that a model's code could have changed: generators, dtype, switches."""

@@ -21,7 +21,7 @@ from capplan.probe.cuda.rules import CudaRules, as_on_cuda
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.half import kept_in_full
 from capplan.probe.foreign.packed import Packed, packed_weights
-from capplan.probe.foreign.preserve import preserved, swapped
+from capplan.probe.foreign.preserve import host_generators, preserved, swapped
 from capplan.probe.foreign.subclasses import stored_tensors
 from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
 from capplan.probe.record.known_values import KnownValues
@@ -67,7 +67,7 @@ class Stage:
         self.assumes_choices = False
         self.assumed_any = self.chose = False
         self.notes: tuple[str, ...] = ()
-        self._keeps = False
+        self._keeps = self._draws = False
         self._autocast = Autocast(keeps_weights=configuration.training is not None)
         self._weights: list[tuple[Tensor, Role]] = []
         self._packed: dict[int, tuple[Tensor, ...]] = {}
@@ -129,7 +129,7 @@ class Stage:
         if output is None:
             raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
         record.assumed = known.assumed
-        self.notes = known.notes()
+        self.notes = (*([_DRAWS_NOTE] if self._draws else ()), *known.notes())
         del output
         self._keeps = recorder.outlived()
         return record
@@ -153,7 +153,10 @@ class Stage:
 
     def _execute(self, args: Any, kwargs: Any, recorder: Recorder) -> Any:
         def call() -> Any:
-            return self.module(*args, **kwargs)
+            before = host_generators()
+            output = self.module(*args, **kwargs)
+            self._draws |= host_generators() != before
+            return output
 
         training = self.configuration.training
         if training is None:
@@ -233,6 +236,10 @@ class Stage:
 _PACKED_NOTE = (
     "linear layers of torch.ao's quantize_dynamic keep packed weights, counted as they are stored; PyTorch runs them "
     "on CPUs alone, so figures for a GPU suppose a kernel that reads the same bytes"
+)
+_DRAWS_NOTE = (
+    "what the model runs may change from call to call: its forward draws random numbers from Python's or numpy's "
+    "generator; one draw was traced"
 )
 _ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."
 

@@ -141,6 +141,17 @@ def _assumed_count(made: Made) -> int:
     return sum(assumed.count for assumed in made.recording.assumed_values)
 
 
+def _noting_change(made: Made, before: int, after: int) -> Made:
+    """Note that a model ran another number of operators when it was called again at the same batch."""
+    if before == after:
+        return made
+    note = (
+        f"what the model runs changes from call to call: {before} operators in one call, {after} in a later one at the "
+        "same batch; the later one was traced, and other calls may take more or less"
+    )
+    return replace(made, notes=(note, *made.notes))
+
+
 class _Tracer:
     """Trace one model, trying the tracing backends in order."""
 
@@ -247,9 +258,10 @@ class _Tracer:
                 if len(passes[-1].op_kernels) == len(passes[0].op_kernels):
                     continue
                 # Models that note that they were called run another graph from then on.
-                passes[0] = stage.run(self._batches[0])
+                before, passes[0] = len(passes[0].op_kernels), stage.run(self._batches[0])
                 if len(passes[-1].op_kernels) != len(passes[0].op_kernels):
-                    return stage.fit(passes[:1], self._batches[:1])
+                    only = stage.fit(passes[:1], self._batches[:1])
+                    return _noting_change(only, before, len(passes[0].op_kernels))
             try:
                 return stage.fit(passes, self._batches)
             except DoesNotFitError:
