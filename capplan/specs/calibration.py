@@ -105,7 +105,7 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
         "l2_hit": _FRACTION, "l2_reach": _FACTOR, "l2_sharpness": _FACTOR, "tile_power": _Range(high=10.0),
         "kernel_s": _SECONDS, "call_s": _SECONDS, "launch_s": _SECONDS, "cuda_graph_kernel_s": _SECONDS,
     },
-    DeviceFactors: {"compute": _FACTOR, "bandwidth": _FACTOR, "rows": _COUNT},
+    DeviceFactors: {"compute": _FACTOR, "bandwidth": _FACTOR, "rows": _COUNT, "single_rows": _COUNT},
     IntervalWidth: {
         "below": _HALF_WIDTH, "above": _HALF_WIDTH, "between_gpus": _HALF_WIDTH, "between_sheets": _HALF_WIDTH,
         "between_others": _HALF_WIDTH, "between_other_sheets": _HALF_WIDTH, "rows": _COUNT,

@@ -228,7 +228,13 @@ class LatencyFit:
             compute=float(values[0, gpu]),
             bandwidth=float(values[1, gpu]),
             rows=int(((self.rows.gpu == gpu) & (self.rows.host_calls > 0)).sum()),
+            single_rows=int(((self.rows.gpu == gpu) & (self.rows.levels["precision"] == self._single())).sum()),
         )
+
+    def _single(self) -> int:
+        """Return the position of single precision among the levels; one that no row has where none is in it."""
+        names = self.rows.level_names["precision"]
+        return names.index("single") if "single" in names else len(names)
 
     def _global_values(self, x: FloatArray) -> GlobalConstants:
         fitted = {name: float(np.exp(x[column])) for name, column in self.columns.globals.items()}

@@ -56,13 +56,15 @@ GLOBAL_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(GlobalConsta
 class DeviceFactors:
     """What remains of one GPU after its spec sheet: factors on its two roofs, and from how many rows of whole steps.
 
-    A GPU with no such rows had single kernels measured only.
+    A GPU with no such rows had single kernels measured only. `single_rows` of its rows, kernels among them, were in
+    fp32 or TF32: without any, its factor on arithmetic tells of 16 bits alone.
     """
 
     architecture: str
     compute: float = 1.0
     bandwidth: float = 1.0
     rows: int = 0
+    single_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

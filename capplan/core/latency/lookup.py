@@ -129,7 +129,7 @@ def resolve_constants(calibration: Calibration, gpus: Sequence[GpuSpec], workloa
         key = f"{architecture_source(calibration, gpu)} {architecture_key(gpu)}"
         if key not in factors:
             factors[key] = np.exp(_log_deviation(calibration, gpu, workload))
-        own = _device_factors(calibration, gpu)
+        own = _device_factors(calibration, gpu, workload)
         columns = {name: shared[name] * factors[key] for name in ("compute", "bandwidth")}
         resolved.append(
             ResolvedConstants(
@@ -142,10 +142,21 @@ def resolve_constants(calibration: Calibration, gpus: Sequence[GpuSpec], workloa
     return resolved
 
 
-def _device_factors(calibration: Calibration, gpu: GpuSpec) -> DeviceFactors:
-    """Return a GPU's own factors; without, what those of its architecture or the nearest relative make likely."""
-    own = calibration.gpus.get(gpu.id)
-    return own if own is not None else inherited_factors(list(calibration.gpus.values()), architecture_key(gpu))
+def _device_factors(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> DeviceFactors:
+    """Return a GPU's own factors; without, what those of its architecture or the nearest relative make likely.
+
+    Libraries reach other shares of a GPU's rate in 16 bits than in fp32: MI250 was timed in 16 bits alone, at 0.64 of
+    the model's arithmetic, and its fp32 transformers run at the model's rate. So single precision takes the arithmetic
+    of other GPUs where a GPU has no row in it.
+    """
+    own, architecture = calibration.gpus.get(gpu.id), architecture_key(gpu)
+    if own is None:
+        return inherited_factors(list(calibration.gpus.values()), architecture)
+    single = [found for found in calibration.gpus.values() if found.single_rows]
+    if precision_key(workload) != "single" or own.single_rows or not single:
+        return own
+    shared = [found for found in calibration.gpus.values() if found.single_rows or is_reference(found)]
+    return replace(own, compute=inherited_factors(shared, architecture).compute)
 
 
 def inherited_factors(measured: Sequence[DeviceFactors], architecture: str) -> DeviceFactors:

@@ -1,10 +1,13 @@
+from dataclasses import replace
 from datetime import date
 
 import pytest
 
 from capplan.core.latency.calibration import Calibration, DeviceFactors, GlobalConstants, Origin
-from capplan.core.latency.lookup import gpu_evidence
+from capplan.core.latency.lookup import gpu_evidence, resolve_constants
+from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.types import Evidence
+from capplan.core.workload import Precision, Workload
 from tests.core.latency.latency_cases import gpu
 
 
@@ -45,3 +48,22 @@ def test_evidence_is_named_from_the_strongest_to_the_weakest(
 def test_no_calibration_is_a_spec_sheet() -> None:
     """Guesses are no evidence."""
     assert gpu_evidence(None, gpu()).evidence is Evidence.SPEC_SHEET
+
+
+def test_single_precision_does_not_take_a_factor_that_was_found_in_16_bits() -> None:
+    # The GPU's products in 16 bits ran at 0.6 of the model; of fp32 only another GPU, at 1.1, tells.
+    calibration = replace(
+        prior_calibration(),
+        gpus={
+            gpu().id: DeviceFactors(architecture="8.0", compute=0.6, bandwidth=0.9, rows=50),
+            "other": DeviceFactors(architecture="8.0", compute=1.1, rows=50, single_rows=50),
+        },
+    )
+    half, single = (
+        resolve_constants(calibration, [gpu()], Workload(precision=precision))[0]
+        for precision in (Precision.FP16, Precision.FP32_IEEE)
+    )
+    assert half.gpu_compute == 0.6
+    # the other GPU's vote of 1 against that of the mean of all, 1.0 as none is a reference: sqrt(1.1)
+    assert single.gpu_compute == pytest.approx(1.1**0.5)
+    assert single.gpu_bandwidth == half.gpu_bandwidth == 0.9

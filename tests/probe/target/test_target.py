@@ -454,3 +454,11 @@ print(re.search("VmHWM:\\s*(\\d+) kB", pathlib.Path("/proc/self/status").read_te
     assert lines[1] == "torch.bfloat16"
     # the weights would be 141 GB; torch itself takes some 300 MB
     assert int(lines[2]) * 1024 < 1e9
+
+
+def test_attention_is_chosen_by_the_name_that_from_pretrained_takes() -> None:
+    from capplan.probe.target.sources.transformers import make_config
+
+    for chosen in ("eager", "sdpa"):
+        config = make_config("hf:bert", {"model_type": "bert"}, {"attn_implementation": chosen})
+        assert config._attn_implementation == chosen

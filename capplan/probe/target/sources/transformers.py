@@ -111,10 +111,12 @@ def _read_config(path: Path) -> dict[str, Any]:
 def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
     """Make an architecture's config from a config file's content and the user's arguments.
 
-    A dotted argument goes to a part: `text_config.num_hidden_layers`.
+    A dotted argument goes to a part: `text_config.num_hidden_layers`. `attn_implementation` chooses attention as
+    `from_pretrained` does: "eager", which writes it out, or "sdpa".
     """
     from transformers import CONFIG_MAPPING
 
+    arguments = {_config_name(name): value for name, value in arguments.items()}
     model_type = given["model_type"]
     if model_type not in CONFIG_MAPPING:
         raise UnknownNameError("transformers architecture", model_type, CONFIG_MAPPING)
@@ -133,6 +135,12 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
         _check_arguments(words, config_class, arguments)
     _forget_cache(config)
     return config
+
+
+def _config_name(argument: str) -> str:
+    """Return a config's own name for what `from_pretrained` calls `attn_implementation`, in a part too."""
+    before, dot, name = argument.rpartition(".")
+    return f"{before}{dot}_{name}" if name == "attn_implementation" else argument
 
 
 def _merged(defaults: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
