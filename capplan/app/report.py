@@ -17,7 +17,6 @@ from capplan.app.priced_gpus import PriceFilters, affordable
 from capplan.app.procurement.constraints import ConstraintRequest, resolve
 from capplan.app.sweep.reporting import is_sweep, swept_models
 from capplan.core.batches import BatchChoice, Batches
-from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.constraints import Constraints
 from capplan.core.gpus.prices import Price
 from capplan.core.measurement.format import parse_points
@@ -27,11 +26,17 @@ from capplan.core.workload import DEFAULT_UTILIZATION, Workload
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.report.documents.plan import PlanDocument, plan_document, read_plan
-from capplan.report.procurement.build import Circumstances, build_report
+from capplan.report.procurement.build import (
+    Circumstances,
+    Market,
+    PlannedService,
+    build_fleet_report,
+    build_report,
+)
 from capplan.report.procurement.types import Measured, Report
 from capplan.specs.calibration import load_calibration
 from capplan.specs.constraints import allowing_named_spot
-from capplan.specs.load import demand_without_load, read_demand
+from capplan.specs.load import LoadFile, NamedLoad, demand_without_load, read_load_file
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.prices import Prices, load_price_file
 
@@ -90,32 +95,76 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
         TraceError: a model could not be traced.
     """
     request = _with_swept_models(request)
-    demand = _read_demand(request.load)
+    stated = _read_load(request.load)
     found = find_gpus(request.gpus)
     prices = _prices(request, found)
-    admitted = resolve(
-        request.offers.constraints.over(demand.constraints), gpus=found.known, prices=prices, named=found.named
-    )
-    gpus = _affordable(request, found, prices.hourly, admitted)
-    demand = replace(demand, constraints=admitted, load=allowing_named_spot(demand.load, admitted))
-    plans = [plan for each in request.models for plan in _plans(each, request, gpus, feedback)]
-    circumstances = Circumstances(
-        today=today(),
+    stated = _admitting(stated, request, found, prices)
+    gpus = _affordable(request, found, prices.hourly, stated.loads[0].demand.constraints)
+    sources = _sources(stated, request)
+    planned = [(load, plan) for load, source in sources for plan in _plans(source, request, gpus, feedback)]
+    circumstances = _circumstances(request, [plan for _, plan in planned])
+    with feedback.progress("working out the report"):
+        if not stated.is_fleet:
+            return build_report(
+                [plan for _, plan in planned],
+                demand=stated.loads[0].demand,
+                gpus=gpus.known,
+                rents=prices.hourly,
+                purchases=prices.purchase,
+                circumstances=circumstances,
+            )
+        services = [
+            PlannedService(name=load.name or plan.model.name, plan=plan, demand=load.demand) for load, plan in planned
+        ]
+        market = Market(gpus=gpus.known, rents=prices.hourly, purchases=prices.purchase)
+        return build_fleet_report(services, market=market, inventory=stated.inventory, circumstances=circumstances)
+
+
+def _admitting(stated: LoadFile, request: ReportRequest, gpus: GpuChoice, prices: Prices) -> LoadFile:
+    """Lay the request's constraints over every load's, with all names checked and GPUs by their ids."""
+    loads = []
+    for each in stated.loads:
+        wanted = request.offers.constraints.over(each.demand.constraints)
+        admitted = resolve(wanted, gpus=gpus.known, prices=prices, named=gpus.named)
+        spotted = allowing_named_spot(each.demand.load, admitted)
+        loads.append(replace(each, demand=replace(each.demand, constraints=admitted, load=spotted)))
+    owned = [replace(each, gpu=gpus.known.find(each.gpu).id) for each in stated.inventory]
+    return replace(stated, loads=tuple(loads), inventory=tuple(owned))
+
+
+def _sources(stated: LoadFile, request: ReportRequest) -> list[tuple[NamedLoad, ModelSource]]:
+    """Pair every load with its model: the file's for services, else the request's.
+
+    Raises:
+        UsageError: a model is named twice, or not at all.
+    """
+    if stated.loads[0].model is None:
+        if not request.models:
+            raise UsageError("name a model, or list services with their models in the load file.")
+        return [(stated.loads[0], each) for each in request.models]
+    if request.models:
+        raise UsageError("the load file lists services with their models; name no model beside it.")
+    folder = request.load.parent if request.load else Path()
+    return [(each, ModelRequest(words=_beside(each.model or "", folder))) for each in stated.loads]
+
+
+def _beside(words: str, folder: Path) -> str:
+    """Return a file's path as seen from the load file, where there is such a file."""
+    path = folder / words
+    return str(path) if ":" not in words and path.is_file() else words
+
+
+def _circumstances(request: ReportRequest, plans: Sequence[PlanDocument]) -> Circumstances:
+    day, timestamp = moment()
+    return Circumstances(
+        today=day,
+        timestamp=timestamp,
         command=request.command,
         title=request.title or f"GPUs for {', '.join(plan.model.name for plan in plans)}",
         load_file=str(request.load) if request.load else None,
         largest_batches=tuple(sorted(request.largest_batches)),
         measured=tuple(each for path in request.measured for each in read_measured(path)),
     )
-    with feedback.progress("working out the report"):
-        return build_report(
-            plans,
-            demand=demand,
-            gpus=gpus.known,
-            rents=prices.hourly,
-            purchases=prices.purchase,
-            circumstances=circumstances,
-        )
 
 
 def _with_swept_models(request: ReportRequest) -> ReportRequest:
@@ -135,8 +184,10 @@ def _with_swept_models(request: ReportRequest) -> ReportRequest:
     return replace(request, models=tuple(models), gpus=replace(request.gpus, ids=tuple(gpus)))
 
 
-def _read_demand(load: Path | None) -> Demand:
-    return read_demand(load) if load else demand_without_load()
+def _read_load(load: Path | None) -> LoadFile:
+    if load:
+        return read_load_file(load)
+    return LoadFile(loads=(NamedLoad(name="", model=None, demand=demand_without_load()),))
 
 
 def _affordable(request: ReportRequest, gpus: GpuChoice, rents: Sequence[Price], admitted: Constraints) -> GpuChoice:
@@ -161,8 +212,19 @@ def _prices(request: ReportRequest, gpus: GpuChoice) -> Prices:
 
 def today() -> date:
     """Return the day, or that of SOURCE_DATE_EPOCH, by which builds are made repeatable."""
+    return moment()[0]
+
+
+def moment() -> tuple[date, int]:
+    """Return the day and the seconds since 1970: of SOURCE_DATE_EPOCH where it is set, else of today's midnight (UTC).
+
+    Midnight makes two reports of one day equal to the last byte.
+    """
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return datetime.fromtimestamp(int(epoch), tz=UTC).date() if epoch.isdecimal() else date.today()
+    if epoch.isdecimal():
+        return datetime.fromtimestamp(int(epoch), tz=UTC).date(), int(epoch)
+    day = date.today()
+    return day, int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
 
 
 def _plans(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> list[PlanDocument]:

@@ -31,6 +31,15 @@ Models = Annotated[
         autocompletion=complete_models,
     ),
 ]
+OptionalModels = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[MODEL...]",
+        help=f"{_MODEL_HELP} None where the load file lists services.",
+        show_default=False,
+        autocompletion=complete_models,
+    ),
+]
 Model = Annotated[
     str,
     typer.Argument(

@@ -20,6 +20,7 @@ from capplan.files import refuse_input, write_file
 from capplan.printable import printable
 
 if TYPE_CHECKING:
+    from capplan.report.charts.look import Drawing
     from capplan.report.table import Table
     from capplan.report.text.styled import Line
 
@@ -214,18 +215,18 @@ def check_plots(*paths: Path | None) -> None:
             raise UsageError(f"{path}: plots are written as {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
         if not path.parent.is_dir():
             raise UsageError(f"cannot write {path}: there is no folder {path.parent}.")
-        if path.suffix == ".png":
-            _check_typst(path)
+        _check_charts(path)
 
 
-def _check_typst(path: Path) -> None:
+def _check_charts(path: Path) -> None:
     from importlib.util import find_spec
 
-    if find_spec("typst") is None:
-        raise UsageError(f"{path}: .png needs typst; install it with pip install 'capplan[report]', or write .svg.")
+    for package in ("altair", "vl_convert"):
+        if find_spec(package) is None:
+            raise UsageError(f"{path}: plots need {package}; install it with pip install 'capplan[report]'.")
 
 
-def write_plot(svg: str, path: Path, *, title: str) -> None:
+def write_plot(drawing: "Drawing", path: Path) -> None:
     """Write a chart whole or not at all.
 
     Raises:
@@ -233,7 +234,7 @@ def write_plot(svg: str, path: Path, *, title: str) -> None:
     """
     from capplan.report.charts.picture import picture
 
-    write_atomically(path, picture(printable(svg), suffix=path.suffix, title=title))
+    write_atomically(path, picture(drawing, suffix=path.suffix))
 
 
 def warn(message: str) -> None:

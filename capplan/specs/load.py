@@ -1,11 +1,12 @@
 """Read LOAD.yaml: what is asked of the GPUs, over stated, sourced defaults."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
+from capplan.core.economics.fleet import Owned
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.specs.constraints import CONSTRAINT_KEYS, allowing_named_spot, read_constraints
 from capplan.specs.values import ValueReader
@@ -16,6 +17,31 @@ _MOST_YEARS = 50
 _MOST_GPUS_PER_SERVER = 1024
 _DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
 HOURS_PER_DAY = 24
+
+_MOST_OWNED = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedLoad:
+    """One load of a load file; `name` and `model` are those of a service among several, else empty and None."""
+
+    name: str
+    model: str | None
+    demand: Demand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadFile:
+    """What a load file states: one load or several services, and the GPUs that are owned already."""
+
+    loads: tuple[NamedLoad, ...]
+    inventory: tuple[Owned, ...] = ()
+
+    @property
+    def is_fleet(self) -> bool:
+        """Return True if the file lists services or GPUs that are owned."""
+        return bool(self.inventory) or self.loads[0].model is not None
+
 
 _KEYS: Mapping[str, Sequence[str]] = {
     "service": (
@@ -60,17 +86,84 @@ def read_load_fields(path: Path) -> Tree:
 
 
 def read_demand(path: Path) -> Demand:
-    """Read a LOAD.yaml.
+    """Read a LOAD.yaml that states one load.
+
+    Raises:
+        SpecError: the file is refused, with all that is wrong with it.
+    """
+    return _demand(read_yaml(path), str(path), known=(*_KEYS, "assumptions", *CONSTRAINT_KEYS, "inventory"))
+
+
+def read_load_file(path: Path) -> LoadFile:
+    """Read a LOAD.yaml that states one load, or several services on one fleet.
 
     Raises:
         SpecError: the file is refused, with all that is wrong with it.
     """
     tree = read_yaml(path)
     reader = _LoadReader(str(path), {})
+    inventory = _inventory(reader, tree.get("inventory", []))
+    if "services" not in tree:
+        reader.finish({})
+        return LoadFile(loads=(NamedLoad(name="", model=None, demand=read_demand(path)),), inventory=inventory)
+    reader.unknown_keys(tree, ["services", "inventory", "assumptions", *CONSTRAINT_KEYS], "")
+    items = tree["services"]
+    if not isinstance(items, list) or not items or not all(isinstance(each, dict) for each in items):
+        reader.refuse("services", "must be a list, each item with name, model, and service or job")
+        items = []
+    names = [each.get("name") for each in items]
+    for index, each in enumerate(items):
+        where = f"services[{index}]."
+        reader.unknown_keys(each, ["name", "model", "service", "job"], where)
+        for key in ("name", "model"):
+            if not isinstance(each.get(key), str) or not each[key]:
+                reader.refuse(f"{where}{key}", "is missing; write a text")
+        if names.count(names[index]) > 1:
+            reader.refuse(f"{where}name", f"{names[index]!r} stands twice")
+    reader.finish({})
+    shared = {key: value for key, value in tree.items() if key in ("assumptions", *CONSTRAINT_KEYS)}
+    return LoadFile(
+        loads=tuple(
+            NamedLoad(
+                name=each["name"],
+                model=each["model"],
+                demand=_demand(
+                    {**{kind: each[kind] for kind in ("service", "job") if kind in each}, **shared},
+                    f"{path}: services[{index}]",
+                    known=("service", "job", "assumptions", *CONSTRAINT_KEYS),
+                ),
+            )
+            for index, each in enumerate(items)
+        ),
+        inventory=inventory,
+    )
+
+
+def _inventory(reader: "_LoadReader", given: object) -> tuple[Owned, ...]:
+    """Read the GPUs that are owned: a list of gpu and count."""
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        reader.refuse("inventory", "must be a list, each item with gpu and count")
+        return ()
+    found = []
+    for index, each in enumerate(given):
+        where = f"inventory[{index}]."
+        reader.unknown_keys(each, ["gpu", "count"], where)
+        gpu, count = each.get("gpu"), each.get("count")
+        if not isinstance(gpu, str) or not gpu:
+            reader.refuse(f"{where}gpu", "is missing; write a GPU's id")
+        elif type(count) is not int or not 1 <= count <= _MOST_OWNED:
+            reader.refuse(f"{where}count", f"must be a whole number from 1 to {_MOST_OWNED}, not {count!r}")
+        else:
+            found.append(Owned(gpu=gpu, count=count))
+    return tuple(found)
+
+
+def _demand(tree: Tree, shown: str, *, known: Sequence[str]) -> Demand:
+    reader = _LoadReader(shown, {})
     kinds = [kind for kind in _KEYS if kind in tree]
-    reader.unknown_keys(tree, [*_KEYS, "assumptions", *CONSTRAINT_KEYS], "")
+    reader.unknown_keys(tree, list(known), "")
     if len(kinds) != 1:
-        reader.refuse("", f"must hold exactly one of {', '.join(_KEYS)}")
+        reader.refuse("", f"must hold exactly one of {', '.join(kind for kind in _KEYS if kind in known)}")
         reader.finish({})
     [kind] = kinds
     reader.assumed = load_defaults(kind)

@@ -39,10 +39,10 @@ def estimate(
     ] = False,
     top: Annotated[int, typer.Option(min=0, help="How many of the costliest kernels and modules to list.")] = 20,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg|png|html", help="Plot the curves.", show_default=False)
+        Path | None, typer.Option(metavar="FILE.svg|png|pdf|html", help="Plot the curves.", show_default=False)
     ] = None,
     roofline: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg|png|html", help="Plot the roofline.", show_default=False)
+        Path | None, typer.Option(metavar="FILE.svg|png|pdf|html", help="Plot the roofline.", show_default=False)
     ] = None,
     answer: options.AnswerOptions,
 ) -> None:
@@ -108,10 +108,9 @@ def _render(made: "EstimateAnswer", chosen: Format, *, top: int, explain: bool) 
 def _draw(reports: "Sequence[EstimateReport]", *, plot: Path | None, roofline: Path | None) -> None:
     if plot is None and roofline is None:
         return
-    from capplan.report.charts.estimate import curve_svg, roofline_svg
+    from capplan.report.charts.estimate import curve_chart, roofline_chart
 
-    title = f"capplan estimate {reports[0].model}"
     if plot is not None:
-        write_plot(curve_svg(reports), plot, title=title)
+        write_plot(curve_chart(reports), plot)
     if roofline is not None:
-        write_plot(roofline_svg(reports), roofline, title=title)
+        write_plot(roofline_chart(reports), roofline)

@@ -7,7 +7,7 @@ import typer
 
 from capplan.cli import options
 from capplan.cli.groups import with_groups
-from capplan.cli.output import Format, to_json, write_atomically
+from capplan.cli.output import Format, check_plots, to_json, write_plot
 from capplan.cli.progress import TERMINAL
 from capplan.core.workload import DEFAULT_UTILIZATION
 from capplan.errors import UnknownNameError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from capplan.app.memory import MemoryResult
     from capplan.core.memory.sharding import Sharding
     from capplan.core.memory.summary import MemoryAnswer
+    from capplan.report.charts.look import Drawing
 
 SHARDINGS = ("replicas", "ddp", "zero1", "zero2", "zero3", "fsdp")
 
@@ -45,7 +46,8 @@ def memory(
         bool, typer.Option("--rule-of-thumb", help="Set the classic estimate beside, with what it misses.")
     ] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw live bytes over the operators.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE.svg|png|pdf|html", help="Draw live bytes over the operators.", show_default=False),
     ] = None,
     strict: options.Strict = False,
     answer: options.AnswerOptions,
@@ -65,6 +67,7 @@ def memory(
     from capplan.app.memory import memory as answer_memory
 
     chosen = answer.format()
+    check_plots(plot)
     request = MemoryRequest(
         model=inputs.request(model),
         batch=batch,
@@ -79,7 +82,7 @@ def memory(
     )
     made = answer_memory(request, feedback=TERMINAL)
     if plot is not None:
-        write_atomically(plot, _draw(made).encode())
+        write_plot(_draw(made), plot)
     answer.emit(_render(made.answer, chosen, rule_of_thumb=rule_of_thumb))
     if made.answer.gpus and all(each.status.value == "does not fit" for each in made.answer.gpus):
         raise typer.Exit(1)
@@ -106,15 +109,15 @@ def _render(answer: "MemoryAnswer", chosen: Format, *, rule_of_thumb: bool) -> s
     return render(answer, rule_of_thumb=rule_of_thumb)
 
 
-def _draw(made: "MemoryResult") -> str:
-    from capplan.report.charts.memory import render_live_svg
+def _draw(made: "MemoryResult") -> "Drawing":
+    from capplan.report.charts.memory import live_chart
 
     batch = made.answer.estimate.batch
     live: list[int] = made.model.curve.at(batch).tolist()
     op = max(0, live.index(max(live)) - 1)
     recording = made.model.recording
     kernel, module = recording.kernels[recording.ops[op].kernel].name, recording.modules[recording.ops[op].module]
-    return render_live_svg(
+    return live_chart(
         live,
         title=f"{made.answer.name}, batch {batch}: live bytes of weights, inputs and activations",
         peak_label=f"{kernel} {module}".strip(),

@@ -22,7 +22,7 @@ EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
 @with_groups
 def report(
     *,
-    models: options.Models,
+    models: options.OptionalModels = None,
     inputs: options.ModelOptions,
     batch: options.BatchOption = "1..256",
     load: Annotated[
@@ -90,12 +90,12 @@ def report(
         from capplan.cli.commands.llm.report import report_llm
 
         asked = gpus.request()
-        return report_llm(models, llm, outputs, gpus=asked.ids, specs=asked.overlays, title=title)
+        return report_llm(models or (), llm, outputs, gpus=asked.ids, specs=asked.overlays, title=title)
     batches = parse_batches(batch)
     if batches.choice is not BatchChoice.LISTED:
         raise UsageError("a report compares listed batches; write --batch 32 or 1..256.")
     request = ReportRequest(
-        models=tuple(map(inputs.request, models)),
+        models=tuple(map(inputs.request, models or ())),
         gpus=gpus.request(),
         largest_batches=batches.sizes,
         workload=conditions.workload(),

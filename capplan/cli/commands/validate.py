@@ -43,7 +43,7 @@ def validate(
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst rows to show.")] = 15,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.svg|png|html", help="Plot predicted against measured.", show_default=False),
+        typer.Option(metavar="FILE.svg|png|pdf|html", help="Plot predicted against measured.", show_default=False),
     ] = None,
     answer: options.AnswerOptions,
 ) -> None:
@@ -60,7 +60,7 @@ def validate(
     """
     from capplan.app.calibration.validate import ValidateRequest
     from capplan.app.calibration.validate import validate as judge
-    from capplan.report.text.validation import validation_svg
+    from capplan.report.text.validation import validation_chart
 
     chosen = answer.format()
     check_plots(plot)
@@ -76,7 +76,7 @@ def validate(
         )
     )
     if plot is not None and made.judged:
-        write_plot(validation_svg(list(made.judged)), plot, title="capplan validate")
+        write_plot(validation_chart(list(made.judged)), plot)
     answer.emit(_render(made.validation, chosen, by=keys, worst=worst))
     _warn_of_implausible(made.validation)
     if not made.judged:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.assumptions import Assumption, Demand
 from capplan.core.economics.constraints import Constraints, LeftOut, admitted_prices
 from capplan.core.economics.cost import OwnedCost, RentedCost, payback_years
 from capplan.core.economics.evidence import Standards
@@ -28,10 +28,12 @@ from capplan.core.serving.servers import replicas_for_rate
 from capplan.core.serving.sizing import Infeasible, Sizing, size_fleets
 
 _CONTENDERS = 8
-_DRAWS = 400
+_SCENARIOS = 400
 LEADING = 15
 """Options of the main table; the others are in the appendix."""
 _LEADING_OF_A_GPU = 3
+MORE_EXPENSIVE = "a cheaper offer of the same GPU and term is shown"
+"""Why most offers are left out."""
 ASSURED_SHARE = 0.9
 """The share of scenarios that the second fleet of a report carries."""
 _LOAD_FACTORS = (0.1, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -139,7 +141,7 @@ def decide(
     sized = size_fleets([each for each in candidates if refused[each.gpu] is None], demand.load)
     sizings = tuple(each for each in sized if isinstance(each, Sizing))
     offers = _admitted_offers(rents, purchases, standards.constraints)
-    wide = Case(load=demand.load, money=demand.money, sizings=sizings, rents=offers.rents, purchases=offers.purchases)
+    wide = _priced_case(demand, sizings, offers)
     case = _with_cheapest_rents(wide)
     options = evaluate(case)
     chosen = recommend(case, options, standards=standards)
@@ -147,7 +149,7 @@ def decide(
     ranked = ranking(case, options, standards=standards)
     rest = [option for option in options if option not in ranked]
     choice = chosen.choice
-    sure = confidence(case, chosen, _contenders(ranked, standards), uncertainty=uncertainty, draws=_DRAWS)
+    sure = confidence(case, chosen, _contenders(ranked, standards), uncertainty=uncertainty, scenarios=_SCENARIOS)
     return Answer(
         demand=demand,
         case=case,
@@ -241,6 +243,30 @@ def _with_cheapest_rents(case: Case) -> Case:
     return replace(case, rents=tuple(price for price, _ in best.values()))
 
 
+def _priced_case(demand: Demand, sizings: tuple[Sizing, ...], offers: "_Offers") -> Case:
+    """Make the case, every price multiplied by the factor that the assumptions state for its kind."""
+    rent, purchase = (factor_of(demand.assumptions, f"{kind}_price_factor") for kind in ("rent", "purchase"))
+    return Case(
+        load=demand.load,
+        money=demand.money,
+        sizings=sizings,
+        rents=tuple(replace(price, usd_per_hour=rent * price.usd_per_hour) for price in offers.rents),
+        purchases=tuple(replace(price, usd=purchase * price.usd) for price in offers.purchases),
+    )
+
+
+def factor_of(assumptions: Sequence[Assumption], key: str) -> float:
+    """Return the value of an assumption; 1 where it is not stated."""
+    return next((each.value for each in assumptions if each.key == key), 1.0)
+
+
+def _relative(each: Assumption) -> Assumption:
+    """Give the range of a price factor around prices that it has multiplied already."""
+    if each.key not in ("rent_price_factor", "purchase_price_factor") or each.value <= 0:
+        return each
+    return replace(each, value=1.0, low=each.low / each.value, high=each.high / each.value)
+
+
 def _by_offer(case: Case) -> Iterator[tuple[Price, Option]]:
     """Pair every rent of a sized GPU with the option that it makes."""
     rents: dict[str, list[Price]] = {}
@@ -256,7 +282,7 @@ def _more_expensive(wide: Case, narrow: Case) -> tuple[LeftOut, ...]:
     sized = {sizing.gpu for sizing in wide.sizings}
     kept = {id(price) for price in narrow.rents}
     return tuple(
-        LeftOut(price=price, reason="a cheaper offer of the same GPU and term is shown")
+        LeftOut(price=price, reason=MORE_EXPENSIVE)
         for price in wide.rents
         if price.gpu in sized and id(price) not in kept
     )
@@ -300,7 +326,7 @@ def _uncertainty(demand: Demand, sizings: Sequence[Sizing]) -> Uncertainty:
         )
         for sizing in sizings
     }
-    return Uncertainty(assumptions=demand.assumptions, latency=bounds)
+    return Uncertainty(assumptions=tuple(map(_relative, demand.assumptions)), latency=bounds)
 
 
 def _stress(case: Case, option: Option) -> Stress | None:

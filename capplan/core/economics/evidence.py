@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.options import Option
-from capplan.core.gpus.prices import PriceTier, Term
+from capplan.core.gpus.prices import Price, PriceTier, PurchasePrice, Term
 from capplan.core.serving.response import SpeedTier
 
 DEFAULT_MAX_PRICE_AGE_DAYS = 180
@@ -59,18 +59,22 @@ class Standards:
         if candidate.licence is not None:
             found.append(Concern.DRIVER_LICENCE)
         price = option.rent or option.purchase
-        if price is None:
-            return tuple(found)
+        found += self.concerns_of_price(price) if price is not None else ()
+        if option.purchase and candidate.is_end_of_sale:
+            found.append(Concern.END_OF_SALE)
+        return tuple(found)
+
+    def concerns_of_price(self, price: Price | PurchasePrice) -> tuple[Concern, ...]:
+        """Return what speaks against relying on a price: its tier, its age, a marketplace that is not admitted."""
+        found = []
         if price.tier is PriceTier.HEARSAY:
             found.append(Concern.HEARSAY_PRICE)
         if price.evidence.age_days(self.today) is None:
             found.append(Concern.UNDATED_PRICE)
         elif price.evidence.is_old(self.today, max_age_days=self.max_price_age_days):
             found.append(Concern.OLD_PRICE)
-        if option.rent and option.rent.is_marketplace and not self.constraints.marketplaces:
+        if isinstance(price, Price) and price.is_marketplace and not self.constraints.marketplaces:
             found.append(Concern.MARKETPLACE)
-        if option.purchase and candidate.is_end_of_sale:
-            found.append(Concern.END_OF_SALE)
         return tuple(found)
 
     def violations(self, option: Option) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Which option to take, and how sure that is: recommendation, Pareto front, sensitivity, probability.
+"""Which option to take, and how sure that is: recommendation, cost-latency front, sensitivity, probability.
 
-Options are compared on the same draws of everything uncertain (common random numbers), so that what they share
+Options are compared on the same scenarios of everything uncertain (common random numbers), so that what they share
 does not count as doubt between them.
 """
 
@@ -54,7 +54,7 @@ def recommend(case: Case, options: Sequence[Option], *, standards: Standards) ->
         runner_up=others[0] if others else None,
         cheaper=cheaper,
         cheaper_concerns=standards.concerns(cheaper) if cheaper else (),
-        front=pareto_front([option for option in options if option.cost]),
+        front=cost_latency_front([option for option in options if option.cost]),
     )
 
 
@@ -93,7 +93,7 @@ def latency_s(option: Option) -> float:
     return option.sizing.batch_latency_s.expected
 
 
-def pareto_front(options: Sequence[Option]) -> tuple[str, ...]:
+def cost_latency_front(options: Sequence[Option]) -> tuple[str, ...]:
     """Keys of the options that no other beats in cost and latency, the two axes of the chart that shows them."""
 
     def objectives(option: Option) -> tuple[float, float]:

@@ -20,23 +20,23 @@ SHARED_LATENCY_VARIANCE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confidence:
-    """How the choice stands when everything uncertain is drawn at once.
+    """How the choice stands when everything uncertain varies at once.
 
     Attributes:
-        draws: Number of scenarios drawn.
+        scenarios: Number of scenarios.
         holds: Share of scenarios in which the choice is still the cheapest.
         keeps: Share of scenarios in which the fleet as sized carries the load within the limit.
-        regret_usd_per_year: What the choice costs more than the best option, on average. [USD/year]
+        expected_excess_usd_per_year: What the choice costs more than the best option, on average. [USD/year]
         cost_p10_usd, cost_p90_usd: Percentiles of the choice's yearly cost, its fleet sized anew in each scenario.
         wins: Share of scenarios in which each option is the cheapest, largest first.
         needs: GPUs that the last year needs in each scenario, smallest first; None where no number suffices.
         varies: Labels of what is drawn, the latency estimate among them.
     """
 
-    draws: int
+    scenarios: int
     holds: float
     keeps: float
-    regret_usd_per_year: float
+    expected_excess_usd_per_year: float
     cost_p10_usd: float
     cost_p90_usd: float
     wins: tuple[tuple[str, float], ...]
@@ -105,7 +105,7 @@ def confidence(
     contenders: Sequence[Option],
     *,
     uncertainty: Uncertainty,
-    draws: int,
+    scenarios: int,
     seed: int = 7,
 ) -> Confidence | None:
     """Draw everything uncertain together and see how often the choice is still the best of the contenders.
@@ -127,12 +127,12 @@ def confidence(
         rents=tuple(rent for rent in case.rents if rent_key(rent) in keys),
         purchases=tuple(price for price in case.purchases if f"{price.gpu}/{Term.BUY.value}" in keys),
     )
-    values = {each.key: source.triangular(each.low, each.value, each.high, draws) for each in uncertain}
-    common = source.standard_normal(draws)
-    own = {gpu: source.standard_normal(draws) for gpu in sorted(names)}
-    kept, costs, regrets, wins = 0, [], [], dict.fromkeys(sorted(keys), 0)
+    values = {each.key: source.triangular(each.low, each.value, each.high, scenarios) for each in uncertain}
+    common = source.standard_normal(scenarios)
+    own = {gpu: source.standard_normal(scenarios) for gpu in sorted(names)}
+    kept, costs, excesses, wins = 0, [], [], dict.fromkeys(sorted(keys), 0)
     needs: list[int | None] = []
-    for index in range(draws):
+    for index in range(scenarios):
         latency = {gpu: _factor(uncertainty.latency.get(gpu, (1, 1)), common[index], own[gpu][index]) for gpu in own}
         scenario = varied(case, {key: float(drawn[index]) for key, drawn in values.items()}, latency)
         drawn = {option.key: option for option in evaluate(narrow, scenario) if option.key in keys}
@@ -145,16 +145,18 @@ def confidence(
         kept += mine is not None and mine.fleets[-1].need <= choice.fleets[-1].need
         if mine is not None:
             costs.append(worth(case, mine))
-            regrets.append(worth(case, mine) - worth(case, best))
+            excesses.append(worth(case, mine) - worth(case, best))
     low, high = (float(value) for value in np.percentile(costs, [10, 90])) if costs else (math.nan, math.nan)
     return Confidence(
-        draws=draws,
-        holds=wins[choice.key] / draws,
-        keeps=kept / draws,
-        regret_usd_per_year=float(np.mean(regrets)) if regrets else 0.0,
+        scenarios=scenarios,
+        holds=wins[choice.key] / scenarios,
+        keeps=kept / scenarios,
+        expected_excess_usd_per_year=float(np.mean(excesses)) if excesses else 0.0,
         cost_p10_usd=low,
         cost_p90_usd=high,
-        wins=tuple(sorted(((key, count / draws) for key, count in wins.items() if count), key=lambda each: -each[1])),
+        wins=tuple(
+            sorted(((key, count / scenarios) for key, count in wins.items() if count), key=lambda each: -each[1])
+        ),
         needs=tuple(sorted(needs, key=lambda need: math.inf if need is None else need)),
         varies=(*(each.label for each in uncertain), "Latency estimate"),
     )
@@ -238,9 +240,9 @@ def switching_price_factor(case: Case, choice: Option, runner_up: Option | None)
     """
     if runner_up is None or choice.cost is None or runner_up.cost is None:
         return None
-    dearer_fraction = worth(case, runner_up) / worth(case, choice) - 1
+    extra_fraction = worth(case, runner_up) / worth(case, choice) - 1
     share = price_share(choice)
-    return 1 + dearer_fraction * choice.cost.per_year / share if share > 0 else None
+    return 1 + extra_fraction * choice.cost.per_year / share if share > 0 else None
 
 
 def price_share(option: Option) -> float:

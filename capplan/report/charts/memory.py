@@ -1,66 +1,56 @@
-"""Live bytes over the operators as an SVG drawing."""
+"""Live bytes over the operators as a chart."""
 
 from collections.abc import Sequence
-from html import escape
+from typing import Any
 
+from capplan.report.charts.look import LIMIT, MUTED, PALETTE, Drawing, data, drawing
 from capplan.units import format_bytes
 
-_WIDTH, _HEIGHT = 960, 360
-_LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 46, 44
-_MOST_POINTS = 2000
+_MOST_POINTS = 1500
 
 
-def render_live_svg(
+def live_chart(
     live_bytes: Sequence[int], *, title: str, peak_label: str, phases: Sequence[tuple[str, int]] = ()
-) -> str:
-    """Draw live bytes over the ops; `phases` are names with the op at which each starts. The peak is marked."""
+) -> Drawing:
+    """Draw live bytes over the operators, with the peak marked.
+
+    Args:
+        live_bytes: Bytes held after each operator call. [bytes]
+        title: What the chart shows.
+        peak_label: Where the peak stands.
+        phases: Names with the operator at which each starts.
+    """
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
     most = max(live_bytes)
-    peak = live_bytes.index(most)
-    wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-    last = max(1, len(live_bytes) - 1)
-
-    def x(op: int) -> float:
-        return _LEFT + wide * op / last
-
-    def y(size_bytes: float) -> float:
-        return _TOP + high * (1 - size_bytes / (most or 1))
-
-    points = " ".join(f"{x(op):.1f},{y(size):.1f}" for op, size in _thinned(live_bytes))
-    area = f"{x(0):.1f},{y(0):.1f} {points} {x(last):.1f},{y(0):.1f}"
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        'font-family="sans-serif" font-size="12">',
-        f"<title>{escape(title)}</title>",
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>',
-        f'<text x="{_LEFT}" y="20" font-size="14" fill="#1a1a1a">{escape(title)}</text>',
+    scale, unit = (2**30, "GiB") if most >= 2**30 else (2**20, "MiB")
+    x = alt.X("call:Q", title="operator calls")
+    y = alt.Y("size:Q", title=f"live {unit}")
+    rows = [{"call": call, "size": size / scale} for call, size in _thinned(live_bytes)]
+    area = alt.Chart(data(rows, "live")).mark_area(
+        color=PALETTE[0], opacity=0.25, line={"color": PALETTE[0], "strokeWidth": 1.2}
+    )
+    peak = {"call": live_bytes.index(most), "size": most / scale, "words": f"{format_bytes(most)} at {peak_label}"}
+    is_late = live_bytes.index(most) > len(live_bytes) / 2
+    mark = alt.Chart(data([peak], "peak"))
+    layers: list[Any] = [
+        area.encode(x=x, y=y),
+        mark.mark_circle(color=LIMIT, size=60, opacity=1).encode(x=x, y=y),
+        mark.mark_text(color=LIMIT, dy=-10, dx=-6 if is_late else 6, align="right" if is_late else "left").encode(
+            x=x, y=y, text="words:N"
+        ),
     ]
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        level = y(share * most)
-        lines.append(f'<line x1="{_LEFT}" y1="{level:.1f}" x2="{_WIDTH - _RIGHT}" y2="{level:.1f}" stroke="#e0e0e0"/>')
-        lines.append(
-            f'<text x="{_LEFT - 8}" y="{level + 4:.1f}" text-anchor="end" fill="#555555">'
-            f"{escape(format_bytes(share * most))}</text>"
+    if phases:
+        starts = alt.Chart(data([{"phase": name, "call": call} for name, call in phases], "phases"))
+        layers.append(starts.mark_rule(color=MUTED, strokeDash=[4, 3]).encode(x=x))
+        layers.append(
+            starts.mark_text(align="left", dx=3, dy=10, color=MUTED).encode(x=x, y=alt.value(0), text="phase:N")
         )
-    for name, op in phases:
-        lines.append(
-            f'<line x1="{x(op):.1f}" y1="{_TOP}" x2="{x(op):.1f}" y2="{_TOP + high}" stroke="#999999" '
-            'stroke-dasharray="4 3"/>'
-        )
-        lines.append(f'<text x="{x(op) + 3:.1f}" y="{_TOP + high + 14}" fill="#555555">{escape(name)}</text>')
-    lines += [
-        f'<polygon points="{area}" fill="#cfe3f5"/>',
-        f'<polyline points="{points}" fill="none" stroke="#1f6fb2" stroke-width="1.2"/>',
-        f'<circle cx="{x(peak):.1f}" cy="{y(most):.1f}" r="4" fill="#c8102e"/>',
-        f'<text x="{min(max(x(peak), _LEFT + 200), _WIDTH - 220):.1f}" y="{_TOP - 8}" text-anchor="middle" '
-        f'fill="#c8102e">{escape(format_bytes(most))} at {escape(peak_label)}</text>',
-        f'<text x="{_LEFT + wide / 2:.0f}" y="{_HEIGHT - 8}" text-anchor="middle" fill="#555555">operator calls</text>',
-        "</svg>",
-    ]
-    return "\n".join(lines) + "\n"
+    return drawing(alt.layer(*layers), title=title)
 
 
 def _thinned(live_bytes: Sequence[int]) -> list[tuple[int, int]]:
-    """Keep the highest op of each stretch, so that no peak is lost."""
+    """Keep the highest operator of each stretch, so that no peak is lost."""
     stretch = max(1, len(live_bytes) // _MOST_POINTS)
     kept = []
     for start in range(0, len(live_bytes), stretch):

@@ -1,30 +1,76 @@
-"""A chart as a picture file: the SVG itself, a page that holds it, or pixels."""
+"""A chart as a picture file: SVG, pixels, PDF, or a page that needs no other file and no network."""
 
+import json
+from functools import cache
 from html import escape
-from typing import Any
 
-SUFFIXES = (".svg", ".png", ".html")
-_PIXELS_PER_INCH = 144.0
+from capplan.report.charts.look import Drawing
+
+SUFFIXES = (".svg", ".png", ".pdf", ".html")
+_SCALE = 2.0
 
 
-def picture(svg: str, *, suffix: str, title: str) -> bytes:
-    """Format a chart for a file's extension, one of `SUFFIXES`.
+def picture(drawing: Drawing, *, suffix: str) -> bytes:
+    """Format a chart for a file's extension, one of `SUFFIXES`; the same chart gives the same bytes.
 
     Raises:
-        ImportError: pixels were asked for and typst is missing.
+        ImportError: the package that draws charts is missing.
     """
+    import vl_convert  # noqa: PLC0415 - an optional package, wanted for pictures alone
+
+    spec = dict(drawing.spec)
     if suffix == ".png":
-        return _pixels(svg)
+        return bytes(vl_convert.vegalite_to_png(spec, scale=_SCALE))
+    if suffix == ".pdf":
+        return bytes(vl_convert.vegalite_to_pdf(spec))
     if suffix == ".html":
-        return f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title>{svg}".encode()
-    return svg.encode()
+        return _page(drawing).encode()
+    return vector(drawing).encode()
 
 
-def _pixels(svg: str) -> bytes:
-    """Let typst, which makes the report's PDF, draw the chart; the same chart gives the same bytes."""
-    import typst  # noqa: PLC0415 - an optional package, wanted for pixels alone
+def vector(drawing: Drawing) -> str:
+    """Format a chart as SVG."""
+    import vl_convert  # noqa: PLC0415 - an optional package, wanted for pictures alone
 
-    page = b'#set page(width: auto, height: auto, margin: 0pt)\n#image("chart.svg", width: 720pt)'
-    files: Any = {"main.typ": page, "chart.svg": svg.encode()}  # typst's stubs leave out a mapping of files
-    made = typst.compile(files, format="png", ppi=_PIXELS_PER_INCH, ignore_system_fonts=True)
-    return bytes(made)
+    drawn = str(vl_convert.vegalite_to_svg(dict(drawing.spec)))
+    return drawn.replace("<svg ", '<svg role="img" ', 1).replace(">", f"><title>{escape(drawing.title)}</title>", 1)
+
+
+def compiled(drawing: Drawing) -> dict[str, object]:
+    """Translate a chart into the lower language that the drawing program in a page runs."""
+    import vl_convert  # noqa: PLC0415 - an optional package, wanted for pictures alone
+
+    spec = {**drawing.spec, "width": "container", "autosize": {"type": "fit", "contains": "padding"}}
+    spec["background"] = None
+    made: dict[str, object] = vl_convert.vegalite_to_vega(spec)
+    return made
+
+
+@cache
+def drawing_program() -> str:
+    """Return the script that draws compiled charts in a page (Vega, BSD licence)."""
+    import vl_convert  # noqa: PLC0415 - an optional package, wanted for pictures alone
+
+    return str(vl_convert.javascript_bundle(snippet="window.vega = vega;"))
+
+
+def _page(drawing: Drawing) -> str:
+    """Write a page whose chart fills the window and shows figures under the pointer."""
+    words = json.dumps(compiled(drawing), separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        words = words.replace(character, f"\\u{ord(character):04x}")
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+        "script-src 'unsafe-inline' 'unsafe-eval'\">"
+        f"<title>{escape(drawing.title)}</title><style>body{{margin:1rem}}#chart{{width:100%}}</style>"
+        f'<div id="chart"></div><script>{_inline(drawing_program())}</script>'
+        f"<script>new vega.View(vega.parse({words}), {{renderer:'svg', container:'#chart', hover:true}}).runAsync()"
+        "</script></html>"
+    )
+
+
+def _inline(script: str) -> str:
+    """Keep a script from ending the element that holds it."""
+    return script.replace("</script", "<\\/script")

@@ -1,15 +1,17 @@
 """Make the report: from plans, a load and prices to the one object that all formats render."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from capplan.core.economics.assumptions import Demand
-from capplan.core.economics.constraints import LeftOut
+from capplan.core.economics.constraints import Constraints, LeftOut
 from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import DEFAULT_MAX_PRICE_AGE_DAYS, Standards
+from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
 from capplan.core.economics.options import Option, server_slots
+from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
@@ -20,6 +22,7 @@ from capplan.errors import UsageError
 from capplan.printable import printable_fields
 from capplan.report.documents.plan import PlanDocument, PlannedRejection
 from capplan.report.procurement.candidates import candidates_of, speed_tier
+from capplan.report.procurement.fleet import fleet_row
 from capplan.report.procurement.types import (
     CURRENCY,
     LeftOutOffer,
@@ -42,9 +45,10 @@ _ROOFS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What surrounds a report: the day, the command, the title, and what was measured."""
+    """What surrounds a report: the day and moment [s since 1970], the command, the title, and what was measured."""
 
     today: date
+    timestamp: int = 0
     command: str
     title: str
     load_file: str | None = None
@@ -67,32 +71,106 @@ def build_report(
     Raises:
         UsageError: no GPU holds a model, or a plan of training meets a load of inference or the other way round.
     """
-    models, dropped = [], 0
-    for plan in plans:
-        _check_mode(plan, demand.load)
-        candidates = candidates_of(plan, gpus, largest_batches=circumstances.largest_batches)
-        if not candidates:
-            raise UsageError(f"{plan.model.name}: no GPU is left; see `capplan plan` for why each was rejected.")
-        standards = Standards(
-            certain_fits=plan.certain_gpus,
-            today=circumstances.today,
-            max_price_age_days=circumstances.max_price_age_days,
-            constraints=demand.constraints,
+    market = Market(gpus=gpus, rents=rents, purchases=purchases)
+    models = [_answered(plan, demand, market, circumstances)[1] for plan in plans]
+    return _report(models, demand=demand, gpus=gpus, circumstances=circumstances)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Market:
+    """What can be had: the GPUs by id, rents and purchase prices."""
+
+    gpus: Mapping[str, GpuSpec]
+    rents: Sequence[Price]
+    purchases: Sequence[PurchasePrice]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedService:
+    """One service of a fleet: its name, its model's plan, and what is asked of it."""
+
+    name: str
+    plan: PlanDocument
+    demand: Demand
+
+
+def build_fleet_report(
+    services: Sequence[PlannedService], *, market: Market, inventory: Sequence[Owned], circumstances: Circumstances
+) -> Report:
+    """Answer the load of every service, and of all of them on one fleet.
+
+    Args:
+        services: The services, at least one.
+        market: GPUs and prices.
+        inventory: GPUs that are owned already.
+        circumstances: The day, the command, the title.
+
+    Raises:
+        UsageError: no GPU holds a model, or a plan does not fit its load.
+    """
+    answered = [_answered(each.plan, each.demand, market, circumstances) for each in services]
+    models = [
+        replace(model, service=each.name, demand=each.demand)
+        for each, (_, model) in zip(services, answered, strict=True)
+    ]
+    facts = {
+        gpu: GpuFacts(
+            budget_bytes=min(each.plan.limits.utilization_fraction for each in services) * spec.expected_usable_bytes,
+            profiles=mig_profiles(spec),
         )
-        answer = decide(candidates, demand=demand, rents=rents, purchases=purchases, standards=standards)
-        models.append(_model_report(plan, answer, standards, circumstances, gpus))
-        dropped += len(models[-1].left_out)
+        for gpu, spec in market.gpus.items()
+    }
+    answer = decide_fleet(
+        [
+            ServiceAnswer(
+                name=each.name, answer=found, standards=_standards(each.plan, each.demand.constraints, circumstances)
+            )
+            for each, (found, _) in zip(services, answered, strict=True)
+        ],
+        facts=facts,
+        inventory=inventory,
+    )
+    made = _report(models, demand=services[0].demand, gpus=market.gpus, circumstances=circumstances)
+    cleaned: Report = printable_fields(replace(made, fleet=fleet_row(answer)))
+    return cleaned
+
+
+def _answered(
+    plan: PlanDocument, demand: Demand, market: Market, circumstances: Circumstances
+) -> tuple[Answer, ModelReport]:
+    _check_mode(plan, demand.load)
+    candidates = candidates_of(plan, market.gpus, largest_batches=circumstances.largest_batches)
+    if not candidates:
+        raise UsageError(f"{plan.model.name}: no GPU is left; see `capplan plan` for why each was rejected.")
+    standards = _standards(plan, demand.constraints, circumstances)
+    answer = decide(candidates, demand=demand, rents=market.rents, purchases=market.purchases, standards=standards)
+    return answer, _model_report(plan, answer, standards, circumstances, market.gpus)
+
+
+def _standards(plan: PlanDocument, constraints: Constraints, circumstances: Circumstances) -> Standards:
+    return Standards(
+        certain_fits=plan.certain_gpus,
+        today=circumstances.today,
+        max_price_age_days=circumstances.max_price_age_days,
+        constraints=constraints,
+    )
+
+
+def _report(
+    models: Sequence[ModelReport], *, demand: Demand, gpus: Mapping[str, GpuSpec], circumstances: Circumstances
+) -> Report:
     shown = {option.gpu for model in models for option in model.options}
     made = Report(
         title=circumstances.title,
         created=circumstances.today,
+        timestamp=circumstances.timestamp,
         version=__version__,
         command=circumstances.command,
         currency=CURRENCY,
         demand=demand,
         models=tuple(models),
         spec_sources=_spec_sources(shown, gpus),
-        offers_dropped=dropped,
+        offers_dropped=sum(len(model.left_out) for model in models),
         load_file=circumstances.load_file,
     )
     cleaned: Report = printable_fields(made)
@@ -153,11 +231,11 @@ def _model_report(
         )
         if answer.payback
         else None,
-        left_out=tuple(_left_out(each) for each in answer.left_out if each.price.gpu in held),
+        left_out=tuple(_left_out(each, standards) for each in answer.left_out if each.price.gpu in held),
     )  # fmt: skip
 
 
-def _left_out(offer: LeftOut) -> LeftOutOffer:
+def _left_out(offer: LeftOut, standards: Standards) -> LeftOutOffer:
     price = offer.price
     rent = price if isinstance(price, Price) else None
     return LeftOutOffer(
@@ -169,6 +247,8 @@ def _left_out(offer: LeftOut) -> LeftOutOffer:
         price_usd=price.usd_per_hour if isinstance(price, Price) else price.usd,
         price_date=price.date,
         reason=offer.reason,
+        instance_gpus=rent.instance_gpus if rent else 1,
+        is_sound=not standards.concerns_of_price(price),
     )
 
 

@@ -1,5 +1,7 @@
 """How a report writes its figures: the same words in every rendering."""
 
+from collections.abc import Iterable
+
 from capplan.core.numbers import Interval
 from capplan.report.procurement.types import OptionRow
 from capplan.units import format_fraction, format_rate, format_seconds
@@ -16,12 +18,24 @@ def money(amount: float | None) -> str:
     return f"{amount:,.2f}" if abs(amount) >= 1 or amount == 0 else f"{amount:.3g}"
 
 
+def column_digits(amounts: Iterable[float | None]) -> int:
+    """Return the decimals that all amounts of a column are written with: none from 100 up, more where all are small."""
+    known = [abs(amount) for amount in amounts if amount]
+    smallest = min(known, default=100.0)
+    return 0 if smallest >= 100 else 2 if smallest >= 1 else 3 if smallest >= 0.1 else 4
+
+
+def fixed(amount: float | None, digits: int) -> str:
+    """Write an amount with thousands parted and the decimals of its column."""
+    return UNKNOWN if amount is None else f"{amount:,.{digits}f}"
+
+
 def price(row: OptionRow) -> str:
     """Write an option's price with its unit and date."""
     if row.price_usd is None:
         return "no price"
     unit = "USD/GPU-h" if row.term != "buy" else "USD/GPU"
-    return f"{row.price_usd:,.4g} {unit}" if row.price_usd < 1000 else f"{row.price_usd:,.0f} {unit}"
+    return f"{row.price_usd:,.3f} {unit}" if row.term != "buy" else f"{row.price_usd:,.0f} {unit}"
 
 
 def seconds(time_s: float | None) -> str:

@@ -1,18 +1,35 @@
 """The report as one HTML file: no network, no dependencies, readable without script, on paper and by keyboard."""
 
 import json
+import re
+from collections.abc import Mapping
+from html import escape
 from importlib import resources
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
+from capplan.core.economics.constraints import Constraints
+from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
 from capplan.core.economics.evidence import Concern
-from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
-from capplan.core.serving.load import OneGpu, Service
+from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
+from capplan.core.serving.load import Job, OneGpu, Service
+from capplan.report.charts.picture import compiled, drawing_program, vector
 from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
-from capplan.report.procurement.chart_money import charts
+from capplan.report.procurement.charts.chart import Chart
+from capplan.report.procurement.charts.money import charts, compared, front_points
+from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
+from capplan.report.procurement.money_tables import (
+    appendix_table,
+    breakdown_table,
+    cash_table,
+    constraint_words,
+    licence_words,
+    offers_table,
+    terms_table,
+)
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     assumption_table,
@@ -32,10 +49,9 @@ from capplan.report.procurement.tables import (
     workload_words,
 )
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
-from capplan.report.procurement.verdict import describe_load
+from capplan.report.procurement.verdict import load_words
 
 SHOWN = 15
-LOAD_FACTORS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 5, 10)
 
 
 def render_report_html(report: Report) -> str:
@@ -49,13 +65,18 @@ def render_report_html(report: Report) -> str:
         report=report,
         css=Markup(_file("report.css")),
         js=Markup(_file("report.js")),
-        load_words=figures.capitalised(describe_load(report.demand.load)),
+        load_words=figures.capitalised(load_words(report)),
         latency_words=latency_words(report),
         money=report.demand.money,
         one_gpu=isinstance(report.demand.load, OneGpu),
-        load_factors=LOAD_FACTORS,
+        growth=report.demand.load.growth_per_year_fraction,
+        spares=report.demand.load.spares,
+        rent_factor=factor_of(report.assumptions, "rent_price_factor"),
+        purchase_factor=factor_of(report.assumptions, "purchase_price_factor"),
+        vega=Markup(drawing_program().replace("</script", "<\\/script")),
         shown=SHOWN,
-        models=[_model(report, model, f"m{index}") for index, model in enumerate(report.models, start=1)],
+        models=[_model(report.of(model), model, f"m{index}") for index, model in enumerate(report.models, start=1)],
+        fleet=_fleet(report),
         assumptions=assumption_table(report),
         conventions=CONVENTIONS,
         prices=price_table(report),
@@ -64,15 +85,37 @@ def render_report_html(report: Report) -> str:
     )
 
 
+def _fleet(report: Report) -> dict[str, Any] | None:
+    fleet = report.fleet
+    if fleet is None:
+        return None
+    return {
+        "sentence": fleet.sentence,
+        "sharing": sharing_table(fleet),
+        "inventory": inventory_table(fleet),
+        "options": fleet_table(fleet),
+        "words": SHARING_WORDS,
+    }
+
+
 def _file(name: str) -> str:
     return (resources.files("capplan.report.procurement") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
+    drawn = charts(report, model, prefix=identity) if model.options else ()
     return {
+        "constraints": constraint_words(report.demand.constraints),
+        "licences": licence_words([option for option in model.options if option.is_leading]),
+        "terms_table": terms_table(report, model),
+        "cash": cash_table(report, model),
+        "parts": breakdown_table(report, model),
+        "appendix": appendix_table(model),
+        "left_out": offers_table(model),
+        "specs": _json({chart.identity: compiled(chart.drawing) for chart in drawn}),
         "id": identity,
-        "name": model.plan.model.name,
+        "name": f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name,
         "class_name": model.plan.model.class_name,
         "workload": workload_words(model.plan),
         "verdict": model.verdict,
@@ -82,9 +125,9 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "calibration": model.plan.provenance.calibration,
         "batches": sorted({pick.batch for pick in model.picks}),
         "terms": sorted({option.term for option in model.options}),
-        "options": [_option(option, model) for option in model.options],
+        "options": [_option(option, model, _digits(model), _factors(report)) for option in model.options],
         "offers_words": offers_words(model),
-        "charts": [_with_markup(chart) for chart in charts(report, model, prefix=identity)] if model.options else [],
+        "charts": [_with_markup(chart) for chart in drawn],
         "power": power_table(model),
         "operation": operation_table(report, model),
         "wins": wins_table(model),
@@ -96,21 +139,52 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
     }
 
 
-def _with_markup(chart: Any) -> dict[str, Any]:
-    return {"title": chart.title, "caption": chart.caption, "picture": Markup(chart.picture), "data": chart.data}
+def _with_markup(chart: Chart) -> dict[str, Any]:
+    return {
+        "id": chart.identity,
+        "title": chart.title,
+        "caption": chart.caption,
+        "description": chart.description,
+        "picture": Markup(_described(chart)),
+        "data": chart.data,
+        "follows": chart.follows,
+    }
 
 
-_OF_THE_DAY = frozenset({Concern.UNDATED_PRICE.value, Concern.OLD_PRICE.value})
+def _described(chart: Chart) -> str:
+    """Draw a chart with a title and a description for those who do not see it, scaled to the width that there is."""
+    drawn = vector(chart.drawing)
+    start, box = drawn.index(">") + 1, _BOX.search(drawn)
+    inner = _TITLE.sub("", drawn[start:], count=1).replace('fill="white"', 'fill="none"', 1)
+    inner = inner.replace('fill="#ffffff"', 'fill="none"', 1)
+    name = chart.identity
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="{box[1] if box else ""}" role="img" '
+        f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{escape(chart.title)}</title>'
+        f'<desc id="{name}-d">{escape(chart.description)}</desc>{inner}'
+    )
 
 
-def _option(row: OptionRow, model: ModelReport) -> dict[str, Any]:
-    tags = ["recommended"] * (row.key == model.verdict.choice) + ["runner-up"] * (row.key == model.verdict.runner_up)
-    tags += (
+_BOX = re.compile(r'viewBox="([^"]*)"')
+_TITLE = re.compile(r"<title>[^<]*</title>")
+# a screen reader gets the title and description of the figure, not those of the drawing
+
+
+_SHOWN_CONCERNS = frozenset(
+    {Concern.UNDATED_PRICE, Concern.OLD_PRICE, Concern.MARKETPLACE, Concern.END_OF_SALE, Concern.DRIVER_LICENCE}
+)
+
+
+def _option(
+    row: OptionRow, model: ModelReport, digits: Mapping[str, int], factors: tuple[float, float]
+) -> dict[str, Any]:
+    tags = (
         ["no cheaper and faster option"] * row.on_front
         + ["borderline memory"] * (not row.firm_fit)
         + [f"speed: {row.speed_tier}"]
         + ([f"price: {row.price_tier}"] if row.price_tier else [])
-        + [concern for concern in row.concerns if concern in _OF_THE_DAY]
+        + [concern for concern in row.concerns if concern in _SHOWN_CONCERNS]
+        + list(row.violations)
     )
     return {
         "key": row.key,
@@ -118,9 +192,11 @@ def _option(row: OptionRow, model: ModelReport) -> dict[str, Any]:
         "term": row.term,
         "search": " ".join((row.gpu, row.gpu_name, row.term, figures.offer(row), *tags)).lower(),
         "chosen": row.key == model.verdict.choice,
+        "runner_up": row.key == model.verdict.runner_up,
+        "warnings": {"borderline memory", *row.concerns, *row.violations},
         "tags": tags,
         "offer": figures.offer(row),
-        "price": None if row.price_usd is None else f"{row.price_usd:.10g}",
+        "price": None if row.price_usd is None else f"{_listed(row, factors):.10g}",
         "price_unit": row.price_unit,
         "price_unit_short": "/GPU" if row.term == Term.BUY else "/h",
         "price_date": row.price_date or "",
@@ -132,12 +208,29 @@ def _option(row: OptionRow, model: ModelReport) -> dict[str, Any]:
         "headroom": row.headroom_fraction,
         "headroom_words": figures.fraction(row.headroom_fraction),
         "year": _blank(row.cost_usd_per_year),
-        "year_words": figures.money(row.cost_usd_per_year),
+        "year_words": figures.fixed(row.cost_usd_per_year, digits["year"]),
         "total": _blank(row.total_usd),
-        "total_words": figures.money(row.total_usd),
+        "total_words": figures.fixed(row.total_usd, digits["total"]),
         "million": _blank(row.usd_per_million),
-        "million_words": figures.money(row.usd_per_million),
+        "million_words": figures.fixed(row.usd_per_million, digits["million"]),
     }
+
+
+def _digits(model: ModelReport) -> dict[str, int]:
+    """Return the decimals of each column of amounts."""
+    fields = {"year": "cost_usd_per_year", "total": "total_usd", "million": "usd_per_million"}
+    return {name: figures.column_digits(getattr(row, field) for row in model.options) for name, field in fields.items()}
+
+
+def _factors(report: Report) -> tuple[float, float]:
+    """Return the factors on rents and on purchase prices that the assumptions state."""
+    rent, purchase = (factor_of(report.assumptions, f"{kind}_price_factor") for kind in ("rent", "purchase"))
+    return rent, purchase
+
+
+def _listed(row: OptionRow, factors: tuple[float, float]) -> float:
+    """Return an option's price as it is listed, before the factors of the assumptions. [USD]"""
+    return (row.price_usd or 0.0) / factors[row.term == Term.BUY]
 
 
 def _shown_gpus(row: OptionRow) -> int:
@@ -158,6 +251,9 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
             "batch": pick.batch, "rate": pick.rate_per_gpu_per_s, "capacity": pick.capacity_per_s,
             "loads": pick.loads, "percentiles": pick.percentiles_s, "time": times[pick.gpu, pick.batch],
         }  # fmt: skip
+    labels = {point["key"]: point["label"] for point in front_points(report, model)}
+    others = _other_offers(model)
+    factors = _factors(report)
     peak = load.peak_per_s if isinstance(load, Service) else 0 if isinstance(load, OneGpu) else load.rate_per_s
     return {
         "kind": load.kind,
@@ -168,13 +264,22 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "spares": load.spares,
         "ceiling": load.utilization_ceiling_fraction,
         "money": to_plain(report.demand.money),
+        "digits": _digits(model),
+        "choice": model.verdict.choice,
+        "runnerUp": model.verdict.runner_up,
+        "compared": [option.key for option in compared(model)],
+        "load": _load_words(report),
+        "constraintLines": _constraint_lines(report.demand.constraints),
         "picks": picks,
         "options": [
             {
-                "key": row.key, "gpu": row.gpu, "name": row.gpu_name, "term": row.term, "price": row.price_usd,
+                "key": row.key, "gpu": row.gpu, "name": row.gpu_name, "term": row.term,
+                "price": None if row.price_usd is None else _listed(row, factors),
                 "slots": row.server_slots, "full": row.full_servers, "tdp": row.tdp_w,
                 "includesServer": row.includes_server, "batch": row.batch, "rate": row.rate_per_gpu_per_s,
-                "latency": row.latency_s.expected,
+                "latency": row.latency_s.expected, "label": labels.get(row.key, ""),
+                "search": " ".join((row.gpu, row.gpu_name, row.term, "|", figures.offer(row))).lower(),
+                "offer": figures.offer(row), "others": others.get((row.gpu, row.term), []),
                 "commitment": COMMITMENT_YEARS.get(Term(row.term), 0) if row.price_usd is not None else 0,
                 "eligible": row.cost_usd_per_year is not None and row.firm_fit and not row.concerns
                 and not row.violations and (load.allow_spot or row.term != Term.SPOT),
@@ -182,6 +287,57 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
             for row in model.options
         ],
     }  # fmt: skip
+
+
+def _other_offers(model: ModelReport) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return the more expensive offers of each GPU and term, so that a filter can find them."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for each in model.left_out:
+        if each.reason == MORE_EXPENSIVE:
+            words = ", ".join(word for word in (each.provider, each.instance, each.region) if word)
+            found.setdefault((each.gpu, each.term), []).append(
+                {"words": words, "price": each.price_usd, "slots": each.instance_gpus, "sound": each.is_sound}
+            )
+    return found
+
+
+def _load_words(report: Report) -> dict[str, Any]:
+    """Return the load's section of a load file; rates are per second, times in seconds."""
+    load = report.demand.load
+    if isinstance(load, OneGpu):
+        return {}
+    shared: dict[str, Any] = {
+        "spares": load.spares, "utilization_ceiling": load.utilization_ceiling_fraction,
+        "allow_spot": str(load.allow_spot).lower(),
+    }  # fmt: skip
+    if isinstance(load, Service):
+        shared["growth_per_year"] = load.growth_per_year_fraction
+        return {
+            "peak": load.peak_per_s, "mean": load.mean_per_s, "latency": f"{load.latency_limit_s * 1e3:.10g} ms",
+            "percentile": load.percentile, "batching_window": f"{load.window_s * 1e3:.10g} ms",
+            "burstiness": load.gap_scv, **shared,
+        }  # fmt: skip
+    shared |= {"samples": load.samples, "deadline": f"{load.deadline_s:.10g} s", "runs_per_year": load.runs_per_year}
+    if isinstance(load, Job):
+        return {**shared, "growth_per_year": load.growth_per_year_fraction}
+    return {**shared, "epochs": load.epochs, "scaling": load.scaling_fraction}
+
+
+def _constraint_lines(constraints: Constraints) -> list[str]:
+    """Write what the buyer admits as lines of a load file; JSON is YAML."""
+    given = to_plain(constraints)
+    lists = {name: {kind: names for kind, names in given[name].items() if names} for name in ("allow", "deny")}
+    lines = [f"{name}: {json.dumps(found)}" for name, found in lists.items() if found]
+    if constraints.terms != LASTING_TERMS:
+        named = [term for term in given["terms"] if term != Term.BUY] + ["buy"] * (Term.BUY in constraints.terms)
+        lines.append(f"terms: {json.dumps(named)}")
+    budget = {"capex": constraints.max_capex_usd, "per_year": constraints.max_usd_per_year}
+    power = constraints.max_power_w
+    site = {"power": None if power is None else f"{power:.10g} W", "rack_units": constraints.max_rack_units}
+    for name, caps in (("budget", budget), ("site", site)):
+        if found := {key: cap for key, cap in caps.items() if cap is not None}:
+            lines.append(f"{name}: {json.dumps(found)}")
+    return [*lines, *(["marketplaces: true"] if constraints.marketplaces else [])]
 
 
 def _json(value: object) -> Markup:

@@ -13,6 +13,7 @@ from capplan.report.documents.codec import as_tagged, tagged, to_plain
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement.types import (
     REPORT_SCHEMA_VERSION,
+    FleetRow,
     LeftOutOffer,
     Measured,
     ModelReport,
@@ -80,6 +81,8 @@ class ModelReportDocument(msgspec.Struct, frozen=True, kw_only=True):
     measured: tuple[Measured, ...]
     payback: PaybackRow | None
     left_out: tuple[LeftOutOffer, ...]
+    service: str | None
+    demand: DemandDocument | None
 
 
 class ReportDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +100,7 @@ class ReportDocument(msgspec.Struct, frozen=True, kw_only=True):
     offers_dropped: int
     load_file: str | None
     models: tuple[ModelReportDocument, ...]
+    fleet: FleetRow | None
 
 
 def report_document(report: Report) -> ReportDocument:
@@ -118,6 +122,7 @@ def report_document(report: Report) -> ReportDocument:
         offers_dropped=report.offers_dropped,
         load_file=report.load_file,
         models=tuple(map(_model, report.models)),
+        fleet=report.fleet,
     )
 
 
@@ -175,4 +180,6 @@ def _model(model: ModelReport) -> ModelReportDocument:
         measured=model.measured,
         payback=model.payback,
         left_out=model.left_out,
+        service=model.service,
+        demand=_demand(model.demand) if model.demand else None,
     )

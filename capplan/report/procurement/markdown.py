@@ -1,5 +1,6 @@
 """The report as Markdown, short enough for a pull request; names are text, never markup."""
 
+from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
     appendix_table,
     breakdown_table,
@@ -9,8 +10,8 @@ from capplan.report.procurement.money_tables import (
     terms_table,
 )
 from capplan.report.procurement.tables import assumption_table, offers_words, option_table, refusal_table
-from capplan.report.procurement.types import ModelReport, Report
-from capplan.report.procurement.verdict import describe_load
+from capplan.report.procurement.types import FleetRow, ModelReport, Report
+from capplan.report.procurement.verdict import load_words
 from capplan.report.table import Table, escape_markdown, render_markdown
 
 _SHOWN = 15
@@ -20,21 +21,36 @@ def render_report_markdown(report: Report) -> str:
     """Write the decision, the options and the assumptions."""
     parts = [
         f"# {escape_markdown(report.title)}",
-        f"Load: {escape_markdown(describe_load(report.demand.load))}. Amounts in {report.currency} before tax; "
+        f"Load: {escape_markdown(load_words(report))}. Amounts in {report.currency} before tax; "
         f"estimates unless called measured; made {report.created} by capplan {report.version}.",
     ]
     if words := constraint_words(report.demand.constraints):
         parts.append(escape_markdown(words))
+    if report.fleet is not None:
+        parts += _fleet(report.fleet)
     for model in report.models:
-        parts += _model(report, model)
+        parts += _model(report.of(model), model)
     parts += ["## Assumptions", render_markdown(assumption_table(report))]
     parts += [f"Made by {escape_markdown(report.command)}."]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
+def _fleet(fleet: FleetRow) -> list[str]:
+    parts = ["## One fleet", f"**{escape_markdown(fleet.sentence)}**"]
+    for heading, content in (
+        ("Where each service runs", sharing_table(fleet)),
+        ("Owned GPUs", inventory_table(fleet)),
+        ("Fleets for all services", fleet_table(fleet)),
+    ):
+        if content is not None:
+            parts += [f"### {heading}", render_markdown(content)]
+    return [*parts, escape_markdown(SHARING_WORDS)]
+
+
 def _model(report: Report, model: ModelReport) -> list[str]:
     verdict = model.verdict
-    parts = [f"## {escape_markdown(model.plan.model.name)}", f"**{escape_markdown(verdict.sentence)}**"]
+    heading = f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name
+    parts = [f"## {escape_markdown(heading)}", f"**{escape_markdown(verdict.sentence)}**"]
     parts += [f"**{escape_markdown(verdict.warning)}**"] if verdict.warning else []
     if verdict.reasons:
         parts.append("\n".join(f"- {escape_markdown(reason)}" for reason in verdict.reasons))

@@ -14,7 +14,7 @@ _TERMS = {
     Term.RESERVED_3Y: "3-year commitment", Term.BUY: "bought",
 }  # fmt: skip
 _SHOWN_GPUS = 10
-_PARTS = (
+PARTS = (
     ("GPUs", "gpus_usd"), ("chassis", "chassis_usd"), ("network", "network_usd"), ("energy", "energy_usd"),
     ("space", "space_usd"), ("support", "support_usd"), ("staff", "staff_usd"), ("licences", "licences_usd"),
     ("rent", "rent_usd"), ("residual value", "residual_usd"),
@@ -53,7 +53,7 @@ def _term_cell(option: OptionRow | None) -> str:
 def breakdown_table(report: Report, model: ModelReport) -> Table | None:
     """Part the total cost of the leading options over the years counted, undiscounted."""
     rows = [option for option in priced(model) if option.breakdown_usd]
-    used = [(name, field) for name, field in _PARTS if any(getattr(row.breakdown_usd, field) for row in rows)]
+    used = [(name, field) for name, field in PARTS if any(getattr(row.breakdown_usd, field) for row in rows)]
     if not rows or isinstance(report.demand.load, OneGpu):
         return None
     columns = [name for name, _ in used] + [f"total, {report.demand.money.years} years"]

@@ -1,15 +1,18 @@
 """The report as a PDF by Typst: its figures travel as data, so nothing in a name can become markup."""
 
 import json
+import re
 from importlib import resources
 from typing import Any
 
 import typst
 
 from capplan.core.serving.load import OneGpu
+from capplan.report.charts.picture import vector
 from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
-from capplan.report.procurement.chart_money import charts
+from capplan.report.procurement.charts.money import charts
+from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     assumption_table,
@@ -30,10 +33,10 @@ from capplan.report.procurement.tables import (
     workload_words,
 )
 from capplan.report.procurement.types import ModelReport, Report
-from capplan.report.procurement.verdict import describe_load
+from capplan.report.procurement.verdict import load_words
 from capplan.report.table import Table
 
-_COLOURS = ("#0b62b5", "#c2500a", "#117a55", "#8a4fb0", "#a3293d", "#5e6a1c")
+_FAMILY = re.compile(r'font-family="[^"]*"')
 _LONGEST = 40
 _LEADING = 12
 _LEADING_CHARTS = ("years", "sensitivity")
@@ -48,7 +51,12 @@ def render_report_pdf(report: Report) -> bytes:
         **pictures,
     }
     # The stubs of typst 0.15 leave out that the input may be a mapping of files.
-    options: Any = {"format": "pdf", "pdf_standards": "ua-1", "timestamp": 0, "ignore_system_fonts": True}
+    options: Any = {
+        "format": "pdf",
+        "pdf_standards": "ua-1",
+        "timestamp": report.timestamp,
+        "ignore_system_fonts": True,
+    }
     try:
         return bytes(typst.compile(files, **options))
     except typst.TypstError as error:
@@ -67,14 +75,17 @@ def _displayable(words: str) -> str:
 
 def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
     pictures: dict[str, bytes] = {}
-    models = [_model(report, model, f"m{index}", pictures) for index, model in enumerate(report.models, start=1)]
+    models = [
+        _model(report.of(model), model, f"m{index}", pictures) for index, model in enumerate(report.models, start=1)
+    ]
     document = {
         "title": report.title,
-        "load": figures.capitalised(describe_load(report.demand.load)),
+        "load": figures.capitalised(load_words(report)),
         "made": f"{report.created} · amounts in {report.currency} before tax, over {report.demand.money.years} years · "
         f"capplan {report.version}",
         "day": report.created.isoformat(),
         "models": models,
+        "fleet": _fleet(report),
         "assumptions": to_plain(assumption_table(report)),
         "conventions": list(CONVENTIONS),
         "prices": to_plain(_cut(price_table(report))),
@@ -85,12 +96,25 @@ def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
     return document, pictures
 
 
+def _fleet(report: Report) -> dict[str, Any] | None:
+    fleet = report.fleet
+    if fleet is None:
+        return None
+    return {
+        "sentence": fleet.sentence,
+        "sharing": to_plain(sharing_table(fleet)),
+        "inventory": to_plain(inventory_table(fleet)),
+        "options": to_plain(fleet_table(fleet)),
+        "words": SHARING_WORDS,
+    }
+
+
 def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str, bytes]) -> dict[str, Any]:
     drawn = []
     for chart in charts(report, model, prefix=identity) if model.options else ():
         name = f"{chart.identity}.svg"
         leads = chart.identity.removeprefix(f"{identity}-") in _LEADING_CHARTS
-        pictures[name] = coloured(chart.picture).encode()
+        pictures[name] = for_paper(vector(chart.drawing)).encode()
         drawn.append(
             {"title": chart.title, "caption": chart.caption, "file": name, "alt": chart.description, "leads": leads}
         )
@@ -133,18 +157,6 @@ def _of_leading(report: Report) -> Table:
     return Table(columns=content.columns, rows=tuple(row for row in content.rows if row[0] in leading))
 
 
-def coloured(picture: str) -> str:
-    """Set a chart's colours for paper; in the page they come from its style sheet."""
-    font = "font-family:'Libertinus Serif',serif"
-    rules = [
-        *(f".s{index}{{fill:{colour};stroke:{colour}}}" for index, colour in enumerate(_COLOURS, start=1)),
-        f".label{{fill:#525a65;font-size:14px;{font}}}",
-        f".title{{fill:#525a65;font-size:14px;font-weight:bold;{font}}}",
-        f".strong{{fill:#1b1f24;font-size:15px;font-weight:bold;{font}}}",
-        ".axis{stroke:#8a929c}.grid{stroke:#d5d9df}.limit{stroke:#1b1f24;stroke-width:2;stroke-dasharray:6 4}",
-        ".whisker{stroke:#1b1f24;stroke-width:2}.front{fill:none;stroke:#c2500a;stroke-width:1.5;stroke-dasharray:3 3}",
-        ".other{fill:none;stroke:#8a929c;stroke-width:1.5}.line{fill:none;stroke-width:2}",
-        ".band{stroke:none;fill-opacity:.13}.stroked{fill:none;stroke-width:2.5}.flips{fill-opacity:.45}",
-    ]
-    start = picture.index(">") + 1
-    return f"{picture[:start]}<style>{''.join(rules)}</style>{picture[start:]}"
+def for_paper(picture: str) -> str:
+    """Set a chart's type in the font of the document; the program that sets it has no other."""
+    return _FAMILY.sub('font-family="Libertinus Serif"', picture)

@@ -7,7 +7,7 @@ from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import OneGpu, Service
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement import figures
-from capplan.report.procurement.chart_money import compared
+from capplan.report.procurement.charts.money import compared
 from capplan.report.procurement.types import AssuredRow, ModelReport, OptionRow, Report
 from capplan.report.table import Table, table
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
@@ -84,7 +84,7 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
     shown.append(
         Card(
             label="Scenarios carried", figure=figures.fraction(verdict.keeps_fraction),
-            range=f"cheapest in {figures.fraction(verdict.holds_fraction)} of {verdict.draws}",
+            range=f"cheapest in {figures.fraction(verdict.holds_fraction)} of {verdict.scenarios}",
         )
     )  # fmt: skip
     if verdict.assured is not None:
@@ -167,15 +167,23 @@ def compared_table(report: Report, model: ModelReport) -> Table:
 
 def option_table(report: Report, model: ModelReport) -> Table:
     """Show the leading options with what they take and cost; all of them where none leads."""
-    leading = [row for row in model.options if row.is_leading]
+    leading = [row for row in model.options if row.is_leading] or list(model.options)
+    digits = {
+        name: figures.column_digits(getattr(row, name) for row in leading)
+        for name in ("cost_usd_per_year", "total_usd", "usd_per_million")
+    }
+
+    def amount(row: OptionRow, name: str) -> str:
+        return figures.fixed(getattr(row, name), digits[name])
+
     rows = [
         (
             f"{row.gpu_name} {row.term}", figures.offer(row), str(row.price_date or ""), figures.price(row),
             str(row.batch), figures.whole(row.gpus), figures.seconds(row.latency_s.expected),
-            figures.fraction(row.headroom_fraction), figures.money(row.cost_usd_per_year), figures.money(row.total_usd),
-            figures.money(row.usd_per_million), figures.evidence(row), "yes" if row.on_front else "",
+            figures.fraction(row.headroom_fraction), amount(row, "cost_usd_per_year"), amount(row, "total_usd"),
+            amount(row, "usd_per_million"), figures.evidence(row), "yes" if row.on_front else "",
         )
-        for row in leading or model.options
+        for row in leading
     ]  # fmt: skip
     years = report.demand.money.years
     heading = (
@@ -237,7 +245,7 @@ def operation_table(report: Report, model: ModelReport) -> Table | None:
 
 
 def wins_table(model: ModelReport) -> Table | None:
-    """Return how often each option is the cheapest when everything uncertain is drawn."""
+    """Return how often each option is the cheapest when everything uncertain varies."""
     rows = [
         (figures.option_name(model.option(key)), format_fraction(share)) for key, share in model.verdict.wins.items()
     ]

@@ -1,7 +1,7 @@
 """The report as one object: every rendering spells out these values and computes none of its own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Final
 
@@ -199,11 +199,11 @@ class Verdict:
     runner_up: str | None
     holds_fraction: float | None
     keeps_fraction: float | None
-    regret_usd_per_year: float | None
+    expected_excess_usd_per_year: float | None
     cost_p10_usd: float | None
     cost_p90_usd: float | None
     wins: Mapping[str, float]
-    draws: int
+    scenarios: int
     warning: str | None
     cheaper: str | None
     assured: AssuredRow | None
@@ -221,7 +221,10 @@ class PaybackRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutOffer:
-    """An offer that no option rests on, and why. `price_usd` is of one GPU, by the hour for rents. [USD]"""
+    """An offer that no option rests on, and why. `price_usd` is of one GPU, by the hour for rents. [USD]
+
+    `is_sound` is True if nothing speaks against the price itself: its tier, its age, a marketplace.
+    """
 
     gpu: str
     term: str
@@ -231,6 +234,8 @@ class LeftOutOffer:
     price_usd: float
     price_date: date
     reason: str
+    instance_gpus: int = 1
+    is_sound: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,9 +252,80 @@ class ModelReport:
     measured: tuple[Measured, ...]
     payback: PaybackRow | None = None
     left_out: tuple[LeftOutOffer, ...] = ()
+    service: str | None = None
+    demand: Demand | None = None
 
     def option(self, key: str | None) -> OptionRow | None:
         """An option by its key."""
+        return next((option for option in self.options if option.key == key), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareRow:
+    """A service's part of a shared GPU; latencies are the percentile with the others there and alone. [s, bytes]"""
+
+    service: str
+    rate_per_s: float
+    utilization_fraction: float
+    memory_bytes: float
+    latency_s: float | None
+    alone_s: float | None
+    profile: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptionRow:
+    """All services on GPUs of one kind, under one term.
+
+    `needed` GPUs carry the first year's peaks, `whole` of them for one service each, `shared` with several. `owned` are
+    used first, `added_by_year` are bought or rented. Amounts are for what is added. [USD]
+    """
+
+    key: str
+    gpu: str
+    gpu_name: str
+    term: str
+    provider: str | None
+    sharing: str
+    needed: int
+    whole: Mapping[str, int]
+    shared: tuple[tuple[ShareRow, ...], ...]
+    gpus_by_year: tuple[int, ...]
+    owned: int
+    added_by_year: tuple[int, ...]
+    yearly_usd: tuple[float, ...]
+    cost_usd_per_year: float | None
+    total_usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventoryRow:
+    """What owned GPUs carry: services, GPUs needed, the factor on all their loads that still fits, and for how long.
+
+    `months_until_full` is None where growth does not fill them within ten years.
+    """
+
+    gpu: str
+    count: int
+    services: tuple[str, ...]
+    needed: int
+    load_factor: float
+    months_until_full: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRow:
+    """One fleet for all services beside a fleet for each; `choice` is the key of the recommended option."""
+
+    sentence: str
+    services: tuple[str, ...]
+    choice: str | None
+    separate_usd_per_year: float | None
+    options: tuple[FleetOptionRow, ...]
+    inventory: tuple[InventoryRow, ...]
+
+    def option(self, key: str | None) -> FleetOptionRow | None:
+        """Return an option by its key."""
         return next((option for option in self.options if option.key == key), None)
 
 
@@ -266,10 +342,11 @@ class SpecSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole report."""
+    """The whole report; `timestamp` is when it was made, in seconds since 1970 (UTC)."""
 
     title: str
     created: date
+    timestamp: int
     version: str
     command: str
     currency: str
@@ -278,6 +355,11 @@ class Report:
     spec_sources: tuple[SpecSource, ...]
     offers_dropped: int
     load_file: str | None
+    fleet: FleetRow | None = None
+
+    def of(self, model: ModelReport) -> "Report":
+        """Return this report as one model's tables need it: with that model's own load."""
+        return self if model.demand is None else replace(self, demand=model.demand)
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

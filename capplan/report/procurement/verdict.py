@@ -8,7 +8,7 @@ from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurcha
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement.figures import offer, option_name, price
-from capplan.report.procurement.types import AssuredRow, OptionRow, Verdict
+from capplan.report.procurement.types import AssuredRow, OptionRow, Report, Verdict
 from capplan.units import format_fraction, format_rate, format_seconds
 
 
@@ -34,6 +34,15 @@ def describe_load(load: Load) -> str:
             f"{load.runs_per_year:g} times a year"
         )
     return "no load stated: one GPU of each kind, always busy"
+
+
+def load_words(report: Report) -> str:
+    """Describe what a report answers: the load, or every service's."""
+    if report.fleet is None:
+        return describe_load(report.demand.load)
+    return "; ".join(
+        f"{model.service}: {describe_load((model.demand or report.demand).load)}" for model in report.models
+    )
 
 
 _SPEED_WORDS = {
@@ -82,11 +91,11 @@ def make_verdict(plan: PlanDocument, answer: Answer, rows: Sequence[OptionRow]) 
         runner_up=other.key if other else None,
         holds_fraction=confidence.holds if confidence else None,
         keeps_fraction=confidence.keeps if confidence else None,
-        regret_usd_per_year=confidence.regret_usd_per_year if confidence else None,
+        expected_excess_usd_per_year=confidence.expected_excess_usd_per_year if confidence else None,
         cost_p10_usd=confidence.cost_p10_usd if confidence else None,
         cost_p90_usd=confidence.cost_p90_usd if confidence else None,
         wins=dict(confidence.wins) if confidence else {},
-        draws=confidence.draws if confidence else 0,
+        scenarios=confidence.scenarios if confidence else 0,
         warning=_warning(answer, by_key),
         cheaper=found.cheaper.key if found.cheaper else None,
         assured=_assured(answer.assured) if answer.assured else None,
@@ -209,7 +218,7 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
         reasons.append(f"Runner-up: {other.gpu_name} {_how(other)}, {more} more expensive.")
     if (sure := answer.confidence) and not isinstance(load, OneGpu):
         reasons.append(
-            f"Cheapest in {format_fraction(sure.holds)} of {sure.draws} scenarios; the fleet as sized carries the "
+            f"Cheapest in {format_fraction(sure.holds)} of {sure.scenarios} scenarios; the fleet as sized carries the "
             f"last year's load in {format_fraction(sure.keeps)}. {_what_varies(sure.varies)}"
         )
     if fleet := answer.assured:

@@ -5,14 +5,18 @@ Text is written as text: nothing in a name can become a formula or a link.
 """
 
 import io
+import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import xlsxwriter
 from xlsxwriter.utility import xl_col_to_name, xl_rowcol_to_cell
 
+from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import OneGpu, Service
 from capplan.report.procurement import figures
+from capplan.report.procurement.fleet import fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     assumption_table,
@@ -26,8 +30,8 @@ from capplan.report.procurement.tables import (
     refusal_table,
     spec_table,
 )
-from capplan.report.procurement.types import ModelReport, Report
-from capplan.report.procurement.verdict import describe_load
+from capplan.report.procurement.types import FleetRow, ModelReport, OptionRow, Report
+from capplan.report.procurement.verdict import load_words
 from capplan.report.procurement.xlsx_formulas import Column, Formulas, option_columns
 from capplan.report.table import Align, Table
 
@@ -45,12 +49,18 @@ def render_report_xlsx(report: Report) -> bytes:
     book.set_properties({"title": _text(report.title), "created": moment, "comments": f"capplan {report.version}"})
     writer = _Writer(book, report)
     writer.summary()
-    names = writer.assumptions()
     for index, model in enumerate(report.models, start=1):
-        writer.options(model, index, names)
+        writer.report = report.of(model)
+        suffix = f" {index}" if len(report.models) > 1 else ""
+        names = writer.assumptions(model, suffix if report.fleet else "", is_first=index == 1)
+        writer.options(model, suffix, names)
+        writer.cash(model, suffix, names)
         writer.estimates(model, index)
+    writer.report = report
     writer.plain_sheet("Prices", price_table(report))
     writer.plain_sheet("Specifications", spec_table(report))
+    for sheet in book.worksheets():
+        writer.set_up_print(sheet)
     book.close()
     return stream.getvalue()
 
@@ -80,6 +90,10 @@ class _Writer:
             for digits in ("#,##0", "#,##0.00", "0.0000", "0.00E+00", "0.000000")
         }
         self.number["General"] = book.add_format({"num_format": "#,##0.##", "valign": "top"})
+        self.big = {
+            digits: book.add_format({"bold": True, "num_format": digits, "align": "left"})
+            for digits in ("#,##0", "0.0000")
+        }
         self.chosen = book.add_format({"bold": True, "bg_color": "#E7F0FA"})
 
     def sheet(self, name: str) -> Any:
@@ -102,10 +116,17 @@ class _Writer:
         sheet.set_landscape()
         sheet.fit_to_pages(1, 0)
         sheet.write_string(0, 0, _text(self.report.title), self.bold)
-        sheet.write_string(1, 0, _text(describe_load(self.report.demand.load)), self.small)
+        sheet.write_string(1, 0, _text(load_words(self.report)), self.small)
         row = 3
-        for model in self.report.models:
+        if self.report.fleet is not None:
+            row = self._fleet(sheet, self.report.fleet, row) + 1
+        whole = self.report
+        for index, model in enumerate(whole.models, start=1):
+            self.report = whole.of(model)
+            suffix = f" {index}" if len(whole.models) > 1 else ""
+            row = self._live(sheet, model, suffix, row)
             row = self._decision(sheet, model, row) + 2
+        self.report = whole
         for words in CONVENTIONS:
             sheet.merge_range(row, 0, row, 8, "", self.small)
             sheet.write_string(row, 0, words, self.small)
@@ -113,7 +134,71 @@ class _Writer:
             row += 1
         sheet.write_string(row + 1, 0, _text(f"Made {self.report.created} by {self.report.command}"), self.small)
 
+    def _fleet(self, sheet: Any, fleet: FleetRow, row: int) -> int:
+        sheet.merge_range(row, 0, row, 8, "", self.title)
+        sheet.write_string(row, 0, _text(fleet.sentence), self.title)
+        sheet.set_row(row, 44)
+        for content in (sharing_table(fleet), inventory_table(fleet), fleet_table(fleet)):
+            if content is not None:
+                row = self.table(sheet, content, row + 2)
+        return row + 1
+
+    def _live(self, sheet: Any, model: ModelReport, suffix: str, row: int) -> int:
+        """Write what the sheet of options recommends now: it follows every shaded cell."""
+        choice = model.option(model.verdict.choice)
+        if choice is None or not model.options:
+            return row
+        place = {column.key: xl_col_to_name(i) for i, column in enumerate(option_columns(self.report))}
+        first, last = 4, 3 + len(model.options)
+
+        def column(key: str) -> str:
+            return f"'Options{suffix}'!${place[key]}${first}:${place[key]}${last}"
+
+        found = f"MATCH(MIN({column('worth')}),{column('worth')},0)"
+        years = self.report.demand.money.years
+        sheet.write_string(row, 0, "Recommended with the figures in this workbook", self.head)
+        sheet.write_string(row, 1, "follows the shaded cells", self.head)
+        figures_now: list[tuple[str, str, Any, str]] = [
+            ("GPU", "gpu", choice.gpu_name, ""), ("Term", "term", choice.term, ""),
+            ("Offer", "offer", figures.offer(choice), ""),
+            ("GPUs in the first year", "gpus0", choice.gpus_by_year[0], "#,##0"),
+            ("GPUs in the last year", f"gpus{years - 1}", choice.gpus_by_year[-1], "#,##0"),
+            ("USD per year", "annual", choice.cost_usd_per_year, "#,##0"),
+            (f"USD in {years} years", "total", choice.total_usd, "#,##0"),
+            ("USD on the first day (capex)", "initial", choice.initial_usd, "#,##0"),
+            ("USD per million samples", "million", choice.usd_per_million, "0.0000"),
+        ]  # fmt: skip
+        for label, key, value, digits in figures_now:
+            row += 1
+            form = self.big.get(digits, self.bold)
+            sheet.write_string(row, 0, label)
+            sheet.write_formula(row, 1, f"=INDEX({column(key)},{found})", form, value if value is not None else "")
+        self._cost_chart(sheet, model, suffix, row - len(figures_now), place)
+        return row + 2
+
+    def _cost_chart(self, sheet: Any, model: ModelReport, suffix: str, row: int, place: dict[str, str]) -> None:
+        """Place a native bar chart of the leading options' yearly cost beside the live figures."""
+        count = min(10, sum(option.cost_usd_per_year is not None for option in model.options))
+        name = f"'Options{suffix}'"
+        chart = self.book.add_chart({"type": "bar"})
+        chart.add_series(
+            {
+                "name": "USD per year",
+                "categories": f"={name}!$A$4:$B${3 + count}",
+                "values": f"={name}!${place['annual']}$4:${place['annual']}${3 + count}",
+                "fill": {"color": "#1f6fc4"},
+            }
+        )
+        chart.set_title({"name": "USD per year, leading options", "name_font": {"size": 11}})
+        chart.set_legend({"none": True})
+        chart.set_y_axis({"reverse": True})
+        chart.set_x_axis({"num_format": "#,##0", "major_gridlines": {"visible": True, "line": {"color": "#d5d9df"}}})
+        chart.set_size({"width": 620, "height": 250})
+        sheet.insert_chart(row, 2, chart)
+
     def _decision(self, sheet: Any, model: ModelReport, row: int) -> int:
+        sheet.write_string(row, 0, "As generated", self.head)
+        row += 1
         sheet.merge_range(row, 0, row, 8, "", self.title)
         sheet.write_string(row, 0, _text(model.verdict.sentence), self.title)
         sheet.set_row(row, 44)
@@ -174,9 +259,22 @@ class _Writer:
         sheet.freeze_panes(1, 1)
         self.table(sheet, content, 0)
 
-    def assumptions(self) -> dict[str, str]:
-        """Write the inputs; returns a defined name for each that the formulas take."""
-        sheet = self.sheet("Assumptions")
+    def assumptions(self, model: ModelReport, suffix: str, *, is_first: bool) -> dict[str, str]:
+        """Write the inputs, those shaded that a formula takes; returns a defined name for each.
+
+        Models that share their assumptions share the sheet.
+        """
+        ending = suffix.replace(" ", "_")
+        keys = [each.key for each in self.report.assumptions] + ["peak_per_s", "mean_per_s"]
+        load = self.report.demand.load
+        named = {key: f"in_{key}{ending}" for key in keys}
+        if isinstance(load, OneGpu):
+            named = {key: name for key, name in named.items() if not key.endswith("_per_s")}
+        if not is_first and not suffix:
+            return named
+        title = f"Assumptions{suffix}"
+        used = self._used(model, named)
+        sheet = self.sheet(title)
         sheet.set_column(0, 0, 44)
         sheet.set_column(1, 5, 14)
         sheet.set_column(6, 6, 90)
@@ -187,15 +285,14 @@ class _Writer:
         names = {}
         for row, (each, line) in enumerate(zip(self.report.assumptions, content.rows, strict=True), start=1):
             sheet.write_string(row, 0, _text(each.label))
-            sheet.write_number(row, 1, each.value, self.input)
+            sheet.write_number(row, 1, each.value, self.input if each.key in used else None)
             sheet.write_number(row, 2, each.low)
             sheet.write_number(row, 3, each.high)
             for column in (4, 5, 6):
                 sheet.write_string(row, column, _text(line[column]), self.wrap)
-            names[each.key] = f"in_{each.key}"
-            self.book.define_name(names[each.key], f"=Assumptions!{xl_rowcol_to_cell(row, 1, True, True)}")
+            names[each.key] = named[each.key]
+            self.book.define_name(names[each.key], f"='{title}'!{xl_rowcol_to_cell(row, 1, True, True)}")
         row = len(self.report.assumptions) + 2
-        load = self.report.demand.load
         extra = (
             [("peak_per_s", "Peak today, samples per second", load.peak_per_s)]
             if isinstance(load, Service)
@@ -207,19 +304,105 @@ class _Writer:
         for key, label, value in extra:
             sheet.write_string(row, 0, label)
             sheet.write_number(row, 1, value, self.input)
-            names[key] = f"in_{key}"
-            self.book.define_name(names[key], f"=Assumptions!{xl_rowcol_to_cell(row, 1, True, True)}")
+            names[key] = named[key]
+            self.book.define_name(names[key], f"='{title}'!{xl_rowcol_to_cell(row, 1, True, True)}")
             row += 1
         note = (
-            "Shaded cells may be changed: the sheets of options follow. The years counted are fixed in the formulas' "
-            "columns. What a GPU carries within the latency limit was simulated and does not follow the load ceiling."
+            "Shaded cells may be changed: options, cash and the decision follow. Cells that are not shaded are fixed: "
+            "the years counted are columns, and what a GPU carries within the latency limit was simulated."
         )
         sheet.write_string(row + 1, 0, note, self.small)
         return names
 
-    def options(self, model: ModelReport, index: int, names: dict[str, str]) -> None:
+    def _used(self, model: ModelReport, names: dict[str, str]) -> set[str]:
+        """Return the assumptions that some option's formula takes."""
+        columns = option_columns(self.report)
+        places = {column.key: xl_col_to_name(place) for place, column in enumerate(columns)}
+        spelled = " ".join(
+            formula
+            for option in model.options
+            for column in columns
+            if (
+                formula := Formulas(report=self.report, option=option, row=1, places=places, names=names).formula(
+                    column.key
+                )
+            )
+        )
+        return {key for key, name in names.items() if re.search(rf"\b{re.escape(name)}\b", spelled)}
+
+    def cash(self, model: ModelReport, suffix: str, names: dict[str, str]) -> None:
+        """Write what the leading options pay on the first day and each year, with a native chart of the sums."""
+        shown = [
+            (row, option) for row, option in enumerate(model.options, start=4) if option.cost_usd_per_year is not None
+        ]
+        if not shown or isinstance(self.report.demand.load, OneGpu):
+            return
+        sheet, years = self.sheet(f"Cash{suffix}"), self.report.demand.money.years
+        place = {column.key: xl_col_to_name(i) for i, column in enumerate(option_columns(self.report))}
+        options = f"'Options{suffix}'!"
+        heads = ["option", "term", *(f"year {year}" for year in range(years + 1))]
+        heads += [f"paid by the end of year {year}" for year in range(years + 1)]
+        sheet.set_column(0, 0, 34)
+        sheet.set_column(1, len(heads), 14)
+        sheet.freeze_panes(1, 2)
+        for place_, heading in enumerate(heads):
+            sheet.write_string(0, place_, heading, self.head)
+        form = self.number["#,##0"]
+        for row, (source, option) in enumerate(shown[:15], start=1):
+            sheet.write_string(row, 0, _text(option.gpu_name))
+            sheet.write_string(row, 1, option.term)
+            cells = {key: f"{options}{letters}{source}" for key, letters in place.items()}
+            for year, paid in enumerate(option.yearly_usd):
+                formula = self._paid(option, cells, year, names)
+                sheet.write_formula(row, 2 + year, formula, form, paid)
+                start, stop = xl_rowcol_to_cell(row, 2), xl_rowcol_to_cell(row, 2 + year)
+                sheet.write_formula(
+                    row, 3 + years + year, f"=SUM({start}:{stop})", form, sum(option.yearly_usd[: year + 1])
+                )
+        chart = self.book.add_chart({"type": "line"})
+        for row in range(1, min(5, len(shown)) + 1):
+            chart.add_series(
+                {
+                    "name": [sheet.get_name(), row, 0], "marker": {"type": "circle"},
+                    "categories": [sheet.get_name(), 0, 2, 0, 2 + years],
+                    "values": [sheet.get_name(), row, 3 + years, row, 3 + 2 * years],
+                }
+            )  # fmt: skip
+        chart.set_title({"name": "Paid by the end of each year, USD", "name_font": {"size": 11}})
+        chart.set_y_axis({"num_format": "#,##0", "major_gridlines": {"visible": True, "line": {"color": "#d5d9df"}}})
+        chart.set_legend({"position": "bottom"})
+        chart.set_size({"width": 760, "height": 320})
+        sheet.insert_chart(min(len(shown), 15) + 2, 0, chart)
+
+    def _paid(self, option: OptionRow, cells: Mapping[str, str], year: int, names: Mapping[str, str]) -> str:
+        """Spell what an option pays on the first day (year 0) or at the end of a year.
+
+        Args:
+            option: The option.
+            cells: Cells of its row in the sheet of options, by column.
+            year: The year.
+            names: Defined names of the assumptions.
+        """
+        if option.term != Term.BUY:
+            rent = f"{cells['price']}*{names['rent_price_factor']}"
+            return f"={cells[f'hours{year - 1}']}*{rent}" if year else "=0"
+        if year == 0:
+            return f"={cells['initial']}"
+        is_last = year == self.report.demand.money.years
+        return f"={cells['running']}-{cells['residual']}" if is_last else f"={cells['running']}"
+
+    def set_up_print(self, sheet: Any) -> None:
+        """Set a sheet up for paper: A4 across, as wide as a page, headings on each, number and title below."""
+        sheet.set_paper(9)
+        sheet.set_landscape()
+        sheet.fit_to_pages(1, 0)
+        sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
+        sheet.set_footer(f"&L{_text(self.report.title).replace('&', '&&')[:80]}&C&A&R&P / &N")
+        if sheet.get_name() not in ("Decision", "Model"):
+            sheet.repeat_rows(0, 2 if sheet.get_name().startswith("Options") else 0)
+
+    def options(self, model: ModelReport, suffix: str, names: dict[str, str]) -> None:
         """Write every option with its formulas."""
-        suffix = f" {index}" if len(self.report.models) > 1 else ""
         sheet = self.sheet(f"Options{suffix}")
         sheet.freeze_panes(3, 2)
         sheet.write_string(0, 0, _text(f"{model.plan.model.name}: {latency_words(self.report)}"), self.small)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from capplan.core.economics.decide import factor_of
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import OneGpu, Service
 from capplan.report.procurement import figures
@@ -30,7 +31,12 @@ def option_columns(report: Report) -> list[Column]:
         Column(key="term", title="term", value=lambda o: o.term),
         Column(key="offer", title="offer", value=figures.offer, width=34),
         Column(key="day", title="price of", value=lambda o: str(o.price_date or "")),
-        Column(key="price", title="price, USD per GPU-hour or GPU", value=lambda o: o.price_usd, digits="0.0000"),
+        Column(
+            key="price",
+            title="listed price, USD per GPU-hour or GPU",
+            value=lambda o: _listed(report, o),
+            digits="0.0000",
+        ),
         Column(key="batch", title="batch", value=lambda o: o.batch, digits="#,##0"),
         Column(key="rate", title="samples/s per GPU", value=lambda o: o.rate_per_gpu_per_s, digits="#,##0.00"),
         Column(key="latency", title="latency, s", value=lambda o: o.latency_s.expected, digits="0.000000"),
@@ -49,7 +55,32 @@ def option_columns(report: Report) -> list[Column]:
         Column(key="present", title="USD net present", value=lambda o: o.present_usd, digits="#,##0.00"),
         Column(key="annual", title="USD per year", value=lambda o: o.cost_usd_per_year, digits="#,##0.00"),
         Column(key="million", title="USD per million samples", value=lambda o: o.usd_per_million, digits="0.0000"),
+        Column(key="may", title="may be recommended", value=lambda o: "yes" if may_be_chosen(report, o) else "no"),
+        Column(key="worth", title="ranked by", value=lambda o: _worth(report, o), digits="#,##0.00"),
     ]  # fmt: skip
+
+
+def may_be_chosen(report: Report, option: OptionRow) -> bool:
+    """Return True if an option may be recommended: priced, within all caps, of full evidence, its term allowed."""
+    load, money = report.demand.load, report.demand.money
+    if option.cost_usd_per_year is None or option.concerns or option.violations or not option.firm_fit:
+        return False
+    if option.term == Term.SPOT and not load.allow_spot:
+        return False
+    return COMMITMENT_YEARS.get(Term(option.term), 0) <= money.years
+
+
+def _worth(report: Report, option: OptionRow) -> Value:
+    """Return what options are ranked by; a text, which MIN passes over, where an option may not be recommended."""
+    if not may_be_chosen(report, option):
+        return "no"
+    return option.usd_per_million if isinstance(report.demand.load, OneGpu) else option.cost_usd_per_year
+
+
+def _listed(report: Report, option: OptionRow) -> float | None:
+    """Return an option's price as it is listed, before the factor of the assumptions."""
+    kind = "purchase_price_factor" if option.term == Term.BUY else "rent_price_factor"
+    return None if option.price_usd is None else option.price_usd / factor_of(report.assumptions, kind)
 
 
 def _year_columns(year: int) -> list[Column]:
@@ -147,7 +178,8 @@ class Formulas:
         busy = f"MIN(1,{hours}/({gpus}*8760))"
         idle, load = n["idle_power_fraction"], "1"
         if isinstance(self.report.demand.load, Service):
-            most = f"({gpus}*{self._cell('rate')}/{n['utilization_ceiling']})"
+            ceiling = self.report.demand.load.utilization_ceiling_fraction
+            most = f"({gpus}*{self._cell('rate')}/{ceiling!r})"
             load = f"MIN(1,{self._cell(f'samples{year}')}/(8760*3600)/{most})"
         used = f"({idle}+({n['power_fraction']}-{idle})*{load})"
         unused = idle if self.option.term == Term.BUY or self._commitment else "0"
@@ -161,7 +193,8 @@ class Formulas:
         n, last, rate = self.names, self._years - 1, self.names["discount_fraction"]
         chassis = n["chassis_usd_sxm" if self.option.full_servers else "chassis_usd_pcie"]
         around = "0" if self.option.includes_server else f"{self._cell(f'servers{last}')}*{chassis}"
-        hardware = f"({self._cell(f'gpus{last}')}*{self._cell('price')}+{around})"
+        price = f"{self._cell('price')}*{n['purchase_price_factor']}"
+        hardware = f"({self._cell(f'gpus{last}')}*{price}+{around})"
         initial, running, residual = (self._cell(key) for key in ("initial", "running", "residual"))
         return {
             "kwh": self._energy(last),
@@ -179,7 +212,8 @@ class Formulas:
         }
 
     def _rented(self) -> dict[str, str]:
-        rate, price = self.names["discount_fraction"], self._cell("price")
+        rate = self.names["discount_fraction"]
+        price = f"{self._cell('price')}*{self.names['rent_price_factor']}"
         hours = [self._cell(f"hours{year}") for year in range(self._years)]
         return {
             "kwh": self._energy(0),
@@ -194,4 +228,5 @@ class Formulas:
         return {
             "annual": f"PMT({self.names['discount_fraction']},{self._years},-{self._cell('present')})",
             "million": f"{self._cell('annual')}*{self._years}/({samples})*1000000",
+            "worth": f'IF({self._cell("may")}="yes",{self._cell("million" if self._one_gpu else "annual")},"no")',
         }

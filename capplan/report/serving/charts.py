@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from capplan.core.llm.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
 from capplan.core.llm.fleet.serving_report import ServingReport, Variation
-from capplan.report.charts.log_chart import Series, chart_svg
+from capplan.report.charts.picture import vector
+from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.text.llm.plan import shared_words
-from capplan.report.text.llm.simulation import simulation_svg
+from capplan.report.text.llm.simulation import simulation_chart
 
 _MOST_CURVES = 5
 
@@ -21,12 +22,12 @@ def front_svg(plan: DeploymentPlan) -> str:
         for fit in list(shown.values())[:_MOST_CURVES]
     ]
     best = [(point.per_user, point.per_gpu) for point in load_front(plan.fits)]
-    return chart_svg(
+    drawn = series_chart(
         [*series, Series(label="front of all deployments", points=best, has_dots=False)],
         title="Throughput of a GPU against speed for a user",
-        x_title="output tokens per second and user",
-        y_title="output tokens per second and GPU",
+        axes=Axes(x_title="output tokens per second and user", y_title="output tokens per second and GPU"),
     )
+    return vector(drawn)
 
 
 def _curve(fit: DeploymentFit) -> list[tuple[float, float]]:
@@ -36,7 +37,7 @@ def _curve(fit: DeploymentFit) -> list[tuple[float, float]]:
 
 def times_svg(report: ServingReport) -> str | None:
     """Draw TTFT and TPOT with their limits over the load of one replica; None where nothing fits."""
-    return simulation_svg(report.simulation) if report.simulation is not None else None
+    return vector(simulation_chart(report.simulation)) if report.simulation is not None else None
 
 
 def sensitivity_svg(variations: Sequence[Variation], group: str, *, x_title: str, values: Sequence[float]) -> str:
@@ -50,9 +51,9 @@ def sensitivity_svg(variations: Sequence[Variation], group: str, *, x_title: str
     """
     costs = [each.fit.usd_per_hour if each.fit else None for each in variations if each.group == group]
     points = [(x, cost) for x, cost in zip(values, costs, strict=True) if cost is not None]
-    return chart_svg(
+    drawn = series_chart(
         [Series(label="USD per hour", points=points)],
         title=f"Cost over {group}",
-        x_title=x_title,
-        y_title="USD per hour",
+        axes=Axes(x_title=x_title, y_title="USD per hour"),
     )
+    return vector(drawn)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from capplan.core.calibrate.accuracy import ErrorStatistics
 from capplan.core.calibrate.measured import SkippedRow
 from capplan.core.calibrate.validation import JudgedStep, Validation
-from capplan.report.charts.log_chart import Series, chart_svg
+from capplan.report.charts.look import Drawing
+from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.documents.validation import error_columns
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_fraction, format_seconds
@@ -36,7 +37,7 @@ def render_validation_csv(found: Validation, *, by: Sequence[str]) -> str:
     return render_csv(table("|".join((*by, *heads)), rows))
 
 
-def validation_svg(judged: Sequence[JudgedStep]) -> str:
+def validation_chart(judged: Sequence[JudgedStep]) -> Drawing:
     """Draw predictions over measurements, a colour per GPU; of very many rows, evenly chosen ones."""
     by_gpu: dict[str, list[tuple[float, float]]] = {}
     for row in judged:
@@ -46,8 +47,16 @@ def validation_svg(judged: Sequence[JudgedStep]) -> str:
         every = -(-len(points) // _MOST_DOTS)
         told = f" (every {every}th)" if every > 1 else ""
         series.append(Series(label=f"{gpu}: {len(points)} rows{told}", points=points[::every], is_line=False))
-    return chart_svg(
-        series, title="Predicted against measured", x_title="measured [ms]", y_title="predicted [ms]", diagonal=True
+    errors = sorted(abs(row.estimate.latency_s.expected / row.step.latency_s - 1) for row in judged)
+    typical = (
+        f"median error {100 * errors[len(errors) // 2]:.1f} % of {len(errors)} rows; dashed: a quarter more and less"
+    )
+    return series_chart(
+        series,
+        title="Predicted against measured",
+        subtitle=typical,
+        axes=Axes(x_title="measured, ms", y_title="predicted, ms"),
+        has_diagonal=True,
     )
 
 

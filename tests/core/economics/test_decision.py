@@ -10,7 +10,7 @@ from capplan.core.economics.assumptions import Assumption, Demand
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Scenario, evaluate
-from capplan.core.economics.recommend import pareto_front, ranking, recommend
+from capplan.core.economics.recommend import cost_latency_front, ranking, recommend
 from capplan.core.economics.uncertainty import Uncertainty, confidence, sensitivity
 from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, Term
 from capplan.core.numbers import Interval
@@ -76,7 +76,7 @@ def test_cost_per_million_by_hand():
 
 
 def test_the_instance_whose_fleet_costs_least_is_kept():
-    # Eight at 0.9 are cheaper by the hour than one at 1, and dearer for a service that needs one.
+    # Eight at 0.9 are cheaper by the hour than one at 1, and more expensive for a service that needs one.
     service = Service(
         peak_per_s=100, mean_per_s=50, latency_limit_s=0.1, percentile=95, growth_per_year_fraction=0, spares=0,
         utilization_ceiling_fraction=0.7, window_s=0, gap_scv=1,
@@ -131,11 +131,11 @@ def test_growth_is_rented_year_by_year_and_bought_at_once():
     assert fleets == {Term.ON_DEMAND: [2, 4, 8], Term.BUY: [8, 8, 8]}
 
 
-def test_the_pareto_front_drops_only_what_is_beaten():
+def test_the_cost_latency_front_drops_only_what_is_beaten():
     found = answer(rent("fast", 3.0), rent("slow", 1.0))
-    assert set(found.recommendation.front) == {"slow/on-demand", "fast/on-demand"}  # dearer, yet faster
-    dear = answer(rent("fast", 1.0), rent("slow", 1.0))
-    assert pareto_front(dear.options) == ("fast/on-demand",)
+    assert set(found.recommendation.front) == {"slow/on-demand", "fast/on-demand"}  # more expensive, yet faster
+    costly = answer(rent("fast", 1.0), rent("slow", 1.0))
+    assert cost_latency_front(costly.options) == ("fast/on-demand",)
 
 
 def test_probability_that_the_choice_holds_is_that_of_the_prices():
@@ -145,7 +145,7 @@ def test_probability_that_the_choice_holds_is_that_of_the_prices():
         candidates=(candidate("fast", 0.010, spread=0), candidate("slow", 0.020, spread=0)),
     )  # fmt: skip
     assert found.confidence.holds == 1.0
-    assert found.confidence.regret_usd_per_year == 0
+    assert found.confidence.expected_excess_usd_per_year == 0
     # P10 and P90 of 200 × triangular(0.5, 1, 2): 0.5 + √(0.1·0.75), 2 - √(0.1·1.5)
     assert found.confidence.cost_p10_usd == near(200 * (0.5 + math.sqrt(0.075)), rel=0.03)
     assert found.confidence.cost_p90_usd == near(200 * (2 - math.sqrt(0.15)), rel=0.03)
@@ -164,8 +164,8 @@ def test_probability_that_the_choice_holds_is_that_of_the_estimates():
     found = answer(rent("fast", 2.1), rent("slow", 1.0), candidates=tuple(points))
     uncertainty = Uncertainty(assumptions=(), latency={"fast": (low, 1.2), "slow": (low, 1.2)})
     ranked = ranking(found.case, evaluate(found.case), standards=standards("fast", "slow"))
-    drawn = confidence(found.case, found.recommendation, ranked, uncertainty=uncertainty, draws=4000)
-    assert drawn.holds == near(0.670, abs=0.025)  # three standard errors of 4000 draws
+    drawn = confidence(found.case, found.recommendation, ranked, uncertainty=uncertainty, scenarios=4000)
+    assert drawn.holds == near(0.670, abs=0.025)  # three standard errors of 4000 scenarios
 
 
 def test_sensitivity_moves_one_input_at_a_time():

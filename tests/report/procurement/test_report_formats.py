@@ -113,10 +113,11 @@ def test_a_name_stays_a_name_in_the_workbook(report, name):
     book = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(renamed(report, name))))
     assert book["Decision"]["A1"].value == name
     formulas = [
-        cell for sheet in book for row in sheet.iter_rows() for cell in row
+        str(cell.value) for sheet in book for row in sheet.iter_rows() for cell in row
         if cell.data_type == "f" and "Options" not in sheet.title
     ]  # fmt: skip
-    assert formulas == []
+    own = re.compile(r"=(0|SUM\(|INDEX\('Options|'Options)")  # those of the decision and of cash by year
+    assert [formula for formula in formulas if not own.match(formula)] == []
     assert not any(cell.hyperlink for sheet in book for row in sheet.iter_rows() for cell in row)
     options = next(sheet for sheet in book if sheet.title.startswith("Options"))
     assert options["A4"].data_type == "s"

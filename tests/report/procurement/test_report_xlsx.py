@@ -1,8 +1,10 @@
 """The workbook's formulas, recalculated by LibreOffice, against Python."""
 
 import io
+import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import openpyxl
 import pytest
@@ -90,6 +92,47 @@ def test_libreoffice_recalculates_the_same(load, tmp_path):
     report = made_report(load)
     content = recalculate(with_sentinels(render_report_xlsx(report), {}), tmp_path)
     assert_agrees(rows_of(content), report.models[0].options)
+
+
+def decision(content: bytes) -> dict[str, Any]:
+    sheet = openpyxl.load_workbook(io.BytesIO(content), data_only=True)["Decision"]
+    return {row[0].value: row[1].value for row in sheet.iter_rows(max_row=30) if row[0].value}
+
+
+def test_shaded_cells_are_those_that_formulas_take():
+    book = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(made_report("image-service"))))
+    formulas = " ".join(str(cell.value) for row in book["Options"].iter_rows() for cell in row if cell.data_type == "f")
+    names = {name: defined.attr_text for name, defined in book.defined_names.items()}
+    for name, place in names.items():
+        cell = book["Assumptions"][place.split("!")[1].replace("$", "")]
+        is_shaded = cell.fill.fgColor.rgb == "FFFFF6D6"
+        assert is_shaded == bool(re.search(rf"\b{name}\b", formulas)), name
+    assert {"in_rent_price_factor", "in_purchase_price_factor", "in_usd_per_kwh", "in_peak_per_s"} <= names.keys()
+
+
+def test_sheets_print_on_pages_as_wide_as_the_paper():
+    book = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(made_report("image-service"))))
+    for sheet in book:
+        assert sheet.page_setup.orientation == "landscape", sheet.title
+        assert (sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight) == (1, 0), sheet.title
+    assert len(book["Decision"]._charts) == 1
+    assert len(book["Cash"]._charts) == 1
+
+
+@pytest.mark.office
+def test_the_decision_follows_the_rent_factor_as_in_python(tmp_path):
+    changed = tmp_path / "changed.load.yaml"
+    load = (EXAMPLES / "image-service.load.yaml").read_text()
+    changed.write_text(f"{load}assumptions:\n  rent_price_factor: 20\n")
+    verdict = made_report(changed).models[0]
+    python = verdict.option(verdict.verdict.choice)
+    before = made_report("image-service").models[0]
+    assert python.key != before.verdict.choice
+    content = with_sentinels(render_report_xlsx(made_report("image-service")), {"Rent prices": 20})
+    shown = decision(recalculate(content, tmp_path))
+    assert (shown["GPU"], shown["Term"]) == (python.gpu_name, python.term)
+    assert shown["USD per year"] == near(python.cost_usd_per_year, rel=1e-9)
+    assert shown["USD in 3 years"] == near(python.total_usd, rel=1e-9)
 
 
 CHANGED = {

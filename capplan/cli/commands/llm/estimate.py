@@ -31,7 +31,7 @@ def estimate(
     measured: MeasuredOptions,
     explain: Annotated[bool, typer.Option("--explain", help="Write out what the steps are made of.")] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg|png|html", help="Plot the curve.", show_default=False)
+        Path | None, typer.Option(metavar="FILE.svg|png|pdf|html", help="Plot the curve.", show_default=False)
     ] = None,
     download: DownloadOption = False,
     specs: SpecFolders = None,
@@ -57,9 +57,9 @@ def estimate(
         calibration=load_time_calibration(calibration),
     )
     if plot is not None:
-        from capplan.report.text.llm.serving import estimate_svg
+        from capplan.report.text.llm.serving import estimate_chart
 
-        write_plot(estimate_svg([found]), plot, title="capplan llm estimate")
+        write_plot(estimate_chart([found]), plot)
     answer.emit(_spell(found, chosen, explain=explain))
 
 

@@ -88,7 +88,7 @@ def simulate(
     scheduling: SchedulingOptions,
     limits: LimitOptions,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg|png|html", help="Plot times over the load.", show_default=False)
+        Path | None, typer.Option(metavar="FILE.svg|png|pdf|html", help="Plot times over the load.", show_default=False)
     ] = None,
     download: DownloadOption = False,
     specs: SpecFolders = None,
@@ -131,9 +131,9 @@ def simulate(
             calibration=load_time_calibration(calibration),
         )
     if plot is not None:
-        from capplan.report.text.llm.simulation import simulation_svg
+        from capplan.report.text.llm.simulation import simulation_chart
 
-        write_plot(simulation_svg(found), plot, title="capplan llm simulate")
+        write_plot(simulation_chart(found), plot)
     emit(_spell(found, spelling), output=output)
 
 

@@ -27,20 +27,24 @@
     return load > pick.loads[pick.loads.length - 1] * (1 + 1e-9) ? null : interpolate(load, pick.loads, pick.percentiles);
   }
 
+  /* The parts of a cost over all years, as capplan/core/economics/cost.py names them. */
+  const PARTS = ["GPUs", "chassis", "network", "energy", "space", "support", "staff", "licences", "rent", "residual value"];
+
   /* What an option is and costs under the page's settings; null where the picked batch cannot carry the load. */
   function evaluate(option, data, s) {
     const pick = s.batch === "best" ? null : (data.picks[option.gpu] || {})[s.batch];
     if (s.batch !== "best" && !pick) return null;
     const rate = pick ? pick.rate : option.rate;
     const one = data.kind === "one-gpu";
-    const grown = Array.from({ length: s.years }, (_, i) => (1 + data.growth) ** (i + 1));
+    const growth = s.growth ?? data.growth, spareServers = s.spares ?? data.spares;
+    const grown = Array.from({ length: s.years }, (_, i) => (1 + growth) ** (i + 1));
     const yearly = grown.map((g) => one ? { need: 1, servers: 1, perServer: 1, gpus: 1 }
-      : makeFleet(Math.max(1, ceilGuarded(data.peak * s.load * g / rate)), data.spares, option.slots, option.full));
+      : makeFleet(Math.max(1, ceilGuarded(data.peak * s.load * g / rate)), spareServers, option.slots, option.full));
     const span = option.term === "buy" ? s.years : option.commitment || 1;
     const fleets = yearly.map((_, i) => yearly[Math.min(s.years - 1, Math.floor(i / span) * span + span - 1)]);
-    const samples = grown.map((g) => one ? rate * HOURS * SECONDS : data.mean * s.load * HOURS * SECONDS * g / (1 + data.growth));
+    const samples = grown.map((g) => one ? rate * HOURS * SECONDS : data.mean * s.load * HOURS * SECONDS * g / (1 + growth));
     const always = data.kind === "service" || one || (option.commitment > 0 && option.term !== "buy");
-    const spares = one ? 0 : data.spares;
+    const spares = one ? 0 : spareServers;
     const hoursOf = (fleet, i) => always ? fleet.gpus * HOURS
       : samples[i] / rate / SECONDS * fleet.gpus / (fleet.gpus - spares * fleet.perServer);
     const today = one ? 1 : Math.max(1, ceilGuarded(data.peak * s.load / rate));
@@ -54,6 +58,7 @@
     found.headroom = one ? 0 : (found.fleet.gpus - spares * found.fleet.perServer) * rate / (data.peak * s.load * grown[0]) - 1;
     if (option.price === null) return found;
     const price = s.prices[option.key] ?? option.price;
+    found.parts = PARTS.map(() => 0);
     if (option.term === "buy") {
       const bought = found.last, hours = hoursOf(bought, s.years - 1);
       const chassis = option.includesServer ? 0 : bought.servers * (option.full ? s.chassis_usd_sxm : s.chassis_usd_pcie);
@@ -63,16 +68,22 @@
       const load = data.kind === "service" ? Math.min(1, samples[s.years - 1] / (HOURS * SECONDS) / most) : 1;
       const share = busy * (idle + (s.power_fraction - idle) * load) + (1 - busy) * idle;
       const kwh = bought.gpus * option.tdp * data.money.server_power_factor * share / 1000 * s.pue * HOURS;
-      const space = bought.gpus * option.tdp * data.money.server_power_factor / 1000 * 12 * data.money.space_usd_per_kw_month;
+      const space = bought.gpus * option.tdp * data.money.server_power_factor / 1000 * 12 * s.space_usd_per_kw_month;
       const running = kwh * s.usd_per_kwh + space + hardware * s.support_fraction + bought.servers * s.staff_usd_per_server_year
         + bought.gpus * data.money.licence_usd_per_gpu_year;
       const residual = hardware * s.residual_fraction;
       const initial = hardware + hardware * s.network_fraction;
       found.total = initial + s.years * running - residual;
+      found.yearly = [initial, ...Array.from({ length: s.years }, (_, i) => running - (i === s.years - 1 ? residual : 0))];
+      found.parts = [bought.gpus * price * s.purchaseFactor, chassis, hardware * s.network_fraction, s.years * kwh * s.usd_per_kwh,
+        s.years * space, s.years * hardware * s.support_fraction, s.years * bought.servers * s.staff_usd_per_server_year,
+        s.years * bought.gpus * data.money.licence_usd_per_gpu_year, 0, -residual];
       found.present = initial + running * annuity(s.discount_fraction, s.years) - residual * discount(s.discount_fraction, s.years);
     } else {
       const rents = fleets.map((fleet, i) => hoursOf(fleet, i) * price * s.rentFactor);
       found.total = rents.reduce((a, b) => a + b, 0);
+      found.yearly = [0, ...rents];
+      found.parts[8] = found.total;
       found.present = rents.reduce((sum, rent, i) => sum + rent * discount(s.discount_fraction, i + 1), 0);
     }
     found.perYear = found.present / annuity(s.discount_fraction, s.years);
@@ -89,6 +100,8 @@
   const money = (v) => v === undefined || v === null ? "unknown"
     : Math.abs(v) >= 100 ? Math.round(v).toLocaleString("en-US")
     : Math.abs(v) >= 1 || v === 0 ? v.toFixed(2) : significant(v);
+  const fixed = (v, digits) => v === undefined || v === null ? "unknown"
+    : v.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const time = (v) => v === null || v === undefined ? "overload"
     : v >= 1 ? `${significant(v)} s` : v >= 1e-3 ? `${significant(v * 1e3)} ms` : `${significant(v * 1e6)} µs`;
   const percent = (v) => `${significant(100 * v)} %`;
@@ -97,57 +110,244 @@
     const data = JSON.parse(section.querySelector("script.data").textContent);
     const form = section.querySelector("form.controls");
     const table = section.querySelector("table.options");
-    const live = section.querySelector(".live");
+    const live = section.querySelector(".live"), banner = section.querySelector(".changed");
     const rows = new Map([...table.tBodies[0].rows].map((row) => [row.dataset.key, row]));
+    const order = [...rows.keys()];
     const perSample = data.kind === "one-gpu";
+    const byKey = new Map(data.options.map((option) => [option.key, option]));
+    let sorted = null;
+
+    /* A field is refused in place: it must hold a number between its limits. Returns what is wrong, or "". */
+    function problemOf(input) {
+      const value = input.value.trim() === "" ? NaN : Number(input.value);
+      const low = Number(input.min), high = input.max === "" ? Infinity : Number(input.max);
+      if (!Number.isFinite(value)) return "enter a number";
+      if (input.dataset.price !== undefined ? !(value > 0) : value < low || value > high) {
+        return input.dataset.price !== undefined ? "must be above 0" : `from ${low} to ${high}`;
+      }
+      return input.step === "1" && !Number.isInteger(value) ? "a whole number" : "";
+    }
+
+    function check(input) {
+      const problem = problemOf(input), place = input.parentElement.querySelector(".problem");
+      input.setAttribute("aria-invalid", String(problem !== ""));
+      input.title = problem;
+      if (place) { place.textContent = problem; place.hidden = problem === ""; }
+      return problem === "";
+    }
+
+    const inputs = () => [...form.querySelectorAll("input[name]"), ...table.querySelectorAll("input[data-price]")];
 
     function settings() {
-      const s = { prices: {}, years: data.money.years };
+      const s = { prices: {}, years: data.money.years, load: 1, space_usd_per_kw_month: data.money.space_usd_per_kw_month };
       for (const input of form.elements) {
         if (!input.name) continue;
-        if (input.tagName === "SELECT") s[input.name] = input.name === "load" ? Number(input.value) : input.value;
-        else s[input.name] = Number(input.value) * (input.dataset.scale ? Number(input.dataset.scale) : 1);
+        s[input.name] = input.tagName === "SELECT" ? input.value
+          : Number(input.value) * (input.dataset.scale ? Number(input.dataset.scale) : 1);
       }
       for (const input of table.querySelectorAll("input[data-price]")) {
-        const value = Number(input.value);
-        input.setAttribute("aria-invalid", String(!(value > 0)));
-        if (value > 0 && input.value !== input.defaultValue) s.prices[input.dataset.price] = value;
+        if (input.value !== input.defaultValue) s.prices[input.dataset.price] = Number(input.value);
       }
       return s;
     }
 
-    function update() {
-      const s = settings();
-      let best = null, bestCost = Infinity;
-      for (const option of data.options) {
-        const row = rows.get(option.key), found = evaluate(option, data, s);
-        const set = (name, words, value) => {
-          const cell = row.querySelector(`[data-cell="${name}"]`);
-          cell.textContent = words;
-          cell.dataset.value = value === undefined || value === null || !Number.isFinite(value) ? "" : String(value);
-        };
-        set("batch", found ? found.batch : "–", found?.batch);
-        set("gpus", found ? found.fleet.gpus.toLocaleString("en-US") : "–", found?.fleet.gpus);
-        set("latency", found ? time(found.latency) : "cannot", found?.latency);
-        set("headroom", found ? percent(found.headroom) : "–", found?.headroom);
-        set("year", found ? money(found.perYear) : "–", found?.perYear);
-        set("total", found ? money(found.total) : "–", found?.total);
-        set("million", found ? money(found.perMillion) : "–", found?.perMillion);
-        const cost = found && found.perYear !== undefined ? (perSample ? found.perMillion : found.perYear) : Infinity;
-        if (option.eligible && cost < bestCost) { best = option; bestCost = cost; }
+    const changes = () => [
+      ...[...form.elements].filter((each) => each.name && (each.tagName === "SELECT" ? each.value !== "best" : each.value !== each.defaultValue))
+        .map((each) => `${each.closest("label").firstChild.textContent.trim()}: ${each.value}`),
+      ...[...table.querySelectorAll("input[data-price]")].filter((each) => each.value !== each.defaultValue)
+        .map((each) => `${each.getAttribute("aria-label").split(",")[0]}: ${each.value}`),
+    ];
+
+    /* The words and terms that narrow what may be recommended; an offer of the row that matches stands in for it. */
+    const filter = section.querySelector("input.filter"), terms = section.querySelector("select.terms");
+    const words = () => filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+
+    function matching(option) {
+      const asked = words();
+      if (terms.value && option.term !== terms.value) return null;
+      if (asked.every((word) => option.search.includes(word))) return option;
+      let best = null;
+      for (const offer of option.others) {
+        const text = `${option.search.split("|")[0]} ${offer.words}`.toLowerCase();
+        if (asked.every((word) => text.includes(word)) && (best === null || offer.price < best.price)) best = offer;
       }
-      for (const [key, row] of rows) row.classList.toggle("choice", best !== null && key === best.key);
-      live.textContent = best
-        ? `Cheapest with these settings: ${best.name} ${best.term}, ${money(bestCost)} USD per ${perSample ? "million samples" : "year"}.`
-        : "No priced option carries the load with these settings.";
+      return best && { ...option, price: best.price, slots: best.slots, offerWords: best.words, eligible: option.eligible && best.sound };
     }
 
+    function update() {
+      const valid = inputs().map(check).every(Boolean);
+      if (!valid) {
+        live.textContent = "Correct the marked settings; the figures are those before.";
+        banner.querySelector(".live-top").textContent = live.textContent;
+        return;
+      }
+      const s = settings(), results = new Map();
+      for (const each of data.options) {
+        const row = rows.get(each.key), option = matching(each);
+        const found = option && evaluate(option, data, s);
+        row.classList.toggle("filtered", option === null);
+        results.set(each.key, { option: option || each, found, matches: option !== null });
+        const set = (name, text, value) => {
+          const cell = row.querySelector(`[data-cell="${name}"]`);
+          cell.textContent = text;
+          cell.dataset.value = value === undefined || value === null || !Number.isFinite(value) ? "" : String(value);
+        };
+        if (option === null) continue;
+        const shown = each.term === "buy" ? found?.last.gpus : found?.fleet.gpus;
+        set("offer", option.offerWords || each.offer);
+        set("batch", found ? found.batch : "–", found?.batch);
+        set("gpus", found ? shown.toLocaleString("en-US") : "–", shown);
+        set("latency", found ? time(found.latency) : "cannot", found?.latency);
+        set("headroom", found ? percent(found.headroom) : "–", found?.headroom);
+        set("year", found ? fixed(found.perYear, data.digits.year) : "–", found?.perYear);
+        set("total", found ? fixed(found.total, data.digits.total) : "–", found?.total);
+        set("million", found ? fixed(found.perMillion, data.digits.million) : "–", found?.perMillion);
+      }
+      const changed = changes(), narrowed = words().length > 0 || terms.value !== "";
+      const cost = (key) => {
+        const found = results.get(key).found;
+        return found && found.perYear !== undefined ? (perSample ? found.perMillion : found.perYear) : Infinity;
+      };
+      const choosable = data.options.map((option) => option.key)
+        .filter((key) => results.get(key).option.eligible && results.get(key).matches && cost(key) < Infinity && results.get(key).found.latency !== null)
+        .sort((a, b) => cost(a) - cost(b));
+      const stands = changed.length === 0 && !narrowed;
+      const best = stands && data.choice ? data.choice : choosable[0];
+      const second = stands ? data.runnerUp : choosable.find((key) => byKey.get(key).gpu !== byKey.get(best)?.gpu);
+      for (const [key, row] of rows) {
+        row.classList.toggle("choice", key === best);
+        row.querySelector('[data-tag="recommended"]').hidden = key !== best;
+        row.querySelector('[data-tag="runner-up"]').hidden = key !== second;
+      }
+      const chosen = best && byKey.get(best);
+      live.textContent = best
+        ? `${stands ? "Recommended" : "Cheapest with these settings"}: ${chosen.name} ${chosen.term}, ${money(cost(best))} USD per ${perSample ? "million samples" : "year"}.`
+        : "No priced option carries the load with these settings.";
+      banner.hidden = stands;
+      banner.querySelector(".what").textContent = [...changed, ...(narrowed ? [`filter: ${[...words(), terms.value].filter(Boolean).join(" ")}`] : [])].join("; ") + ".";
+      banner.querySelector(".live-top").textContent = live.textContent;
+      section.classList.toggle("is-changed", !stands);
+      section.querySelector(".note").hidden = !(s.load !== 1 || s.batch !== "best");
+      for (const stale of section.querySelectorAll("figure:not([data-follows]) .stale")) stale.hidden = changed.length === 0;
+      if (sorted === null) place(stands ? order : [...order].sort((a, b) => rankOf(a) - rankOf(b) || cost(a) - cost(b)));
+      function rankOf(key) { return choosable.includes(key) ? 0 : 1; }
+      redraw(results, best, choosable);
+      count();
+    }
+
+    function place(keys) {
+      keys.forEach((key, index) => rows.get(key).classList.toggle("more", index >= data.shown));
+      table.tBodies[0].append(...keys.map((key) => rows.get(key)));
+    }
+
+    /* Charts: drawn by Vega where it runs; the still pictures stay for paper and for readers without script. */
+    const views = new Map();
+    if (window.vega) {
+      const specs = JSON.parse(section.querySelector("script.specs").textContent);
+      for (const figure of section.querySelectorAll("figure[data-chart]")) {
+        const spec = specs[figure.dataset.chart], holder = figure.querySelector(".picture");
+        if (!spec) continue;
+        const still = [...holder.childNodes];
+        holder.replaceChildren();
+        try {
+          const view = new vega.View(vega.parse(spec), { renderer: "svg", container: holder, hover: true });
+          view.run();
+          views.set(figure.dataset.chart.replace(/^m\d+-/, ""), view);
+          holder.setAttribute("role", "img");
+          holder.setAttribute("aria-label", holder.dataset.words);
+          addEventListener("resize", () => view.width(holder.clientWidth).runAsync());
+        } catch { holder.replaceChildren(...still); }
+      }
+    }
+
+    const nameOf = (option) => `${option.name} ${option.term}`;
+    let points = [];
+
+    function redraw(results, best, choosable) {
+      const put = (chart, sets) => {
+        const view = views.get(chart);
+        if (!view) return;
+        for (const [name, values] of Object.entries(sets)) view.data(name, values);
+        view.run();
+      };
+      const shown = data.options.filter((each) => results.get(each.key).found?.perYear !== undefined && results.get(each.key).matches);
+      points = shown.map((each) => {
+        const found = results.get(each.key).found;
+        const kind = each.key === best ? "recommended" : choosable.includes(each.key) ? "may be chosen" : "in the appendix";
+        return { key: each.key, name: nameOf(each), ms: found.latency === null ? null : 1e3 * found.latency,
+          usd: perSample ? found.perMillion : found.perYear, kind, label: each.label, hot: false };
+      }).filter((each) => each.ms !== null);
+      const front = [];
+      for (const each of [...points].sort((a, b) => a.ms - b.ms || a.usd - b.usd)) {
+        if (!front.length || each.usd < front[front.length - 1].usd) front.push({ ms: each.ms, usd: each.usd });
+      }
+      put("front", { points, front });
+      const leading = (count) => [...new Set([best, ...data.compared, ...choosable])].filter((key) => key && results.get(key)?.found?.parts && results.get(key).matches).slice(0, count);
+      const years = Number(form.elements.years.value);
+      put("parts", { parts: leading(6).flatMap((key) => results.get(key).found.parts.map((usd, index) => (
+        { key, name: nameOf(byKey.get(key)), part: PARTS[index], order: index, usd: usd / years })).filter((each) => each.usd !== 0)) });
+      put("years", { lines: data.compared.filter((key) => results.get(key)?.found?.yearly).flatMap((key) => {
+        let sum = 0;
+        return results.get(key).found.yearly.map((usd, year) => ({ key, name: nameOf(byKey.get(key)), year, usd: sum += usd }));
+      }) });
+    }
+
+    /* One option, seen in the table and in the chart of cost against latency. */
+    function mark(key) {
+      const view = views.get("front");
+      if (view) view.data("points", points.map((each) => ({ ...each, hot: each.key === key }))).run();
+      for (const [each, row] of rows) row.classList.toggle("hot", each === key);
+    }
+    for (const [key, row] of rows) {
+      row.addEventListener("pointerenter", () => mark(key));
+      row.addEventListener("focusin", () => mark(key));
+    }
+    table.addEventListener("pointerleave", () => mark(null));
+    views.get("front")?.addEventListener("mouseover", (event, item) => {
+      for (const [each, row] of rows) row.classList.toggle("hot", item?.datum?.key === each);
+    });
+
+    /* The changed settings as a load file that `capplan report --load` reads. */
+    function loadFile() {
+      const s = settings(), load = { ...data.load };
+      const section = data.kind === "training" ? "training" : data.kind;
+      const lines = ["# Made by the page of a capplan report.", `${section}:`];
+      for (const [name, scale] of [["peak", 1], ["mean", 1], ["samples", 1]]) {
+        if (load[name] !== undefined) load[name] = String(load[name] * s.load * scale) + (name === "samples" ? "" : "/s");
+      }
+      if (s.growth !== undefined && load.growth_per_year !== undefined) load.growth_per_year = s.growth;
+      if (s.spares !== undefined) load.spares = s.spares;
+      for (const [name, value] of Object.entries(load)) lines.push(`  ${name}: ${value}`);
+      lines.push("assumptions:");
+      const given = { ...data.money, ...Object.fromEntries(Object.keys(data.money).filter((key) => s[key] !== undefined).map((key) => [key, s[key]])),
+        rent_price_factor: s.rentFactor, purchase_price_factor: s.purchaseFactor };
+      for (const [name, value] of Object.entries(given)) lines.push(`  ${name}: ${Number(Number(value).toPrecision(12))}`);
+      return lines.concat(data.constraintLines).join("\n") + "\n";
+    }
+    section.loadFile = loadFile;
+    for (const button of section.querySelectorAll("button.download")) {
+      button.hidden = perSample;
+      button.addEventListener("click", () => {
+        const link = document.createElement("a");
+        link.href = URL.createObjectURL(new Blob([loadFile()], { type: "text/yaml" }));
+        link.download = "changed.load.yaml";
+        link.click();
+        URL.revokeObjectURL(link.href);
+      });
+    }
+
+    function reset() {
+      for (const input of table.querySelectorAll("input[data-price]")) input.value = input.defaultValue;
+      filter.value = "";
+      terms.value = "";
+      sorted = null;
+      for (const head of table.tHead.rows[0].cells) head.removeAttribute("aria-sort");
+      setTimeout(update, 0);
+    }
     form.addEventListener("input", update);
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("reset", () => {
-      for (const input of table.querySelectorAll("input[data-price]")) input.value = input.defaultValue;
-      setTimeout(update, 0);
-    });
+    form.addEventListener("reset", reset);
+    section.querySelector("button.reset").addEventListener("click", () => form.reset());
     table.addEventListener("input", update);
 
     for (const [index, head] of [...table.tHead.rows[0].cells].entries()) {
@@ -163,31 +363,24 @@
           const raw = cell.dataset.value ?? cell.querySelector("input")?.value ?? cell.textContent.trim();
           return numeric ? (raw === "" ? NaN : Number(raw)) : raw.toLowerCase();
         };
-        const sorted = [...rows.values()].sort((a, b) => {
+        const found = [...rows.values()].sort((a, b) => {
           const x = value(a), y = value(b);
           if (numeric) return Number.isNaN(x) ? (Number.isNaN(y) ? 0 : 1) : Number.isNaN(y) ? -1 : up ? x - y : y - x;
           return up ? x.localeCompare(y) : y.localeCompare(x);
         });
-        sorted.forEach((row, place) => row.classList.toggle("more", place >= data.shown));
-        table.tBodies[0].append(...sorted);
+        sorted = found.map((row) => row.dataset.key);
+        place(sorted);
       });
     }
 
-    const filter = section.querySelector("input.filter"), terms = section.querySelector("select.terms");
     const more = section.querySelector("button.more"), shown = section.querySelector(".shown");
-    const count = () => {
+    function count() {
       const seen = [...rows.values()].filter((row) => row.offsetParent !== null).length;
       shown.textContent = `${seen} of ${rows.size} options shown`;
-    };
+    }
     const narrow = () => {
-      const words = filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
-      const any = words.length > 0 || terms.value !== "";
-      for (const row of rows.values()) {
-        const text = row.dataset.search;
-        row.classList.toggle("filtered", !(words.every((w) => text.includes(w)) && (!terms.value || row.dataset.term === terms.value)));
-      }
-      table.classList.toggle("all", any || more?.getAttribute("aria-expanded") === "true");
-      count();
+      table.classList.toggle("all", words().length > 0 || terms.value !== "" || more?.getAttribute("aria-expanded") === "true");
+      update();
     };
     filter.addEventListener("input", narrow);
     terms.addEventListener("change", narrow);
@@ -198,7 +391,6 @@
       narrow();
     });
     update();
-    count();
   }
 
   const tip = Object.assign(document.createElement("div"), { id: "tip", hidden: true });

@@ -7,7 +7,8 @@ from capplan.core.llm.serving.accuracy import Accuracy, ServingValidation
 from capplan.core.llm.serving.estimate import ServingEstimate
 from capplan.core.llm.serving.explain import StepPart, total_s
 from capplan.core.numbers import Interval
-from capplan.report.charts.log_chart import Series, chart_svg
+from capplan.report.charts.look import Drawing
+from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_bytes, format_flops, format_fraction, format_rate, format_seconds
 
@@ -134,7 +135,7 @@ def _values(interval: Interval) -> tuple[float, float, float]:
     return interval.low, interval.expected, interval.high
 
 
-def estimate_svg(estimates: Sequence[ServingEstimate]) -> str:
+def estimate_chart(estimates: Sequence[ServingEstimate]) -> Drawing:
     """Draw tokens per second and GPU against tokens per second and user, a point for each concurrency."""
     series = [
         Series(
@@ -150,11 +151,10 @@ def estimate_svg(estimates: Sequence[ServingEstimate]) -> str:
         )
         for one in estimates
     ]
-    return chart_svg(
+    return series_chart(
         series,
         title="Output tokens per second and GPU against speed for each user",
-        x_title="output tokens per second and user",
-        y_title="output tokens per second and GPU",
+        axes=Axes(x_title="output tokens per second and user", y_title="output tokens per second and GPU"),
     )
 
 

@@ -2,7 +2,8 @@
 
 from capplan.core.llm.simulation.load_answer import LoadAnswer, Percentiles
 from capplan.core.llm.simulation.simulation import Simulation
-from capplan.report.charts.log_chart import Series, chart_svg
+from capplan.report.charts.look import Drawing
+from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.table import Table, render_text, table
 from capplan.units import format_fraction, format_rate, format_seconds
 
@@ -76,7 +77,7 @@ def _times(found: Percentiles | None, *names: str) -> tuple[str, ...]:
     return tuple("" if found is None else format_seconds(getattr(found, name)) for name in names)
 
 
-def simulation_svg(found: Simulation) -> str:
+def simulation_chart(found: Simulation) -> Drawing:
     """Draw TTFT, TPOT and their limits over the load, on logarithmic axes.
 
     Args:
@@ -96,11 +97,10 @@ def simulation_svg(found: Simulation) -> str:
         if limit is not None:
             series.append(Series(label=label, points=[(x, limit) for x in ends], has_dots=False))
     kind = "clients" if any(each.clients for each in found.answers) else "requests per second"
-    return chart_svg(
+    return series_chart(
         [one for one in series if one.points],
         title=f"{found.model} on {found.gpus} × {found.gpu}: times over load",
-        x_title=f"{kind} of one replica",
-        y_title="seconds",
+        axes=Axes(x_title=f"{kind} of one replica", y_title="seconds"),
     )
 
 

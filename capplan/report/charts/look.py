@@ -1,0 +1,107 @@
+"""One look for all charts: colours by quantity, type, and the settings that every chart shares."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import altair as alt
+
+PALETTE = ("#1f6fc4", "#c2500a", "#138058", "#8f55b8", "#b5384c", "#6f7d1f", "#0f8a99", "#8a6d3b")
+"""Colours of series, in this order; legible on white and on dark."""
+MUTED = "#8a929c"
+LIMIT = "#c8102e"
+"""Colour of a limit that must be kept, in every chart."""
+FONT = "Helvetica Neue, Arial, Liberation Sans, sans-serif"
+WIDTH, HEIGHT = 560, 320
+
+NUMBER = ",~r"
+"""How axes write plain figures: thousands parted, no exponent."""
+SHORT = "~s"
+"""How axes write large figures: 12k, 3M."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A chart as a Vega-Lite specification, from which every format is made."""
+
+    title: str
+    spec: Mapping[str, Any]
+
+
+def data(rows: Sequence[Mapping[str, Any]], name: str) -> "alt.InlineData":
+    """Return rows as a named data set, so that a page can replace them."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    return alt.InlineData(values=list(rows), name=name)
+
+
+def drawing(chart: Any, *, title: str = "", subtitle: str = "", height: int = HEIGHT) -> Drawing:
+    """Give a chart the common look.
+
+    Args:
+        chart: An Altair chart, layered or single.
+        title: What the chart shows; empty where the page around it says so.
+        subtitle: Under which conditions.
+        height: Height of the plot. [pixels]
+    """
+    sized = chart.properties(width=WIDTH, height=height)
+    if title:
+        sized = sized.properties(title={"text": title, "subtitle": subtitle} if subtitle else title)
+    spec = sized.configure(**_SETTINGS).to_dict()
+    return Drawing(title=title, spec=spec)
+
+
+def log_ticks(values: Sequence[float]) -> list[float]:
+    """Return round values for a logarithmic axis: powers of ten, with 3 or with 2 and 5 between where these are few.
+
+    Args:
+        values: What the axis holds; above 0.
+    """
+    low, high = min(values) / 1.001, max(values) * 1.001
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+    held: list[float] = []
+    for factors in ((1,), (1, 3), (1, 2, 5)):
+        held = [tick for power in powers for factor in factors if low <= (tick := factor * 10.0**power) <= high]
+        if len(held) >= _FEW_TICKS:
+            break
+    return held or [min(values)]
+
+
+def spread(heights: Sequence[float], *, least: float) -> list[float]:
+    """Move labels apart on a logarithmic axis, so that neighbours differ by a factor at least; their order is kept.
+
+    Args:
+        heights: Where the labels would stand; above 0.
+        least: The smallest factor between two of them; above 1.
+    """
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    placed = list(heights)
+    for below, here in pairwise(order):
+        placed[here] = max(placed[here], placed[below] * least)
+    return placed
+
+
+_FEW_TICKS = 4
+_TEXT = {"labelFont": FONT, "titleFont": FONT, "labelColor": "#3d444d", "titleColor": "#3d444d", "labelFontSize": 12}
+_SETTINGS: dict[str, Any] = {
+    "background": "#ffffff",
+    "font": FONT,
+    "view": {"stroke": None},
+    "axis": {
+        **_TEXT, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": "#d5d9df", "domainColor": MUTED,
+        "tickColor": MUTED, "labelOverlap": "greedy", "titlePadding": 8,
+    },
+    "axisX": {"grid": False},
+    "axisY": {"domain": False, "ticks": False},
+    "legend": {**_TEXT, "titleFontSize": 12, "orient": "bottom", "columns": 3, "labelLimit": 260},
+    "title": {
+        "font": FONT, "subtitleFont": FONT, "anchor": "start", "fontSize": 15, "fontWeight": 600,
+        "subtitleFontSize": 12, "subtitleColor": "#525a65", "offset": 12,
+    },
+    "text": {"font": FONT, "fontSize": 12},
+    "range": {"category": list(PALETTE)},
+    "autosize": {"type": "pad"},
+}  # fmt: skip

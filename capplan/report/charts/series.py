@@ -1,0 +1,149 @@
+"""Curves and scatter plots on logarithmic axes, with bands, direct labels and the line of equality."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from capplan.report.charts.look import LIMIT, MUTED, NUMBER, PALETTE, Drawing, data, drawing, log_ticks, spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Points to draw: as dots, as a line, or as both, with an optional band (low, high) around it.
+
+    `colour` counts from 0; series of one GPU share it. None takes the next.
+    """
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    is_line: bool = True
+    has_dots: bool = True
+    band: Sequence[tuple[float, float]] = ()
+    colour: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """Titles of the axes, and where their ticks stand; None leaves that to the chart."""
+
+    x_title: str
+    y_title: str
+    x_ticks: tuple[float, ...] | None = None
+    x_format: str = NUMBER
+    y_format: str = NUMBER
+
+
+def series_chart(
+    series: Sequence[Series],
+    *,
+    title: str,
+    axes: Axes,
+    subtitle: str = "",
+    has_diagonal: bool = False,
+    limit: float | None = None,
+) -> Drawing:
+    """Draw series on two logarithmic axes, each named at its end.
+
+    Args:
+        series: What is drawn.
+        title: What the chart shows.
+        axes: Titles and ticks.
+        subtitle: Under which conditions.
+        has_diagonal: Draw the line on which both axes are equal, with a quarter more and less.
+        limit: A value of the y axis that must be kept.
+    """
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    wide, high = [x for x, _ in _all(series)] or [1.0, 10.0], _heights(series, limit) or [1.0, 10.0]
+    x = alt.X("x:Q", title=axes.x_title, axis=_axis(axes.x_ticks or log_ticks(wide), axes.x_format), scale=_log(wide))
+    y = alt.Y("y:Q", title=axes.y_title, axis=_axis(log_ticks(high), axes.y_format), scale=_log(high))
+    names = [one.label for one in series]
+    colours = [
+        PALETTE[(index if one.colour is None else one.colour) % len(PALETTE)] for index, one in enumerate(series)
+    ]
+    colour = alt.Color("series:N", scale=alt.Scale(domain=names, range=colours), legend=None)
+    tip = ["series:N", alt.Tooltip("x:Q", title=axes.x_title), alt.Tooltip("y:Q", title=axes.y_title, format=".4~g")]
+    layers: list[Any] = []
+    if has_diagonal:
+        layers += _diagonal(series, x, y)
+    if any(one.band for one in series):
+        area = alt.Chart(data(_bands(series), "bands")).mark_area(opacity=0.15)
+        layers.append(area.encode(x=x, y=y.copy(), y2="high:Q", color=colour))
+    lines = [row for one in series if one.is_line for row in _rows(one)]
+    if lines:
+        drawn = alt.Chart(data(lines, "lines")).mark_line(strokeWidth=2)
+        layers.append(drawn.encode(x=x, y=y, color=colour, order="x:Q"))
+    dots = [row for one in series if one.has_dots for row in _rows(one)]
+    if dots:
+        drawn = alt.Chart(data(dots, "dots")).mark_circle(size=28, opacity=0.75)
+        layers.append(drawn.encode(x=x, y=y, color=colour, tooltip=tip))
+    if limit is not None:
+        rule = alt.Chart(data([{"y": limit}], "limit")).mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=1.5)
+        layers.append(rule.encode(y=y))
+    ends = _names(series, least=(max(high) / min(high)) ** 0.055)
+    named = alt.Chart(data(ends, "names")).mark_text(align="right", dx=-4, dy=-9, fontWeight=600)
+    layers.append(named.encode(x=x, y=y, text="series:N", color=colour))
+    return drawing(alt.layer(*layers), title=title, subtitle=subtitle)
+
+
+def _axis(ticks: Sequence[float], form: str) -> Any:
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    return alt.Axis(format=form, values=list(ticks))
+
+
+def _log(values: Sequence[float]) -> Any:
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    low, high = min(values), max(values)
+    return alt.Scale(type="log", domain=[low / 1.08, high * 1.25], nice=False)
+
+
+def _all(series: Sequence[Series]) -> list[tuple[float, float]]:
+    return [point for one in series for point in one.points]
+
+
+def _heights(series: Sequence[Series], limit: float | None) -> list[float]:
+    ends = [value for one in series for pair in one.band for value in pair]
+    return [*(y for _, y in _all(series)), *ends, *([limit] if limit is not None else [])]
+
+
+def _rows(one: Series) -> list[dict[str, Any]]:
+    return [{"series": one.label, "x": float(x), "y": float(y)} for x, y in one.points]
+
+
+def _bands(series: Sequence[Series]) -> list[dict[str, Any]]:
+    return [
+        {"series": one.label, "x": float(x), "y": float(low), "high": float(high)}
+        for one in series
+        if one.band
+        for (x, _), (low, high) in zip(one.points, one.band, strict=True)
+    ]
+
+
+def _names(series: Sequence[Series], *, least: float) -> list[dict[str, Any]]:
+    """Place each series' name at its end; dots in the colour of a line are named by the line."""
+    lines = {one.colour for one in series if one.is_line and one.colour is not None}
+    named = [one for one in series if one.points and (one.is_line or one.colour not in lines)]
+    ends = [max(one.points) for one in named]
+    heights = spread([float(y) for _, y in ends], least=max(least, 1.001))
+    return [
+        {"series": one.label, "x": float(x), "y": height}
+        for one, (x, _), height in zip(named, ends, heights, strict=True)
+    ]
+
+
+def _diagonal(series: Sequence[Series], x: Any, y: Any) -> list[Any]:
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    values = [value for point in _all(series) for value in point] or [1.0, 10.0]
+    ends = (min(values), max(values))
+    rows = [
+        {"kind": kind, "x": end, "y": end * factor}
+        for kind, factor in (("equal", 1.0), ("quarter more", 1.25), ("quarter less", 1 / 1.25))
+        for end in ends
+    ]
+    lines = alt.Chart(data(rows, "equality")).mark_line(color=MUTED, strokeWidth=1, clip=True)
+    dashes = alt.Scale(domain=["equal", "quarter more", "quarter less"], range=[[1, 0], [4, 4], [4, 4]])
+    dash = alt.StrokeDash("kind:N", legend=None, scale=dashes)
+    return [lines.encode(x=x, y=y, strokeDash=dash)]

@@ -1,0 +1,318 @@
+"""The report's charts of money: cost against latency, where it goes, over the years, and what moves it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from capplan.core.serving.load import Service
+from capplan.report.charts.look import LIMIT, MUTED, NUMBER, PALETTE, SHORT, data, drawing, log_ticks
+from capplan.report.procurement import figures
+from capplan.report.procurement.charts.chart import Chart
+from capplan.report.procurement.charts.speed import (
+    latency_over_batch,
+    latency_over_load,
+    memory_by_part,
+    roofline,
+    throughput_over_batch,
+)
+from capplan.report.procurement.money_tables import PARTS
+from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.report.table import table
+from capplan.units import format_seconds
+
+_LABELLED = 8
+_BARS = 6
+
+
+def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, ...]:
+    """Draw all charts that a model's figures allow; the first stands in the summary."""
+    drawn: list[Chart | None] = []
+    if any(option.cost_usd_per_year is not None for option in model.options):
+        drawn += [cost_against_latency(report, model, prefix=prefix), breakdown_chart(report, model, prefix=prefix)]
+        drawn += [cost_over_years(report, model, prefix=prefix)]
+    drawn.append(latency_over_load(report, model, prefix=prefix))
+    if model.swings:
+        drawn.append(sensitivity_chart(report, model, prefix=prefix))
+    drawn += [
+        throughput_over_batch(model, prefix=prefix),
+        latency_over_batch(report, model, prefix=prefix),
+        memory_by_part(model, prefix=prefix),
+    ]
+    if model.roofs and model.plan.model.intensity(1):
+        drawn.append(roofline(model, prefix=prefix))
+    return tuple(chart for chart in drawn if chart is not None)
+
+
+def worth_usd(report: Report, option: OptionRow) -> float | None:
+    """Return what options are ranked by: cost per year, or per million samples where no load is stated. [USD]"""
+    return option.usd_per_million if report.demand.load.kind == "one-gpu" else option.cost_usd_per_year
+
+
+def worth_unit(report: Report) -> str:
+    """Return the unit of what options are ranked by."""
+    return "USD per million samples" if report.demand.load.kind == "one-gpu" else "USD per year"
+
+
+def front_points(report: Report, model: ModelReport) -> list[dict[str, Any]]:
+    """Return the points of the chart of cost against latency; the choice is named first, then the best few."""
+    shown = [option for option in model.options if option.cost_usd_per_year is not None]
+    first = {option.gpu: option.key for option in reversed(shown) if option.is_leading}
+    labelled = set(list(reversed(first.values()))[:_LABELLED])
+    return [
+        {
+            "key": option.key, "name": figures.option_name(option), "ms": 1e3 * option.latency_s.expected,
+            "usd": worth_usd(report, option) or 0.0, "kind": _kind(model, option),
+            "label": option.gpu_name.removeprefix("NVIDIA ") if option.key in labelled else "", "hot": False,
+        }
+        for option in shown
+    ]  # fmt: skip
+
+
+def _kind(model: ModelReport, option: OptionRow) -> str:
+    if option.key == model.verdict.choice:
+        return "recommended"
+    return "may be chosen" if option.is_leading else "in the appendix"
+
+
+def staircase(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the corners of the line below which no option lies: none is both cheaper and faster."""
+    front: list[dict[str, Any]] = []
+    for point in sorted(points, key=lambda each: (each["ms"], each["usd"])):
+        if not front or point["usd"] < front[-1]["usd"]:
+            front.append(point)
+    return [{"ms": each["ms"], "usd": each["usd"]} for each in front]
+
+
+def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> Chart:
+    """Draw cost against latency, the options that no other beats in both, and the limit."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    points, unit = front_points(report, model), worth_unit(report)
+    kinds = ["recommended", "may be chosen", "in the appendix"]
+    times, costs = [each["ms"] for each in points], [each["usd"] for each in points]
+    limit_ms = 1e3 * report.demand.load.latency_limit_s if isinstance(report.demand.load, Service) else max(times)
+    wide = alt.Scale(type="log", domain=[min(times) / 1.3, max(*times, limit_ms) * 1.6], nice=False, clamp=True)
+    high = alt.Scale(type="log", domain=[min(costs) / 1.5, max(costs) * 1.5], nice=False, clamp=True)
+    x = alt.X(
+        "ms:Q", title="latency, ms", scale=wide, axis=_axis(NUMBER, log_ticks([min(times) / 1.3, limit_ms * 1.6]))
+    )
+    y = alt.Y("usd:Q", title=unit, scale=high, axis=_axis(SHORT, log_ticks([min(costs) / 1.5, max(costs) * 1.5])))
+    colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=[PALETTE[1], PALETTE[0], MUTED]), title=None)
+    shape = alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["diamond", "circle", "cross"]), title=None)
+    tip = [
+        "name:N",
+        alt.Tooltip("ms:Q", title="latency, ms", format=",.2f"),
+        alt.Tooltip("usd:Q", title=unit, format=",.0f"),
+    ]
+    dots, steps = alt.Chart(data(points, "points")), alt.Chart(data(staircase(points), "front"))
+    layers: list[Any] = [
+        steps.mark_line(interpolate="step-after", color=PALETTE[2], strokeDash=[3, 3], strokeWidth=1.5).encode(
+            x=x, y=y
+        ),
+        dots.mark_point(filled=True, opacity=0.9).encode(
+            x=x,
+            y=y,
+            color=colour,
+            shape=shape,
+            tooltip=tip,
+            size=alt.condition("datum.hot", alt.value(320), alt.value(75)),
+        ),
+        dots.mark_text(align="left", dx=8, dy=4, fontSize=11, color="#3d444d").encode(x=x, y=y, text="label:N"),
+    ]
+    if isinstance(report.demand.load, Service):
+        limit = alt.Chart(data([{"ms": 1e3 * report.demand.load.latency_limit_s}], "limit"))
+        layers.append(limit.mark_rule(color=LIMIT, strokeDash=[6, 4]).encode(x=x))
+    content = table(
+        f"option | latency> | {unit}> | head-room> | none cheaper and faster",
+        [
+            (
+                figures.option_name(o), format_seconds(o.latency_s.expected), figures.money(worth_usd(report, o)),
+                figures.fraction(o.headroom_fraction), "yes" if o.on_front else "",
+            )
+            for o in [o for o in model.options if o.cost_usd_per_year is not None][:40]
+        ],
+    )  # fmt: skip
+    limit_words = " The red line is the latency limit." if isinstance(report.demand.load, Service) else ""
+    return Chart(
+        identity=f"{prefix}-front", title="Cost against latency",
+        description=f"{unit} over latency of {len(points)} options; a stepped line joins those that none beats.",
+        caption=f"The diamond is the recommendation. Below the stepped line lies no option.{limit_words}",
+        drawing=drawing(alt.layer(*layers)), data=content, follows=True,
+    )  # fmt: skip
+
+
+def _axis(form: str, ticks: Sequence[float] | None = None) -> Any:
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    return alt.Axis(format=form, values=list(ticks)) if ticks else alt.Axis(format=form, tickCount=5)
+
+
+def breakdown_rows(options: Sequence[OptionRow], years: int) -> list[dict[str, Any]]:
+    """Return what each option costs in an average year by part; the residual value is taken off."""
+    return [
+        {"key": option.key, "name": figures.option_name(option), "part": name, "order": place,
+         "usd": getattr(option.breakdown_usd, field) / years}
+        for option in options
+        if option.breakdown_usd
+        for place, (name, field) in enumerate(PARTS)
+        if getattr(option.breakdown_usd, field)
+    ]  # fmt: skip
+
+
+def breakdown_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart | None:
+    """Draw where the money of the leading options goes, in an average year."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    shown = compared(model, count=_BARS)
+    if report.demand.load.kind == "one-gpu" or not shown:
+        return None
+    years = report.demand.money.years
+    rows = breakdown_rows(shown, years)
+    names = [name for name, _ in PARTS]
+    colours = alt.Scale(domain=names, range=[*PALETTE, "#55606e", MUTED])
+    bars = alt.Chart(data(rows, "parts")).mark_bar(height=20)
+    drawn = bars.encode(
+        x=alt.X("usd:Q", title=f"USD per year, averaged over {years} years", axis=_axis(SHORT), stack=True),
+        y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=230, ticks=False, domain=False)),
+        color=alt.Color("part:N", scale=colours, title=None, sort=names),
+        order="order:Q",
+        tooltip=["name:N", "part:N", alt.Tooltip("usd:Q", title="USD per year", format=",.0f")],
+    )
+    content = table("option | part | USD per year>", [(row["name"], row["part"], f"{row['usd']:,.0f}") for row in rows])
+    return Chart(
+        identity=f"{prefix}-parts", title="Where the money goes",
+        description=f"Cost of {len(shown)} options by part, averaged over {years} years.",
+        caption="Undiscounted; the residual value stands left of zero. Rent includes servers, energy and space.",
+        drawing=drawing(drawn, height=38 * len(shown) + 10), data=content, follows=True,
+    )  # fmt: skip
+
+
+def year_rows(options: Sequence[OptionRow]) -> list[dict[str, Any]]:
+    """Return what each option has cost after each year."""
+    return [
+        {
+            "key": option.key,
+            "name": figures.option_name(option),
+            "year": year,
+            "usd": sum(option.yearly_usd[: year + 1]),
+        }
+        for option in options
+        for year in range(len(option.yearly_usd))
+    ]
+
+
+def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart:
+    """Draw what the leading options have cost after each year."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    shown = compared(model)
+    rows = year_rows(shown)
+    last = max(row["year"] for row in rows)
+    x = alt.X(
+        "year:Q",
+        title="after year",
+        axis=alt.Axis(values=list(range(last + 1)), format="d"),
+        scale=alt.Scale(domain=[0, last]),
+    )
+    y = alt.Y("usd:Q", title=f"{report.currency}, summed", axis=_axis(SHORT))
+    colour = alt.Color(
+        "name:N", scale=alt.Scale(domain=[figures.option_name(each) for each in shown], range=list(PALETTE)), title=None
+    )
+    lines = alt.Chart(data(rows, "lines"))
+    tip = ["name:N", "year:Q", alt.Tooltip("usd:Q", format=",.0f")]
+    layers = alt.layer(
+        lines.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour),
+        lines.mark_circle(size=40, opacity=1).encode(x=x, y=y, color=colour, tooltip=tip),
+    )
+    content = table(
+        "option | " + " | ".join(f"after year {year}>" for year in range(last + 1)),
+        [
+            (figures.option_name(o), *(f"{sum(o.yearly_usd[: year + 1]):,.0f}" for year in range(last + 1)))
+            for o in shown
+        ],
+    )
+    return Chart(
+        identity=f"{prefix}-years", title="Cost over the years",
+        description=f"Summed cost of {len(shown)} options over {last} years, residual value taken off at the end.",
+        caption="Undiscounted; buying ends with the residual value taken off.",
+        drawing=drawing(layers), data=content, follows=True,
+    )  # fmt: skip
+
+
+def compared(model: ModelReport, *, count: int = 4) -> list[OptionRow]:
+    """Return the options that page one compares: the choice, the runner-up, the cheapest to buy and to rent."""
+    priced = [option for option in model.options if option.cost_usd_per_year is not None]
+    wanted = [model.option(model.verdict.choice), model.option(model.verdict.runner_up)]
+    wanted += [next((o for o in priced if (o.term == "buy") == bought), None) for bought in (True, False)]
+    picked = list({option.key: option for option in (*wanted, *priced) if option is not None}.values())
+    return picked[:count]
+
+
+def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart:
+    """Draw what each input alone does to the choice's cost, largest first."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    shown, unit = model.swings[:9], worth_unit(report)
+    choice = model.option(model.verdict.choice)
+    base = (worth_usd(report, choice) if choice else None) or 0.0
+    rows = [
+        {
+            "input": swing.label, "base": base, "usd": cost, "end": f"{end:,.4g} {swing.unit}",
+            "side": "costs less" if cost < base else "costs more",
+            "best": figures.option_name(model.option(winner)),
+        }
+        for swing in shown
+        for end, cost, winner in (
+            (swing.low, swing.cost_low_usd, swing.winner_low), (swing.high, swing.cost_high_usd, swing.winner_high),
+        )
+        if cost is not None and abs(cost - base) > 1e-9 * base
+    ]  # fmt: skip
+    y = alt.Y(
+        "input:N",
+        title=None,
+        sort=[swing.label for swing in shown],
+        axis=alt.Axis(labelLimit=230, ticks=False, domain=False),
+    )
+    x = alt.X("usd:Q", title=unit, axis=_axis(SHORT), scale=alt.Scale(zero=False))
+    colour = alt.Color(
+        "side:N", scale=alt.Scale(domain=["costs less", "costs more"], range=[PALETTE[2], PALETTE[1]]), title=None
+    )
+    bars = alt.Chart(data(rows, "swings"))
+    stated = alt.Chart(data([{"usd": base}], "stated"))
+    layers = alt.layer(
+        bars.mark_bar(height=18, opacity=0.85).encode(
+            x=x,
+            x2="base:Q",
+            y=y,
+            color=colour,
+            tooltip=["input:N", "end:N", alt.Tooltip("usd:Q", format=",.0f"), "best:N"],
+        ),
+        bars.mark_text(align="left", dx=4, fontSize=11)
+        .transform_filter("datum.usd > datum.base")
+        .encode(x=x, y=y, text="end:N"),
+        bars.mark_text(align="right", dx=-4, fontSize=11)
+        .transform_filter("datum.usd < datum.base")
+        .encode(x=x, y=y, text="end:N"),
+        stated.mark_rule(color="#3d444d").encode(x=x),
+    )
+    content = table(
+        f"input | unit | low> | stated> | high> | {unit} at low> | {unit} at high> | best at low | best at high",
+        [
+            (
+                swing.label, swing.unit, f"{swing.low:,.4g}", f"{swing.value:,.4g}", f"{swing.high:,.4g}",
+                *(_met(cost) for cost in (swing.cost_low_usd, swing.cost_high_usd)),
+                *(figures.option_name(model.option(winner)) for winner in (swing.winner_low, swing.winner_high)),
+            )
+            for swing in model.swings
+        ],
+    )  # fmt: skip
+    return Chart(
+        identity=f"{prefix}-sensitivity", title="What moves the cost of the choice",
+        description="Cost of the choice with each input at the ends of its range, largest effect first.",
+        caption="One input at a time to the ends of its range; the line is the cost as stated. Ends that cannot be met "
+        "have no bar.",
+        drawing=drawing(layers, height=max(90, 34 * len(shown))), data=content,
+    )  # fmt: skip
+
+
+def _met(cost: float | None) -> str:
+    return figures.money(cost) if cost is not None else "cannot be met"

@@ -1,0 +1,287 @@
+"""The report's charts of speed and memory: over the batch, over the load, by part, and under the roofline."""
+
+from collections.abc import Callable, Sequence
+
+from capplan.core.numbers import Interval
+from capplan.core.serving.load import Service
+from capplan.report.charts.look import LIMIT, NUMBER, PALETTE, SHORT, data, drawing
+from capplan.report.charts.series import Axes, Series, series_chart
+from capplan.report.documents.plan import PlannedFit
+from capplan.report.procurement import figures
+from capplan.report.procurement.charts.chart import Chart
+from capplan.report.procurement.types import ModelReport, PickRow, Report
+from capplan.report.table import Align, Column, Table, table
+from capplan.units import format_bytes, format_flops_per_s, format_rate, format_seconds
+
+_GPUS = 4
+_PARTS = 6
+
+
+def leading_gpus(model: ModelReport, *, count: int = _GPUS) -> list[str]:
+    """Return the first GPUs by the options' ranking."""
+    return list(dict.fromkeys(option.gpu for option in model.options))[:count]
+
+
+def throughput_over_batch(model: ModelReport, *, prefix: str) -> Chart:
+    """Draw samples per second over the batch, with the estimate's interval."""
+    return _over_batch(
+        model,
+        identity=f"{prefix}-throughput",
+        title="Throughput over batch",
+        label="samples per second",
+        value=lambda each: each.throughput_per_s.interval,
+        spell=format_rate,
+        caption="Lines are expected; the band is the interval of the leading GPU, the others' are in the table.",
+        scale=1.0,
+    )
+
+
+def latency_over_batch(report: Report, model: ModelReport, *, prefix: str) -> Chart:
+    """Draw the time of one batch over the batch, with the estimate's interval and the limit."""
+    limit_s = getattr(report.demand.load, "latency_limit_s", None)
+    limit = f" The dashed line is the limit of {format_seconds(limit_s)}." if limit_s else ""
+    return _over_batch(
+        model,
+        identity=f"{prefix}-latency",
+        title="Latency of one batch",
+        label="time of one batch, ms",
+        value=lambda each: each.latency_s.interval,
+        spell=format_seconds,
+        caption=f"One batch alone, without waiting; the band is the interval of the leading GPU.{limit}",
+        scale=1e3,
+        limit=limit_s,
+    )
+
+
+def _over_batch(
+    model: ModelReport,
+    *,
+    identity: str,
+    title: str,
+    label: str,
+    value: Callable[[PlannedFit], Interval],
+    spell: Callable[[float], str],
+    caption: str,
+    scale: float,
+    limit: float | None = None,
+) -> Chart:
+    rows = {gpu: model.plan.fits_on(gpu) for gpu in leading_gpus(model)}
+    series = [
+        Series(
+            label=estimates[0].gpu_name,
+            points=[(each.batch, scale * value(each).expected) for each in estimates],
+            band=[(scale * value(each).low, scale * value(each).high) for each in estimates] if index == 0 else (),
+        )
+        for index, estimates in enumerate(rows.values())
+    ]
+    batches = sorted({float(each.batch) for estimates in rows.values() for each in estimates})
+    axes = Axes(
+        x_title="batch", y_title=label, x_ticks=tuple(batches[:: max(1, -(-len(batches) // 8))]), y_format=NUMBER
+    )
+    drawn = series_chart(series, title="", axes=axes, limit=scale * limit if limit else None)
+    names = ", ".join(one.label for one in series)
+    content = table(
+        "GPU | batch> | low> | expected> | high> | bound by",
+        [
+            (each.gpu_name, str(each.batch), *(spell(v) for v in _ends(value(each))), each.bound_by)
+            for estimates in rows.values()
+            for each in estimates
+        ],
+    )
+    described = f"{title} of {names} with {model.plan.model.name}; the table below holds the figures."
+    return Chart(identity=identity, title=title, description=described, caption=caption, drawing=drawn, data=content)
+
+
+def _ends(interval: Interval) -> tuple[float, float, float]:
+    return interval.low, interval.expected, interval.high
+
+
+def latency_over_load(report: Report, model: ModelReport, *, prefix: str) -> Chart | None:
+    """Draw the latency percentile of the choice over its load, with the limit and where it runs at peak."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    load, choice = report.demand.load, model.option(model.verdict.choice)
+    if not isinstance(load, Service) or choice is None:
+        return None
+    pick = next((each for each in model.picks if each.gpu == choice.gpu and each.batch == choice.batch), None)
+    if pick is None or not pick.loads:
+        return None
+    rows = [{"rate": each * pick.capacity_per_s, "ms": 1e3 * s} for each, s in _finite(pick)]
+    points = [
+        {"what": words, "rate": load.peak_per_s / gpus, "ms": 1e3 * s}
+        for words, gpus, s in (
+            ("all up", choice.gpus, choice.all_up_latency_s),
+            ("only those needed", choice.gpus_needed, choice.latency_s.expected),
+        )
+        if s is not None
+    ]
+    x = alt.X("rate:Q", title="samples per second of one GPU", axis=alt.Axis(format=NUMBER))
+    top = 1.6 * 1e3 * load.latency_limit_s
+    y = alt.Y("ms:Q", title=f"p{load.percentile:g} latency, ms", scale=alt.Scale(domain=[0, top], clamp=True))
+    over = alt.Chart(data([{"low": 1e3 * load.latency_limit_s, "high": top}], "over"))
+    limit_words = f"limit {format_seconds(load.latency_limit_s)}"
+    limit = alt.Chart(data([{"ms": 1e3 * load.latency_limit_s, "words": limit_words}], "limit"))
+    dots = alt.Chart(data(points, "points"))
+    layers = alt.layer(
+        over.mark_rect(color=LIMIT, opacity=0.08).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
+        limit.mark_rule(color=LIMIT, strokeDash=[6, 4]).encode(y=y),
+        limit.mark_text(color=LIMIT, align="left", dx=4, dy=-7).encode(x=alt.value(0), y=y, text="words:N"),
+        alt.Chart(data(rows, "curve")).mark_line(color=PALETTE[0], strokeWidth=2).encode(x=x, y=y),
+        dots.mark_point(color=PALETTE[1], size=90, filled=True, opacity=1).encode(
+            x=x, y=y, shape=alt.Shape("what:N", legend=None)
+        ),
+        dots.mark_text(color=PALETTE[1], align="right", dx=-8, dy=-9, fontWeight=600).encode(x=x, y=y, text="what:N"),
+    )
+    content = table(
+        "samples per second of one GPU> | load factor> | latency>",
+        [
+            (format_rate(each * pick.capacity_per_s), figures.fraction(each), format_seconds(s))
+            for each, s in _finite(pick)
+        ],
+    )
+    title = f"p{load.percentile:g} latency over load: {choice.gpu_name}"
+    return Chart(
+        identity=f"{prefix}-load", title=title,
+        description=f"Latency percentile of one {choice.gpu_name} over its rate, with the limit and where it runs.",
+        caption="Simulated with Poisson arrivals unless burstiness is stated; shaded is beyond the limit.",
+        drawing=drawing(layers), data=content,
+    )  # fmt: skip
+
+
+def _finite(pick: PickRow) -> list[tuple[float, float]]:
+    return [(load, s) for load, s in zip(pick.loads, pick.percentiles_s, strict=True) if s < float("inf")]
+
+
+def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
+    """Draw the memory of each leading GPU at its batch, by part, against what is usable."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    chosen = {option.gpu: option.batch for option in reversed(model.options)}
+    bars = [
+        next(each for each in model.plan.fits_on(gpu) if each.batch == chosen[gpu])
+        for gpu in leading_gpus(model, count=6)
+    ]
+    groups = _part_groups(bars)
+    rows = [
+        {
+            "gpu": f"{each.gpu_name}, batch {each.batch}",
+            "part": name,
+            "order": place,
+            "gib": _size(each, members) / 2**30,
+        }
+        for each in bars
+        for place, (name, members) in enumerate(groups.items())
+    ]
+    usable = [
+        {
+            "gpu": f"{each.gpu_name}, batch {each.batch}", "gib": each.memory.usable_bytes / 2**30,
+            "words": format_bytes(each.memory.usable_bytes),
+        }
+        for each in bars
+        if each.memory.usable_bytes
+    ]  # fmt: skip
+    y = alt.Y("gpu:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, ticks=False, domain=False))
+    x = alt.X("gib:Q", title="GiB")
+    colours = alt.Scale(domain=list(groups), range=list(PALETTE))
+    stacked = alt.Chart(data(rows, "parts")).mark_bar(height=18)
+    marks = alt.Chart(data(usable, "usable"))
+    layers = [
+        stacked.encode(
+            x=alt.X("gib:Q", title="GiB", stack=True), y=y, order="order:Q",
+            color=alt.Color("part:N", scale=colours, title=None),
+            tooltip=["gpu:N", "part:N", alt.Tooltip("gib:Q", format=".3f")],
+        ),
+        marks.mark_tick(color=LIMIT, thickness=2, size=26).encode(x=x, y=y),
+        marks.mark_text(color=LIMIT, align="right", dx=-5, dy=-13, fontSize=11).encode(x=x, y=y, text="words:N"),
+    ]  # fmt: skip
+    return Chart(
+        identity=f"{prefix}-memory",
+        title="Memory by part against usable",
+        description=f"Peak memory of {model.plan.model.name} by part on each leading GPU, against its usable memory.",
+        caption="Bars are expected; the red mark is the usable memory.",
+        drawing=drawing(alt.layer(*layers), height=44 * len(bars) + 10),
+        data=_memory_table(bars, groups),
+    )
+
+
+def _size(each: PlannedFit, members: Sequence[str]) -> float:
+    return sum(size.expected for name, size in each.memory.all_parts().items() if name in members)
+
+
+def _memory_table(bars: Sequence[PlannedFit], groups: dict[str, tuple[str, ...]]) -> Table:
+    heads = ("batch", *groups, "total", "low", "high", "usable")
+    return Table(
+        columns=(Column(title="GPU"), *(Column(title=name, align=Align.RIGHT) for name in heads)),
+        rows=tuple(
+            (
+                each.gpu_name, str(each.batch), *(format_bytes(_size(each, members)) for members in groups.values()),
+                *(format_bytes(getattr(each.memory.total_bytes, end)) for end in ("expected", "low", "high")),
+                format_bytes(each.memory.usable_bytes) if each.memory.usable_bytes else figures.UNKNOWN,
+            )
+            for each in bars
+        ),
+    )  # fmt: skip
+
+
+def _part_groups(bars: Sequence[PlannedFit]) -> dict[str, tuple[str, ...]]:
+    """Keep the five largest parts by name, the rest together."""
+    totals: dict[str, float] = {}
+    for each in bars:
+        for name, size in each.memory.all_parts().items():
+            totals[name] = totals.get(name, 0.0) + size.expected
+    ranked = sorted(totals, key=lambda name: -totals[name])
+    groups = {name: (name,) for name in ranked[: _PARTS - 1]}
+    rest = tuple(ranked[_PARTS - 1 :])
+    return groups | ({"other": rest} if rest else {})
+
+
+def roofline(model: ModelReport, *, prefix: str) -> Chart:
+    """Draw what each leading GPU's printed limits allow at the model's arithmetic intensity, and what is expected."""
+    points = {roof.gpu: _reached(model, roof.gpu) for roof in model.roofs}
+    intensities = [point[0] for row in points.values() for point in row]
+    series: list[Series] = []
+    for index, roof in enumerate(model.roofs):
+        ridge = roof.peak_flops_per_s / roof.bandwidth_bytes_per_s
+        low, high = min(*intensities, ridge) / 4, max(*intensities, ridge) * 4
+        corners = [
+            (low, low * roof.bandwidth_bytes_per_s),
+            (ridge, roof.peak_flops_per_s),
+            (high, roof.peak_flops_per_s),
+        ]
+        series.append(
+            Series(label=roof.gpu_name, points=[(a, b / 1e12) for a, b in corners], has_dots=False, colour=index)
+        )
+        reached = [(intensity, rate / 1e12) for intensity, rate, _ in points[roof.gpu]]
+        series.append(Series(label=f"{roof.gpu_name}, expected", points=reached, is_line=False, colour=index))
+    axes = Axes(x_title="arithmetic intensity, FLOP per byte", y_title="TFLOP per second", x_format=SHORT)
+    heads = ("batch", "FLOP/byte", "expected", "peak", "ridge FLOP/byte")
+    content = Table(
+        columns=(Column(title="GPU"), *(Column(title=name, align=Align.RIGHT) for name in heads)),
+        rows=tuple(
+            (
+                roof.gpu_name, str(batch), f"{intensity:.3g}", format_flops_per_s(rate),
+                format_flops_per_s(roof.peak_flops_per_s),
+                f"{roof.peak_flops_per_s / roof.bandwidth_bytes_per_s:.3g}",
+            )
+            for roof in model.roofs
+            for intensity, rate, batch in points[roof.gpu]
+        ),
+    )  # fmt: skip
+    return Chart(
+        identity=f"{prefix}-roofline",
+        title="Roofline",
+        description=f"Printed limits of {len(model.roofs)} GPUs and the expected rate of {model.plan.model.name}.",
+        caption="Lines are what the vendor prints for dense arithmetic; dots are expected at each batch. Left of a "
+        "line's bend the memory bandwidth is the limit.",
+        drawing=series_chart(series, title="", axes=axes),
+        data=content,
+    )
+
+
+def _reached(model: ModelReport, gpu: str) -> list[tuple[float, float, int]]:
+    """Return arithmetic intensity, expected FLOP/s and batch of a GPU's estimates."""
+    return [
+        (intensity, model.plan.model.flops_per_sample * each.batch / each.latency_s.expected, each.batch)
+        for each in model.plan.fits_on(gpu)
+        if (intensity := model.plan.model.intensity(each.batch))
+    ]

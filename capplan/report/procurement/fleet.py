@@ -1,0 +1,153 @@
+"""One fleet for several services, in words and tables."""
+
+from capplan.core.economics.fleet import FleetAnswer, FleetOption, InventoryUse, concerns_of
+from capplan.core.economics.packing import Share
+from capplan.core.gpus.prices import Term
+from capplan.report.procurement import figures
+from capplan.report.procurement.types import FleetOptionRow, FleetRow, InventoryRow, ShareRow
+from capplan.report.table import Table, table
+from capplan.units import format_bytes, format_fraction, format_rate
+
+_SHOWN = 12
+
+
+def fleet_row(answer: FleetAnswer) -> FleetRow:
+    """Word the decision for all services together."""
+    return FleetRow(
+        sentence=_sentence(answer),
+        services=tuple(each.name for each in answer.services),
+        choice=answer.choice.key if answer.choice else None,
+        separate_usd_per_year=answer.separate_usd_per_year,
+        options=tuple(map(_option, answer.options)),
+        inventory=tuple(map(_inventory, answer.inventory)),
+    )
+
+
+def _option(made: FleetOption) -> FleetOptionRow:
+    option, cost = made.option, made.cost
+    provider = option.rent.provider if option.rent else option.purchase.seller if option.purchase else None
+    return FleetOptionRow(
+        key=made.key,
+        gpu=made.gpu,
+        gpu_name=option.sizing.capacity.candidate.name,
+        term=made.term.value if made.term else "no price",
+        provider=provider,
+        sharing=made.packing.sharing.value,
+        needed=made.packing.gpus,
+        whole=dict(made.packing.whole),
+        shared=tuple(tuple(map(_share, members)) for members in made.packing.shared),
+        gpus_by_year=tuple(fleet.gpus for fleet in made.fleets),
+        owned=made.owned,
+        added_by_year=made.added_by_year,
+        yearly_usd=cost.yearly if cost else (),
+        cost_usd_per_year=cost.per_year if cost else None,
+        total_usd=cost.total if cost else None,
+    )
+
+
+def _share(share: Share) -> ShareRow:
+    return ShareRow(
+        service=share.name,
+        rate_per_s=share.rate_per_s,
+        utilization_fraction=share.utilization_fraction,
+        memory_bytes=share.memory_bytes,
+        latency_s=share.latency_s,
+        alone_s=share.alone_s,
+        profile=share.profile,
+    )
+
+
+def _inventory(use: InventoryUse) -> InventoryRow:
+    return InventoryRow(
+        gpu=use.owned.gpu,
+        count=use.owned.count,
+        services=use.services,
+        needed=use.needed,
+        load_factor=use.load_factor,
+        months_until_full=use.months,
+    )
+
+
+def _sentence(answer: FleetAnswer) -> str:
+    choice, names = answer.choice, ", ".join(each.name for each in answer.services)
+    if choice is None or choice.cost is None:
+        return f"No fleet of one kind of GPU with a known price carries {names} together."
+    name = choice.option.sizing.capacity.candidate.name
+    total, added = choice.fleets[0].gpus, choice.added_by_year
+    doubt = concerns_of(choice, answer.services)
+    if doubt:
+        name = f"{name} (weak evidence: {', '.join(doubt)})"
+    if not any(added):
+        return f"The {choice.owned} owned {name} carry {names}: nothing has to be bought or rented."
+    verb = "Buy" if choice.term is Term.BUY else "Rent"
+    count = added[-1] if choice.term is Term.BUY else added[0]
+    owned = f" beside the {choice.owned} owned" if choice.owned else ""
+    words = f"{verb} {count} × {name}{owned} for {names}: {choice.cost.per_year:,.0f} USD per year"
+    separate = answer.separate_usd_per_year
+    if separate is None or len(answer.services) < 2:
+        return f"{words}; {total} GPUs in all."
+    difference = separate - choice.cost.per_year
+    more = "less" if difference >= 0 else "more"
+    return f"{words}, {abs(difference):,.0f} USD {more} than a fleet for each ({separate:,.0f} USD)."
+
+
+def fleet_table(fleet: FleetRow) -> Table:
+    """List the fleets that carry all services, best first."""
+    rows = [
+        (
+            f"{row.gpu_name} {row.term}{' (recommended)' if row.key == fleet.choice else ''}", row.provider or "",
+            row.sharing, str(row.needed), str(row.gpus_by_year[0]), str(row.owned), str(row.added_by_year[0]),
+            figures.whole(row.cost_usd_per_year), figures.whole(row.total_usd),
+        )
+        for row in fleet.options[:_SHOWN]
+    ]  # fmt: skip
+    return table(
+        "fleet | provider | sharing | GPUs needed> | with redundancy> | owned> | added> | USD per year> | USD in all>",
+        rows,
+    )
+
+
+def sharing_table(fleet: FleetRow) -> Table | None:
+    """Show where each service runs in the recommended fleet, and what sharing does to its latency."""
+    chosen = fleet.option(fleet.choice) or (fleet.options[0] if fleet.options else None)
+    if chosen is None:
+        return None
+    rows = [(f"{count} whole", name, "", "", "", "", "") for name, count in chosen.whole.items()]
+    for index, members in enumerate(chosen.shared, start=1):
+        rows += [
+            (
+                f"shared GPU {index}{f', slice {each.profile}' if each.profile else ''}", each.service,
+                format_rate(each.rate_per_s), format_fraction(each.utilization_fraction),
+                format_bytes(each.memory_bytes),
+                "" if each.alone_s is None else figures.seconds(each.alone_s),
+                "" if each.alone_s is None else figures.seconds(each.latency_s),
+            )
+            for each in members
+        ]  # fmt: skip
+    return table(
+        "where | service | samples per s> | share of GPU time> | memory> | latency alone> | latency when shared>", rows
+    )
+
+
+def inventory_table(fleet: FleetRow) -> Table | None:
+    """Show what owned GPUs carry, how much more they could, and when they are full."""
+    rows = [
+        (
+            each.gpu, str(each.count), ", ".join(each.services) or "none of the services", str(each.needed),
+            f"{each.load_factor:.2f}",
+            "not within 10 years" if each.months_until_full is None else str(each.months_until_full),
+        )
+        for each in fleet.inventory
+    ]  # fmt: skip
+    return (
+        table("owned GPU | count> | carries | GPUs needed> | load that fits, × today's> | months until full>", rows)
+        if rows
+        else None
+    )
+
+
+SHARING_WORDS = (
+    "Whole GPUs serve one service each; what is left of each peak shares a GPU. In turns (time-sliced), a service's "
+    "batches take 1 / (1 - the others' share of the time) as long; on a MIG slice they take as long as its share of "
+    "arithmetic or bandwidth makes them, whatever the neighbours do."
+)

@@ -1,0 +1,134 @@
+"""Several services on one fleet, packed by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.decide import decide
+from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
+from capplan.core.economics.packing import Sharing, Tenant, pack
+from capplan.core.gpus.mig import mig_profiles
+from capplan.core.gpus.prices import Price
+from capplan.core.numbers import Interval
+from capplan.core.serving.load import Job
+from capplan.core.serving.response import BatchPoint, Candidate
+from capplan.core.serving.sizing import Capacity, OperatingPoint, Sizing
+from capplan.specs import load_gpus
+from tests.core.economics.test_cost import NODE
+from tests.core.economics.test_decision import rent, standards
+
+near = pytest.approx
+
+
+def sizing(*, rate_per_s: float = 800.0) -> Sizing:
+    """Return a job's sizing: batches of 8 in 8 / rate seconds."""
+    point = BatchPoint(batch=8, latency_s=Interval.exact(8 / rate_per_s), memory_bytes=Interval.exact(4e9))
+    candidate = Candidate(gpu="g", name="g", tdp_w=100.0, form_factor="PCIe", points=(point,))
+    operation = OperatingPoint(largest_batch=8, rate_per_s=rate_per_s)
+    return Sizing(capacity=Capacity(candidate=candidate, steady=(operation,)), operating_point=operation, need=1)
+
+
+def tenant(name: str, gpus: float, *, memory_bytes: float = 4e9) -> Tenant:
+    """Return a job that fills so many GPUs."""
+    return Tenant(name=name, sizing=sizing(), load=None, peak_per_s=800 * gpus, memory_bytes=memory_bytes)
+
+
+def test_whole_gpus_first_and_the_rests_share():
+    # 1.4 + 0.3 + 0.25 GPUs: one whole, and 0.4 + 0.3 + 0.25 = 0.95 of another; apart they would take 2 + 1 + 1.
+    packed = pack([tenant("a", 1.4), tenant("b", 0.3), tenant("c", 0.25)], budget_bytes=20e9)
+    assert packed.whole == (("a", 1),)
+    assert packed.gpus == 2
+    assert [(each.name, each.utilization_fraction) for each in packed.shared[0]] == [
+        ("a", near(0.4)), ("b", near(0.3)), ("c", near(0.25)),
+    ]  # fmt: skip
+
+
+def test_time_that_does_not_suffice_opens_another_gpu():
+    # First-fit decreasing: 0.6 + 0.4, then 0.5 + 0.3.
+    packed = pack(
+        [tenant(name, share) for name, share in zip("abcd", (0.6, 0.5, 0.4, 0.3), strict=True)], budget_bytes=20e9
+    )
+    assert [[each.name for each in members] for members in packed.shared] == [["a", "c"], ["b", "d"]]
+
+
+def test_memory_that_does_not_suffice_opens_another_gpu():
+    packed = pack([tenant("a", 0.2, memory_bytes=9e9), tenant("b", 0.2, memory_bytes=9e9)], budget_bytes=16e9)
+    assert packed.gpus == 2
+
+
+def test_slices_carry_what_their_arithmetic_allows():
+    # A 1g slice has 1/7 of the arithmetic: a job of 0.1 GPU takes 0.7 of it; one of 0.2 needs 2g (0.2 × 7/2 = 0.7).
+    profiles = mig_profiles(load_gpus()["a100-sxm4-80gb"])
+    assert [(each.name, each.memory) for each in profiles] == [("1g", 1), ("2g", 2), ("3g", 4), ("4g", 4), ("7g", 8)]
+    packed = pack([tenant("a", 0.1), tenant("b", 0.2), tenant("c", 0.4)], budget_bytes=72e9, profiles=profiles)
+    assert packed.sharing is Sharing.MIG
+    assert {each.name: each.profile for members in packed.shared for each in members} == {
+        "a": "1g",
+        "b": "2g",
+        "c": "3g",
+    }
+    assert packed.gpus == 1  # 1 + 2 + 3 of seven compute slices, 1 + 2 + 4 of eight memory slices
+
+
+def test_gpus_without_slices_share_by_time():
+    gpus = load_gpus()
+    assert mig_profiles(gpus["l4"]) == ()
+    assert [each.name for each in mig_profiles(gpus["a30"])] == ["1g", "2g", "4g"]
+    assert pack([tenant("a", 0.1), tenant("b", 0.2)], budget_bytes=20e9).sharing is Sharing.TIME
+
+
+# 8 samples in 10 ms: 800/s. 360,000 samples an hour are 100/s, 0.125 of a GPU.
+SMALL = Job(
+    samples=360_000, deadline_s=3600, runs_per_year=8760, growth_per_year_fraction=0.0, spares=0,
+    utilization_ceiling_fraction=1.0,
+)  # fmt: skip
+CARD = Candidate(
+    gpu="card", name="card", tdp_w=100.0, form_factor="PCIe",
+    points=(BatchPoint(batch=8, latency_s=Interval.exact(0.010), memory_bytes=Interval.exact(4e9)),),
+)  # fmt: skip
+FACTS = {"card": GpuFacts(budget_bytes=20e9)}
+
+
+def service(name: str, load: Job = SMALL, *rents: Price) -> ServiceAnswer:
+    answer = decide(
+        (CARD,),
+        demand=Demand(load=load, money=NODE, assumptions=()),
+        rents=rents or (rent("card", 1.0),),
+        purchases=(),
+        standards=standards("card"),
+    )
+    return ServiceAnswer(name=name, answer=answer, standards=standards("card"))
+
+
+def test_one_fleet_beside_a_fleet_for_each():
+    # Three jobs of 0.125 GPU share one card: 8,760 h at 1 USD. Apart each pays its 0.125 × 8,760 = 1,095 GPU-hours.
+    found = decide_fleet([service(name) for name in "abc"], facts=FACTS)
+    assert found.choice.packing.gpus == 1
+    assert found.choice.cost.per_year == near(8760)
+    assert found.separate_usd_per_year == near(3 * 1095)
+
+
+def test_owned_gpus_are_used_first():
+    found = decide_fleet([service("a"), service("b")], facts=FACTS, inventory=[Owned(gpu="card", count=2)])
+    assert found.choice.added_by_year == (0, 0, 0)
+    assert found.choice.cost.per_year == 0
+    [use] = found.inventory
+    # 0.25 of a card is in use; two carry eight times as much, and loads that do not grow never fill them.
+    assert (use.services, use.needed, use.months) == (("a", "b"), 1, None)
+    assert use.load_factor == near(8.0, rel=1e-5)
+
+
+def test_growth_fills_what_is_owned():
+    # 0.125 GPU doubling a year fills one card when 2^t = 8, after 36 months.
+    growing = replace(SMALL, growth_per_year_fraction=1.0)
+    [use] = decide_fleet([service("a", growing)], facts=FACTS, inventory=[Owned(gpu="card", count=1)]).inventory
+    assert use.months == 36
+
+
+def test_what_is_owned_and_too_small_carries_what_fits():
+    large = replace(SMALL, samples=8 * SMALL.samples * 3)
+    [use] = decide_fleet(
+        [service("a"), service("big", large)], facts=FACTS, inventory=[Owned(gpu="card", count=1)]
+    ).inventory
+    assert use.services == ("a",)
