@@ -25,7 +25,7 @@ def test_json_from_a_trace_file(run: Run, net_trace: Path) -> None:
         parts = {part["name"]: part["size_bytes"][end] for part in answer["parts"]}
         reserved = answer["total_bytes"][end] - parts["CUDA context"]
         assert reserved == pytest.approx(answer["peak_reserved_bytes"][end])
-        inside = sum(parts.values()) - parts["CUDA context"] - parts["allocator slack"]
+        inside = sum(parts.values()) - parts["CUDA context"] - parts["fragmentation"]
         assert inside == pytest.approx(answer["peak_allocated_bytes"][end])
     assert set(answer["max_batch"]) == {"t4", "l4"}
     assert answer["max_batch"]["l4"] > answer["max_batch"]["t4"] > 32

@@ -192,7 +192,7 @@ class MemoryModel:
         return MemoryEstimate(
             batch=batch,
             parts=_parts(program, live, batch, ends, self._activation_shares(batch)),
-            slack=_slack(ends),
+            fragmentation=_fragmentation(ends),
             context=self.context(gpu),
             usable_bytes=None,
             peak_op=self._op_name(op),
@@ -389,10 +389,10 @@ def _scaled(size: int, shares: Interval) -> Interval:
     return Interval(low=shares.low * size, expected=shares.expected * size, high=shares.high * size)
 
 
-def _slack(ends: Mapping[Bound, Replay]) -> MemoryPart:
+def _fragmentation(ends: Mapping[Bound, Replay]) -> MemoryPart:
     by_end = {end: each.peak_reserved_bytes - each.peak_allocated_bytes for end, each in ends.items()}
     return MemoryPart(
-        name="allocator slack",
+        name="fragmentation",
         size_bytes=Interval(low=min(by_end.values()), expected=by_end[Bound.EXPECTED], high=max(by_end.values())),
         origin="allocator replay",
     )

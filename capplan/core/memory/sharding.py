@@ -80,7 +80,7 @@ def estimate_rank(model: MemoryModel, *, batch: int, gpus: int, sharding: Shardi
     ]
     parts += _on_top(model, recording, sharding, gpus=gpus, batch=batch)
     parts += [part for part in alone.parts if part.name in ("library workspaces", "block rounding")]
-    parts += [alone.slack, alone.context]
+    parts += [alone.fragmentation, alone.context]
     return RankMemory(sharding=sharding, gpus=gpus, batch=batch, parts=tuple(parts))
 
 

@@ -30,13 +30,13 @@ class LiveTensor:
 class MemoryEstimate:
     """Peak memory of one workload at one batch on one GPU.
 
-    `parts` lie inside the allocated peak (`torch.cuda.max_memory_allocated`); `slack` is what the
+    `parts` lie inside the allocated peak (`torch.cuda.max_memory_allocated`); `fragmentation` is what the
     caching allocator reserves on top; `context` is what CUDA takes beside the allocator.
     """
 
     batch: int
     parts: tuple[MemoryPart, ...]
-    slack: MemoryPart
+    fragmentation: MemoryPart
     context: MemoryPart
     usable_bytes: int | None
     peak_op: str
@@ -52,12 +52,12 @@ class MemoryEstimate:
     @property
     def peak_reserved_bytes(self) -> Interval:
         """What `torch.cuda.max_memory_reserved` would read. [bytes]"""
-        return _total((*self.parts, self.slack))
+        return _total((*self.parts, self.fragmentation))
 
     @property
     def total_bytes(self) -> Interval:
         """What nvidia-smi would show for the process. [bytes]"""
-        return _total((*self.parts, self.slack, self.context))
+        return _total((*self.parts, self.fragmentation, self.context))
 
 
 def _total(parts: Sequence[MemoryPart]) -> Interval:

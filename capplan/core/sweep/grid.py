@@ -125,7 +125,11 @@ class GridPlanner:
 
     def _memory_values(self, memory: MemoryEstimate) -> Mapping[str, Value]:
         """Return the columns of an estimate, added up once for all GPUs whose peaks and context are the same."""
-        key = id(memory.parts), id(memory.slack), memory.context.size_bytes  # the memory model keeps the parts alive
+        key = (
+            id(memory.parts),
+            id(memory.fragmentation),
+            memory.context.size_bytes,
+        )  # the memory model keeps the parts alive
         if key not in self._added:
             self._added[key] = _memory_values(memory)
         return self._added[key]

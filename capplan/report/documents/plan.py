@@ -76,7 +76,7 @@ class PlannedMemory(msgspec.Struct, frozen=True, kw_only=True):
         """Return the parts with fragmentation and CUDA context, which add up to the total. [bytes]"""
         return {
             **self.parts,
-            "allocator slack": _difference(self.peak_reserved_bytes, self.peak_allocated_bytes),
+            "fragmentation": _difference(self.peak_reserved_bytes, self.peak_allocated_bytes),
             "CUDA context": _difference(self.total_bytes, self.peak_reserved_bytes),
         }
 

@@ -25,7 +25,7 @@ def render_memory_csv(answer: MemoryAnswer) -> str:
     rows = []
     asked = [(each.gpu.id, each.estimate) for each in answer.gpus] or [("", answer.estimate)]
     for gpu, estimate in asked:
-        for part in (*estimate.parts, estimate.slack, estimate.context):
+        for part in (*estimate.parts, estimate.fragmentation, estimate.context):
             rows.append((answer.name, gpu, str(estimate.batch), part.name, *_plain(part.size_bytes), part.origin))
         for name, peak in _peaks(estimate.peak_allocated_bytes, estimate.peak_reserved_bytes, estimate.total_bytes):
             rows.append((answer.name, gpu, str(estimate.batch), name, *_plain(peak), ""))
@@ -89,7 +89,7 @@ def _parts_table(answer: MemoryAnswer) -> Table:
     estimate = answer.estimate
     rows = [_part_row(part) for part in estimate.parts]
     rows.append(_total_row("= peak allocated", estimate.peak_allocated_bytes))
-    rows.append(_part_row(estimate.slack))
+    rows.append(_part_row(estimate.fragmentation))
     rows.append(_total_row("= peak reserved", estimate.peak_reserved_bytes))
     rows.append(_part_row(estimate.context))
     rows.append(_total_row("= process total", estimate.total_bytes))

@@ -74,7 +74,7 @@ def _memory(subject: Subject) -> list[str]:
     memory = subject.fit.memory
     lines = [
         f"{format_bytes(part.size_bytes.expected):>10}  {part.name}: {part.origin}"
-        for part in (*memory.parts, memory.slack, memory.context)
+        for part in (*memory.parts, memory.fragmentation, memory.context)
     ]
     total = memory.total_bytes
     lines.append(

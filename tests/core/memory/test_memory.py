@@ -69,8 +69,8 @@ def test_totals_are_the_sums_of_their_parts():
     found = estimate_memory(chain(MIB, 3 * MIB, 5 * MIB), Workload(), batch=7, gpu=gpu())
     inside = sum((each.size_bytes for each in found.parts), Interval.exact(0))
     assert found.peak_allocated_bytes == inside
-    assert found.peak_reserved_bytes == inside + found.slack.size_bytes
-    assert found.total_bytes == inside + found.slack.size_bytes + found.context.size_bytes
+    assert found.peak_reserved_bytes == inside + found.fragmentation.size_bytes
+    assert found.total_bytes == inside + found.fragmentation.size_bytes + found.context.size_bytes
 
 
 def test_the_peak_is_a_maximum_of_affine_terms():
