@@ -86,10 +86,20 @@ class TraceFolder:
     def _path(self, run: ModelRun) -> Path:
         key = [
             __version__, torch.__version__, run.model, run.input_size, run.reparameterized, run.fast_norm,
-            str(run.configuration),
+            str(run.configuration), *_contents(run.model),
         ]  # fmt: skip
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
         return self._folder / f"{digest}.trace.json.gz"
+
+
+def _contents(words: str) -> list[str]:
+    """Return digests of the user's files that a model's words name: a config or code that changed is another model."""
+    named = words.removeprefix("hf:").rpartition(":")[0] if not words.startswith("hf:") else words.removeprefix("hf:")
+    path = Path(named)
+    found = path / "config.json" if path.is_dir() else path
+    if not named or not found.is_file():
+        return []
+    return [hashlib.sha256(found.read_bytes()).hexdigest()]
 
 
 def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:

@@ -456,6 +456,7 @@ print(re.search("VmHWM:\\s*(\\d+) kB", pathlib.Path("/proc/self/status").read_te
     assert int(lines[2]) * 1024 < 1e9
 
 
+@pytest.mark.zoo
 def test_attention_is_chosen_by_the_name_that_from_pretrained_takes() -> None:
     from capplan.probe.target.sources.transformers import make_config
 
