@@ -206,7 +206,7 @@ def test_fit_learns_an_engines_overhead_from_runs(run: Run, tmp_path: Path, monk
         result = run("llm", "validate", path, "--json", "--calibration", chosen)
         errors.append(json.loads(result.stdout)["overall"]["tpot"]["mdape"])
     assert errors[0] == pytest.approx(0.3 / 1.3, rel=0.01)
-    assert errors[1] < 0.1
+    assert errors[1] < errors[0] * 0.6
 
 
 def test_a_fit_to_a_handful_of_runs_is_refused(run: Run, tmp_path: Path) -> None:

@@ -72,7 +72,11 @@ def test_constants_that_made_the_runs_are_found_again() -> None:
                 Observation(case=case, metric=metric, value=metric_of(times, metric), block=f"{output_len} {clients}")
                 for metric in (Metric.TPOT, Metric.TTFT)
             ]
-    found = layout.view(fit_constants(observations, layout=layout, prior=default_prior(layout)))
+    prior = default_prior(layout)
+    loose = replace(
+        prior, deviation=2.5 * prior.deviation
+    )  # sixteen runs without noise say more than as many real ones
+    found = layout.view(fit_constants(observations, layout=layout, prior=loose))
     errors = [metric_of(answer(item.case, found), item.metric) / item.value - 1 for item in observations]
     assert np.median(np.abs(errors)) < 0.02
     assert found.kernels()[KernelClass.GEMM_16].bandwidth_fraction == pytest.approx(0.65, rel=0.06)
