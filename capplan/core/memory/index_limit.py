@@ -1,8 +1,9 @@
-"""From which batch on a kernel refuses a tensor of 2^31 elements or more, whatever the memory.
+"""From which batch on a kernel refuses its tensors for their size, whatever the memory.
 
-Most of PyTorch's CUDA kernels take larger tensors: pointwise ones are split (`TensorIterator::with_32bit_indexing`),
-cuDNN's convolutions run over parts of the batch (`split_batch_to_32bit_conv_out` in aten/src/ATen/native/cudnn/
-ConvShared.cpp), matrix products count in 64 bits. What does not:
+Most of PyTorch's CUDA kernels take tensors of 2^31 elements and more: pointwise ones are split
+(`TensorIterator::with_32bit_indexing`), cuDNN's convolutions run over parts of the batch
+(`split_batch_to_32bit_conv_out` in aten/src/ATen/native/cudnn/ConvShared.cpp), matrix products count in 64 bits. What
+does not:
 
 * Depthwise convolutions. PyTorch's own kernel (DepthwiseConv2d.cu) takes `packed_accessor32`, which refuses more
   elements than an int32 counts ("numel needs to be smaller than int32_t max", ATen/core/TensorBase.h).
@@ -10,6 +11,9 @@ ConvShared.cpp), matrix products count in 64 bits. What does not:
 * Pooling whose output is so large: max and average pooling count the output's elements in an int
   (`safe_downcast<int>(output.numel())`, DilatedMaxPool2d.cu and AveragePool2d.cu).
 * Before torch 1.13, convolutions, batch norms and pooling of such tensors altogether.
+* Fused attention over more than 65,535 batches, windows counted: FlashAttention and the memory-efficient kernel launch
+  a block row for each (gridDim.y and gridDim.z of CUDA end there). In timm's tables no step ran beyond it, and all that
+  passed it failed, with a tenth to a half of the memory needed (davit, sam2_hiera, twins_svt).
 
 Which depthwise calls fail in which release was counted in timm's published tables, where a model's batch is lowered
 until it runs (docs/memory-accuracy.md): of 1,003 failing steps that pass a limit of this module, 745 needed less than
@@ -19,7 +23,9 @@ this module lets pass. Between torch 2.4 and 2.9 the rule turned around; the rel
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
+from capplan.core.ops.attention import AttentionBackend, choose_attention
 from capplan.core.ops.convolutions import (
     cudnn_runs_depthwise,
     filter_shape,
@@ -27,7 +33,7 @@ from capplan.core.ops.convolutions import (
     is_convolution,
     is_depthwise,
 )
-from capplan.core.trace.types import Kernel, Operand, Recording
+from capplan.core.trace.types import HALF, Kernel, Operand, Recording
 from capplan.core.workload import Framework, Workload
 
 INDEX_LIMIT = 2**31
@@ -36,6 +42,7 @@ INDEX_LIMIT = 2**31
 _SPLIT_SINCE = (1, 13)
 _CUDNN_TAKES_LARGE_SINCE = (2, 5)
 _LARGEST_CUDNN_WINDOW = 3
+_FUSED_SINCE, _ATTENTION_BATCHES = (2, 0), 65_535
 _POOLS = ("aten.max_pool2d", "aten.avg_pool2d", "aten.max_pool2d_with_indices")
 
 
@@ -46,7 +53,7 @@ def index_limit_batch(recording: Recording) -> int | None:
         recording: the operators and shapes of one workload.
     """
     operands = [operand for kernel in recording.kernels for operand in (*kernel.inputs, *kernel.outputs)]
-    return _largest_below(recording, operands)
+    return _largest_below(recording, operands, elements=INDEX_LIMIT)
 
 
 def refused_above(recording: Recording, workload: Workload) -> int | None:
@@ -60,7 +67,31 @@ def refused_above(recording: Recording, workload: Workload) -> int | None:
     for kernel in recording.kernels:
         checked = _checked_operands(kernel, workload)
         refusing += checked(kernel) if checked else ()
-    return _largest_below(recording, refusing)
+    limits = (
+        _largest_below(recording, refusing, elements=INDEX_LIMIT),
+        _largest_below(recording, _attention_batches(recording, workload), elements=_ATTENTION_BATCHES + 1),
+    )
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _attention_batches(recording: Recording, workload: Workload) -> list[Operand]:
+    """Return the queries of fused attention, without heads, tokens and width: what a grid has a block row for."""
+    if workload.torch_version < _FUSED_SINCE:
+        return []
+    return [
+        replace(kernel.inputs[0], shape=kernel.inputs[0].shape[:-3])
+        for kernel in recording.kernels
+        if kernel.name.startswith("capplan.attention") and _is_fused(kernel, workload)
+    ]
+
+
+def _is_fused(kernel: Kernel, workload: Workload) -> bool:
+    stored = kernel.inputs[0].dtype
+    dtype = workload.precision.half_dtype or stored if stored == HALF else stored
+    backend = choose_attention(
+        kernel, batch=1, dtype=dtype, torch_version=workload.torch_version, compute_capability=None
+    )
+    return backend is not AttentionBackend.MATH
 
 
 def _checked_operands(kernel: Kernel, workload: Workload) -> Callable[[Kernel], tuple[Operand, ...]] | None:
@@ -97,14 +128,15 @@ def _outputs(kernel: Kernel) -> tuple[Operand, ...]:
     return kernel.outputs
 
 
-def _largest_below(recording: Recording, operands: list[Operand]) -> int | None:
+def _largest_below(recording: Recording, operands: list[Operand], *, elements: int) -> int | None:
+    """Return the largest batch at which every operand has fewer elements than a limit; None where none grows."""
     growing = {operand.shape: operand for operand in operands if any(dim.per_sample for dim in operand.shape)}
     if not growing or recording.exact_batch is not None:
         return None
     low, high = 0, INDEX_LIMIT
     while high - low > 1:
         middle = (low + high) // 2
-        if all(math.prod(operand.shape_at(middle)) < INDEX_LIMIT for operand in growing.values()):
+        if all(math.prod(operand.shape_at(middle)) < elements for operand in growing.values()):
             low = middle
         else:
             high = middle

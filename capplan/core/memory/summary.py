@@ -105,7 +105,7 @@ def _refusal(model: MemoryModel, batch: int, answers: Sequence[GpuMemory]) -> tu
     refused = model.refused_above
     if refused is None or max((batch, *(each.max_batch for each in answers))) < refused:
         return ()
-    return (f"above batch {refused} a kernel refuses a tensor of 2^31 elements or more, whatever the memory",)
+    return (f"above batch {refused} a kernel refuses its tensors for their size, whatever the memory",)
 
 
 def rule_of_thumb(model: MemoryModel, *, batch: int, filled_fraction: float) -> RuleOfThumb:

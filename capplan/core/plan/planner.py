@@ -227,9 +227,7 @@ def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: 
         return _reject_memory(candidate, memory, available.expected)
     refused = question.memory.refused_above
     if refused is not None and batch > refused:
-        reason = (
-            f"a kernel refuses tensors of 2^31 elements or more, whatever the memory: {refused} is the largest batch"
-        )
+        reason = f"a kernel refuses tensors of that size, whatever the memory: {refused} is the largest batch"
         return _reject(candidate, batch, Constraint.SUPPORT, reason)
     latency = candidate.latency[batch]
     if (limit_s := limits.max_latency_s) is not None:

@@ -10,7 +10,7 @@ from capplan.core.memory.index_limit import index_limit_batch, refused_above
 from capplan.core.memory.model import MemoryModel
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Kernel, MemoryFormat, Operand, Recording, Trace
-from capplan.core.workload import Framework, Workload
+from capplan.core.workload import Framework, Precision, Workload
 from tests.core.small_recordings import chain
 
 LAST, FIRST = MemoryFormat.CHANNELS_LAST, MemoryFormat.CONTIGUOUS
@@ -89,3 +89,17 @@ def test_the_largest_batch_stops_at_a_refused_tensor_whatever_the_memory() -> No
 
 def _with(trace: Trace, recordings: tuple[Recording, ...]) -> Trace:
     return replace(trace, recordings=recordings)
+
+
+def attention(windows: int, *, rank: int = 4) -> Kernel:
+    shape = (Affine(0, windows), Affine(4), Affine(49), Affine(32))
+    operands = tuple(Operand(dtype="half", shape=shape) for _ in range(3))
+    return Kernel(name="capplan.attention", inputs=operands, outputs=operands[:1], attributes={"rank": rank})
+
+
+def test_fused_attention_takes_65535_windows() -> None:
+    # davit at 768 pixels: 256 windows a sample; 192 samples ran, 256 samples (65,536 windows) failed
+    workload = Workload(precision=Precision.FP16, torch_version=(2, 9))
+    assert refused_above(recording(attention(256)), workload) == 65_535 // 256
+    assert refused_above(recording(attention(256, rank=5)), workload) is None
+    assert refused_above(recording(attention(256)), replace(workload, torch_version=(1, 13))) is None
