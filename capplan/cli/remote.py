@@ -144,7 +144,7 @@ def _conclude(answers: list[Response]) -> None:
 
 
 def _write_reports(given: dict[str, Any], question: dict[str, Any], models: list[Any], client: Client) -> None:
-    from capplan.cli.commands.report import check_outputs
+    from capplan.cli.report_options import check_outputs
 
     if len(models) != 1:
         raise UsageError("a service reports on one model at a time; name one.")

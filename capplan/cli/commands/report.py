@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -11,12 +11,14 @@ from capplan.cli.constraint_options import ConstraintOptions
 from capplan.cli.groups import with_groups
 from capplan.cli.output import command_line, emit, warn, write_atomically
 from capplan.cli.progress import TERMINAL
+from capplan.cli.report_options import EvidenceOptions, FileOptions, LoadOptions
 from capplan.core.batches import BatchChoice, parse_batches
 from capplan.core.workload import DEFAULT_UTILIZATION
 from capplan.errors import UsageError
 from capplan.printable import printable
 
-EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
+if TYPE_CHECKING:
+    from capplan.report.procurement.types import Report
 
 
 @with_groups
@@ -25,49 +27,13 @@ def report(
     models: options.OptionalModels = None,
     inputs: options.ModelOptions,
     batch: options.BatchOption = "1..256",
-    load: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="LOAD.yaml", help="What is asked: a service, a job or a training purchase.", show_default=False
-        ),
-    ] = None,
-    llm: Annotated[
-        Path | None,
-        typer.Option(
-            "--llm",
-            metavar="LOAD.yaml",
-            help="Serve a language model under this load: the LLM pages.",
-            show_default=False,
-        ),
-    ] = None,
+    asked: LoadOptions,
     gpus: options.GpuOptions,
-    prices: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.yaml", help="Own dated prices, laid over the built-in ones.", show_default=False),
-    ] = None,
+    evidence: EvidenceOptions,
     conditions: options.WorkloadOptions,
     constraints: ConstraintOptions,
-    priced: options.OnlyPriced = False,
-    max_price: options.MaxPrice = None,
-    measured: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="What `capplan measure` saved, to stand beside the estimates.", show_default=False
-        ),
-    ] = None,
     utilization: options.Utilization = DEFAULT_UTILIZATION,
-    title: Annotated[str | None, typer.Option(help="Title of the report.", show_default=False)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help=f"Where to; the extension decides ({', '.join(EXTENSIONS)}); repeatable; else Markdown to stdout.",
-            show_default=False,
-        ),
-    ] = None,
+    files: FileOptions,
 ) -> None:
     """Recommend which GPUs to buy or rent, how many, what they cost, and how sure that is.
 
@@ -83,14 +49,13 @@ def report(
     """
     from capplan.app.report import OfferRequest, ReportRequest
     from capplan.app.report import report as make_report
-    from capplan.report.procurement.render import render_report
 
-    outputs = check_outputs(output or (), force=force)
-    if llm is not None:
+    outputs = files.outputs()
+    if asked.llm is not None:
         from capplan.cli.commands.llm.report import report_llm
 
-        asked = gpus.request()
-        return report_llm(models or (), llm, outputs, gpus=asked.ids, specs=asked.overlays, title=title)
+        chosen = gpus.request()
+        return report_llm(models or (), asked.llm, outputs, gpus=chosen.ids, specs=chosen.overlays, title=files.title)
     batches = parse_batches(batch)
     if batches.choice is not BatchChoice.LISTED:
         raise UsageError("a report compares listed batches; write --batch 32 or 1..256.")
@@ -100,18 +65,24 @@ def report(
         largest_batches=batches.sizes,
         workload=conditions.workload(),
         utilization_fraction=utilization,
-        load=load,
+        load=asked.load,
         offers=OfferRequest(
-            files=tuple(prices or ()),
+            files=tuple(evidence.prices or ()),
             constraints=constraints.request(),
-            only_priced=priced,
-            max_usd_per_hour=max_price,
+            only_priced=evidence.priced,
+            max_usd_per_hour=evidence.max_price,
         ),
-        measured=tuple(measured or ()),
-        title=title,
+        measured=tuple(evidence.measured or ()),
+        title=files.title,
         command=command_line(),
     )
-    made = make_report(request, feedback=TERMINAL)
+    _write(make_report(request, feedback=TERMINAL), outputs)
+
+
+def _write(made: "Report", outputs: Sequence[Path]) -> None:
+    """Write a report into every file, or as Markdown to stdout; exit with 1 where a model has no option."""
+    from capplan.report.procurement.render import render_report
+
     if not outputs:
         emit(str(render_report(made, ".md")), output=None)
     contents = [render_report(made, path.suffix.lower()) for path in outputs]
@@ -121,21 +92,3 @@ def report(
         warn("warning: no option with a price carries the load of every model.")
     if not all(model.options for model in made.models):
         raise typer.Exit(1)
-
-
-def check_outputs(outputs: Sequence[Path], *, force: bool) -> list[Path]:
-    """Refuse extensions that mean nothing and files that exist, before anything is worked out.
-
-    Raises:
-        UsageError: one of these.
-    """
-    for path in outputs:
-        if path.suffix.lower() not in EXTENSIONS:
-            raise UsageError(f"{path}: the extension tells no format; known are {', '.join(EXTENSIONS)}.")
-        if path.is_dir() or not path.parent.is_dir():
-            raise UsageError(f"cannot write {path}: its folder is missing, or it is a folder.")
-        if path.exists() and not force:
-            raise UsageError(f"{path} exists and is kept; add --force to replace it.")
-    if len(set(outputs)) < len(outputs):
-        raise UsageError("the same -o is given twice.")
-    return list(outputs)
