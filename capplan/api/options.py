@@ -25,6 +25,8 @@ class ModelOptions(TypedDict, total=False):
     inputs: Sequence[str] | Callable[[int], Any]
     input_size: Sequence[int]
     seq_len: int
+    weights: str
+    activations: str
 
 
 class WorkloadOptions(ModelOptions, total=False):

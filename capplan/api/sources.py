@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from capplan.app.models import ModelSource
+from capplan.app.models import ModelSource, QuantisedSource
+from capplan.core.quantization.schemes import find_scheme
 from capplan.core.trace.types import Trace
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
@@ -22,6 +23,8 @@ def find_source(
     inputs: Sequence[str] | Callable[[int], Any] = (),
     input_size: Sequence[int] | None = None,
     seq_len: int | None = None,
+    weights: str | None = None,
+    activations: str | None = None,
 ) -> ModelSource:
     """Return the model of a request.
 
@@ -34,10 +37,17 @@ def find_source(
         inputs: words of the input grammar, or a function of the batch size that returns the inputs.
         input_size: the shape of one image without the batch.
         seq_len: tokens per sample.
+        weights: the format that weights of linear layers are quantised to, as for `--weights`.
+        activations: the format of their activations.
 
     Raises:
         UsageError: there is no such model, or it does not take these arguments and inputs.
     """
+    scheme = find_scheme(weights, activations)
+    if scheme is not None:
+        source = find_source(model, arguments=arguments, inputs=inputs, input_size=input_size, seq_len=seq_len)
+        assert not isinstance(source, QuantisedSource)
+        return QuantisedSource(source=source, scheme=scheme)
     values = dict(arguments or {})
     if isinstance(model, Trace):
         if values or inputs or input_size is not None or seq_len is not None:

@@ -8,6 +8,7 @@ of a model, for every function that takes one:
         size that returns what the model takes.
     input_size: the shape of one image without the batch, such as (3, 640, 640).
     seq_len: tokens per sample.
+    weights, activations: formats that linear layers are quantised to, as for `--weights` and `--activations`.
 
 Options of the workload:
 

@@ -19,9 +19,11 @@ from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.ops.checks import check_operators
 from capplan.core.ops.flops import Formulas, uncounted
 from capplan.core.plan.planner import Prepared
+from capplan.core.quantization.rewrite import quantise_trace
+from capplan.core.quantization.schemes import Scheme, find_scheme
 from capplan.core.trace.format import is_trace_content, load_trace
 from capplan.core.trace.types import Recording, Trace
-from capplan.core.workload import Configuration, Workload
+from capplan.core.workload import Configuration, Variant, Workload
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words
@@ -29,8 +31,17 @@ from capplan.probe.target.names import canonical_words
 if TYPE_CHECKING:
     from capplan.probe.target.types import Target
 
-ModelSource: TypeAlias = "ModelRequest | Trace | Target | Model"
-"""How a caller names a model: by words, by its trace, by a target made from a module, or opened already."""
+ModelSource: TypeAlias = "ModelRequest | Trace | Target | Model | QuantisedSource"
+"""How a caller names a model: by words, by its trace, by a target made from a module, or opened; quantised or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantisedSource:
+    """A model whose linear layers are quantised once it is traced."""
+
+    source: "ModelRequest | Trace | Target | Model"
+    scheme: Scheme
+
 
 _TRACE_SUFFIXES = (".trace.json", ".trace.json.gz", ".json.gz")
 
@@ -300,7 +311,54 @@ class TracedModel(Model):
                 module=module,
             )
             self._module = module
-            return trace
+            return _as_checkpoint(trace, target.scheme, configuration)
+
+
+def _as_checkpoint(trace: Trace, scheme: Scheme | None, configuration: Configuration) -> Trace:
+    """Return a trace with the linear layers quantised as the model's checkpoint has them.
+
+    Training steps and autocast, which no quantised kernel serves, are answered at full width, with a note.
+    """
+    if scheme is None:
+        return trace
+    if configuration.training is None and configuration.variant is not Variant.AMP:
+        return quantise_trace(trace, scheme)
+    note = f"quantised ({scheme.name}) but counted at full width: training and autocast have no quantised kernels."
+    return replace(trace, provenance=replace(trace.provenance, notes=(*trace.provenance.notes, note)))
+
+
+@dataclass(slots=True, kw_only=True)
+class QuantisedModel(Model):
+    """A model whose linear layers run with quantised weights; `inner` is the model as it is."""
+
+    inner: Model
+    scheme: Scheme
+
+    @property
+    def words(self) -> str:  # type: ignore[override] # read only
+        """The words that name the model."""
+        return self.inner.words
+
+    @property
+    def can_be_traced(self) -> bool:  # type: ignore[override] # read only
+        """True if further recordings can be made."""
+        return self.inner.can_be_traced
+
+    def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
+        """Return the trace with its linear layers quantised."""
+        return quantise_trace(self.inner.trace(configurations, exact_batch=exact_batch), self.scheme)
+
+    def target(self) -> "Target":
+        """Refuse: the quantised model is worked out from a trace, and there is no module of it that could be run."""
+        raise UsageError(
+            f"{self.words} quantised by --weights is worked out, not run: quantise the module in a step of your own, "
+            "--prepare FILE.py:FUNCTION."
+        )
+
+    def with_input(self, *, input_size: str | None = None, seq_len: int | None = None) -> Model | None:
+        """Return the same model on an input of another size; None where words do not name the model."""
+        inner = self.inner.with_input(input_size=input_size, seq_len=seq_len)
+        return None if inner is None else QuantisedModel(inner=inner, scheme=self.scheme)
 
 
 def open_model(source: ModelSource, *, feedback: Feedback = SILENCE, formulas: Formulas | None = None) -> Model:
@@ -317,6 +375,12 @@ def open_model(source: ModelSource, *, feedback: Feedback = SILENCE, formulas: F
     """
     if isinstance(source, Model):
         return source
+    if isinstance(source, QuantisedSource):
+        inner = open_model(source.source, feedback=feedback, formulas=formulas)
+        return QuantisedModel(inner=inner, scheme=source.scheme)
+    if isinstance(source, ModelRequest) and (scheme := find_scheme(source.weights, source.activations)) is not None:
+        plain = replace(source, weights=None, activations=None)
+        return open_model(QuantisedSource(source=plain, scheme=scheme), feedback=feedback, formulas=formulas)
     if isinstance(source, Trace):
         return ReadModel(held=source, words=source.target)
     if not isinstance(source, ModelRequest):

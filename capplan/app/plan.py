@@ -6,7 +6,7 @@ from functools import partial
 
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus import GpuRequest
-from capplan.app.models import Model, ModelSource, open_model, refuse_uncertain
+from capplan.app.models import Model, ModelSource, QuantisedModel, open_model, refuse_uncertain
 from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.prices import Price, offers_on_demand
@@ -19,6 +19,7 @@ from capplan.core.plan.types import Change, Fit, Job, Limits, Plan, SortKey
 from capplan.core.workload import Framework, Layout, Precision, Workload
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.units import format_bytes, format_seconds
 
 _FULL_DTYPES = frozenset({"float32", "float64"})
 
@@ -100,7 +101,32 @@ def _plan_model(model: Model, request: PlanRequest, context: PlanContext) -> Pla
         refuse_uncertain(model.words, model.recording(request.workload.configuration))
     made = plan_at_batches(model, request, context)
     made = _with_choices(made, model, request, context)
-    return replace(made, job=request.job, notes=(*context.notes, *made.notes))
+    beside = _beside_full_width(made, model, request, context)
+    return replace(made, job=request.job, notes=(*context.notes, *beside, *made.notes))
+
+
+def _beside_full_width(made: Plan, model: Model, request: PlanRequest, context: PlanContext) -> tuple[str, ...]:
+    """Set a quantised model beside the same model at full width, on the recommended GPU at its batch."""
+    best = made.best()
+    if best is None or not isinstance(model, QuantisedModel):
+        return ()
+    asked = replace(
+        request,
+        batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
+        limits=replace(request.limits, max_latency_s=None, min_throughput_per_s=None),
+    )
+    fits = plan_at_batches(model.inner, asked, replace(context, gpus=(best.gpu,))).fits
+    here = f"{best.gpu.id} at batch {best.batch}"
+    if not fits:
+        return (f"{model.scheme.name}: at full width the model does not fit on {here}.",)
+    before, after = fits[0], best
+    gain = before.latency.latency_s.expected / after.latency.latency_s.expected
+    return (
+        f"{model.scheme.name} on {here}: {format_seconds(after.latency.latency_s.expected)} and "
+        f"{format_bytes(after.memory.total_bytes.expected)}, at full width "
+        f"{format_seconds(before.latency.latency_s.expected)} and "
+        f"{format_bytes(before.memory.total_bytes.expected)}: ×{gain:.2f} as fast.",
+    )
 
 
 def plan_at_batches(model: Model, request: PlanRequest, context: PlanContext) -> Plan:

@@ -12,7 +12,7 @@ import msgspec
 from capplan.app.documents import read_json
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus import GpuChoice, GpuFilters, GpuRequest, find_gpus
-from capplan.app.models import ModelSource, open_model
+from capplan.app.models import ModelSource, QuantisedSource, open_model
 from capplan.app.priced_gpus import PriceFilters, affordable
 from capplan.app.procurement.constraints import ConstraintRequest, resolve
 from capplan.app.sweep.reporting import is_sweep, swept_models
@@ -229,7 +229,8 @@ def moment() -> tuple[date, int]:
 
 def _plans(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> list[PlanDocument]:
     """Return a model's plans, from a saved file or by planning it."""
-    words = source.words if isinstance(source, ModelRequest) else source.name
+    plain = source.source if isinstance(source, QuantisedSource) else source
+    words = plain.words if isinstance(plain, ModelRequest) else plain.name
     documents = read_plans(words) if isinstance(source, ModelRequest) else None
     if documents is None:
         plans = [_plan(source, request, gpus, feedback)]

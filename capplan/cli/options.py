@@ -82,6 +82,18 @@ Prepare = Annotated[
         show_default=False,
     ),
 ]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        metavar="int8|int4|fp8|nvfp4|NAME",
+        help="Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.",
+        show_default=False,
+    ),
+]
+Activations = Annotated[
+    str | None,
+    typer.Option(metavar="int8|fp8", help="Quantise their activations, too.", show_default=False),
+]
 BatchOption = Annotated[
     str, typer.Option("--batch", "-b", help="8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.")
 ]
@@ -145,6 +157,14 @@ class ModelOptions:
     seq_len: SequenceLength = None
     inputs_from: InputsFrom = None
     prepare: Prepare = None
+    weights: Weights = None
+    activations: Activations = None
+
+    def default_precision(self) -> Precision:
+        """Return the precision of whatever is not quantised: fp32, or the 16 bits that kernels of a format take."""
+        if self.weights is None and self.activations is None:
+            return Precision.FP32
+        return Precision.FP16 if "int8" in (self.weights or self.activations or "") else Precision.BF16
 
     def request(self, words: str) -> "ModelRequest":
         """Return the request for the model that words name."""
@@ -158,6 +178,8 @@ class ModelOptions:
             seq_len=self.seq_len,
             inputs_from=self.inputs_from,
             prepare=tuple(self.prepare or ()),
+            weights=self.weights,
+            activations=self.activations,
         )
 
 
@@ -201,14 +223,17 @@ class WorkloadOptions:
         """Return True if neither a precision nor training was asked for."""
         return self.precision is None and not self.train
 
-    def workload(self) -> Workload:
+    def workload(self, model: ModelOptions | None = None) -> Workload:
         """Return the workload.
+
+        Args:
+            model: the model's options; one with quantised weights runs in 16 bits where no precision is named.
 
         Raises:
             UsageError: a value breaks its grammar, or options contradict each other.
         """
         return Workload(
-            precision=self.precision or Precision.FP32,
+            precision=self.precision or (Precision.FP32 if model is None else model.default_precision()),
             framework=self.framework,
             layout=self.layout,
             training=TrainingOptions(

@@ -170,3 +170,20 @@ def test_accumulated_micro_batches_count_as_samples(run: Run) -> None:
     one, four = (json.loads(run(*words, "--accumulate", count, "--json").stdout)["fits"][0] for count in ("1", "4"))
     assert one["latency_s"]["expected"] * one["throughput_per_s"]["expected"] == pytest.approx(8)
     assert four["latency_s"]["expected"] * four["throughput_per_s"]["expected"] == pytest.approx(32)
+
+
+def test_quantised_weights_are_planned_beside_full_width(run: Run, net_trace: Path) -> None:
+    quantised = ("--precision", "fp32", "--weights", "int8", "--json")
+    result = run("plan", net_trace, "--batch", "8", "--gpu", "l4,t4", *quantised)
+    plan = json.loads(result.stdout)
+    assert {each["gpu"] for each in plan["fits"]} == {"l4", "t4"}
+    assert any(note.startswith("int8_weight_only on ") and "at full width" in note for note in plan["notes"])
+    # its only linear layer is 256 by 10: three bytes less for each weight, and a 16-bit scale for each row
+    wide = json.loads(run("memory", net_trace, "--batch", "8", "--json").stdout)
+    narrow = json.loads(run("memory", net_trace, "--batch", "8", *quantised).stdout)
+    sizes = [next(each for each in found["parts"] if each["name"] == "weights") for found in (wide, narrow)]
+    before, after = (each["size_bytes"]["expected"] for each in sizes)
+    assert before - after == 3 * 2560 - 20
+    refused = run("plan", net_trace, "--batch", "8", "--weights", "int4", "--activations", "fp8")
+    assert refused.exit_code == 2
+    assert "no kernel for int4 weights with fp8 activations" in refused.stderr

@@ -8,7 +8,7 @@ from capplan.cli import options
 from capplan.cli.groups import with_groups
 from capplan.cli.output import Format, to_json
 from capplan.cli.progress import TERMINAL
-from capplan.core.workload import Configuration, Layout, Precision
+from capplan.core.workload import Configuration, Layout
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ def analyze(
         model=inputs.request(model),
         batch=batch,
         configuration=Configuration(
-            variant=(precision or Precision.FP32).variant,
+            variant=(precision or inputs.default_precision()).variant,
             layout=layout,
             training=steps.training(),
-            half_dtype=(precision or Precision.FP32).half_dtype or "bfloat16",
+            half_dtype=(precision or inputs.default_precision()).half_dtype or "bfloat16",
         ),
         depth=_depth(depth, chosen),
         compares_counters=compare,

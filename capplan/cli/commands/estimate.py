@@ -73,7 +73,7 @@ def estimate(
         gpus=gpus.request(),
         prices=prices.filters(),
         batches=batches.sizes,
-        workload=conditions.workload(),
+        workload=conditions.workload(inputs),
         calibration=calibration,
         gain_fraction=gain,
         compares_frameworks=compare_frameworks,

@@ -72,7 +72,7 @@ def memory(
         model=inputs.request(model),
         batch=batch,
         gpus=GpuRequest(ids=tuple(gpu), overlays=tuple(specs or ())) if gpu else None,
-        workload=conditions.workload(),
+        workload=conditions.workload(inputs),
         utilization_fraction=utilization,
         rank_count=gpus,
         shardings=_shardings(sharding or []),

@@ -52,7 +52,7 @@ def plan(
         models=tuple(map(model.request, models)),
         gpus=gpus.request(),
         batches=parse_batches(batch),
-        workload=conditions.workload(),
+        workload=conditions.workload(model),
         limits=limits.limits(),
         sort=extent.sort_key(),
         prices=prices.filters(),

@@ -63,7 +63,7 @@ def report(
         models=tuple(map(inputs.request, models or ())),
         gpus=gpus.request(),
         largest_batches=batches.sizes,
-        workload=conditions.workload(),
+        workload=conditions.workload(inputs),
         utilization_fraction=utilization,
         load=asked.load,
         offers=OfferRequest(

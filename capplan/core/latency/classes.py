@@ -87,6 +87,8 @@ def _class_by_operator(kernel: Kernel) -> str:
     if library == "capplan":
         if name == "fused":
             return _fused_class(kernel)
+        if name in _QUANTISED:
+            return operator_rows()[name].efficiency
         return RECURRENT if name.startswith("rnn") else ATTENTION
     row = operator_rows().get(name)
     efficiency = BY_SHAPE if row is None else row.efficiency
@@ -97,6 +99,9 @@ def _class_by_operator(kernel: Kernel) -> str:
     if efficiency == CAST and kernel.inputs and kernel.inputs[0].is_weight:
         return WEIGHT_CAST
     return efficiency
+
+
+_QUANTISED = frozenset({"quantised_linear", "widen", "quantise", "rescale"})
 
 
 def _fused_class(kernel: Kernel) -> str:

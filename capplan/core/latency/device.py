@@ -8,9 +8,11 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.gpus.sustained import copy_share, half_share, single_share, streaming_share, vector_share
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.numbers import BoolArray, FloatArray
+from capplan.core.trace.types import Recording
 from capplan.core.workload import Precision, Workload
 
 _MORE_THAN_VECTORS = 1.2
+_NARROW = (PeakUse.HALF, PeakUse.INT8, PeakUse.FP8, PeakUse.FP4)
 
 _TENSOR_CORES_SINCE = (7, 0)
 _TF32_MATMULS_BY_DEFAULT_BEFORE = (1, 12)
@@ -65,6 +67,8 @@ def device_rates(gpu: GpuSpec, workload: Workload, *, use_own: bool = True) -> D
     printed[PeakUse.VECTOR] = vector
     printed[PeakUse.DOUBLE] = gpu.peak(PeakKind.FP64) or vector / 32
     printed[PeakUse.INT8] = gpu.peak(PeakKind.INT8) or half or vector
+    printed[PeakUse.FP8] = gpu.peak(PeakKind.FP8) or half or vector
+    printed[PeakUse.FP4] = gpu.peak(PeakKind.FP4) or printed[PeakUse.FP8]
     on_tensor_cores = _on_tensor_cores(gpu, printed, vector)
     return DeviceRates(
         peaks_flops_per_s=_sustained(gpu, printed, on_tensor_cores, use_own=use_own),
@@ -79,10 +83,34 @@ def device_rates(gpu: GpuSpec, workload: Workload, *, use_own: bool = True) -> D
     )
 
 
+def missing_kernels(recording: Recording, gpu: GpuSpec) -> Unsupported | None:
+    """Return why a GPU lacks the kernels of quantised layers in a recording; None where it has them all.
+
+    Kernels that compute in 16 bits run anywhere; a GPU without a CUDA compute capability must state a rate for narrower
+    arithmetic.
+    """
+    for kernel in recording.kernels:
+        needed = kernel.attributes.get("capability")
+        if not isinstance(needed, int):
+            continue
+        scheme = kernel.attributes.get("scheme")
+        if gpu.compute_capability is not None:
+            major, minor = gpu.compute_capability
+            if 10 * major + minor < needed:
+                reason = f"{scheme} needs compute capability {needed / 10:.1f}; {gpu.id} has {major}.{minor}"
+                return Unsupported(reason=reason)
+        elif (kind := _NEEDED_RATES.get(kernel.inputs[0].dtype)) is not None and not gpu.peak(kind):
+            return Unsupported(reason=f"{gpu.id} has no peak rate for {kind.value}, which {scheme} computes in")
+    return None
+
+
+_NEEDED_RATES = {"int8": PeakKind.INT8, "float8_e4m3fn": PeakKind.FP8, "float4_e2m1fn": PeakKind.FP4}
+
+
 def _on_tensor_cores(gpu: GpuSpec, printed: FloatArray, vector_peak: float) -> BoolArray:
     """Return which uses run on tensor cores: 16 bits and integers where there are any, fp32 where they speed it up."""
     found = np.zeros(len(PeakUse), dtype=bool)
-    found[[PeakUse.HALF, PeakUse.INT8]] = (gpu.compute_capability or _TENSOR_CORES_SINCE) >= _TENSOR_CORES_SINCE
+    found[list(_NARROW)] = (gpu.compute_capability or _TENSOR_CORES_SINCE) >= _TENSOR_CORES_SINCE
     for use in (PeakUse.CONVOLUTION_32, PeakUse.MATMUL_32):
         found[use] = printed[use] > _MORE_THAN_VECTORS * vector_peak
     return found
@@ -105,9 +133,7 @@ def _sustained(gpu: GpuSpec, printed: FloatArray, on_tensor_cores: BoolArray, *,
     tensor, single = half_share(gpu, use_own=use_own).fraction, single_share(gpu, use_own=use_own).fraction
     vector = vector_share(gpu).fraction
     rates = printed * vector
-    rates[[PeakUse.HALF, PeakUse.INT8]] = printed[[PeakUse.HALF, PeakUse.INT8]] * (
-        tensor if on_tensor_cores[PeakUse.HALF] else vector
-    )
+    rates[list(_NARROW)] = printed[list(_NARROW)] * (tensor if on_tensor_cores[PeakUse.HALF] else vector)
     for use in (PeakUse.CONVOLUTION_32, PeakUse.MATMUL_32):
         has_tf32 = on_tensor_cores[use] and gpu.peak(PeakKind.TF32) is not None
         rates[use] = printed[use] * (tensor if has_tf32 else single)

@@ -1,6 +1,6 @@
 """Reduce a recording to the numbers that decide its kernels' speed, at every batch at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +30,14 @@ IntArray = NDArray[np.int64]
 _USE_BY_DTYPE = {
     HALF: PeakUse.HALF, "float16": PeakUse.HALF, "bfloat16": PeakUse.HALF, "float64": PeakUse.DOUBLE,
     "int8": PeakUse.INT8, "uint8": PeakUse.INT8, "qint8": PeakUse.INT8, "quint8": PeakUse.INT8,
+    "float8_e4m3fn": PeakUse.FP8, "float8_e5m2": PeakUse.FP8, "float4_e2m1fn": PeakUse.FP4,
 }  # fmt: skip
+_QUANTISED_SLOWDOWN: Mapping[str, float] = {
+    "float8_dynamic": 1.41, "fp8_block": 1.44, "nvfp4_dynamic": 1.58, "int8_dynamic": 1.03, "bitsandbytes_int8": 1.03,
+    "int4_weight_only": 1.05, "gptq": 1.05, "awq": 1.05, "mxfp4": 1.05, "compressed_tensors_int4": 1.05,
+}  # fmt: skip
+"""Time of a quantised product over that of a 16-bit one, times the ratio of their printed peaks, where arithmetic
+binds: medians of the GPUs in op-gemm-vllm and op-gemm-trtllm (docs/quantisation.md)."""
 _FEWEST_WINOGRAD_CHANNELS = 16
 _CUDNN_9_SINCE, _WIDEST_GROUP = (2, 4), 64
 """Before, channels-last convolutions with more channels a group had no fast kernel: seen in timm's tables."""
@@ -49,6 +56,7 @@ class KernelTable:
     batch. `m`, `n`, `k`, `groups` describe matrix products, `m` = 0 elsewhere. `serial` counts steps that
     one thread must take in turn. `path` tells rows that exist only for one attention backend. `winograd` marks
     convolutions that cuDNN can do with fewer multiplications, which it does where no tensor core does them.
+    `slowdown` is how much longer arithmetic takes than that of a 16-bit product at the same share of its peak.
     """
 
     batches: tuple[int, ...]
@@ -72,6 +80,7 @@ class KernelTable:
     strided: BoolArray
     foreign_layout: BoolArray
     winograd: BoolArray
+    slowdown: FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +102,7 @@ class Row:
     strided: bool = False
     foreign_layout: bool = False
     winograd: bool = False
+    slowdown: float = 1.0
     launches: float = 1.0
     path: AttentionPath = AttentionPath.ALWAYS
 
@@ -128,6 +138,7 @@ def kernel_table(step: ExecutedStep, *, batches: Sequence[int]) -> KernelTable:
         strided=np.array([row.strided for row in first], dtype=bool),
         foreign_layout=np.array([row.foreign_layout for row in first], dtype=bool),
         winograd=np.array([row.winograd for row in first], dtype=bool),
+        slowdown=np.array([row.slowdown for row in first], dtype=np.float64),
         **{name: expand([[getattr(row, name) for row in rows] for rows in columns]) for name in _OVER_BATCHES},
     )
 
@@ -203,6 +214,7 @@ def _row(kernel: Kernel, label: str, batch: int) -> Row:
         strided=not gemm_like and any(_is_strided(operand) for operand in kernel.inputs),
         foreign_layout=_has_foreign_layout(label, use),
         winograd=_is_winograd(kernel, label, use),
+        slowdown=_QUANTISED_SLOWDOWN.get(str(kernel.attributes.get("scheme")), 1.0),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.decompositions import AttentionPath
-from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, host_slowness
+from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, host_slowness, missing_kernels
 from capplan.core.latency.host import host_step_s
 from capplan.core.latency.kernel_time import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency.lookup import (
@@ -71,7 +71,7 @@ def estimate_latencies(
 
     Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
     """
-    rates = [device_rates(gpu, step.workload) for gpu in gpus]
+    rates = [missing_kernels(step.recording, gpu) or device_rates(gpu, step.workload) for gpu in gpus]
     runnable = [(gpu, rate) for gpu, rate in zip(gpus, rates, strict=True) if isinstance(rate, DeviceRates)]
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     if runnable:
@@ -172,7 +172,7 @@ def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
     on_tensor_cores = np.stack([rate.on_tensor_cores for rate in rates])[:, table.peak_use, None]
     by_winograd = _by_winograd(table, rates)
     return KernelWork(
-        flops=table.flops / np.where(by_winograd, _WINOGRAD_GAIN, 1.0),
+        flops=table.flops * table.slowdown[:, None] / np.where(by_winograd, _WINOGRAD_GAIN, 1.0),
         read_bytes=table.read_bytes,
         written_bytes=table.written_bytes,
         weight_bytes=table.weight_bytes * np.where(by_winograd, _WINOGRAD_FILTER_PASSES, 1.0),

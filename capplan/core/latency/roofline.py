@@ -17,6 +17,8 @@ class PeakUse(IntEnum):
     VECTOR = 4
     DOUBLE = 5
     INT8 = 6
+    FP8 = 7
+    FP4 = 8
 
 
 def bound_s(

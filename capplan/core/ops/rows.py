@@ -39,6 +39,10 @@ vdot                                     | matmul      | by shape       | own ke
 addr                                     | matmul      | by shape       | own kernel |       | outer                |
 ger                                      | matmul      | by shape       | own kernel |       | outer                |
 linear                                   | matmul      | linear         | own kernel |       | linear               |
+quantised_linear                         | matmul      | linear         | own kernel |       | linear               |
+widen                                    | cast        | pointwise      | own kernel |       |                      |
+quantise                                 | cast        | pointwise      | pointwise  | 6     |                      |
+rescale                                  | pointwise   | pointwise      | pointwise  | 4     |                      |
 packed_linear                            | matmul      | linear         | own kernel |       | linear               |
 matmul                                   | matmul      | batched matmul | own kernel |       | uncounted            |
 _scaled_mm                               | matmul      | by shape       | own kernel |       | product              |

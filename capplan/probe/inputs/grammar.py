@@ -22,7 +22,9 @@ LONGEST_SEQUENCE = 2**24
 GRAMMAR = "NAME=[DTYPE:]DIM(xDIM)*, e.g. x=3x224x224 or ids=int64:Nx128, with N for the batch"
 
 _MOST_DIGITS = 18
-_DTYPES = tuple(dtype for dtype in ITEM_BYTES if not dtype.startswith(("half", "q", "float8", "float4")))
+_DTYPES = tuple(
+    dtype for dtype in ITEM_BYTES if not dtype.startswith(("half", "q", "float8", "float4", "int4", "uint4"))
+)
 _INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>[A-Za-z]\w*):)?(?P<dims>[^:=]+)")
 
 

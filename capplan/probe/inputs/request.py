@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import InputRequest, parse_request
 
 
@@ -10,7 +11,8 @@ class ModelRequest:
     """Name a model as on the command line, with its arguments and inputs as typed.
 
     `words` name the model or a trace file; `arg`, `inputs`, `input_size`, `seq_len`, `inputs_from` and `prepare` are
-    the values of the options of the same names.
+    the values of the options of the same names. `weights` and `activations` are the number formats that its linear
+    layers are quantised to once it is traced; they are no part of `options`, and whoever runs the model refuses them.
     """
 
     words: str
@@ -20,6 +22,8 @@ class ModelRequest:
     seq_len: int | None = None
     inputs_from: str | None = None
     prepare: tuple[str, ...] = ()
+    weights: str | None = None
+    activations: str | None = None
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -35,6 +39,11 @@ class ModelRequest:
         Raises:
             UsageError: a value breaks its grammar, or two options contradict each other.
         """
+        if self.weights is not None or self.activations is not None:
+            raise UsageError(
+                "--weights and --activations are for what is worked out, not for what is run: quantise the model in a "
+                "step of your own, --prepare FILE.py:FUNCTION."
+            )
         return parse_request(
             arg=self.arg,
             inputs=self.inputs,

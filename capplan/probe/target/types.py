@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from capplan.core.quantization.schemes import Scheme
 from capplan.errors import TraceError, UsageError
 from capplan.probe.foreign.code import first_line, model_code, no_weights
 from capplan.probe.foreign.cpu_build import LARGEST_BUILD_BYTES, build_on_cpu
@@ -34,6 +35,7 @@ class Target:
 
     `words` name it again on a command line, its arguments included. `library` is where its code comes from
     ("torchvision", "timm", "transformers", "file", "package"). `steps` change the module once it is built.
+    `scheme` is how a checkpoint's linear layers are quantised.
     `only_batch` is the one batch that it can run, where its graph is fixed. `source_sha256` hashes the source that it
     is built from. `notes` tell the user what was chosen for them.
     """
@@ -48,6 +50,7 @@ class Target:
     versions: Mapping[str, str] = field(default_factory=dict)
     source_sha256: str | None = None
     notes: tuple[str, ...] = ()
+    scheme: Scheme | None = None
 
     def build(self) -> torch.nn.Module:
         """Build a fresh module, on the default device of the enclosing context.

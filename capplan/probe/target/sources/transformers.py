@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from capplan.core.quantization.checkpoints import checkpoint_scheme
+from capplan.core.quantization.schemes import Scheme
 from capplan.errors import TraceError, UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, is_file
 from capplan.probe.foreign.code import model_code
@@ -50,7 +52,7 @@ def transformers_target(words: str, request: InputRequest) -> Target:
     model_class = choose_class(config, full)
     inputs = asked_inputs(request) or transformers_inputs(config, model_class, full, request)
     source = "default config" if path is None else path.name
-    notes = [*_quantisation_notes(given), f"{model_class.__name__} of {config.model_type}'s {source}."]
+    notes = [f"{model_class.__name__} of {config.model_type}'s {source}."]
     if model_class.__name__.endswith(_CAUSAL_LANGUAGE_MODELS):
         tokens = f"{request.seq_len} tokens" if request.seq_len else "all its input tokens"
         notes.append(f"one forward pass of {tokens}: prefill, without a KV cache; decoding is not in it.")
@@ -63,21 +65,20 @@ def transformers_target(words: str, request: InputRequest) -> Target:
         versions=versions_of("torch", "transformers"),
         source_sha256=source_sha256(model_class),
         notes=tuple(notes),
+        scheme=_scheme(given, full),
     )
 
 
-def _quantisation_notes(given: Mapping[str, Any]) -> list[str]:
-    """Say that a quantised checkpoint is planned as if it were not."""
+def _scheme(given: Mapping[str, Any], words: str) -> Scheme | None:
+    """Return how a configuration says that the checkpoint is quantised.
+
+    Raises:
+        UsageError: its method is not known.
+    """
     quantisation = given.get("quantization_config")
     if not isinstance(quantisation, Mapping):
-        return []
-    method = quantisation.get("quant_method", "an unnamed method")
-    bits = quantisation.get("bits") or (4 if quantisation.get("load_in_4bit") else None)
-    words = f"{method}, {bits} bits" if bits else str(method)
-    return [
-        f"quantised ({words}) but counted at full width: memory is an upper bound, and latency is not that of "
-        "quantised kernels; `capplan llm memory` counts quantised language models."
-    ]
+        return None
+    return checkpoint_scheme(quantisation, where=words)
 
 
 def _build(model_class: Any, config: Any) -> torch.nn.Module:
