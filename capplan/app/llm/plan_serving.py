@@ -8,7 +8,7 @@ from capplan.app.llm.fleet.disaggregation import disaggregated_fits
 from capplan.app.llm.fleet.fleet_money import MoneyQuestion, fleet_money
 from capplan.app.llm.fleet.handover import launch_of
 from capplan.app.llm.fleet.rescue import advice, with_rescues
-from capplan.app.llm.fleet.search import PlanQuestion, Search
+from capplan.app.llm.fleet.search import DEFAULT_ENGINES, PlanQuestion, Search
 from capplan.app.llm.validate_serving import constants_of
 from capplan.core.llm.fleet.candidates import ShardingChoice
 from capplan.core.llm.fleet.deployment_plan import (
@@ -65,6 +65,7 @@ def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibratio
         rejections=rescued,
         assumptions=_assumptions(question),
         disaggregated=disaggregated_fits(search, fits),
+        notes=_notes(question),
         advice=None if fits else advice(question.limits, rescued),
     )
 
@@ -179,6 +180,21 @@ def _assumptions(question: PlanQuestion) -> tuple[str, ...]:
         f"a replica is planned with up to {SATURATION:.0%} of the rate at which it is full",
         "rent is the lowest current on-demand price per GPU-hour, however many GPUs an instance holds",
     )
+
+
+def _notes(question: PlanQuestion) -> tuple[str, ...]:
+    """Say what was not searched, and why a measured run can be cheaper than the fleet."""
+    engines = [engine for engine in DEFAULT_ENGINES if engine not in question.engines]
+    notes = []
+    if engines:
+        notes.append(f"not searched: {', '.join(engines)} (--engine), which may carry the load on fewer GPUs")
+    if question.weights == ("",):
+        notes.append("weights are in the checkpoint's own format; narrower ones (--weights fp8, awq) were not searched")
+    notes.append(
+        "a run that was measured at full load can cost less per token than this fleet, which keeps the limits with "
+        f"whole replicas and {1 - SATURATION:.0%} of headroom at this very load"
+    )
+    return tuple(notes)
 
 
 def _words(statistic: Statistic) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from capplan.app.llm.deployments import Deployments, DeploymentWords
 from capplan.app.llm.fleet.fleet_money import MoneyQuestion, known_prices
 from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
-from capplan.app.llm.fleet.search import PlanQuestion
+from capplan.app.llm.fleet.search import DEFAULT_ENGINES, PlanQuestion
 from capplan.app.llm.plan_serving import plan_fleet, plan_serving
 from capplan.app.llm.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.app.report import today
@@ -60,7 +60,7 @@ def report_serving(request: ServingReportRequest) -> ServingReport:
         load=asked.load,
         limits=asked.limits,
         gpus=tuple(gpus.find(name).id for name in named) if named else searched_gpus(gpus, rents),
-        engines=asked.engines or ("vllm",),
+        engines=asked.engines or DEFAULT_ENGINES,
         weights=asked.weights or ("",),
         kv=asked.kv,
         choice=asked.choice,

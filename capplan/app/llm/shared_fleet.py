@@ -7,7 +7,7 @@ from pathlib import Path
 from capplan.app.llm.deployments import Deployments
 from capplan.app.llm.fleet.fleet_money import known_prices
 from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
-from capplan.app.llm.fleet.search import PlanQuestion
+from capplan.app.llm.fleet.search import DEFAULT_ENGINES, PlanQuestion
 from capplan.app.llm.plan_serving import plan_serving
 from capplan.core.llm.fleet.deployment_plan import DeploymentPlan, RentedGpu
 from capplan.core.llm.fleet.shared_fleet import SharedFleet, shared_fleets
@@ -52,7 +52,7 @@ def _question(model: str, asked: ServingLoadFile, gpus: Gpus, rents: dict[str, R
         load=asked.load,
         limits=asked.limits,
         gpus=tuple(gpus.find(name).id for name in asked.gpus) if asked.gpus else searched_gpus(gpus, rents),
-        engines=asked.engines or ("vllm",),
+        engines=asked.engines or DEFAULT_ENGINES,
         weights=asked.weights or ("",),
         kv=asked.kv,
         choice=asked.choice,

@@ -7,7 +7,8 @@ import pytest
 
 from tests.cli.conftest import Run
 
-PLAN = ("llm", "plan", "qwen3-8b", "--gpu", "l40s", "--gpu", "h100-sxm5-80gb", "--tp", "1")
+PLAN = ("llm", "plan", "qwen3-8b", "--gpu", "l40s", "--gpu", "h100-sxm5-80gb", "--tp", "1", "--engine", "vllm")
+ONE_GPU = ("llm", "plan", "qwen3-8b", "--gpu", "h100-sxm5-80gb", "--tp", "1", "--engine", "vllm")
 SIMULATE = ("llm", "simulate", "qwen3-8b", "--gpu", "h100-sxm5-80gb", "--requests", "200")
 
 
@@ -176,7 +177,7 @@ def test_a_day_is_simulated_in_its_parts(run: Run) -> None:
     assert [each["rate_per_s"] for each in found["loads"]] == pytest.approx([1.5, 3.0, 4.5], rel=0.15)
 
 
-MONEY = (*PLAN[:4], "h100-sxm5-80gb", "--tp", "1", "--rate", "30", "--max-tpot", "40ms")
+MONEY = (*ONE_GPU, "--rate", "30", "--max-tpot", "40ms")
 
 
 def test_a_plan_is_handed_over_as_a_command_and_a_manifest(run: Run, tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ def test_bad_words_about_money_get_one_sentence(run: Run, words: tuple[str, ...]
 
 
 def test_texts_are_embedded_and_documents_ranked(run: Run) -> None:
-    words = (*PLAN[:4], "h100-sxm5-80gb", "--tp", "1", "--rate", "20", "--input-len", "256")
+    words = (*ONE_GPU, "--rate", "20", "--input-len", "256")
     embed, rank = (
         json.loads(run(*words, *task, "--json").stdout)["recommended"]
         for task in (("--task", "embed"), ("--task", "rerank", "--documents", "10"))
@@ -284,3 +285,18 @@ def test_a_bad_fleet_file_is_refused(run: Run, tmp_path: Path, text: str, senten
     done = run("llm", "fleet", path)
     assert done.exit_code == 2
     assert sentence in done.stderr
+
+
+def test_engines_that_were_measured_are_searched_by_default(run: Run) -> None:
+    words = ("llm", "plan", "qwen3-8b", "--gpu", "h100-sxm5-80gb", "--tp", "1", "--rate", "5", "--json")
+    found = json.loads(run(*words).stdout)
+    assert {fit["engine"] for fit in found["fits"]} == {"vllm", "sglang", "trtllm"}
+    named = json.loads(run(*words, "--engine", "vllm").stdout)
+    assert {fit["engine"] for fit in named["fits"]} == {"vllm"}
+    assert any("not searched: sglang, trtllm" in note for note in named["notes"])
+
+
+def test_tensorrt_llm_is_not_planned_on_gpus_of_other_vendors(run: Run) -> None:
+    done = run("llm", "plan", "qwen3-8b", "--gpu", "mi300x", "--tp", "1", "--rate", "5", "--engine", "trtllm", "--json")
+    assert done.exit_code == 1
+    assert "GPUs of NVIDIA alone" in json.loads(done.stdout)["rejections"][0]["reason"]

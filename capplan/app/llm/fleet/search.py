@@ -32,6 +32,8 @@ from capplan.core.llm.timing.work import kernel_classes
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError
 
+DEFAULT_ENGINES = ("vllm", "sglang", "trtllm")
+"""Engines that are searched where none is named: those whose runs the constants were learnt from."""
 SIMULATED_REQUESTS = 2_000
 _TOLERANCE = 1.02
 """A simulated mean within 2 % of a limit counts as kept: the random numbers of 2,000 requests move it by about that."""
@@ -57,7 +59,7 @@ class PlanQuestion:
     load: TokenLoad
     limits: LatencyLimits
     gpus: tuple[str, ...]
-    engines: tuple[str, ...] = ("vllm",)
+    engines: tuple[str, ...] = DEFAULT_ENGINES
     weights: tuple[str, ...] = ("",)
     kv: str = ""
     choice: ShardingChoice = field(default_factory=ShardingChoice)
@@ -97,6 +99,8 @@ class Search:
             deployment = self.deployments.find(words)
         except CapplanError as error:
             return rejection(words, str(error), Obstacle.SETTING)
+        if words.engine == Engine.TRTLLM and deployment.gpu.vendor != "NVIDIA":
+            return rejection(words, "TensorRT-LLM runs on GPUs of NVIDIA alone; use vllm or sglang", Obstacle.SETTING)
         load = self.question.load
         capacity = deployment.sequences_that_fit(load.cached_len)
         if capacity < 1:

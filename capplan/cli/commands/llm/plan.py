@@ -61,7 +61,8 @@ def plan(
         typer.Option("--gpu", metavar="ID", help="Only this GPU; repeatable. All rented data-centre GPUs by default."),
     ] = None,
     engine: Annotated[
-        list[str] | None, typer.Option(help="vllm, sglang, trtllm, llama.cpp or all; repeatable; vllm by default.")
+        list[str] | None,
+        typer.Option(help="vllm, sglang, trtllm (the default), llama.cpp or all; repeatable."),
     ] = None,
     weights: Annotated[
         list[str] | None,
@@ -109,6 +110,7 @@ def plan(
     from capplan.app.llm.deployments import Deployments
     from capplan.app.llm.fleet.fleet_money import known_prices
     from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
+    from capplan.app.llm.fleet.search import DEFAULT_ENGINES
     from capplan.app.llm.plan_serving import PlanQuestion, plan_fleet
     from capplan.core.llm.fleet.candidates import ShardingChoice
     from capplan.specs import load_gpus
@@ -124,7 +126,7 @@ def plan(
         load=task.of(lengths.load(rate_per_s=rate, concurrency=concurrency), deployments.model(model)),
         limits=limits.limits(),
         gpus=tuple(gpus.find(name).id for name in gpu) if gpu else searched_gpus(gpus, rents),
-        engines=ENGINES if engine == ["all"] else tuple(engine or ("vllm",)),
+        engines=ENGINES if engine == ["all"] else tuple(engine or DEFAULT_ENGINES),
         weights=tuple(weights or ("",)),
         kv=kv or "",
         choice=ShardingChoice(
