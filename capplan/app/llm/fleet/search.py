@@ -20,6 +20,7 @@ from capplan.core.llm.fleet.deployment_plan import (
     ReplicaMemory,
 )
 from capplan.core.llm.fleet.limits import BrokenLimit, broken_at, broken_limit, fullest_point, highest_point
+from capplan.core.llm.fleet.support import support_problem
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.serving.cases import Metric, Serving
 from capplan.core.llm.serving.evidence import Adjustment, Evidence, evidence_of, half_width, interval
@@ -31,6 +32,7 @@ from capplan.core.llm.timing.constants import Constants
 from capplan.core.llm.timing.work import kernel_classes
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError
+from capplan.specs.llm.memory_calibration import find_engine
 
 DEFAULT_ENGINES = ("vllm", "sglang", "trtllm")
 """Engines that are searched where none is named: those whose runs the constants were learnt from."""
@@ -99,8 +101,11 @@ class Search:
             deployment = self.deployments.find(words)
         except CapplanError as error:
             return rejection(words, str(error), Obstacle.SETTING)
-        if words.engine == Engine.TRTLLM and deployment.gpu.vendor != "NVIDIA":
-            return rejection(words, "TensorRT-LLM runs on GPUs of NVIDIA alone; use vllm or sglang", Obstacle.SETTING)
+        problem = support_problem(
+            deployment.gpu, find_engine(words.engine), weights=deployment.quantisation.format.name
+        )
+        if problem is not None:
+            return rejection(words, problem, Obstacle.SETTING)
         load = self.question.load
         capacity = deployment.sequences_that_fit(load.cached_len)
         if capacity < 1:
