@@ -226,3 +226,38 @@ def test_a_pasted_config_is_answered_as_its_file_is(served, tmp_path, monkeypatc
         "plan", "hf:tiny-bert/config.json", "--seq-len", 16, "--batch", 4, "--gpu", "l4", "--format", "json"
     )
     assert answer.json == json.loads(printed)
+
+
+LLM = "--gpu l40s --tp 2"
+
+
+@pytest.mark.parametrize(
+    ("path", "question", "words"),
+    [
+        ("memory", {"gpu": "l40s", "tp": 2, "max_len": 4096}, f"{LLM} --max-len 4096"),
+        ("estimate", {"gpu": "l40s", "tp": 2, "concurrency": "1..32"}, f"{LLM} --concurrency 1..32"),
+        ("plan", {"gpus": ["l40s"], "rate": 4, "max_tpot": "60ms"}, "--gpu l40s --rate 4 --max-tpot 60ms"),
+    ],
+)
+def test_questions_about_serving_are_the_documents_of_the_command_line(served, path, question, words):
+    answer = served.post(f"/api/v1/llm/{path}", {"model": "llama-3.1-8b-instruct", **question})
+    assert answer.status == 200, answer.body
+    printed = command("llm", path, "llama-3.1-8b-instruct", *words.split(), "--format", "json")
+    assert answer.json == json.loads(printed)
+
+
+@pytest.mark.parametrize("model", ["hf:org/name", "/etc/passwd", "../x.gguf", "", "a/b"])
+def test_language_models_are_names_of_the_catalogue_only(served, model):
+    assert "is not taken here" in served.post("/api/v1/llm/memory", {"model": model, "gpu": "l4"}).detail
+
+
+def test_the_deployment_example_starts_the_service_with_options_that_there_are():
+    documents = list(yaml.safe_load_all((EXAMPLES / "serve" / "kubernetes.yaml").read_text()))
+    assert [each["kind"] for each in documents] == ["Deployment", "Service", "NetworkPolicy"]
+    (container,) = documents[0]["spec"]["template"]["spec"]["containers"]
+    known = command("serve", "--help")
+    options = [each for each in container["args"] if each.startswith("--")]
+    assert [each for each in options if each not in known] == []
+    image = (EXAMPLES.parent / "Dockerfile").read_text()
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", image, re.MULTILINE)
+    assert all((EXAMPLES.parent / name).exists() for line in copied for name in line.split())

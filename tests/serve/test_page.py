@@ -188,3 +188,19 @@ def test_a_changed_batch_is_answered_within_200_ms_of_the_processor(page, served
 def _planner_cpu_s(served: Served) -> float:
     text = served.get("/metrics").body.decode()
     return float(re.search(r"^capplan_planner_cpu_seconds ([\d.e+-]+)$", text, re.MULTILINE)[1])
+
+
+@pytest.mark.browser
+def test_serving_has_a_form_of_its_own(page, served):
+    page.open(f"http://127.0.0.1:{served.port}/llm?model=llama-3.1-8b-instruct&gpus=l40s")
+    page.wait("document.querySelector('.model .verdict')")
+    assert "sequences of 1,280 tokens" in page.text(".verdict")
+    page.set("input_len", "2048")
+    page.wait("document.querySelector('.verdict').innerText.includes('2,304 tokens')")
+    assert parse_qs(urlsplit(page.run("location.href")).query)["input_len"] == ["2048"]
+    assert page.run("document.querySelectorAll('svg.chart').length") == 4
+    page.set("model", "no-such-model")
+    page.wait("document.querySelector('[role=alert]')")
+    page.errors.clear()
+    page.size(390, 844)
+    assert page.run("document.documentElement.scrollWidth") <= 390

@@ -16,7 +16,7 @@ from capplan.serve.http.guard import body_limit
 from capplan.serve.http.openapi import openapi_document
 from capplan.serve.http.problems import ProblemError, refused
 from capplan.serve.planning.replies import MEDIA_TYPES, Refusal, Reply, Task
-from capplan.serve.questions import types
+from capplan.serve.questions import llm, types
 from capplan.serve.questions.read import question_from_json, question_from_mapping, question_from_query
 from capplan.serve.service import Service
 from capplan.serve.tracing.queue import BusyError
@@ -28,6 +28,9 @@ QUESTIONS: dict[str, type[Struct]] = {
     "report": types.ReportQuestion,
     "gpus": types.GpusQuestion,
     "prices": types.PricesQuestion,
+    "llm/memory": llm.LlmMemoryQuestion,
+    "llm/estimate": llm.LlmEstimateQuestion,
+    "llm/plan": llm.LlmPlanQuestion,
 }
 """What is asked at /api/v1/NAME, by GET with a query string or by POST with a JSON body."""
 

@@ -9,7 +9,7 @@ import msgspec
 
 from capplan.serve.http.problems import PROBLEM_TYPE
 from capplan.serve.planning.replies import MEDIA_TYPES
-from capplan.serve.questions import types
+from capplan.serve.questions import llm, types
 from capplan.version import __version__
 
 _REF = "#/components/schemas/{name}"
@@ -19,7 +19,10 @@ _ASKED = {
     "estimate": (types.EstimateQuestion, "estimate"),
     "report": (types.ReportQuestion, "report"),
     "gpus": (types.GpusQuestion, "gpus"),
-    "prices": (types.PricesQuestion, None),
+    "prices": (types.PricesQuestion, "prices"),
+    "llm/memory": (llm.LlmMemoryQuestion, "llm-memory"),
+    "llm/estimate": (llm.LlmEstimateQuestion, "llm-estimate"),
+    "llm/plan": (llm.LlmPlanQuestion, "llm-plan"),
 }
 """By path: the type of the question, and the schema of the document that answers it."""
 
@@ -38,9 +41,9 @@ def openapi_document() -> dict[str, Any]:
             "get": _operation(name, kind, answer, parameters=_parameters(kind)),
             "post": _operation(name, kind, answer, body=named[name]),
         }
-    paths["/api/v1/gpus/{gpu}"] = {
-        "get": _simple("show_gpu", "Return every value of one GPU, with its source.", path="gpu")
-    }
+    shown = _simple("show_gpu", "Return every value of one GPU, with its source.", path="gpu")
+    shown["responses"]["200"]["content"] = {"application/json": {"schema": _document_schema("gpus-show", components)}}
+    paths["/api/v1/gpus/{gpu}"] = {"get": shown}
     paths["/api/v1/traces"] = {
         "get": _simple("list_traces", "List the traces that were uploaded."),
         "post": {
@@ -91,7 +94,7 @@ _PROBLEM = {
 def _document_schema(name: str, components: dict[str, Any]) -> dict[str, Any]:
     """Put the schema of a document among the components, with its own definitions, and return a reference to it."""
     text = (files("capplan") / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8")
-    prefix = name.capitalize()
+    prefix = "".join(part.capitalize() for part in name.split("-"))
     document = json.loads(text.replace('"#/$defs/', f'"#/components/schemas/{prefix}.'))
     document.pop("$schema", None)
     for part, schema in document.pop("$defs", {}).items():
@@ -102,7 +105,7 @@ def _document_schema(name: str, components: dict[str, Any]) -> dict[str, Any]:
 
 def _operation(name: str, kind: Any, answer: dict[str, Any], **given: Any) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "operationId": f"{'get' if 'parameters' in given else 'ask'}_{name}",
+        "operationId": f"{'get' if 'parameters' in given else 'ask'}_{name.replace('/', '_')}",
         "summary": (kind.__doc__ or "").partition("\n")[0],
         "responses": {
             "200": {

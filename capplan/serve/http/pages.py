@@ -19,10 +19,12 @@ from capplan.serve.http.problems import ProblemError, refused
 from capplan.serve.page.question import PageQuestion
 from capplan.serve.page.render import render_page, render_template
 from capplan.serve.planning.replies import Refusal, Reply, Task
+from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.serve.questions.read import question_from_query
 from capplan.serve.service import Service
 from capplan.serve.suggestions import suggest
 from capplan.serve.tracing.queue import BusyError
+from capplan.specs.llm.catalogue import catalogue_ids
 
 FIRST_ANSWER_S = 1.5
 """How long the page waits for its first answer before it is sent without, for the script to fetch."""
@@ -35,6 +37,8 @@ def page_routes(service: Service) -> list[Route]:
     return [
         Route("/", _page(service), methods=["GET"]),
         Route("/answer", _answer(service), methods=["GET"]),
+        Route("/llm", _llm_page(service), methods=["GET"]),
+        Route("/llm/answer", _llm_answer(service), methods=["GET"]),
         Route("/suggest", _suggest(service), methods=["GET"]),
         Route("/own", _own(service), methods=["POST"]),
         Route("/login", _login(service), methods=["GET", "POST"]),
@@ -58,7 +62,7 @@ def _page(service: Service) -> Endpoint:
     return endpoint
 
 
-async def _first_answer(service: Service, question: PageQuestion) -> tuple[str | None, str]:
+async def _first_answer(service: Service, question: PageQuestion | LlmPageQuestion) -> tuple[str | None, str]:
     """Return the answer, if it comes soon, and the sentence that says why there is none."""
     try:
         async with asyncio.timeout(FIRST_ANSWER_S):
@@ -76,6 +80,41 @@ def _answer(service: Service) -> Endpoint:
             question = question_from_query(PageQuestion, request.query_params.multi_items())
             if not question.models:
                 return HTMLResponse(render_template("start.html.j2"))
+            reply = await ask(service, request, Task(question=question, spelling="html"))
+        except CapplanError as error:
+            return _said(str(error), 400)
+        except ProblemError as error:
+            return _said(error.detail, error.status)
+        return content_response(request, reply)
+
+    return endpoint
+
+
+def _llm_page(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        answer, reason, status = None, "", 200
+        question = LlmPageQuestion()
+        try:
+            question = question_from_query(LlmPageQuestion, request.query_params.multi_items())
+            if question.model:
+                answer, reason = await _first_answer(service, question)
+        except CapplanError as error:
+            reason, status = str(error), 400
+        is_pending = bool(question.model) and not (answer or reason)
+        content = render_template(
+            "llm.html.j2", q=question, answer=answer, error=reason, is_pending=is_pending, llms=catalogue_ids()
+        )
+        return HTMLResponse(content, status_code=status, headers={"Cache-Control": "private, no-cache"})
+
+    return endpoint
+
+
+def _llm_answer(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        try:
+            question = question_from_query(LlmPageQuestion, request.query_params.multi_items())
+            if not question.model:
+                return HTMLResponse("")
             reply = await ask(service, request, Task(question=question, spelling="html"))
         except CapplanError as error:
             return _said(str(error), 400)

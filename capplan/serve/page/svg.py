@@ -45,17 +45,14 @@ class Axis:
         return math.log(min(max(value, self.low), self.high) / self.low) / span
 
     def ticks(self) -> list[float]:
-        """Return round values to label: powers of ten, or of two where there are few of these."""
-        tens = _powers(self.low, self.high, 10.0)
-        if len(tens) >= 3:
-            return tens
-        twos = _powers(self.low, self.high, 2.0)
-        return twos[:: max(1, math.ceil(len(twos) / 6))]
-
-
-def _powers(low: float, high: float, base: float) -> list[float]:
-    first, last = math.ceil(math.log(low, base) - 1e-9), math.floor(math.log(high, base) + 1e-9)
-    return [base**power for power in range(first, last + 1)]
+        """Return round values to label: powers of ten, with 2 and 5 times these or more where there are few."""
+        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        for factors in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)):
+            ticks = [factor * 10.0**power for power in powers for factor in factors]
+            held = [tick for tick in ticks if self.low <= tick <= self.high]
+            if len(held) >= 3:
+                break
+        return held
 
 
 def axis(title: str, values: Sequence[float], spell: Callable[[float], str]) -> Axis:

@@ -172,7 +172,7 @@ def _sentence(plan: Plan) -> str:
     rent = "" if best.rent is None else f", {best.rent.usd_per_hour:.3g} USD an hour ({best.rent.provider})"
     time, rate = best.latency.latency_s.expected, best.latency.throughput_per_s.expected
     return (
-        f"Take {best.gpu.name}: {format_seconds(time)} a batch, {format_rate(rate)}, "
+        f"Take {best.gpu.name}: {format_seconds(time)} a batch, {format_rate(rate)} samples/s, "
         f"{format_bytes(best.memory.total_bytes.expected)}{rent}."
     )
 

@@ -1,0 +1,189 @@
+"""The form about served language models: memory, times over concurrency, and deployments for a load."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+from capplan.core.llm.memory_answer import MemoryAnswer
+from capplan.core.llm.serving.estimate import ServingEstimate
+from capplan.errors import CapplanError
+from capplan.report.documents.llm.memory import LlmMemoryDocument, llm_memory_document
+from capplan.report.documents.llm.serving import LlmEstimateDocument, ServingPointDocument, llm_estimate_document
+from capplan.serve.page.render import render_template
+from capplan.serve.page.svg import Bar, Curve, Mark, axis, bars_svg, curves_svg
+from capplan.serve.planning.answer import Case, work_out
+from capplan.serve.planning.llm import answer_llm_estimate, answer_llm_memory
+from capplan.serve.planning.replies import Reply
+from capplan.serve.questions.llm import LlmEstimateQuestion, LlmMemoryQuestion, LlmPageQuestion
+from capplan.units import format_bytes, format_count, format_rate, format_seconds
+
+DEFAULT_GPUS = ("h100-sxm5-80gb", "l40s")
+_SHOWN_CLIENTS = (1, 8, 32, 128, 256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What clients see at one concurrency, as text."""
+
+    clients: str
+    ttft: str
+    tpot: str
+    tokens: str
+    queued: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What is shown of one GPU."""
+
+    gpu: str
+    error: str = ""
+    facts: str = ""
+    sentence: str = ""
+    points: tuple[Point, ...] = ()
+    notes: tuple[str, ...] = ()
+    memory: LlmMemoryDocument | None = None
+    estimate: LlmEstimateDocument | None = None
+
+
+@work_out.register
+def _llm_page(question: LlmPageQuestion, case: Case) -> Reply:
+    served = [_served(question, gpu, case) for gpu in question.gpus or DEFAULT_GPUS]
+    estimates = [each.estimate for each in served if each.estimate is not None]
+    memories = [each.memory for each in served if each.memory is not None]
+    html = render_template(
+        "llm_answer.html.j2",
+        q=question,
+        served=served,
+        memory=_memory_bars(memories) if memories else Markup(""),
+        tpot=_chart(estimates, "tpot"),
+        ttft=_chart(estimates, "ttft"),
+        tokens=_chart(estimates, "tokens"),
+        names=[each.gpu for each in estimates],
+        parts=list(_PARTS.values()),
+        plan=_plan_address(question),
+    )
+    return case.spell({"html": lambda: html})
+
+
+def _served(question: LlmPageQuestion, gpu: str, case: Case) -> Served:
+    shared = {
+        "model": question.model,
+        "gpu": gpu,
+        "weights": question.weights or None,
+        "kv": question.kv or None,
+        "tp": question.tp,
+        "engine": question.engine,
+    }
+    try:
+        length = question.input_len + question.output_len
+        memory = answer_llm_memory(LlmMemoryQuestion(**shared, max_len=length), case)  # type: ignore[arg-type]  # by name
+    except CapplanError as error:
+        return Served(gpu=gpu, error=str(error))
+    try:
+        asked = LlmEstimateQuestion(**shared, input_len=question.input_len, output_len=question.output_len)  # type: ignore[arg-type]  # by name
+        estimate = answer_llm_estimate(asked, case)
+    except CapplanError as error:
+        return Served(gpu=gpu, error=str(error), memory=llm_memory_document(memory))
+    return _described(memory, estimate)
+
+
+def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
+    held, found = llm_memory_document(memory), llm_estimate_document(estimate)
+    last = found.points[-1]
+    return Served(
+        gpu=found.gpu,
+        facts=(
+            f"{format_count(found.model.params)} parameters, {format_count(found.model.active_params)} per token · "
+            f"{found.weights} weights, {found.kv} cache · tp {found.tp} · {found.engine}"
+        ),
+        sentence=(
+            f"{held.gpus} × {found.gpu}: room for {held.sequences_that_fit:,} sequences of {held.sequence_tokens:,} "
+            f"tokens; {format_rate(last.output_tokens_per_s.expected)} tokens/s at {last.concurrency:,} clients."
+        ),
+        points=tuple(_point(each) for each in found.points if each.concurrency in _SHOWN_CLIENTS),
+        notes=tuple(dict.fromkeys((*held.notes, *found.notes))),
+        memory=held,
+        estimate=found,
+    )
+
+
+def _point(point: ServingPointDocument) -> Point:
+    return Point(
+        clients=f"{point.concurrency:,}",
+        ttft=f"{format_seconds(point.ttft_s.expected)} ({_span(point.ttft_s.low, point.ttft_s.high)})",
+        tpot=f"{format_seconds(point.tpot_s.expected)} ({_span(point.tpot_s.low, point.tpot_s.high)})",
+        tokens=f"{format_rate(point.output_tokens_per_s.expected)}",
+        queued=point.queued,
+    )
+
+
+def _span(low: float, high: float) -> str:
+    return f"{format_seconds(low)} … {format_seconds(high)}"
+
+
+_PARTS = {
+    "weights_bytes": "weights",
+    "kv_pool_bytes": "KV cache",
+    "activation_bytes": "activations",
+    "other_bytes": "context and libraries",
+    "graph_bytes": "CUDA graphs",
+}
+
+
+def _memory_bars(found: Sequence[LlmMemoryDocument]) -> Markup:
+    bars = [
+        Bar(
+            name=each.gpu,
+            parts=[
+                (index, float(getattr(each, field)), f"{name}: {format_bytes(getattr(each, field))}")
+                for index, (field, name) in enumerate(_PARTS.items())
+                if getattr(each, field) > 0
+            ],
+            limit=float(each.gpu_bytes),
+            limit_tip=f"usable: {format_bytes(each.gpu_bytes)}",
+            note=f"{each.sequences_that_fit:,} seqs" if each.fits else "does not fit",
+        )
+        for each in found
+    ]
+    return bars_svg(bars, identity="llm-memory", title="Memory of one GPU by part, against usable memory")
+
+
+def _chart(found: Sequence[LlmEstimateDocument], what: str) -> Markup:
+    titles = {"tpot": "Time per output token", "ttft": "Time to first token", "tokens": "Output tokens per second"}
+    curves = [
+        Curve(name=each.gpu, index=index, marks=[_mark(each.gpu, point, what) for point in each.points])
+        for index, each in enumerate(found)
+    ]
+    marks = [mark for curve in curves for mark in curve.marks]
+    if not marks:
+        return Markup("")
+    values = [value for mark in marks for value in (mark.low or mark.y, mark.high or mark.y)]
+    return curves_svg(
+        curves,
+        x=axis("clients", [mark.x for mark in marks], lambda value: f"{value:,.0f}"),
+        y=axis(titles[what], values, format_rate if what == "tokens" else format_seconds),
+        identity=f"llm-{what}",
+        title=f"{titles[what]} over clients, with intervals",
+    )
+
+
+def _mark(gpu: str, point: ServingPointDocument, what: str) -> Mark:
+    interval = {"tpot": point.tpot_s, "ttft": point.ttft_s, "tokens": point.output_tokens_per_s}[what]
+    spell = format_rate if what == "tokens" else format_seconds
+    tip = f"{gpu}, {point.concurrency:,} clients: {spell(interval.expected)}"
+    return Mark(x=point.concurrency, y=interval.expected, low=interval.low, high=interval.high, tip=tip)
+
+
+def _plan_address(question: LlmPageQuestion) -> str:
+    """Return where the deployments for the load are found; empty where no load is stated."""
+    if not question.rate:
+        return ""
+    pairs = {
+        "model": question.model, "rate": f"{question.rate:g}", "input_len": question.input_len,
+        "output_len": question.output_len, "max_ttft": question.max_ttft, "max_tpot": question.max_tpot,
+        "gpus": ",".join(question.gpus), "weights": question.weights, "kv": question.kv, "engines": question.engine,
+    }  # fmt: skip
+    return f"/api/v1/llm/plan?{urlencode({name: value for name, value in pairs.items() if value})}&format=table"

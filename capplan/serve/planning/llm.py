@@ -1,0 +1,223 @@
+"""Answer questions about served language models, as `capplan llm` answers them."""
+
+import re
+from typing import TYPE_CHECKING
+
+from capplan.core.batches import BatchChoice, parse_batches
+from capplan.errors import UsageError
+from capplan.serve.planning.answer import Case, to_json, work_out
+from capplan.serve.planning.replies import Reply
+from capplan.serve.questions.llm import Deployed, LlmEstimateQuestion, LlmMemoryQuestion, LlmPlanQuestion
+from capplan.units import SECONDS, parse_quantity
+
+if TYPE_CHECKING:
+    from capplan.core.llm.memory_answer import MemoryAnswer
+    from capplan.core.llm.serving.estimate import ServingEstimate
+    from capplan.core.llm.sharding import Sharding
+    from capplan.core.llm.simulation.load_answer import LatencyLimits
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
+MOST_CLIENTS = 100_000
+
+
+def _checked(model: str) -> str:
+    """Return a name of the catalogue, or of none; never one of a file or of the hub.
+
+    Raises:
+        UsageError: it could name a file or a repository.
+    """
+    if not _NAME.fullmatch(model):
+        raise UsageError(
+            f"{model!r} is not taken here: name a model of `capplan llm models`; the service reads no files and "
+            "downloads nothing."
+        )
+    return model
+
+
+def _sharding(question: Deployed) -> "Sharding":
+    from capplan.core.llm.sharding import Sharding
+
+    return Sharding(tensor=question.tp, pipeline=question.pp, expert=question.ep, data=question.dp)
+
+
+def answer_llm_memory(question: LlmMemoryQuestion, case: Case) -> "MemoryAnswer":
+    """Return how a GPU's memory is divided.
+
+    Raises:
+        CapplanError: a name is not known, or the deployment is not possible.
+    """
+    from capplan.app.llm.memory import MemoryWords, answer_memory_words
+
+    return answer_memory_words(
+        MemoryWords(
+            model=_checked(question.model),
+            gpu=question.gpu,
+            sharding=_sharding(question),
+            weights=question.weights or None,
+            kv=question.kv or None,
+            engine=question.engine,
+            version=question.engine_version,
+            sequence_tokens=question.max_len,
+            fraction=question.utilization_fraction,
+            batched_tokens=question.max_num_batched_tokens,
+            max_sequences=question.max_num_seqs,
+            specs=case.data.overlays,
+        )
+    )
+
+
+@work_out.register
+def _memory(question: LlmMemoryQuestion, case: Case) -> Reply:
+    from capplan.report.documents.llm.memory import llm_memory_document
+    from capplan.report.text.llm import memory as text
+
+    found = answer_llm_memory(question, case)
+    return case.spell(
+        {
+            "json": lambda: to_json(llm_memory_document(found)),
+            "table": lambda: text.render_llm_memory_text(found),
+            "csv": lambda: text.render_llm_memory_csv(found),
+            "md": lambda: text.render_llm_memory_markdown(found),
+        },
+        exit_code=0 if found.fits else 1,
+    )
+
+
+def answer_llm_estimate(question: LlmEstimateQuestion, case: Case) -> "ServingEstimate":
+    """Return how fast a deployment answers over concurrency.
+
+    Raises:
+        CapplanError: a name is not known, or the model does not fit.
+    """
+    from capplan.app.llm.deployments import Deployments, DeploymentWords
+    from capplan.app.llm.estimate_serving import ServingQuestion, estimate_serving
+    from capplan.specs.llm.time_calibration import load_time_calibration
+
+    words = DeploymentWords(
+        model=_checked(question.model),
+        gpu=question.gpu,
+        engine=question.engine,
+        version=question.engine_version or "",
+        sharding=_sharding(question),
+        weights=question.weights or "",
+        kv=question.kv or "",
+    )
+    return estimate_serving(
+        ServingQuestion(
+            words=words,
+            concurrencies=_clients(question.concurrency),
+            input_len=question.input_len,
+            output_len=question.output_len,
+        ),
+        deployments=Deployments(gpus=case.data.gpus),
+        calibration=load_time_calibration(None),
+    )
+
+
+def _clients(asked: list[int] | str) -> tuple[int, ...]:
+    """Read numbers of clients.
+
+    Raises:
+        UsageError: they are not listed, or too many.
+    """
+    if isinstance(asked, str):
+        found = parse_batches(asked)
+        sizes = found.sizes if found.choice is BatchChoice.LISTED else ()
+    else:
+        sizes = tuple(asked)
+    if not sizes or max(sizes) > MOST_CLIENTS:
+        raise UsageError(f"concurrency {asked}: write 8, 1,8,32 or 1..256, each from 1 to {MOST_CLIENTS}.")
+    return tuple(sorted(set(sizes)))
+
+
+@work_out.register
+def _estimate(question: LlmEstimateQuestion, case: Case) -> Reply:
+    from capplan.report.documents.llm.serving import llm_estimate_document
+    from capplan.report.text.llm import serving as text
+
+    found = answer_llm_estimate(question, case)
+    return case.spell(
+        {
+            "json": lambda: to_json(llm_estimate_document(found)),
+            "table": lambda: text.estimate_text(found, explain=False),
+            "csv": lambda: text.estimate_csv(found),
+            "md": lambda: text.estimate_markdown(found),
+        }
+    )
+
+
+@work_out.register
+def _plan(question: LlmPlanQuestion, case: Case) -> Reply:
+    from capplan.app.llm.deployments import Deployments
+    from capplan.app.llm.fleet_money import MoneyQuestion
+    from capplan.app.llm.plan_serving import PlanQuestion, plan_fleet
+    from capplan.app.llm.rents import cheapest_rents, searched_gpus
+    from capplan.core.llm.fleet.candidates import ShardingChoice
+    from capplan.core.llm.fleet.token_load import TokenLoad
+    from capplan.report.documents.llm.plan import llm_plan_document
+    from capplan.report.text.llm import plan as text
+    from capplan.report.text.llm.money import fleet_text
+    from capplan.specs.llm.time_calibration import load_time_calibration
+
+    rents = cheapest_rents(case.data.prices)
+    gpus = case.data.gpus
+    found = plan_fleet(
+        PlanQuestion(
+            model=_checked(question.model),
+            load=TokenLoad(
+                rate_per_s=question.rate,
+                concurrency=question.concurrency,
+                input_len=question.input_len,
+                output_len=question.output_len,
+            ),
+            limits=_limits(question),
+            gpus=tuple(gpus.find(name).id for name in question.gpus) or searched_gpus(gpus, rents),
+            engines=tuple(question.engines or ("vllm",)),
+            weights=tuple(question.weights or ("",)),
+            kv=question.kv or "",
+            choice=ShardingChoice(tensor=tuple(question.tp)),
+            redundancy=question.redundancy,
+            rents=rents,
+        ),
+        deployments=Deployments(gpus=gpus),
+        calibration=load_time_calibration(None),
+        prices=case.data.prices,
+        money=MoneyQuestion(),
+    )
+    return case.spell(
+        {
+            "json": lambda: to_json(llm_plan_document(found)),
+            "table": lambda: text.plan_text(found.plan, everything=False) + fleet_text(found, launch=False),
+            "csv": lambda: text.plan_csv(found.plan),
+            "md": lambda: text.plan_markdown(found.plan),
+        },
+        exit_code=0 if found.plan.fits else 1,
+    )
+
+
+def _limits(question: LlmPlanQuestion) -> "LatencyLimits":
+    """Read the limits of what requests see.
+
+    Raises:
+        UsageError: one is not a time above 0, or there is no such percentile.
+    """
+    from capplan.core.llm.simulation.load_answer import LatencyLimits, Statistic
+
+    named = {each.value.lstrip("p"): each for each in Statistic}
+    if question.percentile.lstrip("p") not in named:
+        raise UsageError(f"percentile {question.percentile}: write one of {', '.join(named)}.")
+
+    def read(text: str | None, what: str) -> float | None:
+        if not text:
+            return None
+        value = parse_quantity(text, SECONDS, what=what)
+        if value <= 0:
+            raise UsageError(f"{what} {text}: write a time above 0, such as 500ms.")
+        return value
+
+    return LatencyLimits(
+        ttft_s=read(question.max_ttft, "max_ttft"),
+        tpot_s=read(question.max_tpot, "max_tpot"),
+        e2e_s=read(question.max_e2e, "max_e2e"),
+        statistic=named[question.percentile.lstrip("p")],
+    )
