@@ -226,3 +226,29 @@ def test_broken_http_is_refused_and_the_service_lives(served, line):
         answer = raw.recv(4096)
     assert not answer.startswith(b"HTTP/1.1 5"), answer
     assert served.get("/healthz").status == 200
+
+
+HOSTILE_VALUES = [
+    "\ud800",
+    2**70,
+    1e308,
+    [[]],
+    {"a": {}},
+    [None] * 1000,
+    "x" * 10_000,
+    True,
+    "1..99999999999999999999",
+    -1,
+]
+
+
+@pytest.mark.parametrize(
+    "field", ["batches", "gpus", "precision", "where", "arguments", "inputs", "load", "config", "no"]
+)
+def test_no_value_of_any_field_is_answered_with_a_bug(served, net, field):
+    for value in HOSTILE_VALUES:
+        for path in ("plan", "memory", "estimate", "report"):
+            answer = served.post(f"/api/v1/{path}", {"model": net, "gpus": ["l4"], field: value})
+            assert answer.status < 500, (path, value, answer.body)
+        answer = served.post("/api/v1/plan", {"config": {"model_type": "no-such-type", field: value}})
+        assert answer.status < 500, (value, answer.body)

@@ -27,7 +27,7 @@ MOST_HELD = 64
 """Traces that a process holds in memory; the least recently used is dropped."""
 MOST_PREPARED = 32
 """Models under a workload whose replays a process keeps; the least recently used is dropped."""
-MOST_USES = 200
+MOST_USES = 40
 """How often the replays of one model are used before they are made anew: they grow with every new batch."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words
+from capplan.serve.questions.bounds import check_bounds
 from capplan.serve.questions.types import ModelPart
 
 TRACE_PREFIX = "trace:"
@@ -42,9 +43,6 @@ _DROPPED = frozenset(
      "_attn_implementation_autoset", "_attn_implementation_internal", "_commit_hash"}
 )  # fmt: skip
 """Keys of configs that are left out: they name places to load from, or choose code."""
-MOST_VALUES = 100_000
-DEEPEST = 12
-LONGEST_TEXT = 2_000
 
 
 def is_trace_id(words: str) -> bool:
@@ -100,7 +98,7 @@ def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: one is not a plain value, or names weights, a file or an address.
     """
-    _check_bounds(arguments)
+    check_bounds(arguments)
     for name, value in arguments.items():
         if not re.fullmatch(r"[A-Za-z_][\w.]*", name) or name.rpartition(".")[2].startswith("__"):
             raise UsageError(f"{name[:100]!r} is not the name of an argument.")
@@ -118,7 +116,7 @@ def checked_config(config: Mapping[str, Any]) -> bytes:
     Raises:
         UsageError: it is no config, or too large.
     """
-    _check_bounds(config)
+    check_bounds(config)
     kind = config.get("model_type")
     if not isinstance(kind, str) or not _PLAIN_NAME.fullmatch(kind):
         raise UsageError('`config` is no transformers config: it has no model_type such as "bert".')
@@ -174,31 +172,3 @@ def _texts(value: Any) -> Iterator[str]:
 def _is_place(text: str) -> bool:
     """Return True if a text could name a file or an address."""
     return "/" in text or "\\" in text or "://" in text or text.lower().endswith(_FILE_ENDINGS)
-
-
-def _check_bounds(value: Any) -> None:
-    """Refuse data that is too deep, too long, or holds texts that no setting needs.
-
-    Raises:
-        UsageError: one of these.
-    """
-    left = [(value, 0)]
-    count = 0
-    while left:
-        each, depth = left.pop()
-        count += 1
-        if depth > DEEPEST or count > MOST_VALUES:
-            raise UsageError(
-                f"a config or argument is nested deeper than {DEEPEST}, or holds over {MOST_VALUES:,} values."
-            )
-        if isinstance(each, Mapping):
-            left += [(part, depth + 1) for pair in each.items() for part in pair]
-        elif isinstance(each, list):
-            left += [(part, depth + 1) for part in each]
-        elif isinstance(each, str):
-            if len(each) > LONGEST_TEXT:
-                raise UsageError(f"a config or argument holds a text of over {LONGEST_TEXT:,} characters.")
-        elif isinstance(each, int) and not isinstance(each, bool) and abs(each) > 2**63:
-            raise UsageError("a config or argument holds an integer beyond 64 bits.")
-        elif not isinstance(each, bool | int | float | None):
-            raise UsageError(f"a config or argument holds a {type(each).__name__}, which is not a plain value.")

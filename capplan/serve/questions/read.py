@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 import msgspec
 
 from capplan.errors import UnknownNameError, UsageError
+from capplan.serve.questions.bounds import check_bounds
 from capplan.strict_json import JsonError, read_json
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
@@ -65,6 +66,7 @@ def question_from_mapping(kind: type[Kind], document: Mapping[str, Any], *, is_s
     Raises:
         UsageError: a field is unknown, or holds something else than it must.
     """
+    check_bounds(document)
     known = {field.name: field for field in msgspec.structs.fields(kind)}
     fields: dict[str, Any] = {}
     for name, value in document.items():
