@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.serve.conftest import EXAMPLES, Served, command, sentence
+from tests.serve.conftest import EXAMPLES, Served, command, sentence, serving
 
 GPUS = ["l4", "t4", "rtx-4090", "h100-sxm5-80gb"]
 
@@ -261,3 +261,20 @@ def test_the_deployment_example_starts_the_service_with_options_that_there_are()
     image = (EXAMPLES.parent / "Dockerfile").read_text()
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", image, re.MULTILINE)
     assert all((EXAMPLES.parent / name).exists() for line in copied for name in line.split())
+
+
+def test_results_of_a_sweep_are_offered(net_file, tmp_path, served):
+    pytest.importorskip("duckdb", reason="needs duckdb: pip install '.[sweep]'")
+    sweep = {"models": [str(net_file)], "gpus": ["l4", "t4"], "workloads": [{"batch": [1, 8]}]}
+    (tmp_path / "sweep.yaml").write_text(json.dumps(sweep))
+    command("sweep", tmp_path / "sweep.yaml", "-o", tmp_path / "results")
+    assert "start it with --results" in served.get("/api/v1/results").detail
+    assert sentence("serve", "--results", tmp_path)
+    with serving(tmp_path / "served", "--results", str(tmp_path / "results")) as running:
+        rows = running.get("/api/v1/results?ask=fits").json["rows"]
+        assert {(each["gpu"], each["batch"]) for each in rows} == {("l4", 1), ("l4", 8), ("t4", 1), ("t4", 8)}
+        assert {each["gpu"] for each in running.get("/api/v1/results?ask=fits&gpu=l4").json["rows"]} == {"l4"}
+        assert "write letters of a name" in running.get("/api/v1/results?gpu=%27%20OR%201").detail
+        page = running.get("/results?ask=fastest").body.decode()
+        assert "highest throughput" in page
+        assert 'href="/results"' in running.get("/").body.decode()

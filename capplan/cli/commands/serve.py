@@ -67,7 +67,7 @@ def serve(
         is_insecure=insecure,
         prices=tuple(prices or ()),
         specs=tuple(path.resolve() for path in specs or ()),
-        results=results,
+        results=_checked_results(results),
         state=state_folder().resolve(),
         limits=Limits(
             planners=default_planners(),
@@ -78,6 +78,20 @@ def serve(
         ),
     )
     run_service(settings, announce=lambda address: emit(_greeting(address, settings.token is not None), output=None))
+
+
+def _checked_results(folder: Path | None) -> Path | None:
+    """Return the folder of a sweep's results, after a look at its manifest.
+
+    Raises:
+        UsageError: it holds no results of a sweep.
+    """
+    if folder is None:
+        return None
+    from capplan.app.sweep.results import read_sweep
+
+    read_sweep(folder)
+    return folder.resolve()
 
 
 def _greeting(address: str, has_token: bool) -> str:

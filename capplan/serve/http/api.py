@@ -16,7 +16,7 @@ from capplan.serve.http.guard import body_limit
 from capplan.serve.http.openapi import openapi_document
 from capplan.serve.http.problems import ProblemError, refused
 from capplan.serve.planning.replies import MEDIA_TYPES, Refusal, Reply, Task
-from capplan.serve.questions import llm, types
+from capplan.serve.questions import llm, results, types
 from capplan.serve.questions.read import question_from_json, question_from_mapping, question_from_query
 from capplan.serve.service import Service
 from capplan.serve.tracing.queue import BusyError
@@ -28,6 +28,7 @@ QUESTIONS: dict[str, type[Struct]] = {
     "report": types.ReportQuestion,
     "gpus": types.GpusQuestion,
     "prices": types.PricesQuestion,
+    "results": results.ResultsQuestion,
     "llm/memory": llm.LlmMemoryQuestion,
     "llm/estimate": llm.LlmEstimateQuestion,
     "llm/plan": llm.LlmPlanQuestion,

@@ -9,7 +9,7 @@ import msgspec
 
 from capplan.serve.http.problems import PROBLEM_TYPE
 from capplan.serve.planning.replies import MEDIA_TYPES
-from capplan.serve.questions import llm, types
+from capplan.serve.questions import llm, results, types
 from capplan.version import __version__
 
 _REF = "#/components/schemas/{name}"
@@ -20,6 +20,7 @@ _ASKED = {
     "report": (types.ReportQuestion, "report"),
     "gpus": (types.GpusQuestion, "gpus"),
     "prices": (types.PricesQuestion, "prices"),
+    "results": (results.ResultsQuestion, None),
     "llm/memory": (llm.LlmMemoryQuestion, "llm-memory"),
     "llm/estimate": (llm.LlmEstimateQuestion, "llm-estimate"),
     "llm/plan": (llm.LlmPlanQuestion, "llm-plan"),

@@ -2,11 +2,14 @@
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 from urllib.parse import parse_qs
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -21,6 +24,7 @@ from capplan.serve.page.render import render_page, render_template
 from capplan.serve.planning.replies import Refusal, Reply, Task
 from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.serve.questions.read import question_from_query
+from capplan.serve.questions.results import ResultsQuestion
 from capplan.serve.service import Service
 from capplan.serve.suggestions import suggest
 from capplan.serve.tracing.queue import BusyError
@@ -34,11 +38,25 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def page_routes(service: Service) -> list[Route]:
     """Return the routes of the page."""
+    llm = _Form(
+        kind=LlmPageQuestion,
+        template="llm.html.j2",
+        is_asked=lambda question: bool(question.model),
+        values={"llms": catalogue_ids()},
+    )
+    results = _Form(
+        kind=ResultsQuestion,
+        template="results.html.j2",
+        is_asked=lambda _: True,
+        values={"asks": ("cheapest", "fastest", "quickest", "fits", "failures")},
+    )
     return [
         Route("/", _page(service), methods=["GET"]),
         Route("/answer", _answer(service), methods=["GET"]),
-        Route("/llm", _llm_page(service), methods=["GET"]),
-        Route("/llm/answer", _llm_answer(service), methods=["GET"]),
+        Route("/llm", _form_page(service, llm), methods=["GET"]),
+        Route("/llm/answer", _form_answer(service, llm), methods=["GET"]),
+        Route("/results", _form_page(service, results), methods=["GET"]),
+        Route("/results/answer", _form_answer(service, results), methods=["GET"]),
         Route("/suggest", _suggest(service), methods=["GET"]),
         Route("/own", _own(service), methods=["POST"]),
         Route("/login", _login(service), methods=["GET", "POST"]),
@@ -47,22 +65,26 @@ def page_routes(service: Service) -> list[Route]:
 
 
 def _page(service: Service) -> Endpoint:
+    has_results = service.settings.results is not None
+
     async def endpoint(request: Request) -> Response:
         try:
             question = question_from_query(PageQuestion, request.query_params.multi_items())
         except CapplanError as error:
-            content = render_page(PageQuestion(), answer=None, error=str(error))
+            content = render_page(PageQuestion(), answer=None, error=str(error), has_results=has_results)
             return HTMLResponse(content, status_code=400)
         if not question.models:
-            return HTMLResponse(render_page(question, answer=None))
+            return HTMLResponse(render_page(question, answer=None, has_results=has_results))
         answer, reason = await _first_answer(service, question)
-        content = render_page(question, answer=answer, error=reason, is_pending=not (answer or reason))
+        content = render_page(
+            question, answer=answer, error=reason, is_pending=not (answer or reason), has_results=has_results
+        )
         return HTMLResponse(content, headers={"Cache-Control": "private, no-cache"})
 
     return endpoint
 
 
-async def _first_answer(service: Service, question: PageQuestion | LlmPageQuestion) -> tuple[str | None, str]:
+async def _first_answer(service: Service, question: msgspec.Struct) -> tuple[str | None, str]:
     """Return the answer, if it comes soon, and the sentence that says why there is none."""
     try:
         async with asyncio.timeout(FIRST_ANSWER_S):
@@ -90,30 +112,46 @@ def _answer(service: Service) -> Endpoint:
     return endpoint
 
 
-def _llm_page(service: Service) -> Endpoint:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """A page with a form of its own: its question, its template, and whether there is anything to answer yet."""
+
+    kind: type[LlmPageQuestion] | type[ResultsQuestion]
+    template: str
+    is_asked: Callable[[Any], bool]
+    values: Mapping[str, Any]
+
+
+def _form_page(service: Service, form: _Form) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        answer, reason, status = None, "", 200
-        question = LlmPageQuestion()
+        answer, reason, status, is_pending = None, "", 200, False
+        question = form.kind()
         try:
-            question = question_from_query(LlmPageQuestion, request.query_params.multi_items())
-            if question.model:
+            question = question_from_query(form.kind, request.query_params.multi_items())
+            if form.is_asked(question):
                 answer, reason = await _first_answer(service, question)
+                is_pending = not (answer or reason)
         except CapplanError as error:
             reason, status = str(error), 400
-        is_pending = bool(question.model) and not (answer or reason)
         content = render_template(
-            "llm.html.j2", q=question, answer=answer, error=reason, is_pending=is_pending, llms=catalogue_ids()
+            form.template,
+            q=question,
+            answer=answer,
+            error=reason,
+            is_pending=is_pending,
+            has_results=service.settings.results is not None,
+            **form.values,
         )
         return HTMLResponse(content, status_code=status, headers={"Cache-Control": "private, no-cache"})
 
     return endpoint
 
 
-def _llm_answer(service: Service) -> Endpoint:
+def _form_answer(service: Service, form: _Form) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
-            question = question_from_query(LlmPageQuestion, request.query_params.multi_items())
-            if not question.model:
+            question = question_from_query(form.kind, request.query_params.multi_items())
+            if not form.is_asked(question):
                 return HTMLResponse("")
             reply = await ask(service, request, Task(question=question, spelling="html"))
         except CapplanError as error:

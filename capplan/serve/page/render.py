@@ -27,7 +27,9 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def render_page(question: PageQuestion, *, answer: str | None, is_pending: bool = False, error: str = "") -> str:
+def render_page(
+    question: PageQuestion, *, answer: str | None, is_pending: bool = False, error: str = "", has_results: bool = False
+) -> str:
     """Render the whole page.
 
     Args:
@@ -35,11 +37,13 @@ def render_page(question: PageQuestion, *, answer: str | None, is_pending: bool 
         answer: the answer as HTML; None where there is none yet.
         is_pending: the answer takes longer, and the script is to fetch it.
         error: why the address could not be read.
+        has_results: results of a sweep are offered.
     """
     return _environment().get_template("page.html.j2").render(
         q=question,
         answer=answer,
         is_pending=is_pending,
+        has_results=has_results,
         error=error,
         spare=len(question.models) < MOST_MODELS,
         precisions=[each.value for each in Precision],

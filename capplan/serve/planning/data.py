@@ -76,6 +76,7 @@ class Data:
         self.overlays = (*settings.specs, *((folders.prices,) if settings.prices else ()))
         self.gpus: Gpus = load_gpus(overlays=self.overlays)
         self.prices: Prices = load_prices(self.gpus, overlays=self.overlays)
+        self.results = settings.results
         self.configs = Configs(folder=folders.configs)
         self.shelf = TraceShelf(cache=folders.cache(), uploads=folders.uploads)
 

@@ -150,8 +150,8 @@ def _estimate(question: LlmEstimateQuestion, case: Case) -> Reply:
 def _plan(question: LlmPlanQuestion, case: Case) -> Reply:
     from capplan.app.llm.deployments import Deployments
     from capplan.app.llm.fleet.fleet_money import MoneyQuestion
-    from capplan.app.llm.plan_serving import PlanQuestion, plan_fleet
     from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
+    from capplan.app.llm.plan_serving import PlanQuestion, plan_fleet
     from capplan.core.llm.fleet.candidates import ShardingChoice
     from capplan.core.llm.fleet.token_load import TokenLoad
     from capplan.report.documents.llm.plan import llm_plan_document
