@@ -20,6 +20,7 @@ from capplan.errors import MeasurementFileError, UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.point import Rules
 from capplan.probe.measure.timing import StopRule, WarmUpRule
+from tests.timed_cpu import timed_cpu  # noqa: F401 - a fixture
 
 
 def ask(nets: Path, *sizes: int) -> MeasureRequest:

@@ -17,6 +17,7 @@ import pytest
 from capplan.app.measure.store import MeasurementStore
 from capplan.core.measurement.format import parse_points
 from tests.cli.conftest import Run
+from tests.timed_cpu import timed_cpu  # noqa: F401 - a fixture
 
 NET = ["examples/net.py:Net", "--input", "x=3x32x32"]
 QUICK = ["--warmup", "2", "--repetitions", "6", "--device", "cpu"]
@@ -401,3 +402,27 @@ def test_bad_input_is_one_sentence(run: Run, words: list[str], code: int, told: 
     assert told in result.stderr
     assert "Traceback" not in result.stderr
     assert not result.stdout
+
+
+def test_on_a_cpu_theory_stands_beside_measurement(run: Run) -> None:
+    result = run("measure", *NET, *QUICK, "--json")
+    assert result.exit_code == 0, result.stderr
+    (point,) = json.loads(result.stdout)["measurements"]
+    theory = point["estimate"]
+    assert 0 < theory["bound"] <= theory["expected"]
+    assert theory["calibration"] is None
+    assert point["device"]["gpu"] is None
+    assert "rest on what this CPU reached" in result.stderr
+    assert "estimate" in run("measure", *NET, *QUICK).stdout
+
+
+def test_what_a_cpu_lacks_is_said(run: Run) -> None:
+    result = run("measure", *NET, *QUICK, "--precision", "bf16")
+    assert "no estimate" in result.stderr
+
+
+def test_a_budget_that_ends_fixed_repetitions_is_said(run: Run) -> None:
+    words = ["--device", "cpu", "--warmup", "2", "--repetitions", "1000000", "--budget", "1ms"]
+    result = run("measure", *NET, *words)
+    assert result.exit_code == 0, result.stderr
+    assert "of 1000000 repetitions: the budget of 1.00 ms was spent" in result.stdout

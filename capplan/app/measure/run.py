@@ -13,6 +13,7 @@ from capplan.app.measure.store import MeasurementStore
 from capplan.app.measure.theory import GpuTheory, find_theory
 from capplan.app.models import Model, open_model
 from capplan.core.batches import BatchChoice
+from capplan.core.calibrate.host import CPU_ID
 from capplan.core.measurement.batch_search import largest_running_batch, still_pays
 from capplan.core.measurement.compare import find_answer
 from capplan.core.measurement.op_times import ProfiledBatch
@@ -116,7 +117,7 @@ def _measure(request: MeasureRequest, model: Model, job: "Job", collector: _Coll
         collector.feedback.warn(
             f"warning: {request.lines}: the last line was cut off and is dropped; the points before it are kept."
         )
-    session = Session(replace(job, gpu=gpu.id if gpu else None), target=model.target())
+    session = Session(replace(job, gpu=gpu.id if gpu and gpu.id != CPU_ID else None), target=model.target())
     if not request.is_isolated:
         stack.enter_context(session)
     warn_of_others(session, collector.feedback)

@@ -1,12 +1,15 @@
 """Compare a measurement with theory: the device's spec, the model's trace, and the estimate for each point."""
 
 from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capplan.app.feedback import Feedback
 from capplan.app.measure.request import TheoryRequest
 from capplan.app.models import Model
-from capplan.core.gpus.spec import GpuSpec
+from capplan.core.calibrate.host import CPU_ID, host_calibration, host_spec
+from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.step import ExecutedStep
@@ -14,9 +17,10 @@ from capplan.core.measurement.theory import Theory
 from capplan.core.measurement.types import Measurement
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Workload
-from capplan.errors import CapplanError, UnknownNameError
+from capplan.errors import CapplanError, UnknownNameError, UsageError
 from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration
+from capplan.units import BYTES, format_bytes_per_s, format_flops_per_s, parse_quantity
 
 if TYPE_CHECKING:
     from capplan.probe.measure.request import Job
@@ -82,13 +86,48 @@ def find_theory(job: "Job", model: Model, request: TheoryRequest, feedback: Feed
     from capplan.probe.measure.facts import torch_release
 
     gpu = _find_gpu(job.device, request, feedback)
+    calibration = load_calibration(request.calibration) if gpu else None
+    if gpu is None and job.device == CPU_ID:
+        gpu, calibration = _timed_cpu(request, feedback)
     return GpuTheory(
         model=model,
         workload=replace(job.workload, torch_version=torch_release()),
         gpu=gpu,
-        calibration=load_calibration(request.calibration) if gpu else None,
+        calibration=calibration,
         feedback=feedback,
     )
+
+
+def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | None, Calibration | None]:
+    """Describe the CPU at hand by timing it for about two seconds; nothing where that fails, with a warning."""
+    from capplan.probe.measure.microbench import benchmark_host
+    from capplan.probe.measure.open import devices_at_hand, open_device
+
+    opened = open_device(CPU_ID)
+    try:
+        with feedback.brief("timing this CPU"), opened.current():
+            benchmark = benchmark_host(opened, name=devices_at_hand()[CPU_ID])
+    except CapplanError as error:
+        feedback.warn(f"warning: no estimate beside the measurement: the CPU could not be timed ({error})")
+        return None, None
+    spec = host_spec(benchmark, cache_bytes=_last_level_cache_bytes())
+    own = load_calibration(request.calibration) if request.calibration else None
+    feedback.warn(
+        f"note: bound and estimate rest on what this CPU reached in two seconds: "
+        f"{format_flops_per_s(spec.peak_flops_per_s[PeakKind.FP32] or 0.0)} in fp32 matrix products, "
+        f"{format_bytes_per_s(spec.memory_bandwidth_bytes_per_s)} in copies; efficiencies of operators are guesses."
+    )
+    return spec, own or host_calibration(benchmark, spec, made=date.today())
+
+
+def _last_level_cache_bytes() -> int | None:
+    """Return the size of the last-level cache as Linux reports it; None elsewhere. [bytes]"""
+    folder = Path("/sys/devices/system/cpu/cpu0/cache")
+    try:
+        sizes = [(each / "size").read_text().strip() for each in folder.glob("index*")]
+        return max(int(parse_quantity(f"{size}iB", BYTES, what="cache")) for size in sizes)
+    except (OSError, ValueError, UsageError):
+        return None
 
 
 def _find_gpu(device: str, request: TheoryRequest, feedback: Feedback) -> GpuSpec | None:
