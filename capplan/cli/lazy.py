@@ -22,7 +22,7 @@ class LazyGroup(SparingGroup):
     command_topics: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All commands, in the order in which they are named."""
+        """Return all commands, in the order in which they are named."""
         eager: list[str] = super().list_commands(ctx)
         return [*self.lazy_commands, *(name for name in eager if name not in self.lazy_commands)]
 

@@ -47,7 +47,7 @@ class SparingGroup(TyperGroup):
         raise UnknownNameError("command", name, known, hint=hint)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """All parameters, typer's own options (help, completion) among them."""
+        """Return all parameters, typer's own options (help, completion) among them."""
         parameters: list[Any] = super().get_params(ctx)
         for parameter in parameters:
             if type(parameter) is TyperOption:

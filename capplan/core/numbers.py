@@ -32,7 +32,7 @@ class Interval:
 
     @classmethod
     def exact(cls, value: float) -> "Interval":
-        """A quantity that is known."""
+        """Return a quantity that is known."""
         return cls(low=value, expected=value, high=value)
 
 

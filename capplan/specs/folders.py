@@ -59,7 +59,7 @@ def own_folder() -> Path:
 
 
 def own_overlays() -> tuple[Path, ...]:
-    """The user's own specs that no option names, lowest first: the config folder, then CAPPLAN_SPECS.
+    """Return the user's own specs that no option names, lowest first: the config folder, then CAPPLAN_SPECS.
 
     CAPPLAN_SPECS holds folders or files, parted like PATH.
     """
@@ -69,7 +69,7 @@ def own_overlays() -> tuple[Path, ...]:
 
 
 def spec_files(overlay: Path) -> list[Path]:
-    """The GPU files of an overlay, which is a folder or one file.
+    """Return the GPU files of an overlay, which is a folder or one file.
 
     Raises:
         SpecError: it is neither, or the folder holds nothing that is read.

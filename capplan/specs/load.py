@@ -56,7 +56,7 @@ _KEYS: Mapping[str, Sequence[str]] = {
 
 
 def load_defaults(kind: str | None) -> dict[str, Assumption]:
-    """The assumptions that hold where nothing else is said: those of a kind of load, of money, of doubt."""
+    """Return the default assumptions: those of a kind of load, of costs, and of uncertainty."""
     tree = read_yaml(_DEFAULTS, shown=_DEFAULTS.name)
     groups = [tree[name] for name in (kind, "money", "doubt") if name]
     return {key: _assumption(key, row) for group in groups for key, row in group.items()}

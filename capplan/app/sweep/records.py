@@ -28,7 +28,7 @@ class Unit:
 
     @property
     def name(self) -> UnitName:
-        """The model and workload."""
+        """Return the model and workload."""
         return self.model, self.workload
 
 

@@ -24,7 +24,7 @@ class SweepResults:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
+        """Return the names of the columns."""
         return [tables.WORKLOAD, *tables.table_schema().names]
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> "pyarrow.Table":

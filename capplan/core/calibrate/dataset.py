@@ -53,7 +53,7 @@ class FitRows:
         )
 
     def select(self, rows: IntArray) -> "FitRows":
-        """The same with only some rows."""
+        """Return the same with only some rows."""
         position = np.full(len(self.latency_s), -1)
         position[rows] = np.arange(len(rows))
         kept = position[self.row] >= 0

@@ -141,7 +141,7 @@ def _is_modelled(gpu: GpuSpec, precision: Precision) -> bool:
 
 
 def _decisive(matmuls: Sequence[MatmulSpeed]) -> list[MatmulSpeed]:
-    """The two largest products of the precision that reached most."""
+    """Return the two largest products of the precision that reached most."""
     best = max(matmuls, key=lambda each: each.flops_per_s).precision
     return sorted((each for each in matmuls if each.precision is best), key=lambda each: each.size)[-2:]
 

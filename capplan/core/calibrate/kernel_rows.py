@@ -36,7 +36,7 @@ class MeasuredKernel:
 
 
 def linear_kernel(*, gpu: str, m: int, n: int, k: int, latency_s: float) -> MeasuredKernel:
-    """A linear layer in bf16: [m, k] activations by [k, n] weights."""
+    """Return a linear layer in bf16: [m, k] activations by [k, n] weights."""
     return MeasuredKernel(
         label=kinds.LINEAR, gpu=gpu, m=m, n=n, k=k, groups=1, flops=2.0 * m * n * k, read_bytes=2.0 * m * k,
         weight_bytes=2.0 * n * k, written_bytes=2.0 * m * n, latency_s=latency_s,

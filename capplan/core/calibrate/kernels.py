@@ -74,7 +74,7 @@ def _alone(measured: MeasuredOperator) -> tuple[Recording, KernelTable]:
 
 
 def _least_s(table: KernelTable, kernel: Kernel, rates: DeviceRates) -> float:
-    """The time below which a row cannot be true. [s]"""
+    """Return the time below which a row cannot be true. [s]"""
     gain = _MOST_WINOGRAD_GAIN if is_convolution(kernel_class(kernel)) else 1.0
     traffic = compulsory_bytes(
         read_bytes=table.read_bytes, written_bytes=table.written_bytes, weight_bytes=table.weight_bytes,
@@ -107,19 +107,19 @@ def layer_norm_kernel(*, rows: int, columns: int) -> Kernel:
 
 
 def linear_operator(*, m: int, n: int, k: int) -> Kernel:
-    """A linear layer with bias in fp32: [m, k] activations by [k, n] weights."""
+    """Return a linear layer with bias in fp32: [m, k] activations by [k, n] weights."""
     return _kernel("addmm", [_weight(n), _tensor(m, k), _weight(k, n)], [_tensor(m, n)])
 
 
 def batched_product_kernel(*, groups: int, m: int, n: int, k: int) -> Kernel:
-    """A batched matrix product of activations in fp32: `groups` times [m, k] by [k, n]."""
+    """Return a batched matrix product of activations in fp32: `groups` times [m, k] by [k, n]."""
     return _kernel("bmm", [_tensor(groups, m, k), _tensor(groups, k, n)], [_tensor(groups, m, n)])
 
 
 def convolution_kernel(
     *, images: int, channels_in: int, channels_out: int, size: int, window: int, stride: int, padding: int
 ) -> Kernel:
-    """A square convolution in fp32, its bias added by a kernel of its own."""
+    """Return a square convolution in fp32, its bias added by a kernel of its own."""
     out = (size + 2 * padding - window) // stride + 1
     return _kernel(
         "convolution",

@@ -104,7 +104,7 @@ class LatencyFit:
         return np.asarray(np.log(self.predicted_s(x) / self.rows.latency_s))
 
     def calibration(self, x: FloatArray, *, name: str) -> Calibration:
-        """The constants as a calibration, without origin and widths."""
+        """Return the constants as a calibration, without origin and widths."""
         classes = {
             label: ClassConstants(**{field: self._class_value(x, field, index) for field in CLASS_FIELDS})
             for index, label in enumerate(ALL_CLASSES)

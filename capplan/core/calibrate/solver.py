@@ -30,7 +30,7 @@ class Problem:
     huber: float = 1.0
 
     def cost(self, parameters: FloatArray) -> float:
-        """The negative log posterior, up to a constant."""
+        """Return the negative log posterior, up to a constant."""
         residuals = np.abs(self.residuals(parameters))
         loss = np.where(residuals <= self.huber, 0.5 * residuals**2, self.huber * (residuals - 0.5 * self.huber))
         return float(self.row_weight @ loss + 0.5 * (((parameters - self.prior_mean) / self.prior_sd) ** 2).sum())

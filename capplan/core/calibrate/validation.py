@@ -31,7 +31,7 @@ class JudgedStep:
 
     @property
     def beats_bound_fraction(self) -> float:
-        """How far the measurement lies below the bound; above 0 it implies more than the peak."""
+        """Return how far the measurement lies below the bound; above 0 it implies more than the peak."""
         return 1 - self.step.latency_s / self.estimate.bound_s
 
 
@@ -53,7 +53,7 @@ class Validation:
     skipped: tuple[SkippedRow, ...]
 
     def worst(self, count: int) -> tuple[JudgedStep, ...]:
-        """The rows with the largest errors."""
+        """Return the rows with the largest errors."""
         return tuple(heapq.nlargest(count, self.judged, key=lambda row: abs(row.log_error)))
 
     def implausible(self) -> tuple[JudgedStep, ...]:

@@ -40,7 +40,7 @@ class Flow:
     piece: tuple[int, ...]
 
     def consumers(self) -> dict[int, list[int]]:
-        """The operators that read what an operator wrote."""
+        """Return the operators that read what an operator wrote."""
         found: dict[int, list[int]] = defaultdict(list)
         for index, sources in enumerate(self.producers):
             for source in dict.fromkeys(sources):
@@ -144,7 +144,7 @@ class _Facts:
 
     @property
     def span(self) -> int:
-        """All elements that the operator runs over."""
+        """Return all elements that the operator runs over."""
         return self.reduced.results * self.reduced.elements if self.reduced else self.elements
 
     @classmethod

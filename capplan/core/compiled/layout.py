@@ -30,7 +30,7 @@ def prefers_channels_last(recording: Recording, batch: int) -> bool:
 
 
 def in_channels_last(kernel: Kernel) -> Kernel:
-    """The same kernel on channels-last images, if it takes images."""
+    """Return the same kernel on channels-last images, if it takes images."""
     if not _takes_images(kernel):
         return kernel
     return replace(

@@ -28,7 +28,7 @@ ARITHMETIC = "arithmetic"
 
 
 def executed_recording(recording: Recording, workload: Workload) -> Recording:
-    """The recording whose kernels a framework launches: as traced, or fused."""
+    """Return the recording whose kernels a framework launches: as traced, or fused."""
     return recording if workload.framework is Framework.EAGER else fuse_recording(recording)
 
 
@@ -163,7 +163,7 @@ class _Rewriting:
         return fused, tuple(storage for _, storage in operands), tuple(written)
 
     def _distinct(self, storage: int, operands: Sequence[Operand]) -> list[Operand]:
-        """The views of a storage that are read, larger ones first, until all of it is."""
+        """Return the views of a storage that are read, larger ones first, until all of it is."""
         size = self.source.storages[storage].size_bytes.at(self.batch)
         kept: list[Operand] = []
         covered = 0

@@ -101,7 +101,7 @@ def reduced(kernel: Kernel, batch: int) -> Reduced | None:
 
 
 def elements(kernel: Kernel, batch: int) -> int:
-    """The elements that an operator's largest result has, views broadcast."""
+    """Return the elements that an operator's largest result has, views broadcast."""
     return max((prod(operand.shape_at(batch)) for operand in kernel.outputs), default=0)
 
 

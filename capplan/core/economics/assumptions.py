@@ -60,7 +60,7 @@ class CostAssumptions:
     repair_days: float
 
     def with_value(self, key: str, value: float) -> "CostAssumptions":
-        """The same assumptions with one changed."""
+        """Return the same assumptions with one changed."""
         changed: dict[str, Any] = {key: round(value) if key in _WHOLE else value}
         return replace(self, **changed)
 

@@ -101,7 +101,7 @@ class Breakdown:
 
     @property
     def total_usd(self) -> float:
-        """The sum of the parts. [USD]"""
+        """Return the sum of the parts. [USD]"""
         return float(sum(getattr(self, each.name) for each in fields(self)))
 
 
@@ -128,12 +128,12 @@ class OwnedCost:
 
     @property
     def initial(self) -> float:
-        """What is paid on the first day."""
+        """Return what is paid on the first day."""
         return self.hardware + self.network
 
     @property
     def running_per_year(self) -> float:
-        """What is paid at the end of every year."""
+        """Return what is paid at the end of every year."""
         return (
             self.energy_per_year
             + self.space_per_year
@@ -151,12 +151,12 @@ class OwnedCost:
 
     @property
     def highest_year_usd(self) -> float:
-        """The most that is paid in a year after the first day, residual value aside. [USD]"""
+        """Return the most that is paid in a year after the first day, residual value aside. [USD]"""
         return self.running_per_year
 
     @property
     def breakdown(self) -> "Breakdown":
-        """Where the total cost goes, over all years and undiscounted."""
+        """Return where the total cost goes, over all years and undiscounted."""
         return Breakdown(
             gpus_usd=self.gpus_usd,
             chassis_usd=self.chassis_usd,
@@ -235,17 +235,17 @@ class RentedCost:
 
     @property
     def highest_year_usd(self) -> float:
-        """The most that is paid in a year. [USD]"""
+        """Return the most that is paid in a year. [USD]"""
         return max(self.yearly_rent)
 
     @property
     def breakdown(self) -> Breakdown:
-        """All of it is rent."""
+        """Return the whole total: all of it is rent. [USD]"""
         return Breakdown(rent_usd=self.total)
 
     @property
     def total(self) -> float:
-        """All rent, undiscounted."""
+        """Return all rent, undiscounted."""
         return sum(self.yearly_rent)
 
     @property

@@ -30,7 +30,7 @@ def present_value(yearly: Sequence[float], *, rate_fraction: float) -> float:
 
 
 def equivalent_annual(present: float, *, rate_fraction: float, years: float) -> float:
-    """The level yearly amount that is worth a present value: NPV / annuity factor."""
+    """Return the level yearly amount that is worth a present value: NPV / annuity factor."""
     return present / annuity_factor(rate_fraction=rate_fraction, years=years)
 
 

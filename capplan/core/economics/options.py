@@ -88,7 +88,7 @@ class Option:
 
     @property
     def fleet(self) -> Fleet:
-        """The first year's fleet."""
+        """Return the first year's fleet."""
         return self.fleets[0]
 
     @property
@@ -108,14 +108,14 @@ class Option:
 
     @property
     def headroom_fraction(self) -> float:
-        """How much more than the first year's peak rate the fleet carries, spares not counted."""
+        """Return how much more than the first year's peak rate the fleet carries, spares not counted."""
         fleet = self.fleet
         usable = fleet.gpus - fleet.spares * fleet.gpus_per_server
         return usable * self.operating_point.rate_per_s / self.peak_per_s - 1
 
     @property
     def peak_per_s(self) -> float:
-        """The rate that the first year's fleet was sized for. [1/s]"""
+        """Return the rate that the first year's fleet was sized for. [1/s]"""
         return self.sized_for_per_s[0]
 
 

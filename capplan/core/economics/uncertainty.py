@@ -60,7 +60,7 @@ class Uncertainty:
     latency: Mapping[str, tuple[float, float]]
 
     def of_keys(self, keys: Sequence[str]) -> tuple[Assumption, ...]:
-        """The assumptions that have a range."""
+        """Return the assumptions that have a range."""
         return tuple(each for each in self.assumptions if each.key in keys and each.low < each.high)
 
 
@@ -83,7 +83,7 @@ _SCENARIO_FIELD = {
 
 
 def varied(case: Case, values: Mapping[str, float], latency: Mapping[str, float] | None = None) -> Scenario:
-    """The scenario in which some assumptions have other values."""
+    """Return the scenario in which some assumptions have other values."""
     money = case.money
     for key, value in values.items():
         if key not in _SCENARIO_FIELD:
@@ -186,7 +186,7 @@ class TornadoBar:
 
     @property
     def size_usd(self) -> float:
-        """How far apart the two ends are; infinite where one of them cannot be met."""
+        """Return how far apart the two ends are; infinite where one of them cannot be met."""
         if self.cost_low_usd is None or self.cost_high_usd is None:
             return math.inf
         return abs(self.cost_high_usd - self.cost_low_usd)
@@ -234,7 +234,7 @@ def _tornado_bar(
 
 
 def switching_price_factor(case: Case, choice: Option, runner_up: Option | None) -> float | None:
-    """The factor on the choice's price at which the runner-up is worth the same; None where there is none.
+    """Return the factor on the choice's price at which the runner-up is worth the same; None where there is none.
 
     Cost is linear in the price: rent entirely, buying in its hardware part.
     """
@@ -246,7 +246,7 @@ def switching_price_factor(case: Case, choice: Option, runner_up: Option | None)
 
 
 def price_share(option: Option) -> float:
-    """The part of the yearly cost that is proportional to the option's price. [USD/year]"""
+    """Return the part of the yearly cost that is proportional to the option's price. [USD/year]"""
     if not isinstance(option.cost, OwnedCost):
         return option.cost.per_year if option.cost else 0.0
     rest = replace(option.cost, gpus_usd=0.0, chassis_usd=0.0, network=0.0, support_per_year=0.0, residual=0.0)

@@ -49,11 +49,11 @@ class Attribute:
 
     @property
     def is_number(self) -> bool:
-        """Whether values can be added, divided and aligned to the right."""
+        """Return whether values can be added, divided and aligned to the right."""
         return self.spell is not None
 
     def cell(self, spec: GpuSpec) -> str:
-        """A GPU's value for people."""
+        """Return a GPU's value for people."""
         value = self.value(spec)
         if value is Absence.UNSUPPORTED:
             return UNSUPPORTED_CELL

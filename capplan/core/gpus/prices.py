@@ -106,7 +106,7 @@ class Price:
 
     @property
     def evidence(self) -> PriceEvidence:
-        """How far the price can be trusted."""
+        """Return how far the price can be trusted."""
         return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is)
 
 
@@ -173,5 +173,5 @@ class PurchasePrice:
 
     @property
     def evidence(self) -> PriceEvidence:
-        """How far the price can be trusted."""
+        """Return how far the price can be trusted."""
         return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is)

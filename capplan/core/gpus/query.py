@@ -27,7 +27,7 @@ class Condition:
     wanted: float | str | Absence
 
     def holds(self, spec: GpuSpec) -> bool:
-        """Whether a GPU meets it; numbers are equal within the half percent that a listing rounds off."""
+        """Return whether a GPU meets it; numbers are equal within the half percent that a listing rounds off."""
         value = self.attribute.value(spec)
         if isinstance(self.wanted, Absence):
             return (value is self.wanted) == (self.operator != "!=")

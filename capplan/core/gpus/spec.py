@@ -212,7 +212,7 @@ class GpuSpec:
     origin: str = "built-in"
 
     def peak(self, kind: PeakKind) -> float | None:
-        """The dense peak rate of a unit and format; None where unsupported or unknown. [FLOP/s]"""
+        """Return the dense peak rate of a unit and format; None where unsupported or unknown. [FLOP/s]"""
         return self.peak_flops_per_s.get(kind)
 
     @property

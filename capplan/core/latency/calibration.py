@@ -138,5 +138,5 @@ class Calibration:
     host: HostCosts | None = None
 
     def without_gpu(self, gpu_id: str) -> "Calibration":
-        """The same calibration as if one GPU had never been measured."""
+        """Return the same calibration as if one GPU had never been measured."""
         return replace(self, gpus={name: factors for name, factors in self.gpus.items() if name != gpu_id})

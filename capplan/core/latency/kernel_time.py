@@ -104,7 +104,7 @@ def is_product(work: KernelWork) -> BoolArray:
 def tile_utilisation(
     *, m: FloatArray, n: FloatArray, groups: FloatArray, k: FloatArray, units: FloatArray
 ) -> FloatArray:
-    """The share of a GPU that the best tiling of a matrix product keeps busy; 1 where `m` is 0.
+    """Return the share of a GPU that the best tiling of a matrix product keeps busy; 1 where `m` is 0.
 
     For each tile: its own speed, times the part of the tiles that is output, times the part of the last
     wave over the multiprocessors that is filled. A long inner dimension may be split over idle ones.

@@ -97,5 +97,5 @@ COUNTED_IN_INSTRUCTIONS = frozenset(
 
 
 def prior_calibration() -> Calibration:
-    """The guesses as a calibration without origin, which every estimate must then tell."""
+    """Return the engineering guesses as a calibration without origin, which every estimate must report."""
     return Calibration(name="priors", origin=None, constants=GlobalConstants(), classes=PRIOR_CLASSES)

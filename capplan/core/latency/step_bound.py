@@ -48,7 +48,7 @@ class UnitWork:
 
     @property
     def direct_s(self) -> float:
-        """All FLOPs ÷ FLOP/s; no bound where an algorithm does without some of them. [s]"""
+        """Return all FLOPs ÷ FLOP/s; no bound where an algorithm does without some of them. [s]"""
         return self.flops / self.flops_per_s
 
 
@@ -67,7 +67,7 @@ class ClassicBound:
 
     @property
     def flops(self) -> float:
-        """All FLOPs."""
+        """Return all FLOPs."""
         return sum(each.flops for each in self.work)
 
     @property
@@ -82,7 +82,7 @@ class ClassicBound:
 
     @property
     def bound_s(self) -> float:
-        """The longer of arithmetic and memory. [s]"""
+        """Return the longer of arithmetic and memory. [s]"""
         return max(self.compute_s, self.memory_s)
 
 

@@ -40,7 +40,7 @@ def _sequential(runs: Callable[[int], bool], at_most: int) -> int:
 
 
 def _doubled_to_failure(runs: Callable[[int], bool], at_most: int) -> tuple[int, int]:
-    """The largest batch on the way that ran, and the smallest that is known, or by the cap taken, to fail."""
+    """Return the largest batch on the way that ran, and the smallest that is known, or by the cap taken, to fail."""
     fitting, tried = 0, 1
     while tried < at_most:
         if not runs(tried):

@@ -26,7 +26,7 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """A difference is reported only where the whole interval lies on one side of 1."""
+        """Return the verdict: different only where the whole interval lies on one side of 1."""
         if self.ratio.high < 1:
             return Verdict.FASTER
         return Verdict.SLOWER if self.ratio.low > 1 else Verdict.SAME

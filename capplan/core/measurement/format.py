@@ -44,7 +44,7 @@ class MeasurementFile:
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """The points that were timed."""
+        """Return the points that were timed."""
         return tuple(point for point in self.points if isinstance(point, Measurement))
 
 

@@ -35,7 +35,7 @@ class ClassTime:
 
     @property
     def error_fraction(self) -> float | None:
-        """How far the estimate is above or below the measurement; None without an estimate or a measurement."""
+        """Return how far the estimate is above or below the measurement; None without an estimate or a measurement."""
         if self.estimated_s is None or self.measured_s <= 0:
             return None
         return self.estimated_s / self.measured_s - 1
@@ -93,7 +93,7 @@ class _Matcher:
             self._by_name.setdefault(kernel.name, []).append((shapes, kernel))
 
     def shares(self, operator: ProfiledOperator) -> list[tuple[str, float]]:
-        """The classes that an operator's time belongs to."""
+        """Return the classes that an operator's time belongs to."""
         if (kernel := self._kernel(operator)) is not None:
             return [(kernel_class(kernel), operator.time_s)]
         inner = [share for each in operator.inner for share in self.shares(each)]
@@ -110,7 +110,7 @@ class _Matcher:
     def _nearest(
         self, operator: ProfiledOperator, candidates: list[tuple[tuple[tuple[int, ...], ...], Kernel]]
     ) -> Kernel:
-        """The candidate of the same shapes; else the one of the same first shape, else the first."""
+        """Return the candidate of the same shapes; else the one of the same first shape, else the first."""
         wanted = tuple(shape for shape in operator.shapes if shape)
         for shapes, kernel in candidates:
             known = tuple(shape for shape in shapes if shape)

@@ -40,12 +40,12 @@ class PipelineTimes:
 
     @property
     def free_latency_s(self) -> float:
-        """The median time of one repetition on its own, the host left free until its end. [s]"""
+        """Return the median time of one repetition on its own, the host left free until its end. [s]"""
         return median(self.alone_s)
 
     @property
     def stalled_latency_s(self) -> float:
-        """The median time of one repetition with a wait after every stage. [s]"""
+        """Return the median time of one repetition with a wait after every stage. [s]"""
         whole: list[float] = [sum(times) for times in zip(*(stage.waited_s for stage in self.stages), strict=True)]
         return median(whole)
 
@@ -61,5 +61,5 @@ class PipelineTimes:
 
 
 def typical_s(samples_s: Sequence[float]) -> float | None:
-    """The median of a stage's times; None where there are none. [s]"""
+    """Return the median of a stage's times; None where there are none. [s]"""
     return median(samples_s) if samples_s else None

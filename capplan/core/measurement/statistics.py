@@ -22,7 +22,7 @@ class Confidence:
 
     @property
     def width_fraction(self) -> float:
-        """The interval's whole width over the value."""
+        """Return the interval's whole width over the value."""
         return (self.high - self.low) / self.value if self.value else math.inf
 
 
@@ -79,7 +79,7 @@ def median_interval(samples: Sequence[float]) -> Confidence | None:
 
 
 def _lower_rank(count: int) -> int:
-    """The largest rank l with P(binomial(count, 1/2) < l) <= 2.5 %; 0 where there is none."""
+    """Return the largest rank l with P(binomial(count, 1/2) < l) <= 2.5 %; 0 where there is none."""
     tail = (1 - CONFIDENCE) / 2
     if count > _EXACT_UP_TO:
         return math.floor((count - _NORMAL_QUANTILE * math.sqrt(count)) / 2)

@@ -42,7 +42,7 @@ class Theory:
         )
 
     def device_s_by_class(self, batch: int) -> Mapping[str, float] | Unsupported:
-        """The estimated time on the device of each class of kernel at a batch. [s]"""
+        """Return the estimated time on the device of each class of kernel at a batch. [s]"""
         rates = device_rates(self.gpu, self.step.workload)
         if isinstance(rates, Unsupported):
             return rates
@@ -61,7 +61,7 @@ class Theory:
 
 
 def _compute_s(table: KernelTable, rates: DeviceRates) -> float:
-    """The time of all FLOPs at the printed dense peaks of the units that do them; attention as if fused. [s]"""
+    """Return the time of all FLOPs at the printed dense peaks of the units that do them; attention as if fused. [s]"""
     return float(np.sum(table.flops[:, 0] * _calls(table) / rates.printed_flops_per_s[table.peak_use]))
 
 

@@ -174,7 +174,7 @@ class Measurement:
 
     @property
     def median(self) -> Confidence | None:
-        """The median with its 95 % confidence interval; None below six repetitions. [s]"""
+        """Return the median with its 95 % confidence interval; None below six repetitions. [s]"""
         return median_interval(self.samples_s)
 
     @property

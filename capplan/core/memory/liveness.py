@@ -24,11 +24,11 @@ class LiveCurve:
         return self.constants + self.per_sample * batch
 
     def peak_bytes(self, batch: int) -> int:
-        """The most that is alive at once. [bytes]"""
+        """Return the most that is alive at once. [bytes]"""
         return int(self.at(batch).max())
 
     def peak_terms(self) -> tuple[Affine, ...]:
-        """The affine functions whose maximum is the peak, each the largest at some batch >= 1, flattest first.
+        """Return the affine functions whose maximum is the peak, each the largest at some batch >= 1, flattest first.
 
         Live bytes at each op are affine in the batch, so that the peak is convex and piecewise linear.
         """
@@ -44,7 +44,7 @@ class LiveCurve:
         return tuple(Affine(constant, slope) for slope, constant in hull)
 
     def largest_batch(self, available_bytes: float) -> int | None:
-        """The largest batch whose live bytes fit; 0 where none does, None where every batch does."""
+        """Return the largest batch whose live bytes fit; 0 where none does, None where every batch does."""
         if self.peak_bytes(1) > available_bytes:
             return 0
         growing = self.per_sample > 0

@@ -70,7 +70,7 @@ class StreamReplays:
 
     @property
     def stream(self) -> Stream:
-        """The stream of events, shared with other programs that have the same."""
+        """Return the stream of events, shared with other programs that have the same."""
         if self._stream is None:
             self._stream = self.streams.of(self.program)
         return self._stream

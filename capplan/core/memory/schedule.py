@@ -93,7 +93,7 @@ class AllocationSchedule:
 
     @property
     def purposes(self) -> tuple[Purpose, ...]:
-        """What each block that is no storage is for."""
+        """Return what each block that is no storage is for."""
         return tuple(extra.purpose for extra in self.extras)
 
     @property
@@ -104,7 +104,7 @@ class AllocationSchedule:
 
     @property
     def constant_events(self) -> int:
-        """How many events at the start allocate storages of one size at every batch: weights and buffers."""
+        """Return how many events at the start allocate storages of one size at every batch: weights and buffers."""
         fixed = (self.per_sample == 0).tolist()
         for index, event in enumerate(self.events):
             if not (0 <= event < len(fixed) and fixed[event]):
@@ -200,7 +200,7 @@ class ExtraSizes:
         return Interval(low=0, expected=0, high=passing.high - passing.expected)
 
     def backend(self, kernel: Kernel, batch: int) -> AttentionBackend | None:
-        """The attention kernel that runs; None for other operators."""
+        """Return the attention kernel that runs; None for other operators."""
         if not kernel.name.startswith("capplan.attention"):
             return None
         return choose_attention(
@@ -350,7 +350,7 @@ def _traits(kernel: Kernel, sizes: ExtraSizes, recording: Recording, batch: int,
 
 
 def _attention_backwards(recording: Recording) -> dict[int, int]:
-    """The last attention backward that reads each storage."""
+    """Return the last attention backward that reads each storage."""
     users: dict[int, int] = {}
     for index, op in enumerate(recording.ops):
         if recording.kernels[op.kernel].name == "capplan.attention_backward":

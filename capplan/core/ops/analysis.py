@@ -57,7 +57,7 @@ class Analysis:
 
     @property
     def size_bytes(self) -> int:
-        """What all kernels read and write. [bytes]"""
+        """Return what all kernels read and write. [bytes]"""
         return sum(share.size_bytes for share in self.by_operator)
 
 

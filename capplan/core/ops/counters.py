@@ -69,7 +69,7 @@ def _own_macs(recording: Recording, batch: int) -> dict[str, dict[str, int]]:
 
 
 def _spoken(operator: str) -> str:
-    """An operator's name as users of the other counters know it."""
+    """Return an operator's name as users of the other counters know it."""
     return {"capplan.attention": "scaled_dot_product_attention", "capplan.rnn": "recurrent layer"}.get(
         operator, operator.removeprefix("aten.")
     )

@@ -51,7 +51,7 @@ class Traffic:
 
     @property
     def total_bytes(self) -> int:
-        """All of them. [bytes]"""
+        """Return all of them. [bytes]"""
         return self.read_bytes + self.weight_bytes + self.written_bytes
 
 
@@ -238,7 +238,7 @@ def _attention_backward_macs(kernel: Kernel, batch: int) -> int:
 
 
 def _rnn_macs(kernel: Kernel, batch: int) -> int:
-    """Every weight matrix once per time step and sample."""
+    """Return every weight matrix once per time step and sample."""
     steps_and_samples = prod(kernel.inputs[0].shape_at(batch)[:-1])
     matrices = [operand for operand in kernel.inputs[1:] if operand.is_weight and len(operand.shape) == 2]
     return steps_and_samples * sum(prod(operand.shape_at(batch)) for operand in matrices)

@@ -89,7 +89,7 @@ class ModelFacts:
 
     @property
     def dtype(self) -> str | None:
-        """The model's own dtype: the one of most parameter bytes; None without parameters."""
+        """Return the model's own dtype: the one of most parameter bytes; None without parameters."""
         sizes: Counter[str] = Counter()
         for parameter in self.parameters:
             if not parameter.is_buffer:
@@ -119,7 +119,7 @@ class Fit:
 
     @property
     def usd_per_million_samples(self) -> float | None:
-        """What a million samples cost at the rented price and full load; None where no price is known. [USD]"""
+        """Return what a million samples cost at the rented price and full load; None where no price is known. [USD]"""
         if self.rent is None:
             return None
         return self.rent.usd_per_hour / 3600 / self.latency.throughput_per_s.expected * 1e6
@@ -228,7 +228,7 @@ class Plan:
 
     @property
     def precision_label(self) -> str:
-        """The number formats in words: the model's own dtype where fp32 was not what it is built in."""
+        """Return the number formats in words: the model's own dtype where fp32 was not what it is built in."""
         if self.workload.precision is Precision.FP32 and self.model.dtype not in ("float32", None):
             return f"{self.model.dtype} (the model's own)"
         return self.workload.precision.value

@@ -22,7 +22,7 @@ class UnstableError(ValueError):
 
 
 def capacity_per_s(batch_times_s: BatchTimes) -> float:
-    """The rate that a server with full batches completes: B / s(B). [1/s]"""
+    """Return the rate that a server with full batches completes: B / s(B). [1/s]"""
     return float(len(batch_times_s) / batch_times_s[-1])
 
 

@@ -61,12 +61,12 @@ class Candidate:
 
     @property
     def allowed(self) -> tuple[int, ...]:
-        """The largest batches that it may be run with."""
+        """Return the largest batches that it may be run with."""
         return self.largest_batches or self.batches
 
     @property
     def batches(self) -> tuple[int, ...]:
-        """The batches that were estimated."""
+        """Return the batches that were estimated."""
         return tuple(point.batch for point in self.points)
 
     def batch_times_s(self, largest: int) -> Floats:
@@ -95,7 +95,7 @@ class ResponseCurve:
     percentiles_s: tuple[float, ...]
 
     def highest_rate(self, limit_s: float) -> float:
-        """The highest rate below the ceiling whose percentile keeps the limit; 0 where none does. [1/s]"""
+        """Return the highest rate below the ceiling whose percentile keeps the limit; 0 where none does. [1/s]"""
         ceiling = self.loads.index(self.ceiling_fraction)
         last = next((index for index in range(ceiling, -1, -1) if self.percentiles_s[index] <= limit_s), None)
         if last is None:
@@ -107,7 +107,7 @@ class ResponseCurve:
         return (self.loads[last] + share * (self.loads[last + 1] - self.loads[last])) * self.capacity_per_s
 
     def percentile_s(self, rate_per_s: float, *, latency_factor: float = 1.0) -> float | None:
-        """The percentile at a rate, were all batch times so many times longer; None where work piles up. [s]"""
+        """Return the percentile at a rate, were all batch times so many times longer; None where work piles up. [s]"""
         load = rate_per_s * latency_factor / self.capacity_per_s
         if load > self.loads[-1] * (1 + 1e-9):
             return None

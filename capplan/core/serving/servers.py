@@ -17,7 +17,7 @@ class Fleet:
 
     @property
     def gpus(self) -> int:
-        """All GPUs, spares included."""
+        """Return all GPUs, spares included."""
         return self.servers * self.gpus_per_server
 
     @property

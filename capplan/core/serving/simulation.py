@@ -76,17 +76,17 @@ class Observed:
         return _confidence(float(self.responses_s.mean()), groups.mean(axis=1))
 
     def percentile_s(self, percentile: float) -> Interval:
-        """A percentile of the response with its 95 % confidence interval, from 20 stretches of the run. [s]"""
+        """Return a percentile of the response with its 95 % confidence interval, from 20 stretches of the run. [s]"""
         groups = _groups(self.responses_s)
         return _confidence(self.quantile_s(percentile), _quantiles(groups, percentile))
 
     def quantile_s(self, percentile: float) -> float:
-        """A percentile of the response, without its interval. [s]"""
+        """Return a percentile of the response, without its interval. [s]"""
         return float(_quantiles(self.responses_s, percentile))
 
 
 def _quantiles(values: Floats, percentile: float) -> Floats:
-    """The smallest value that a share of the last axis does not exceed."""
+    """Return the smallest value that a share of the last axis does not exceed."""
     size = values.shape[-1]
     rank = min(size - 1, max(0, math.ceil(percentile / 100 * size) - 1))
     return np.asarray(np.partition(values, rank, axis=-1)[..., rank])

@@ -35,7 +35,7 @@ class Capacity:
     correction: float = 1.0
 
     def operating_points(self, *, limit_s: float | None, latency_factor: float = 1.0) -> tuple[OperatingPoint, ...]:
-        """Every largest batch that can carry anything within the limit, if all times were so many times longer.
+        """Return the operating point of every largest batch that serves within the limit, at scaled batch times.
 
         The percentile at a load factor scales with the batch times, so that limit / factor is looked up (exact
         without a batching window).
@@ -81,7 +81,7 @@ class Sizing:
 
     @property
     def gpu(self) -> str:
-        """The GPU's id."""
+        """Return the GPU's id."""
         return self.capacity.candidate.gpu
 
     @property
@@ -91,7 +91,7 @@ class Sizing:
         return next(point.latency_s for point in points if point.batch == self.operating_point.largest_batch)
 
     def percentile_s(self, rate_per_s: float, *, latency_factor: float = 1.0) -> float | None:
-        """The latency percentile of a replica at another rate or slowness, anchored at what was simulated. [s]
+        """Return the latency percentile of a replica at another rate or slowness, anchored at what was simulated. [s]
 
         None where work piles up, and for jobs.
         """
@@ -116,7 +116,7 @@ def size_fleets(candidates: Sequence[Candidate], load: Load) -> tuple[Sizing | I
 
 
 def batching_policy_of(service: Service) -> BatchingPolicy:
-    """The simulated part of a service level."""
+    """Return the simulated part of a service level."""
     return BatchingPolicy(
         percentile=service.percentile,
         window_s=service.window_s,
@@ -215,7 +215,7 @@ def _corrected(capacity: Capacity, operating_point: OperatingPoint, need: int, s
 
 
 def fewest_possible(service: Service, candidate: Candidate) -> int:
-    """The fewest replicas that any system could do with at peak: full batches, no waiting; a bound."""
+    """Return the fewest replicas that any system could do with at peak: full batches, no waiting; a bound."""
     best = max(point.batch / point.latency_s.expected for point in candidate.points)
     return replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=best)
 

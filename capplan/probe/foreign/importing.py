@@ -69,7 +69,7 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def _package_name(path: Path) -> tuple[Path, str]:
-    """The folder that holds a file's outermost package, and the file's dotted name below it."""
+    """Return the folder that holds a file's outermost package, and the file's dotted name below it."""
     parts = [path.stem] if path.stem != "__init__" else []
     folder = path.parent
     while (folder / "__init__.py").is_file():

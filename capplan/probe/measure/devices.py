@@ -84,7 +84,7 @@ class CudaDevice(TorchDevice):
             torch.cuda.set_per_process_memory_fraction(before, self.torch_device)
 
     def _memory_fraction(self) -> float:
-        """The share of the memory that this process may take; torch before 2.8 does not tell: all of it."""
+        """Return the share of the memory that this process may take; torch before 2.8 does not report it: all of it."""
         told = getattr(torch.cuda, "get_per_process_memory_fraction", None)
         return 1.0 if told is None else float(told(self.torch_device))
 
@@ -244,7 +244,7 @@ class CpuDevice(TorchDevice):
         return MeasuredMemory(process_bytes=_status_bytes("/proc/self/status", "VmHWM"))
 
     def total_bytes(self) -> int | None:
-        """All memory of the host. [bytes]"""
+        """Return all memory of the host. [bytes]"""
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def available_bytes(self) -> int | None:
@@ -299,7 +299,7 @@ def _map_from(size_bytes: int) -> None:
 
 
 def _status_bytes(path: str, key: str) -> int | None:
-    """A line "key:  123 kB" of a /proc file; None where the system has none. [bytes]"""
+    """Return a line "key:  123 kB" of a /proc file; None where the system has none. [bytes]"""
     try:
         lines = Path(path).read_text().splitlines()
     except OSError:

@@ -22,7 +22,7 @@ class PowerMeter(Protocol):
     """Meters of energy or power."""
 
     def energy_j(self) -> float | None:
-        """A counter that only grows; None where there is none. [J]"""
+        """Return a counter that only grows; None where there is none. [J]"""
 
     def power_w(self) -> float | None:
         """Return the power now; None if it is not reported. [W]"""
@@ -108,12 +108,12 @@ class Nvml:
         self._handle = handle
 
     def driver_version(self) -> str | None:
-        """The driver's version."""
+        """Return the driver's version."""
         found = self._read(self._library.nvmlSystemGetDriverVersion)
         return found.decode() if isinstance(found, bytes) else found
 
     def power_limit_w(self) -> float | None:
-        """The enforced power limit. [W]"""
+        """Return the enforced power limit. [W]"""
         return _scaled(self._ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3)
 
     def power_w(self) -> float | None:
@@ -121,17 +121,17 @@ class Nvml:
         return _scaled(self._ask("nvmlDeviceGetPowerUsage"), 1e-3)
 
     def energy_j(self) -> float | None:
-        """The energy counter since the driver was loaded; Volta and later. [J]"""
+        """Return the energy counter since the driver was loaded; Volta and later. [J]"""
         return _scaled(self._ask("nvmlDeviceGetTotalEnergyConsumption"), 1e-3)
 
     def clocks(self) -> Clocks:
-        """The clocks now."""
+        """Return the clocks now."""
         graphics = self._ask("nvmlDeviceGetClockInfo", self._library.NVML_CLOCK_GRAPHICS)
         memory = self._ask("nvmlDeviceGetClockInfo", self._library.NVML_CLOCK_MEM)
         return Clocks(graphics_hz=_scaled(graphics, 1e6), memory_hz=_scaled(memory, 1e6))
 
     def temperature_c(self) -> float | None:
-        """The chip's temperature. [°C]"""
+        """Return the chip's temperature. [°C]"""
         return _scaled(self._ask("nvmlDeviceGetTemperature", self._library.NVML_TEMPERATURE_GPU), 1)
 
     def throttling(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def device_facts(device: TorchDevice, *, nvml: Nvml | None, gpu: str | None = No
 
 
 def torch_release() -> tuple[int, int]:
-    """The release of torch at hand, (2, 11) for "2.11.0+cu130"."""
+    """Return the release of torch at hand, (2, 11) for "2.11.0+cu130"."""
     major, minor = torch.__version__.split(".")[:2]
     return int(major), int(minor)
 

@@ -61,7 +61,7 @@ _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def half_dtype(precision: Precision) -> torch.dtype | None:
-    """The 16-bit type that a precision computes in; None where it has none."""
+    """Return the 16-bit type that a precision computes in; None where it has none."""
     return getattr(torch, precision.half_dtype) if precision.half_dtype else None
 
 

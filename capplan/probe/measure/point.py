@@ -63,7 +63,7 @@ class Bench:
     gpu: str | None = None
 
     def facts(self) -> DeviceFacts:
-        """The fingerprint of device and software, as of now."""
+        """Return the fingerprint of device and software, as of now."""
         return device_facts(self.device, nvml=self.nvml, gpu=self.gpu)
 
 

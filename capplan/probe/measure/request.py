@@ -33,7 +33,7 @@ class Job:
 
     @property
     def workload(self) -> Workload:
-        """The conditions, torch's version aside: it is the one at hand."""
+        """Return the conditions, torch's version aside: it is the one at hand."""
         return Workload(precision=self.precision, framework=self.framework, layout=self.layout)
 
 

@@ -161,7 +161,7 @@ def model_identity(target: Target) -> ModelIdentity:
 
 
 def measured_workload(job: Job, batch: int) -> MeasuredWorkload:
-    """The conditions of one point of a job."""
+    """Return the conditions of one point of a job."""
     return MeasuredWorkload(batch=batch, precision=job.precision, framework=job.framework, layout=job.layout)
 
 

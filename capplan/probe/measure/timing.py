@@ -43,7 +43,7 @@ class StopRule:
 
     @property
     def longest_s(self) -> float:
-        """How long repetitions may go on. [s]"""
+        """Return how long repetitions may go on. [s]"""
         if self.budget_s is not None:
             return self.budget_s
         return DEFAULT_BUDGET_S if self.repetitions is None else math.inf

@@ -57,12 +57,12 @@ class Node:
 
     @property
     def full_operator(self) -> str:
-        """The operator with its domain, as `com.microsoft.FusedConv`; ONNX's own without."""
+        """Return the operator with its domain, as `com.microsoft.FusedConv`; ONNX's own without."""
         return f"{self.domain}.{self.operator}" if self.domain else self.operator
 
     @property
     def graphs(self) -> "tuple[Graph, ...]":
-        """The graphs within the node: branches and loop bodies."""
+        """Return the graphs within the node: branches and loop bodies."""
         return tuple(value for value in self.attributes.values() if isinstance(value, Graph))
 
     def describe(self) -> str:
@@ -95,7 +95,7 @@ class OnnxModel:
 
     @property
     def opset(self) -> int:
-        """The opset of ONNX's own operators."""
+        """Return the opset of ONNX's own operators."""
         return self.opsets.get("", 1)
 
 

@@ -67,7 +67,7 @@ class OnnxNetwork(torch.nn.Module):
 
     @property
     def _float_dtype(self) -> torch.dtype:
-        """The dtype that the file's 32-bit floats have now: another where the model was converted to 16 bits."""
+        """Return the dtype that the file's 32-bit floats have now: another where the model was converted to 16 bits."""
         return self.get_parameter(self._probe).dtype if self._probe else torch.float32
 
     def forward(self, *inputs: Tensor) -> tuple[Any, ...]:

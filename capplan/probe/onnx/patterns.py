@@ -196,7 +196,7 @@ def _silu(view: _View, node: Node) -> Node | None:
 
 
 def _layer_norm(view: _View, node: Node) -> Node | None:
-    """What torch.onnx writes before opset 17: the difference to the mean over the root of its mean square."""
+    """Return what torch.onnx writes before opset 17: the difference to the mean over the root of its mean square."""
     if node.operator != "Add" or len(node.inputs) != 2:
         return None
     for name in node.inputs:
@@ -233,7 +233,7 @@ def _normalised(view: _View, quotient: Node) -> tuple[str, float] | None:
 
 
 def _attention(view: _View, node: Node) -> Node | None:
-    """A product of queries and keys, scaled and masked, its softmax, and the product with values."""
+    """Return a product of queries and keys, scaled and masked, its softmax, and the product with values."""
     if node.operator != "MatMul":
         return None
     softmax = _softmax_behind(view, node.inputs[0])

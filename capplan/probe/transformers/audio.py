@@ -21,7 +21,7 @@ _PARTS = ("audio_config", "asr_config", "encoder_config", "audio_encoder_config"
 
 
 def _audio_part(config: Any) -> Any:
-    """The part of a config that describes sound; a part's part where it has one."""
+    """Return the part of a config that describes sound; a part's part where it has one."""
     for key in _PARTS:
         part = getattr(config, key, None)
         if part is not None and not isinstance(part, dict):
@@ -98,13 +98,13 @@ _BINS = (
 
 
 def _frame_mask(config: Any, request: InputRequest) -> list[InputSpec]:
-    """Every frame is sound, none is padding."""
+    """Return a mask in which every frame is sound and none is padding."""
     shape = (BATCH, Affine(_frames(config, request)))
     return [InputSpec(name="input_features_mask", dtype="int64", shape=shape, row=(1,))]
 
 
 def _sample_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
-    """Every sample is sound, none is padding."""
+    """Return a mask in which every sample is sound and none is padding."""
     samples = Affine(getattr(config, "audio_chunk_size", None) or _SECONDS * _RATE)
     return [InputSpec(name="padding_mask", dtype="int64", shape=(BATCH, samples), row=(1,))]
 

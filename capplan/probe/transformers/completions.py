@@ -26,7 +26,7 @@ def quotient_of(path: str, by: str) -> Completion:
 
 
 def first_layer_dense(content: Content) -> list[str]:
-    """A first layer without experts, and all others with."""
+    """Return a first layer without experts, and all others with."""
     return ["dense", *["sparse"] * (content["text_config"]["num_hidden_layers"] - 1)]
 
 

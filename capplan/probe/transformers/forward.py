@@ -115,7 +115,7 @@ def _decoder_tokens(config: Any, request: InputRequest) -> list[InputSpec]:
 
 
 def _boxes(config: Any, request: InputRequest) -> list[InputSpec]:
-    """A box per token: corners in thousandths of the page, or fractions of it for bros."""
+    """Return a box per token: corners in thousandths of the page, or fractions of it for bros."""
     shape = (BATCH, Affine(sequence(config, request)), Affine(4))
     if config.model_type == "bros":
         return [InputSpec(name="bbox", shape=shape)]

@@ -12,7 +12,7 @@ from capplan.probe.transformers.registry import architecture
 
 
 def vision_part(config: Any) -> Any:
-    """The part of a config that describes images."""
+    """Return the part of a config that describes images."""
     if config.model_type == "vision-encoder-decoder":
         return config.encoder
     if config.model_type == "t5gemma2":
@@ -41,7 +41,7 @@ def image_size(config: Any, request: InputRequest) -> tuple[int, ...]:
 
 
 def _stated_size(part: Any) -> Any:
-    """The image size that a part of a config states; None where it states none."""
+    """Return the image size that a part of a config states; None where it states none."""
     stated = (getattr(part, key, None) for key in _SIZES)
     return next((size for size in stated if isinstance(size, int | list | tuple) and size), None)
 

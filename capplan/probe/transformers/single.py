@@ -21,7 +21,7 @@ def _decision(name: str, width: str | int, *, dtype: str = "float32") -> Callabl
 
 
 def _past_values(config: Any, _request: InputRequest) -> list[InputSpec]:
-    """A context window of the time series that the config describes.
+    """Return a context window of the time series that the config describes.
 
     Raises:
         UsageError: its config leaves the length of what is predicted open.

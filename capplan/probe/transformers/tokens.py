@@ -35,13 +35,13 @@ def sequence(config: Any, request: InputRequest) -> int:
 
 
 def text_part(config: Any) -> Any:
-    """The config's text part; of an encoder and a decoder of text, the encoder, which takes the input."""
+    """Return the config's text part; of an encoder and a decoder of text, the encoder, which takes the input."""
     encoder = getattr(config, "text_encoder", None)
     return config.get_text_config() if encoder is None else encoder
 
 
 def plain_token(config: Any) -> int:
-    """A token id that means nothing special to the config."""
+    """Return a token id that means nothing special to the config."""
     special = [
         value
         for part in (config, text_part(config))

@@ -23,7 +23,7 @@ class Change:
 
     @property
     def relative(self) -> float | None:
-        """The change as a share of what it was; None where that has no meaning."""
+        """Return the change as a share of what it was; None where that has no meaning."""
         if isinstance(self.before, float | int) and isinstance(self.after, float | int) and self.before:
             return self.after / self.before - 1
         return None

@@ -151,7 +151,7 @@ def _cut(content: Table) -> Table:
 
 
 def _of_leading(report: Report) -> Table:
-    """The figures of the GPUs that lead; paper has no room for all."""
+    """Return the figures of the GPUs that lead; paper has no room for all."""
     leading = {option.gpu for model in report.models for option in model.options[:_LEADING]}
     content = spec_table(report)
     return Table(columns=content.columns, rows=tuple(row for row in content.rows if row[0] in leading))

@@ -40,7 +40,7 @@ class Card:
 
 
 def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
-    """The four figures that a decision is read by."""
+    """Return the four figures that summarise a decision."""
     row, verdict, load = model.option(model.verdict.choice), model.verdict, report.demand.load
     if row is None or row.cost_usd_per_year is None:
         return ()
@@ -129,7 +129,7 @@ def latency_words(report: Report) -> str:
 
 
 def compared_table(report: Report, model: ModelReport) -> Table:
-    """The few options that page one compares; when buying pays off, where one is to buy."""
+    """Return the few options that page one compares, with the payback of a purchase."""
     marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: " (recommended)"}
     shown = compared(model)
     rows = [
@@ -312,7 +312,7 @@ def offers_words(model: ModelReport) -> str:
 
 
 def assumption_table(report: Report) -> Table:
-    """Every assumption with its range and source."""
+    """Return every assumption with its range and source."""
     return table(
         "assumption | value> | low> | high> | unit | basis | source",
         [
@@ -329,7 +329,7 @@ def _age_mark(row: OptionRow) -> str:
 
 
 def price_table(report: Report) -> Table:
-    """Every price used."""
+    """Return every price used."""
     rows: dict[str, tuple[str, ...]] = {}
     for model in report.models:
         for row in model.options:
@@ -345,7 +345,7 @@ def price_table(report: Report) -> Table:
 
 
 def spec_table(report: Report) -> Table:
-    """Where the GPUs' figures were read."""
+    """Return where the GPUs' figures were read."""
     return table(
         "GPU | figure | value | source | read",
         [(each.gpu, each.field, each.figure, each.source, str(each.retrieved or "")) for each in report.spec_sources],
@@ -353,7 +353,7 @@ def spec_table(report: Report) -> Table:
 
 
 def versions_words(report: Report) -> str:
-    """The versions behind the traces."""
+    """Return the versions behind the traces."""
     found: dict[str, str] = {}
     for model in report.models:
         found |= dict(model.plan.provenance.versions)

@@ -99,7 +99,7 @@ class OptionRow:
 
     @property
     def capex_usd(self) -> float | None:
-        """What is paid on the first day; None without a price. [USD]"""
+        """Return what is paid on the first day; None without a price. [USD]"""
         return self.yearly_usd[0] if self.yearly_usd else None
 
     @property
@@ -109,7 +109,7 @@ class OptionRow:
 
     @property
     def residual_usd(self) -> float | None:
-        """What a bought fleet is worth in the end; None for rent and without price."""
+        """Return what a bought fleet is worth in the end; None for rent and without price."""
         if self.term != "buy" or self.total_usd is None:
             return None
         return (self.running_usd_per_year or 0.0) - self.yearly_usd[-1]
@@ -256,7 +256,7 @@ class ModelReport:
     demand: Demand | None = None
 
     def option(self, key: str | None) -> OptionRow | None:
-        """An option by its key."""
+        """Return an option by its key."""
         return next((option for option in self.options if option.key == key), None)
 
 
@@ -363,5 +363,5 @@ class Report:
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """Every assumption with its range and source."""
+        """Return every assumption with its range and source."""
         return self.demand.assumptions

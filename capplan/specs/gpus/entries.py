@@ -31,32 +31,32 @@ class Entries(dict[str, Entry]):
     """A file's entries by dotted key, with their values by type; None where a key is absent or null."""
 
     def number(self, key: str) -> float | None:
-        """A number in base units."""
+        """Return a number in base units."""
         value = self[key].value if key in self else None
         return value if isinstance(value, int | float) else None
 
     def integer(self, key: str) -> int | None:
-        """A whole number."""
+        """Return a whole number."""
         value = self[key].value if key in self else None
         return value if isinstance(value, int) else None
 
     def text(self, key: str) -> str | None:
-        """A word."""
+        """Return a word."""
         value = self[key].value if key in self else None
         return value if isinstance(value, str) else None
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of words; empty where the key is absent."""
+        """Return a list of words; empty where the key is absent."""
         value = self[key].value if key in self else None
         return value if isinstance(value, tuple) else ()
 
     def day(self, key: str) -> date | None:
-        """A day."""
+        """Return a day."""
         value = self[key].value if key in self else None
         return value if isinstance(value, date) else None
 
     def measured(self) -> dict[Microbenchmark, MeasuredRate]:
-        """The microbenchmarks, by kind."""
+        """Return the microbenchmarks, by kind."""
         found = {}
         for kind in Microbenchmark:
             value, entry = self.number(f"measured.{kind}"), self.get(f"measured.{kind}")

@@ -13,7 +13,7 @@ _HEAD = """\
 
 
 def render_template(sheet: Sheet | None) -> str:
-    """A file with every key explained: the values of `sheet` where it has them, the others commented out."""
+    """Return a file with every key explained: the values of `sheet` where it has them, the others commented out."""
     names = _source_names(sheet)
     lines = [_HEAD, *_identity(sheet)]
     before = ""

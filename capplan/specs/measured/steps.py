@@ -139,7 +139,7 @@ class _Reader:
         return words
 
     def known_words(self, words: str) -> str:
-        """The same words, held once."""
+        """Return the same words, held once."""
         return self._words.setdefault(words, words)
 
     def _workload(self, words: Mapping[str, str], *, layout: str) -> Workload:

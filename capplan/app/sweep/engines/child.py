@@ -66,7 +66,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """The process's id; None before it is started."""
+        """Return the process's id; None before it is started."""
         return self._process.pid if self._process else None
 
     def call(self, task: object, *, stop: Event | None = None) -> Any:

@@ -28,5 +28,5 @@ def saturating_batch(estimates: Sequence[LatencyEstimate], *, share_fraction: fl
 
 
 def gain_of_doubling(batch: int, rate: float, other: int, other_rate: float) -> float:
-    """The relative gain of throughput per doubling of the batch, from one point of the curve to a later one."""
+    """Return the relative gain of throughput per doubling of the batch, from one point of the curve to a later one."""
     return float((other_rate / rate) ** (1 / math.log2(other / batch)) - 1)

@@ -144,7 +144,7 @@ def _storage(path: str, shared: Mapping[str, Any]) -> str:
 
 
 def _inputs(program: Mapping[str, Any], path: Path) -> ExportedInputs:
-    """The user's inputs of a program, its first varying first dimension taken for the batch."""
+    """Return the user's inputs of a program, its first varying first dimension taken for the batch."""
     graph_module = program["graph_module"]
     values = graph_module["graph"]["tensor_values"]
     names = [
@@ -169,7 +169,7 @@ def _inputs(program: Mapping[str, Any], path: Path) -> ExportedInputs:
 
 
 def _symbol(dim: Mapping[str, Any]) -> str | None:
-    """The name of a dimension that varies; None for a fixed one, or one that is computed from others."""
+    """Return the name of a dimension that varies; None for a fixed one, or one that is computed from others."""
     if "as_expr" not in dim:
         return None
     match = _SYMBOL.fullmatch(dim["as_expr"]["expr_str"])

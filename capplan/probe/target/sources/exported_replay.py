@@ -99,7 +99,7 @@ def _attribute(root: torch.nn.Module, path: str) -> Any:
 
 
 def _module_path(node: Mapping[str, Any]) -> str:
-    """The path of the module that a node came from, out of "L__self__,,Net;L__self___conv,conv,Conv2d"."""
+    """Return the path of the module that a node came from, out of "L__self__,,Net;L__self___conv,conv,Conv2d"."""
     stack = node.get("metadata", {}).get("nn_module_stack", "")
     path = stack.rpartition(";")[2].split(",")[1] if stack.count(",") else ""
     return path if all(part.isidentifier() or part.isdigit() for part in path.split(".")) else ""
@@ -131,7 +131,7 @@ def _run(
 
 
 def _callable(root: torch.nn.Module, target: str, *, device: torch.device) -> Callable[..., Any]:
-    """The operator that a target names, out of PyTorch's own.
+    """Return the operator that a target names, out of PyTorch's own.
 
     Raises:
         UsageError: it is of another library, or code.
@@ -178,7 +178,7 @@ def _run_part(root: torch.nn.Module, graph: Mapping[str, Any], args: Sequence[An
 
 
 def _value(arg: Mapping[str, Any], values: Mapping[str, Any], device: torch.device) -> Any:
-    """The Python value of a serialized argument."""
+    """Return the Python value of a serialized argument."""
     ((kind, content),) = arg.items()
     if kind in ("as_tensor", "as_sym_int", "as_sym_float", "as_sym_bool", "as_optional_tensor"):
         return _named(content, values)

@@ -25,7 +25,7 @@ def render_installed(matches: Sequence[Match]) -> str:
 
 
 def installed_document(matches: Sequence[Match]) -> dict[str, Any]:
-    """The same for programs, in base units."""
+    """Return the same for programs, in base units."""
     return {
         "schema_version": 1,
         "capplan_version": __version__,

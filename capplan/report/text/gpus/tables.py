@@ -36,7 +36,7 @@ def _base_cell(column: Attribute, spec: GpuSpec) -> str:
 
 
 def render_gpu(spec: GpuSpec, architecture: Architecture) -> str:
-    """Every value of one GPU as it is written, where it was read and when."""
+    """Return every value of one GPU as it is written, where it was read and when."""
     sources = _numbered_sources(spec, architecture)
     rows = [
         (
