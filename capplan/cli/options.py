@@ -78,7 +78,7 @@ Prepare = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME|FILE.py:FUNCTION",
-        help="Step applied to the model before tracing, such as reparameterize; repeatable.",
+        help="Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.",
         show_default=False,
     ),
 ]
@@ -133,6 +133,7 @@ Utilization = Annotated[float, typer.Option(min=0.01, max=1.0, help="Share of us
 
 DEFAULT_TORCH = "2.11"
 SORT_KEYS = ("throughput", "latency", "memory", "cost", "name")
+_TORCHAO = "torchao="
 
 
 def parse_torch_version(text: str) -> tuple[int, int]:
@@ -160,11 +161,24 @@ class ModelOptions:
     weights: Weights = None
     activations: Activations = None
 
+    def _weights(self) -> str | None:
+        """Return the quantisation that --weights or --prepare torchao=NAME asks for.
+
+        Raises:
+            UsageError: both do, or several.
+        """
+        asked = [each.removeprefix(_TORCHAO) for each in self.prepare or () if each.startswith(_TORCHAO)]
+        named = [*asked, *([] if self.weights is None else [self.weights])]
+        if len(named) > 1:
+            raise UsageError(f"the weights are quantised twice: {', '.join(named)}; name one.")
+        return named[0] if named else None
+
     def default_precision(self) -> Precision:
         """Return the precision of whatever is not quantised: fp32, or the 16 bits that kernels of a format take."""
-        if self.weights is None and self.activations is None:
+        weights = self._weights()
+        if weights is None and self.activations is None:
             return Precision.FP32
-        return Precision.FP16 if "int8" in (self.weights or self.activations or "") else Precision.BF16
+        return Precision.FP16 if "int8" in (weights or self.activations or "").lower() else Precision.BF16
 
     def request(self, words: str) -> "ModelRequest":
         """Return the request for the model that words name."""
@@ -177,8 +191,8 @@ class ModelOptions:
             input_size=self.input_size,
             seq_len=self.seq_len,
             inputs_from=self.inputs_from,
-            prepare=tuple(self.prepare or ()),
-            weights=self.weights,
+            prepare=tuple(each for each in self.prepare or () if not each.startswith(_TORCHAO)),
+            weights=self._weights(),
             activations=self.activations,
         )
 

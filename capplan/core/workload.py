@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from capplan.errors import UsageError
+
 DEFAULT_UTILIZATION = 0.9
 """Share of usable memory that may be filled unless a request says otherwise, in every command."""
 
@@ -12,7 +14,8 @@ class Precision(StrEnum):
 
     `FP32` is PyTorch's default (TF32 convolutions, fp32 matrix products on Ampere and later),
     `TF32` allows TF32 in both, `FP32_IEEE` in neither. `FP16` and `BF16` convert the whole model;
-    `AMP_*` leave weights in fp32 and run under autocast.
+    `AMP_*` leave weights in fp32 and run under autocast. `INT8` and `FP8` are those of inference engines: products in
+    that format, the rest in fp16.
     """
 
     FP32 = "fp32"
@@ -22,18 +25,25 @@ class Precision(StrEnum):
     BF16 = "bf16"
     AMP_FP16 = "amp-fp16"
     AMP_BF16 = "amp-bf16"
+    INT8 = "int8"
+    FP8 = "fp8"
+
+    @property
+    def needs_engine(self) -> bool:
+        """True for formats that an inference engine calibrates; PyTorch quantises layers instead."""
+        return self in (Precision.INT8, Precision.FP8)
 
     @property
     def variant(self) -> "Variant":
         """The recording that this precision is answered from."""
-        if self in (Precision.FP16, Precision.BF16):
+        if self in (Precision.FP16, Precision.BF16, Precision.INT8, Precision.FP8):
             return Variant.HALF
         return Variant.AMP if self in (Precision.AMP_FP16, Precision.AMP_BF16) else Variant.FULL
 
     @property
     def half_dtype(self) -> str | None:
         """The 16-bit type that stands for "half" in a recording; None where there is none."""
-        if self in (Precision.FP16, Precision.AMP_FP16):
+        if self in (Precision.FP16, Precision.AMP_FP16, Precision.INT8, Precision.FP8):
             return "float16"
         return "bfloat16" if self in (Precision.BF16, Precision.AMP_BF16) else None
 
@@ -59,6 +69,13 @@ class Framework(StrEnum):
     EAGER = "eager"
     COMPILE = "compile"
     COMPILE_GRAPHS = "compile-graphs"
+    TENSORRT = "tensorrt"
+    ONNXRUNTIME = "onnxruntime"
+
+    @property
+    def is_engine(self) -> bool:
+        """True for inference engines, which run a graph without PyTorch."""
+        return self in (Framework.TENSORRT, Framework.ONNXRUNTIME)
 
 
 class Layout(StrEnum):
@@ -126,6 +143,16 @@ class Workload:
     layout: Layout = Layout.NCHW
     training: Training | None = None
     torch_version: tuple[int, int] = (2, 11)
+
+    def __post_init__(self) -> None:
+        if self.precision.needs_engine and not self.framework.is_engine:
+            raise UsageError(
+                f"--precision {self.precision.value} is a format of inference engines: add --framework tensorrt or "
+                f"onnxruntime, or quantise PyTorch's layers with --weights {self.precision.value} --activations "
+                f"{self.precision.value}."
+            )
+        if self.framework.is_engine and self.training is not None:
+            raise UsageError(f"--framework {self.framework.value} runs inference alone: drop --train.")
 
     @property
     def configuration(self) -> Configuration:

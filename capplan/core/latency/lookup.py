@@ -8,6 +8,7 @@ import numpy as np
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark
 from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, IntervalWidth
 from capplan.core.latency.classes import ALL_CLASSES, FUSED
+from capplan.core.latency.engines import engine_calibration
 from capplan.core.latency.priors import PRIOR_CLASSES
 from capplan.core.latency.types import Evidence
 from capplan.core.numbers import FloatArray
@@ -101,6 +102,8 @@ KINDS = ("eager", "compile", "training")
 
 def workload_kind(workload: Workload) -> str:
     """Return what a calibration must have measured to serve a workload: one of `KINDS`, or "compiled training"."""
+    if workload.framework.is_engine:
+        return workload.framework.value
     compiled = workload.framework is not Framework.EAGER
     if workload.training is not None:
         return "compiled training" if compiled else "training"
@@ -112,6 +115,8 @@ def part_for(calibration: Calibration, workload: Workload) -> Calibration:
 
     Compiled training steps take gradients and optimizers from the training part, fused kernels from the compiled one.
     """
+    if workload.framework.is_engine:
+        return engine_calibration(calibration.parts.get("compile", calibration), workload.framework)
     kind = workload_kind(workload)
     found = calibration.parts.get("training" if workload.training else kind, calibration)
     if kind != "compiled training" or "compile" not in calibration.parts:
@@ -255,7 +260,7 @@ def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload
         if architecture_source(calibration, gpu) != architecture_key(gpu):
             squares += UNSEEN_ARCHITECTURE**2
     if torch_source(calibration, workload.torch_version) not in (None, workload.torch_version):
-        squares += UNSEEN_TORCH[calibration.serves] ** 2
+        squares += UNSEEN_TORCH.get(calibration.serves, 0.0) ** 2
     if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
         squares += UNCALIBRATED_WORKLOAD**2
     return Sides(below=float(np.sqrt(cell.below**2 + squares)), above=float(np.sqrt(cell.above**2 + squares)))

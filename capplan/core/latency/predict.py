@@ -130,11 +130,13 @@ def least_bytes(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
 
 
 def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Sequence[GpuSpec]) -> FloatArray:
-    if workload.framework is Framework.COMPILE_GRAPHS:
+    if workload.framework in (Framework.COMPILE_GRAPHS, Framework.TENSORRT):
         return np.zeros((len(gpus), 1))
     if known.host is not None and workload.framework is Framework.EAGER:
         return np.full((len(gpus), 1), host_step_s(table, known.host))
     launches = float((table.count * table.launches) @ (table.path != AttentionPath.UNFUSED))
+    if workload.framework is Framework.ONNXRUNTIME:  # its executor is C++: a launch for each kernel, no Python
+        return known.constants.launch_s * launches * np.array([host_slowness(gpu) for gpu in gpus])[:, None]
     step_s = known.constants.call_s * table.host_calls + known.constants.launch_s * launches
     return step_s * np.array([host_slowness(gpu) for gpu in gpus])[:, None]
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from capplan.core.compiled.graph_breaks import told_breaks
 from capplan.core.compiled.rewrite import executed_recording
+from capplan.core.engines.refused import told_refusals
+from capplan.core.engines.rewrite import engine_recording
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.lookup import part_for
 from capplan.core.trace.types import Recording
@@ -39,6 +41,13 @@ class ExecutedStep:
             calibration: A whole calibration with its parts; None for engineering guesses.
         """
         is_eager = workload.framework is Framework.EAGER
+        if workload.framework.is_engine:
+            return cls(
+                recording=engine_recording(recording, workload),
+                workload=workload,
+                calibration=part_for(calibration, workload) if calibration else None,
+                graph_breaks=told_refusals(recording, workload.framework),
+            )
         return cls(
             recording=executed_recording(recording, workload),
             workload=workload,

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.core.compiled.rewrite import fuse_recording
+from capplan.core.engines.rewrite import engine_recording
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.allocator import Replay
 from capplan.core.memory.calibration import MemoryCalibration
@@ -87,8 +88,13 @@ class MemoryModel:
     def recording(self) -> Recording:
         """The recording that answers the workload, as its framework runs it."""
         if self._recording is None:
-            self._recording = fuse_recording(self.traced) if self._fuses else self.traced
+            self._recording = self._as_executed()
         return self._recording
+
+    def _as_executed(self) -> Recording:
+        if self.workload.framework.is_engine:
+            return engine_recording(self.traced, self.workload)
+        return fuse_recording(self.traced) if self._fuses else self.traced
 
     @property
     def _fuses(self) -> bool:
@@ -264,7 +270,7 @@ class MemoryModel:
         spread = self.calibration.uncertain_fraction if self._doubts() else 0.0
         kept = LEAST_OF_ASSUMED if self.recording.assumed_values else 1 - spread
         least = most = 1.0
-        if self.workload.framework is not Framework.EAGER:
+        if self.workload.framework not in (Framework.EAGER, Framework.TENSORRT, Framework.ONNXRUNTIME):
             most = max(1.0, self._eager_activations(batch))
             least = min(1.0, self.calibration.compiled_fraction * most)
         return Interval(low=least * kept, expected=1.0, high=most * (1 + spread))
@@ -291,7 +297,11 @@ class MemoryModel:
         if self._own_notes is None:
             self._own_notes = self._doubts()
         notes = list(self._own_notes)
-        if self.workload.framework is not Framework.EAGER:
+        if self.workload.framework.is_engine:
+            notes.append(
+                "weights and activations as the engine's kernels leave them; workspaces and context as PyTorch's"
+            )
+        elif self.workload.framework is not Framework.EAGER:
             notes.append(
                 "activations as fused kernels leave them; the high end is eager mode's"
                 if self._fuses

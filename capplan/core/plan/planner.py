@@ -304,6 +304,8 @@ _TF32_RULES: Mapping[Precision, str] = {
     Precision.FP32_IEEE: "no TF32 anywhere",
     Precision.FP16: "the whole model in fp16",
     Precision.BF16: "the whole model in bf16",
+    Precision.INT8: "convolutions and matrix products in int8, the rest in fp16, as an engine calibrates them",
+    Precision.FP8: "convolutions and matrix products in fp8, the rest in fp16, as an engine calibrates them",
     Precision.AMP_FP16: "fp16 autocast; weights stay in their own dtype and are cast at every use",
     Precision.AMP_BF16: "bf16 autocast; weights stay in their own dtype and are cast at every use",
 }
@@ -324,5 +326,7 @@ def _assumptions(question: _Question, calibration: Calibration | None) -> tuple[
         else "latency is uncalibrated: intervals state ignorance, not coverage"
     )
     torch_version = "PyTorch {}.{}, {}".format(*workload.torch_version, workload.framework.value)
+    if workload.framework.is_engine:
+        torch_version = f"{workload.framework.value}: one engine, its graph launched whole"
     exact = (f"sizes hold at batch {recording.exact_batch} only",) if recording.exact_batch else ()
     return (mode, _TF32_RULES[workload.precision], torch_version, fill, interval, *exact)

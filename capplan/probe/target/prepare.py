@@ -1,12 +1,15 @@
 """Steps applied to a module before it is traced (`--prepare`): what users do before they deploy.
 
 `reparameterize` merges training-time branches (timm), `fuse_conv_bn` folds batch norms into convolutions,
-`fast_norm` lets timm's norms run in the autocast dtype, `FILE.py:function` is the user's own: it takes the module and
+`fast_norm` lets timm's norms run in the autocast dtype, `lora` puts low-rank adapters beside linear layers and
+`merge_lora` merges them, `drop_layers` removes layers, `FILE.py:function` is the user's own: it takes the module and
 returns one, or changes it in place.
 """
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import torch
 
@@ -15,12 +18,24 @@ from capplan.probe.target.types import Step
 
 
 def find_steps(names: Sequence[str]) -> tuple[Step, ...]:
-    """Find the steps that names or `FILE.py:function` say.
+    """Find the steps that names, names with a number or `FILE.py:function` say.
 
     Raises:
-        UsageError: no such step or function.
+        UsageError: no such step or function, or a number where none is taken.
     """
     return tuple(_find_step(name) for name in names)
+
+
+def step_notes(names: Sequence[str]) -> tuple[str, ...]:
+    """Say what each step does to the model, for the assumptions of an answer."""
+    return tuple(f"prepared by {name}: {_what(name)}." for name in names)
+
+
+def _what(name: str) -> str:
+    if ":" in name:
+        return "the user's own step"
+    step = _STEPS.get(name.partition("=")[0])
+    return "" if step is None else (step.__doc__ or "").split(". ")[0].split("; ")[0].rstrip(".").lower()
 
 
 def _find_step(name: str) -> Step:
@@ -28,9 +43,31 @@ def _find_step(name: str) -> Step:
         from capplan.probe.foreign.importing import load_function
 
         return load_function(name, "--prepare")
-    if name not in _STEPS:
-        raise UnknownNameError("step", name, _STEPS, hint="Your own is FILE.py:function.")
-    return _STEPS[name]
+    word, equals, number = name.partition("=")
+    if word not in _STEPS:
+        raise UnknownNameError("step", word, _STEPS, hint="Your own is FILE.py:function.")
+    step: Any = _STEPS[word]
+    if not equals:
+        found: Step = step
+        return found
+    if word not in _NUMBERED or not number.isdecimal() or not 1 <= int(number) <= _LARGEST_NUMBER:
+        takes = ", ".join(f"{each}=N" for each in sorted(_NUMBERED))
+        raise UsageError(f"--prepare {name} is not a step; steps that take a number from 1 are {takes}.")
+    chosen = partial(step, int(number))
+    return named_step(chosen, name)
+
+
+_LARGEST_NUMBER = 65_536
+
+
+def named_step(run: Step, name: str) -> Step:
+    """Give a step the name that messages call it by."""
+
+    def step(module: torch.nn.Module) -> torch.nn.Module | None:
+        return run(module)
+
+    step.__name__ = name
+    return step
 
 
 def _reparameterize(module: torch.nn.Module) -> torch.nn.Module:
@@ -61,8 +98,90 @@ def _fast_norm(module: torch.nn.Module) -> None:
         setattr(norm, "_fast_norm", True)  # noqa: B010 # mypy takes any attribute of a module for a tensor
 
 
-_STEPS: dict[str, Step] = {
+def _lora(*given: Any) -> None:
+    """Put low-rank adapters beside every linear layer, not merged; lora=8 says the rank, 16 by default."""
+    *rank, module = given
+    size = int(rank[0]) if rank else 16
+    linear = [
+        (parent, name, child)
+        for parent in module.modules()
+        for name, child in parent.named_children()
+        if type(child) is torch.nn.Linear
+    ]
+    if not linear:
+        raise UsageError("--prepare lora: the model has no linear layer.")
+    for parent, name, child in linear:
+        setattr(parent, name, _Adapted(child, size))
+
+
+class _Adapted(torch.nn.Module):
+    """A linear layer with a low-rank adapter beside it (Hu et al. 2021): W x + B A x."""
+
+    def __init__(self, base: torch.nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.base = base
+        kind, place = base.weight.dtype, base.weight.device
+        self.lora_a = torch.nn.Linear(base.in_features, rank, bias=False, dtype=kind, device=place)
+        self.lora_b = torch.nn.Linear(rank, base.out_features, bias=False, dtype=kind, device=place)
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The weight of the layer itself, which some models read."""
+        return self.base.weight
+
+    @property
+    def bias(self) -> torch.Tensor | None:
+        """The bias of the layer itself."""
+        return self.base.bias
+
+    def forward(self, data: torch.Tensor) -> torch.Tensor:
+        """Run the layer and its adapter."""
+        made: torch.Tensor = self.base(data) + self.lora_b(self.lora_a(data))
+        return made
+
+
+def _merge_lora(module: torch.nn.Module) -> torch.nn.Module | None:
+    """Merge low-rank adapters into the layers that they stand beside; those of peft, and those of the step lora."""
+    unload = getattr(module, "merge_and_unload", None)
+    if callable(unload):
+        return unload()  # type: ignore[no-any-return] # peft is untyped
+    found = [
+        (parent, name, child)
+        for parent in module.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, _Adapted)
+    ]
+    if not found:
+        raise UsageError("--prepare merge_lora: the model has no low-rank adapters.")
+    for parent, name, child in found:
+        setattr(parent, name, child.base)
+    return None
+
+
+def _drop_layers(*given: Any) -> None:
+    """Remove the last layers of the longest stack of like layers; drop_layers=4 says how many, 1 by default."""
+    *count, module = given
+    dropped = int(count[0]) if count else 1
+    stacks = [
+        part
+        for part in module.modules()
+        if isinstance(part, torch.nn.ModuleList | torch.nn.Sequential) and len({type(each) for each in part}) == 1
+    ]
+    longest = max(stacks, key=len, default=None)
+    if longest is None or len(longest) <= dropped:
+        have = 0 if longest is None else len(longest)
+        raise UsageError(f"--prepare drop_layers={dropped}: the longest stack of like layers has {have}.")
+    for _ in range(dropped):
+        del longest[-1]
+
+
+_NUMBERED = frozenset({"lora", "drop_layers"})
+_STEPS: dict[str, Any] = {
     "reparameterize": _reparameterize,
+    "fuse": _fuse_conv_bn,
     "fuse_conv_bn": _fuse_conv_bn,
     "fast_norm": _fast_norm,
+    "lora": _lora,
+    "merge_lora": _merge_lora,
+    "drop_layers": _drop_layers,
 }

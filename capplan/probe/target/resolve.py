@@ -11,7 +11,7 @@ from pathlib import Path
 from capplan.errors import UsageError
 from capplan.files import is_file
 from capplan.probe.inputs.grammar import InputRequest
-from capplan.probe.target.prepare import find_steps
+from capplan.probe.target.prepare import find_steps, step_notes
 from capplan.probe.target.types import Target
 
 
@@ -26,7 +26,10 @@ def load_target(words: str, *, request: InputRequest) -> Target:
         TraceError: the code that defines it raised.
     """
     target = _find_target(words, request)
-    return replace(target, steps=find_steps(request.prepare)) if request.prepare else target
+    if not request.prepare:
+        return target
+    notes = (*target.notes, *step_notes(request.prepare))
+    return replace(target, steps=find_steps(request.prepare), notes=notes)
 
 
 def _find_target(words: str, request: InputRequest) -> Target:

@@ -267,6 +267,8 @@ _PEAKS: Mapping[Precision, tuple[PeakKind, ...]] = {
     Precision.TF32: (PeakKind.TF32, PeakKind.FP32),
     Precision.FP32_IEEE: (PeakKind.FP32,),
     Precision.FP16: (PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32),
+    Precision.INT8: (PeakKind.INT8, PeakKind.FP16, PeakKind.FP32),
+    Precision.FP8: (PeakKind.FP8, PeakKind.FP16, PeakKind.FP32),
     Precision.AMP_FP16: (PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32),
     Precision.BF16: (PeakKind.BF16, PeakKind.FP32),
     Precision.AMP_BF16: (PeakKind.BF16, PeakKind.FP32),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from capplan.core.gpus.mig_slices import mig_slice, split_name
 from capplan.core.gpus.names import GpuNames, NamedGpus
 from capplan.core.gpus.spec import Architecture, GpuSpec, PeakKind, Segment, Status
 from capplan.errors import UnknownNameError, UsageError
@@ -49,6 +50,8 @@ class Gpus(Mapping[str, GpuSpec]):
         }
 
     def __getitem__(self, gpu_id: str) -> GpuSpec:
+        if gpu_id not in self._specs and (parts := split_name(gpu_id)) is not None and parts[0] in self._specs:
+            return mig_slice(self._specs[parts[0]], parts[1])
         return self._specs[gpu_id]
 
     def __iter__(self) -> Iterator[str]:
@@ -75,6 +78,9 @@ class Gpus(Mapping[str, GpuSpec]):
         Raises:
             UnknownNameError: nothing is called that.
         """
+        if (parts := split_name(name)) is not None:
+            sliced = mig_slice(self.find(parts[0]), parts[1])
+            return NamedGpus(gpus=(sliced,))
         if (found := self.names.find(name)) is None:
             hint = f"Run `capplan gpus` for all {len(self)}."
             raise UnknownNameError("GPU", name, nearest=self.names.nearest(name), hint=hint)

@@ -5,8 +5,9 @@ import torch
 
 from capplan.errors import TraceError, UnknownNameError, UsageError
 from capplan.probe.inputs.grammar import parse_request
+from capplan.probe.target.prepare import find_steps, step_notes
 from capplan.probe.target.resolve import load_target
-from capplan.probe.target.types import Target
+from capplan.probe.target.types import Target, apply_steps
 
 OWN = """
 from torch import nn
@@ -97,3 +98,44 @@ def test_unknown_and_failing_steps_are_told(own: str) -> None:
         find(f"{own}:Net", f"{own}:fail").build()
     with pytest.raises(UsageError, match="returned a int"):
         find(f"{own}:Net", f"{own}:number").build()
+
+
+class Stack(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def prepared(*names: str) -> torch.nn.Module:
+    return apply_steps(Stack(), find_steps(names))
+
+
+def test_adapters_stand_beside_linear_layers_until_they_are_merged() -> None:
+    plain = sum(each.numel() for each in Stack().parameters())
+    adapted = prepared("lora=2")
+    assert sum(each.numel() for each in adapted.parameters()) == plain + 4 * 2 * (8 + 8)
+    assert adapted(torch.rand(3, 8)).shape == (3, 8)
+    assert sum(each.numel() for each in prepared("lora=2", "merge_lora").parameters()) == plain
+
+
+def test_layers_are_removed_from_the_longest_stack() -> None:
+    assert sum(each.numel() for each in prepared("drop_layers=3").parameters()) == 72
+    with pytest.raises(UsageError, match="longest stack of like layers has 4"):
+        prepared("drop_layers=4")
+
+
+@pytest.mark.parametrize("name", ["fuse=2", "lora=none", "drop_layers=0"])
+def test_a_number_where_none_is_taken_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="steps that take a number"):
+        find_steps([name])
+
+
+def test_each_step_is_said_in_the_notes() -> None:
+    assert step_notes(["drop_layers=2"]) == (
+        "prepared by drop_layers=2: remove the last layers of the longest stack of like layers.",
+    )

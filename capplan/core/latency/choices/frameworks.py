@@ -38,7 +38,7 @@ def compared_workloads(
     ways = [
         replace(workload, framework=framework, layout=layout, precision=precision)
         for precision in precisions
-        for framework in Framework
+        for framework in (Framework.EAGER, Framework.COMPILE, Framework.COMPILE_GRAPHS)
         for layout in Layout
         if framework is Framework.EAGER or layout is Layout.NCHW
     ]

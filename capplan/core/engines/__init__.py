@@ -1,0 +1,1 @@
+"""What inference engines (TensorRT, ONNX Runtime) make of a recorded graph."""

@@ -1,0 +1,229 @@
+"""Turn a recording into what an inference engine runs.
+
+Engines fold constants, put norms, biases, activations and residual additions into the kernels of convolutions and
+matrix products, and choose the layout of images and the number format of every layer. What is left of elementwise
+chains and norms becomes one kernel each, as under torch.compile.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from capplan.core.compiled.rewrite import WEIGHT_ONLY, fuse_recording
+from capplan.core.compiled.roles import FUSED
+from capplan.core.ops.catalogue import FusedRole, OperatorClass, operator_class
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import ALWAYS, ITEM_BYTES, Kernel, Op, Operand, Recording, Role, Storage
+from capplan.core.workload import Precision, Workload
+
+EPILOGUE = "epilogue"
+"""Attribute: how many elementwise kernels a product has taken in."""
+
+_PRODUCTS = frozenset({OperatorClass.CONVOLUTION, OperatorClass.MATMUL})
+_NARROW = {Precision.INT8: "int8", Precision.FP8: "float8_e4m3fn"}
+_CAPABILITY = {Precision.INT8: 61, Precision.FP8: 89}
+_WIDE = frozenset({"half", "float16", "bfloat16", "float32"})
+_SAMPLE_BATCH = 2
+
+
+def engine_recording(recording: Recording, workload: Workload) -> Recording:
+    """Return the recording of one inference as an engine runs it.
+
+    Args:
+        recording: as traced, of the workload's configuration.
+        workload: its precision chooses the number format of products.
+    """
+    made = _with_epilogues(_without_constants(fuse_recording(recording)))
+    narrow = _NARROW.get(workload.precision)
+    return made if narrow is None else _narrowed(made, narrow, _CAPABILITY[workload.precision])
+
+
+def _without_constants(recording: Recording) -> Recording:
+    """Drop kernels whose inputs are weights alone: an engine runs them once, when it is built."""
+    kept = [op for op in recording.ops if WEIGHT_ONLY not in recording.kernels[op.kernel].attributes]
+    made = {storage for op in recording.ops for storage in op.writes} - {s for op in kept for s in op.writes}
+    read = {storage for op in kept for storage in op.reads}
+    storages = tuple(
+        replace(storage, role=Role.BUFFER, birth=ALWAYS) if index in made & read else storage
+        for index, storage in enumerate(recording.storages)
+    )
+    unread = {
+        index
+        for index, storage in enumerate(storages)
+        if storage.role in (Role.PARAMETER, Role.BUFFER) and index not in read and _was_read(recording, index)
+    }
+    storages = tuple(
+        replace(storage, size_bytes=Affine(0)) if index in unread else storage for index, storage in enumerate(storages)
+    )
+    return _replaced(recording, kept, storages)
+
+
+def _was_read(recording: Recording, storage: int) -> bool:
+    return any(storage in op.reads for op in recording.ops)
+
+
+def _with_epilogues(recording: Recording) -> Recording:
+    """Let products take in the elementwise kernel that alone reads their result."""
+    merging = _Merging(recording)
+    for index in range(len(recording.ops)):
+        merging.add(index)
+    return merging.recording()
+
+
+@dataclass(slots=True)
+class _Place:
+    kernel: Kernel
+    op: Op
+
+
+class _Merging:
+    """Runs through the kernels in order; a product waits in `_open` for its one reader."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._source = recording
+        self._readers = _reader_counts(recording)
+        self._end = len(recording.ops)
+        self._placed: list[_Place | None] = []
+        self._writer: dict[int, int] = {}
+
+    def add(self, index: int) -> None:
+        """Add one kernel, or put it into the product before it."""
+        op = self._source.ops[index]
+        kernel = self._source.kernels[op.kernel]
+        ahead = self._product_before(kernel, op)
+        if ahead is not None:
+            product = self._placed[ahead]
+            assert product is not None
+            self._placed[ahead] = None
+            kernel, op = _merged(product, kernel, op)
+        for storage in op.writes:
+            self._writer[storage] = len(self._placed)
+        self._placed.append(_Place(kernel, op))
+
+    def _product_before(self, kernel: Kernel, op: Op) -> int | None:
+        """Return the place of the last product whose result this elementwise kernel alone reads."""
+        if not _is_elementwise(kernel):
+            return None
+        places = [
+            place
+            for operand, storage in zip(kernel.inputs, op.reads, strict=True)
+            if (place := self._writer.get(storage)) is not None and self._takes(place, storage, operand, kernel)
+        ]
+        return max(places, default=None)
+
+    def _takes(self, place: int, storage: int, operand: Operand, kernel: Kernel) -> bool:
+        held = self._placed[place]
+        if held is None or operator_class(held.kernel) not in _PRODUCTS or len(held.op.writes) != 1:
+            return False
+        is_inside = self._readers.get(storage, 0) == 1 and self._source.storages[storage].death < self._end
+        made, out = held.kernel.outputs[0], kernel.outputs[0]
+        same = made.distinct_elements(_SAMPLE_BATCH) == out.distinct_elements(_SAMPLE_BATCH)
+        is_convolution = operator_class(held.kernel) is OperatorClass.CONVOLUTION
+        return is_inside and same and (not is_convolution or made.shape == out.shape) and operand.expanded == ()
+
+    def recording(self) -> Recording:
+        """Return the recording of what is left."""
+        places = [place for place in self._placed if place is not None]
+        kernels: dict[object, int] = {}
+        table: list[Kernel] = []
+        ops = []
+        for place in places:
+            kernel = place.kernel
+            key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
+            if key not in kernels:
+                kernels[key] = len(table)
+                table.append(kernel)
+            ops.append(replace(place.op, kernel=kernels[key]))
+        return _replaced(replace(self._source, kernels=tuple(table)), ops, self._source.storages)
+
+
+def _is_elementwise(kernel: Kernel) -> bool:
+    """Return True for a kernel of elementwise operators alone: no reduction, norm, softmax, pooling or copy."""
+    if kernel.name != FUSED or not kernel.outputs:
+        return False
+    others = {role.value for role in FusedRole if role is not FusedRole.POINTWISE}
+    return not others & set(kernel.attributes)
+
+
+def _merged(product: _Place, kernel: Kernel, op: Op) -> tuple[Kernel, Op]:
+    inner = set(product.op.writes)
+    more = [
+        (operand, storage) for operand, storage in zip(kernel.inputs, op.reads, strict=True) if storage not in inner
+    ]
+    held = product.kernel.attributes.get(EPILOGUE, 0)
+    assert isinstance(held, int)
+    merged = replace(
+        product.kernel,
+        inputs=(*product.kernel.inputs, *(operand for operand, _ in more)),
+        outputs=kernel.outputs,
+        attributes={**product.kernel.attributes, EPILOGUE: held + 1},
+    )
+    reads = (*product.op.reads, *(storage for _, storage in more))
+    return merged, replace(op, reads=reads)
+
+
+def _reader_counts(recording: Recording) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for op in recording.ops:
+        for storage in set(op.reads):
+            counts[storage] = counts.get(storage, 0) + 1
+    return counts
+
+
+def _replaced(recording: Recording, ops: Sequence[Op], storages: Sequence[Storage]) -> Recording:
+    """Return a recording with other operators, and the births and deaths of storages by their order."""
+    end = len(recording.ops)
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for index, op in enumerate(ops):
+        for storage in op.writes:
+            first.setdefault(storage, index)
+        for storage in (*op.reads, *op.writes):
+            last[storage] = index
+    placed: list[Storage] = []
+    for index, facts in enumerate(storages):
+        is_kept = facts.death >= end or facts.role in (Role.PARAMETER, Role.BUFFER)
+        death = len(ops) if is_kept else last.get(index, 0)
+        if facts.birth == ALWAYS:
+            placed.append(replace(facts, death=max(death, 0)))
+        elif index in first:
+            placed.append(replace(facts, birth=first[index], death=max(death, first[index])))
+        else:  # it lives within a kernel
+            placed.append(replace(facts, size_bytes=Affine(0), birth=0, death=0))
+    return replace(recording, ops=tuple(ops), storages=tuple(placed), phases=())
+
+
+def _narrowed(recording: Recording, dtype: str, capability: int) -> Recording:
+    """Let products of a recording run in a narrow format: their weights, their inputs, and images between them."""
+    kernels = tuple(_narrow_kernel(kernel, dtype, capability) for kernel in recording.kernels)
+    weights: dict[int, Operand] = {}
+    for op in recording.ops:
+        kernel = recording.kernels[op.kernel]
+        if operator_class(kernel) in _PRODUCTS:
+            for operand, storage in zip(kernel.inputs, op.reads, strict=True):
+                if operand.is_weight and len(operand.shape) > 1 and operand.dtype in _WIDE:
+                    weights[storage] = operand
+    storages = tuple(
+        replace(storage, size_bytes=_scaled(storage.size_bytes, weights[index], dtype)) if index in weights else storage
+        for index, storage in enumerate(recording.storages)
+    )
+    return replace(recording, kernels=kernels, storages=storages)
+
+
+def _scaled(size: Affine, operand: Operand, dtype: str) -> Affine:
+    return Affine(int(size.constant * ITEM_BYTES[dtype] / ITEM_BYTES[operand.dtype]))
+
+
+def _narrow_kernel(kernel: Kernel, dtype: str, capability: int) -> Kernel:
+    if operator_class(kernel) not in _PRODUCTS:
+        return kernel
+    is_convolution = operator_class(kernel) is OperatorClass.CONVOLUTION
+
+    def narrow(operand: Operand) -> Operand:
+        return replace(operand, dtype=dtype) if operand.dtype in _WIDE else operand
+
+    return replace(
+        kernel,
+        inputs=tuple(map(narrow, kernel.inputs)),
+        outputs=tuple(map(narrow, kernel.outputs)) if is_convolution else kernel.outputs,
+        attributes={**kernel.attributes, "capability": capability, "scheme": f"engine {dtype}"},
+    )

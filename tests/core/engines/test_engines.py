@@ -1,0 +1,111 @@
+"""What an engine makes of a small network: folded, fused, narrowed; and what it would refuse."""
+
+from functools import cache
+
+import pytest
+import torch
+from torch import nn
+
+import capplan
+from capplan.core.engines.refused import refused_operators, told_refusals
+from capplan.core.engines.rewrite import EPILOGUE, engine_recording
+from capplan.core.memory.liveness import live_curve
+from capplan.core.ops.flops import kernel_flops
+from capplan.core.trace.types import Recording, Role, Trace
+from capplan.core.workload import Configuration, Framework, Precision, Training, Variant, Workload
+from capplan.errors import UsageError
+
+TENSORRT_FP16 = Workload(precision=Precision.FP16, framework=Framework.TENSORRT)
+TENSORRT_INT8 = Workload(precision=Precision.INT8, framework=Framework.TENSORRT)
+
+
+class Residual(nn.Module):
+    """Two convolutions with norms, a residual addition, and a linear layer with an activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(16, 16, 3, padding=1, bias=False) for _ in range(2))
+        self.norms = nn.ModuleList([nn.BatchNorm2d(16), nn.BatchNorm2d(16)])
+        self.head = nn.Linear(16, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.norms[0](self.first(x)))
+        y = torch.relu(self.norms[1](self.second(y)) + x)
+        return nn.functional.gelu(self.head(y.mean((2, 3))))
+
+
+class Spectral(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.rfft(x).abs()
+
+
+@cache
+def trace() -> Trace:
+    return capplan.trace(Residual(), inputs=["x=16x8x8"], precisions=["fp16"])
+
+
+def half() -> Recording:
+    return trace().recording(Configuration(variant=Variant.HALF))
+
+
+def names(recording: Recording) -> list[str]:
+    return [recording.kernels[op.kernel].name for op in recording.ops]
+
+
+def weight_bytes(recording: Recording) -> int:
+    return sum(each.size_bytes.constant for each in recording.storages if each.role is Role.PARAMETER)
+
+
+def test_norms_activations_and_additions_go_into_the_products_before_them() -> None:
+    made = engine_recording(half(), TENSORRT_FP16)
+    # two convolutions with all that follows them, the mean, and the linear layer with its GELU
+    assert names(made) == ["aten.convolution", "aten.convolution", "capplan.fused", "aten.addmm"]
+    assert [made.kernels[op.kernel].attributes.get(EPILOGUE) for op in made.ops] == [1, 1, None, 1]
+    before, after = (sum(kernel_flops(each.kernels[op.kernel], 2) for op in each.ops) for each in (half(), made))
+    assert before == after == 2 * 2 * (2 * 16 * 16 * 9 * 64 + 16 * 32)
+
+
+def test_only_what_leaves_a_kernel_lives() -> None:
+    made = engine_recording(half(), TENSORRT_FP16)
+    live = live_curve(made).at(4)
+    # at the second convolution: the input, the first result and its own, each of 4 x 16 x 8 x 8 in 16 bits
+    assert int(live.max() - live[0]) == 2 * (4 * 16 * 64 * 2)
+
+
+def test_int8_products_read_int8_and_weights_take_a_byte() -> None:
+    wide, narrow = engine_recording(half(), TENSORRT_FP16), engine_recording(half(), TENSORRT_INT8)
+    matrices = 2 * 16 * 16 * 9 + 16 * 32
+    assert weight_bytes(wide) - weight_bytes(narrow) == matrices
+    convolution = narrow.kernels[narrow.ops[0].kernel]
+    assert {each.dtype for each in (*convolution.inputs[:2], *convolution.outputs)} == {"int8"}
+    linear = narrow.kernels[narrow.ops[-1].kernel]
+    assert linear.outputs[0].dtype == "half"
+
+
+def test_operators_without_a_layer_are_named() -> None:
+    spectral = capplan.trace(Spectral(), inputs=["x=64"]).recordings[0]
+    assert "aten::_fft_r2c" in refused_operators(spectral, Framework.TENSORRT)
+    assert told_refusals(spectral, Framework.ONNXRUNTIME)[0].startswith("ONNX Runtime would refuse")
+    assert refused_operators(half(), Framework.TENSORRT) == ()
+
+
+def test_formats_of_engines_need_an_engine_and_engines_infer_only() -> None:
+    with pytest.raises(UsageError, match="add --framework tensorrt"):
+        Workload(precision=Precision.INT8)
+    with pytest.raises(UsageError, match="drop --train"):
+        Workload(framework=Framework.TENSORRT, training=Training())
+
+
+def test_an_engine_has_no_host_and_int8_is_faster() -> None:
+    def latency(precision: str, framework: str) -> float:
+        answer = capplan.plan(trace(), batches=[512], gpus=["t4"], precision=precision, framework=framework)
+        return answer.fits[0].latency.latency_s.expected
+
+    assert latency("int8", "tensorrt") < latency("fp16", "tensorrt") < latency("fp16", "eager")
+    assert latency("fp16", "tensorrt") < latency("fp16", "onnxruntime")
+
+
+def test_fp8_is_refused_below_ada() -> None:
+    plan = capplan.plan(trace(), batches=[8], gpus=["t4", "l4"], precision="fp8", framework="tensorrt")
+    assert [each.gpu.id for each in plan.fits] == ["l4"]
+    assert "8.9" in plan.rejections[0].reason
