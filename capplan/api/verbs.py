@@ -359,6 +359,7 @@ def make_report(
         TraceError: a model could not be traced.
     """
     from capplan.app.report import OfferRequest, ReportRequest, report
+    from capplan.app.sweep.reporting import with_swept_models
     from capplan.core.workload import DEFAULT_UTILIZATION
 
     left: dict[str, Any] = dict(options)
@@ -381,7 +382,7 @@ def make_report(
         command="capplan.make_report",
     )
     refuse_unknown("make_report", left)
-    return report(request)
+    return report(with_swept_models(request))
 
 
 def validate(

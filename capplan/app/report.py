@@ -15,7 +15,6 @@ from capplan.app.gpus import GpuChoice, GpuFilters, GpuRequest, find_gpus
 from capplan.app.models import ModelSource, QuantisedSource, open_model
 from capplan.app.priced_gpus import PriceFilters, affordable
 from capplan.app.procurement.constraints import ConstraintRequest, resolve
-from capplan.app.sweep.reporting import is_sweep, swept_models
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.constraints import Constraints
 from capplan.core.gpus.prices import Price
@@ -64,8 +63,7 @@ class OfferRequest:
 class ReportRequest:
     """Ask which GPUs to buy or rent for models under a load.
 
-    A model may also be the words of a file that `capplan plan --format json` saved, or of a folder that `capplan sweep`
-    wrote, which stands for its models and GPUs. `largest_batches` are the batch
+    A model may also be the words of a file that `capplan plan --format json` saved. `largest_batches` are the batch
     limits compared. `load` is a file that describes a service, a job or a training purchase; None compares GPUs
     without one. `measured` are measurement files that stand beside the estimates. `command` is printed in the
     report, to make it again.
@@ -94,7 +92,6 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
         UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
         TraceError: a model could not be traced.
     """
-    request = _with_swept_models(request)
     stated = _read_load(request.load)
     found = find_gpus(request.gpus)
     prices = _prices(request, found)
@@ -165,23 +162,6 @@ def _circumstances(request: ReportRequest, plans: Sequence[PlanDocument]) -> Cir
         largest_batches=tuple(sorted(request.largest_batches)),
         measured=tuple(each for path in request.measured for each in read_measured(path)),
     )
-
-
-def _with_swept_models(request: ReportRequest) -> ReportRequest:
-    """Put the models of a sweep's results in the place of their folder, and its GPUs where none are named."""
-    models: list[ModelSource] = []
-    gpus: dict[str, None] = {}
-    for each in request.models:
-        if isinstance(each, ModelRequest) and is_sweep(each.words):
-            swept, ids = swept_models(Path(each.words))
-            models += swept
-            gpus |= dict.fromkeys(ids)
-        else:
-            models.append(each)
-    names_gpus = bool(request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters())
-    if not gpus or names_gpus:
-        return replace(request, models=tuple(models))
-    return replace(request, models=tuple(models), gpus=replace(request.gpus, ids=tuple(gpus)))
 
 
 def _read_load(load: Path | None) -> LoadFile:

@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from capplan.core.batches import BatchChoice, Batches, parse_batches
 from capplan.core.gpus.spec import Segment
+from capplan.core.sweep.conditions import SERVING, AnyConditions, Conditions, ServingConditions
 from capplan.core.sweep.definition import Definition, GpuEntry, ModelEntry, workload_label
-from capplan.core.sweep.grid import Conditions
 from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Mode, Optimizer, Precision, Training, Workload
-from capplan.errors import UsageError
+from capplan.errors import CapplanError, UsageError
+from capplan.specs.llm.memory_calibration import find_engine
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 
@@ -22,6 +23,7 @@ _WORKLOAD_KEYS = (
     "batch", "precision", "framework", "layout", "mode", "optimizer", "checkpointing", "accumulate", "torch",
     "utilization",
 )  # fmt: skip
+_SERVING_KEYS = ("mode", "concurrency", "input_len", "output_len", "engine", "tp", "weights", "kv")
 _TRAINING_KEYS = ("optimizer", "checkpointing", "accumulate")
 _Member = TypeVar("_Member", bound=StrEnum)
 
@@ -134,18 +136,19 @@ class _SweepReader(Checker):
             min_memory=self.words(given, ("min_memory",), prefix=f"{key}.").get("min_memory"),
         )
 
-    def workloads(self, given: object) -> tuple[Conditions, ...]:
+    def workloads(self, given: object) -> tuple[AnyConditions, ...]:
         """Read workloads, each the product of its lists; batches of equal conditions are joined."""
         items = given if isinstance(given, list) else [given]
         if not items:
             self.refuse("workloads", "is empty; write a workload such as {batch: [1, 32], precision: [fp32]}")
-        merged: dict[str, Conditions] = {}
+        merged: dict[str, AnyConditions] = {}
         for index, item in enumerate(items):
             key = f"workloads[{index}]"
             if not isinstance(item, dict):
                 self.refuse(key, f"must be keys with values, such as {{batch: [1, 32]}}, not {item!r}")
                 continue
-            for each in self._workload(key, item):
+            serves = SERVING in _as_list(item.get("mode"))
+            for each in self._serving(key, item) if serves else self._workload(key, item):
                 label = workload_label(each)
                 merged[label] = self._joined(key, merged[label], each) if label in merged else each
         return tuple(merged.values())
@@ -211,20 +214,52 @@ class _SweepReader(Checker):
         sizes = dict.fromkeys(size for each in found for size in each.sizes)
         return Batches(choice=found[0].choice, sizes=tuple(sorted(sizes)))
 
-    def _joined(self, key: str, first: Conditions, second: Conditions) -> Conditions:
-        one, two = first.batches, second.batches
-        if one.choice is not two.choice or one.choice is not BatchChoice.LISTED:
-            if one != two:
-                self.refuse(
-                    key, "repeats the conditions of a workload above with other batches; keep auto or max apart"
-                )
-            return first
-        sizes = tuple(sorted({*one.sizes, *two.sizes}))
-        return Conditions(
-            workload=first.workload,
-            batches=Batches(choice=BatchChoice.LISTED, sizes=sizes),
-            utilization_fraction=first.utilization_fraction,
-        )
+    def _joined(self, key: str, first: AnyConditions, second: AnyConditions) -> AnyConditions:
+        both = first.joined(second)
+        if both is None:
+            self.refuse(key, "repeats the conditions of a workload above with other batches; keep auto or max apart")
+        return both or first
+
+    def _serving(self, key: str, given: Tree) -> Iterator[ServingConditions]:
+        """Read how language models are served; lists multiply."""
+        self.unknown_keys(given, _SERVING_KEYS, f"{key}.")
+        if _as_list(given["mode"]) != [SERVING]:
+            self.refuse(f"{key}.mode", "serving stands alone; write a workload of its own for the other modes")
+        clients = self._batches(f"{key}.concurrency", given.get("concurrency", [1, 8, 32]))
+        if clients.choice is not BatchChoice.LISTED:
+            self.refuse(f"{key}.concurrency", 'must be numbers of clients, such as [1, 32] or "1..64"')
+        counts = {
+            name: self._counts(f"{key}.{name}", given.get(name, default))
+            for name, default in (("input_len", 1024), ("output_len", 256), ("tp", 1))
+        }
+        self._check_engines(f"{key}.engine", given.get("engine", "vllm"))
+        words = {name: self._texts(f"{key}.{name}", given.get(name, "-")) for name in ("weights", "kv")}
+        for engine, tensor, input_len, output_len, weights, kv in itertools.product(
+            self._texts(f"{key}.engine", given.get("engine", "vllm")), counts["tp"], counts["input_len"],
+            counts["output_len"], words["weights"], words["kv"],
+        ):  # fmt: skip
+            yield ServingConditions(
+                concurrencies=clients.sizes,
+                input_len=input_len,
+                output_len=output_len,
+                engine=engine,
+                tensor=tensor,
+                weights="" if weights == "-" else weights,
+                kv="" if kv == "-" else kv,
+            )
+
+    def _check_engines(self, key: str, given: object) -> None:
+        for engine in self._texts(key, given):
+            try:
+                find_engine(engine)
+            except CapplanError as error:
+                self.refuse(key, str(error))
+
+    def _counts(self, key: str, given: object) -> list[int]:
+        found = [each for each in _as_list(given) if type(each) is int and 1 <= each <= _MOST_TOKENS]
+        if len(found) != len(_as_list(given)) or not found:
+            self.refuse(key, f"must be whole numbers from 1 to {_MOST_TOKENS}, not {given!r}")
+        return found
 
     def _members(self, key: str, given: object, members: type[_Member]) -> list[_Member]:
         found = [self.member(key, each, members) for each in _as_list(given)]
@@ -252,6 +287,7 @@ class _SweepReader(Checker):
 
 
 _MOST_MICRO_BATCHES = 2**20
+_MOST_TOKENS = 2**24
 _CHOICES: Sequence[tuple[str, type[StrEnum], str]] = (
     ("precision", Precision, Precision.FP32.value),
     ("framework", Framework, Framework.EAGER.value),
@@ -274,11 +310,7 @@ def definition_to_json(definition: Definition) -> Mapping[str, object]:
         "models": [_without_empty(entry) for entry in definition.models],
         "gpus": [_without_empty(entry) for entry in definition.gpus],
         "workloads": [
-            {
-                "workload": workload_label(each),
-                "batch": list(each.batches.sizes) or each.batches.choice.value,
-                "utilization_fraction": each.utilization_fraction,
-            }
+            {"workload": workload_label(each), "batch": list(each.sizes), **each.asked()}
             for each in definition.workloads
         ],
     }

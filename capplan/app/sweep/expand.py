@@ -6,9 +6,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from capplan.app.gpus import GpuFilters, GpuRequest, find_gpus
-from capplan.app.sweep.request import PlanContext, Sweep, SweepModel, SweepRequest
+from capplan.app.sweep.request import LLM_PREFIX, LlmContext, PlanContext, Sweep, SweepModel, SweepRequest
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.sweep.conditions import ServingConditions
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, workload_label
 from capplan.errors import UsageError, nearest_names
 from capplan.files import exists
@@ -16,6 +17,10 @@ from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words, source_names
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
+from capplan.specs.llm.catalogue import catalogue_ids
+from capplan.specs.llm.memory_calibration import load_llm_memory
+from capplan.specs.llm.sources import find_model
+from capplan.specs.llm.time_calibration import load_time_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.prices import load_prices
 
@@ -43,17 +48,29 @@ def expand_sweep(request: SweepRequest) -> Sweep:
             notes += [note] * (bool(note) and note not in notes)
     models = expand_models(request.definition.models, beside=request.file)
     prices = load_prices(known, overlays=known.overlays)
-    return Sweep(
+    serves = any(isinstance(each, ServingConditions) for each in request.definition.workloads)
+    sweep = Sweep(
         models=models,
         context=PlanContext(
             gpus=dict(sorted(gpus.items())),
             workloads={workload_label(each): each for each in request.definition.workloads},
             calibration=load_calibration(),
             memory_calibration=load_memory_calibration(),
+            llm=LlmContext(times=load_time_calibration(), memory=load_llm_memory()) if serves else None,
         ),
         rents=cheapest_on_demand(prices.hourly),
         notes=tuple(notes),
     )
+    _refuse_what_nothing_is_asked_of(sweep)
+    return sweep
+
+
+def _refuse_what_nothing_is_asked_of(sweep: Sweep) -> None:
+    """Raise a UsageError for a model without a workload."""
+    for model in sweep.models:
+        if not sweep.workloads_of(model):
+            what = "{mode: serving, concurrency: [1, 32]}" if model.is_served else "{batch: [1, 32]}"
+            raise UsageError(f"models: nothing is asked of {model.label}; add a workload such as {what}.")
 
 
 def _gpus(entry: GpuEntry, known: Gpus) -> Iterator[tuple[GpuSpec, str]]:
@@ -98,6 +115,9 @@ def _expanded(entry: ModelEntry, beside: Path | None) -> Iterator[ModelEntry]:
             yield from _expanded(replace(entry, words=line), beside)
     elif any(sign in words for sign in "*?["):
         yield from (replace(entry, words=name) for name in _matches(words, beside))
+    elif words.startswith(LLM_PREFIX):
+        find_model(words.removeprefix(LLM_PREFIX))  # an unknown name is refused before anything runs
+        yield entry
     else:
         yield replace(entry, words=canonical_words(words))
 
@@ -141,6 +161,8 @@ def _matches(pattern: str, beside: Path | None) -> list[str]:
         found = _files(pattern, beside)
     else:
         prefix, colon, name = pattern.rpartition(":")
+        if f"{prefix}:" == LLM_PREFIX:
+            return _served_matches(pattern, name)
         libraries = (prefix,) if colon else _LIBRARIES
         if not set(libraries) <= set(_LIBRARIES):
             raise UsageError(f"models: {pattern!r} is a glob over {prefix}:, whose models have no list; name them.")
@@ -152,6 +174,13 @@ def _matches(pattern: str, beside: Path | None) -> list[str]:
             raise UsageError(f"models: the glob {pattern!r} matches no model of {' or '.join(libraries)}{meant}.")
     if not found:
         raise UsageError(f"models: the glob {pattern!r} matches no file.")
+    return found
+
+
+def _served_matches(pattern: str, name: str) -> list[str]:
+    found = [f"{LLM_PREFIX}{each}" for each in catalogue_ids() if fnmatchcase(each, name)]
+    if not found:
+        raise UsageError(f"models: the glob {pattern!r} matches no language model; `capplan llm models` lists them.")
     return found
 
 

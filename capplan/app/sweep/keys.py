@@ -11,14 +11,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from capplan.app.cache import LIBRARIES, Question, TraceCache
-from capplan.app.sweep.request import PlanContext, SweepModel
+from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.sweep.grid import Conditions
+from capplan.core.sweep.conditions import AnyConditions, Conditions
 from capplan.core.sweep.schema import SCHEMA_VERSION
 from capplan.core.trace.format import dump_trace
 from capplan.core.workload import Configuration
 from capplan.files import is_file
 from capplan.probe.target.names import source_names
+from capplan.specs.llm.sources import find_model
 
 _CODE = ("core", "probe")
 _DIGITS = 24
@@ -88,14 +89,14 @@ class KeyMaker:
     def of(cls, context: PlanContext, *, cache: TraceCache | None) -> "KeyMaker":
         """Return the maker of keys under a context."""
         same = [code_digest(), library_versions(), sys.version, SCHEMA_VERSION]
-        calibrations = [context.calibration, context.memory_calibration]
+        calibrations = [context.calibration, context.memory_calibration, context.llm]
         return cls(
             surroundings=digest_of([same, digest_of(calibrations)]),
             workloads={label: digest_of(conditions) for label, conditions in context.workloads.items()},
             cache=cache,
         )
 
-    def model_key(self, model: SweepModel, conditions: Iterable[Conditions]) -> str | None:
+    def model_key(self, model: SweepModel, conditions: Iterable[AnyConditions]) -> str | None:
         """Return the digest of a model; None where it is not known without tracing it.
 
         Args:
@@ -104,11 +105,13 @@ class KeyMaker:
                 go stale with the files that it was made from.
         """
         request = model.request
+        if model.is_served:
+            return digest_of(["served", find_model(request.words.removeprefix(LLM_PREFIX))])
         if is_file(request.words):
             return digest_of(["file", hashlib.sha256(Path(request.words).read_bytes()).hexdigest(), request.options])
         if _is_of_a_library(request.words) and not (request.inputs_from or request.prepare):
             return digest_of(["library", request.words, request.options])
-        kept = [self._kept(model, each.workload.configuration) for each in conditions]
+        kept = [self._kept(model, each.workload.configuration) for each in conditions if isinstance(each, Conditions)]
         return None if None in kept else digest_of(["kept", request.words, request.options, kept])
 
     def failed_key(self, model: SweepModel) -> str:

@@ -88,11 +88,9 @@ def _rows_of(folder: Path) -> str:
     if not files:
         raise UsageError(f"{folder} holds no rows yet; let its sweep finish.")
     listed = ", ".join(map(_quoted, files))
-    columns = ", ".join([tables.WORKLOAD, *tables.table_schema().names])
-    return (
-        f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning = true, hive_types_autocast = false, "
-        "union_by_name = true)"
-    )
+    options = "hive_partitioning = true, hive_types_autocast = false, union_by_name = true"
+    chosen = f"{tables.WORKLOAD}, * EXCLUDE ({tables.WORKLOAD})"
+    return f"SELECT {chosen} FROM read_parquet([{listed}], {options})"
 
 
 def _quoted(text: str) -> str:

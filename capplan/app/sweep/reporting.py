@@ -1,7 +1,11 @@
 """The models and GPUs of a sweep's results, as a report asks for them."""
 
+from dataclasses import replace
 from pathlib import Path
 
+from capplan.app.gpus import GpuFilters
+from capplan.app.models import ModelSource
+from capplan.app.report import ReportRequest
 from capplan.app.sweep.store import manifest_path, read_contents
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
@@ -16,6 +20,30 @@ def is_sweep(words: str) -> bool:
         return manifest_path(Path(words)).is_file()
     except (OSError, ValueError):  # a name too long, or with a NUL
         return False
+
+
+def with_swept_models(request: ReportRequest) -> ReportRequest:
+    """Return a request with a sweep's models in the place of its folder, and its GPUs where none are named.
+
+    Args:
+        request: what a report is asked for; a model's words may name a folder that `capplan sweep` wrote.
+
+    Raises:
+        UsageError: the folder is damaged, no model has an answer, or there are too many for a report.
+    """
+    models: list[ModelSource] = []
+    gpus: dict[str, None] = {}
+    for each in request.models:
+        if isinstance(each, ModelRequest) and is_sweep(each.words):
+            swept, ids = swept_models(Path(each.words))
+            models += swept
+            gpus |= dict.fromkeys(ids)
+        else:
+            models.append(each)
+    names_gpus = bool(request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters())
+    if not gpus or names_gpus:
+        return replace(request, models=tuple(models))
+    return replace(request, models=tuple(models), gpus=replace(request.gpus, ids=tuple(gpus)))
 
 
 def swept_models(folder: Path) -> tuple[tuple[ModelRequest, ...], tuple[str, ...]]:

@@ -7,12 +7,15 @@ from pathlib import Path
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
+from capplan.core.llm.engines import LlmMemoryConstants
+from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.sweep.conditions import AnyConditions, ServingConditions
 from capplan.core.sweep.definition import Definition
-from capplan.core.sweep.grid import Conditions
 from capplan.probe.inputs.request import ModelRequest
 
 DEFAULT_TIME_LIMIT_S = 600.0
+LLM_PREFIX = "llm:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +59,22 @@ class SweepRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LlmContext:
+    """What estimates of served language models rest on."""
+
+    times: LlmCalibration
+    memory: LlmMemoryConstants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanContext:
-    """What every planning task needs, sent to each worker once."""
+    """What every planning task needs, sent to each worker once. `llm` is None where nothing is served."""
 
     gpus: Mapping[str, GpuSpec]
-    workloads: Mapping[str, Conditions]
+    workloads: Mapping[str, AnyConditions]
     calibration: Calibration
     memory_calibration: MemoryCalibration
+    llm: LlmContext | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +83,11 @@ class SweepModel:
 
     label: str
     request: ModelRequest
+
+    @property
+    def is_served(self) -> bool:
+        """True for a language model to be served, named `llm:NAME`."""
+        return self.request.words.startswith(LLM_PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,3 +103,11 @@ class Sweep:
     def gpu_ids(self) -> tuple[str, ...]:
         """The GPUs of the sweep, in the order of their ids."""
         return tuple(self.context.gpus)
+
+    def workloads_of(self, model: SweepModel) -> tuple[str, ...]:
+        """Return the workloads that are asked of a model: serving of language models, all others of all others."""
+        return tuple(
+            name
+            for name, conditions in self.context.workloads.items()
+            if isinstance(conditions, ServingConditions) == model.is_served
+        )

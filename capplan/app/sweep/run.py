@@ -180,7 +180,7 @@ class _Run:
         )
 
     def _wanted(self) -> Wanted:
-        units = frozenset((model.label, name) for model in self.sweep.models for name in self.sweep.context.workloads)
+        units = frozenset((model.label, name) for model in self.sweep.models for name in self.sweep.workloads_of(model))
         return Wanted(units=units, gpus=self._gpus, rents=self.sweep.rents, measured=self._measured())
 
     def _measured(self) -> dict[RowName, MeasuredRow]:
@@ -238,7 +238,7 @@ class _Run:
         for model in self.sweep.models:
             asked = {
                 workload: missing
-                for workload in self.sweep.context.workloads
+                for workload in self.sweep.workloads_of(model)
                 if (missing := self._missing((model.label, workload), keys[model.label], pending))
             }
             if asked:
@@ -246,8 +246,9 @@ class _Run:
 
     def _unit_keys(self, model: SweepModel) -> "_UnitKeys":
         assert self._keys is not None
-        keys, workloads = self._keys, self.sweep.context.workloads
-        model_key, failed_key = keys.model_key(model, workloads.values()), keys.failed_key(model)
+        keys, workloads = self._keys, self.sweep.workloads_of(model)
+        conditions = [self.sweep.context.workloads[name] for name in workloads]
+        model_key, failed_key = keys.model_key(model, conditions), keys.failed_key(model)
         return _UnitKeys(
             answered={name: keys.unit_key(model_key, name) for name in workloads} if model_key else {},
             failed={name: keys.unit_key(failed_key, name) for name in workloads},

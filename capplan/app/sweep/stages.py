@@ -11,7 +11,9 @@ from capplan.app.cache import default_cache
 from capplan.app.feedback import SILENCE
 from capplan.app.models import Model, ReadModel, TracedModel, open_model
 from capplan.app.sweep.request import PlanContext, SweepModel
-from capplan.core.sweep.grid import Columns, Conditions, GridPlanner, failed_columns
+from capplan.app.sweep.serving import served_columns
+from capplan.core.sweep.conditions import Conditions, ServingConditions
+from capplan.core.sweep.grid import Columns, GridPlanner, failed_columns
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
 from capplan.core.trace.format import dump_trace, load_trace
@@ -143,8 +145,11 @@ def plan_model(job: Job, context: PlanContext) -> JobAnswer:
         conditions = context.workloads[workload]
         gpus = [context.gpus[gpu] for gpu in gpu_ids]
         try:
-            opened = opened or _open(job)
-            columns = _planned(opened, conditions, context, gpus)
+            if isinstance(conditions, ServingConditions):
+                columns = served_columns(job.model, conditions, context, gpus)
+            else:
+                opened = opened or _open(job)
+                columns = _planned(opened, conditions, context, gpus)
         except _NotTracedError:
             if job.traces is not None:
                 raise

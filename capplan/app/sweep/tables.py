@@ -111,8 +111,9 @@ def with_prices(table: "pyarrow.Table", rents: Mapping[str, Price]) -> "pyarrow.
         return pa.array(values, kind).take(encoded.indices)
 
     hourly = by_gpu([rent.usd_per_hour if rent else None for rent in known], pa.float64())
+    together = pc.multiply(hourly, pc.cast(table["gpus"].combine_chunks(), pa.float64()))
     # The same order of operations as Fit.usd_per_million_samples, so that the last digit agrees with a plan.
-    per_million = pc.multiply(pc.divide(pc.divide(hourly, 3600.0), table["throughput_per_s"].combine_chunks()), 1e6)
+    per_million = pc.multiply(pc.divide(pc.divide(together, 3600.0), table["throughput_per_s"].combine_chunks()), 1e6)
     values = {
         "usd_per_hour": hourly,
         "usd_per_million_samples": per_million,
@@ -191,9 +192,21 @@ def in_order(table: "pyarrow.Table") -> "pyarrow.Table":
 
 
 def read_parquet(path: Path, *, columns: Sequence[str] | None = None, workload: str | None = None) -> "pyarrow.Table":
-    """Read one file of the table, with its workload as a column where one is given."""
+    """Read one file of the table, with its workload as a column where one is given.
+
+    Args:
+        path: the file.
+        columns: the columns to read; all of the schema by default. One that an older capplan did not write is null.
+        workload: the partition that the file lies in.
+    """
     pa = arrow()
-    table = pa.parquet.read_table(path, columns=list(columns) if columns is not None else None, partitioning=None)
+    names = table_schema().names if columns is None else list(columns)
+    there = set(pa.parquet.read_schema(path).names)
+    table = pa.parquet.read_table(path, columns=[name for name in names if name in there], partitioning=None)
+    for name in names:
+        if name not in there:
+            table = table.append_column(name, pa.nulls(table.num_rows, table_schema().field(name).type))
+    table = table.select(names)
     if workload is None:
         return table
     return table.append_column(WORKLOAD, pa.array([workload] * table.num_rows, pa.string()))

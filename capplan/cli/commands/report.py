@@ -49,6 +49,7 @@ def report(
     """
     from capplan.app.report import OfferRequest, ReportRequest
     from capplan.app.report import report as make_report
+    from capplan.app.sweep.reporting import with_swept_models
 
     outputs = files.outputs()
     if asked.llm is not None:
@@ -76,7 +77,7 @@ def report(
         title=files.title,
         command=command_line(),
     )
-    _write(make_report(request, feedback=TERMINAL), outputs)
+    _write(make_report(with_swept_models(request), feedback=TERMINAL), outputs)
 
 
 def _write(made: "Report", outputs: Sequence[Path]) -> None:

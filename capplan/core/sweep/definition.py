@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from capplan.core.sweep.grid import Conditions
+from capplan.core.sweep.conditions import SERVING, AnyConditions, ServingConditions
 from capplan.core.workload import DEFAULT_UTILIZATION, Workload
 
 
@@ -36,14 +36,16 @@ class Definition:
 
     models: tuple[ModelEntry, ...]
     gpus: tuple[GpuEntry, ...]
-    workloads: tuple[Conditions, ...]
+    workloads: tuple[AnyConditions, ...]
 
 
 _DEFAULT_TORCH = Workload().torch_version
 
 
-def workload_label(conditions: Conditions) -> str:
+def workload_label(conditions: AnyConditions) -> str:
     """Return words that name the conditions, batches apart: the partition of their rows, safe as a folder's name."""
+    if isinstance(conditions, ServingConditions):
+        return _serving_label(conditions)
     workload = conditions.workload
     words = [workload.precision.value, workload.framework.value, workload.layout.value, workload.configuration.mode]
     if training := workload.training:
@@ -54,4 +56,12 @@ def workload_label(conditions: Conditions) -> str:
         words.append("torch{}.{}".format(*workload.torch_version))
     if conditions.utilization_fraction != DEFAULT_UTILIZATION:
         words.append(f"fill{conditions.utilization_fraction:g}")
+    return "-".join(words)
+
+
+def _serving_label(conditions: ServingConditions) -> str:
+    words = [SERVING, conditions.engine, f"tp{conditions.tensor}"]
+    words += [f"in{conditions.input_len}", f"out{conditions.output_len}"]
+    words += [f"weights_{conditions.weights}"] * bool(conditions.weights)
+    words += [f"kv_{conditions.kv}"] * bool(conditions.kv)
     return "-".join(words)

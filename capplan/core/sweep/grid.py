@@ -16,23 +16,13 @@ from capplan.core.memory.fit import available_memory, judge_fit, largest_fitting
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.plan.planner import LARGEST_CURVE_BATCH, model_facts
+from capplan.core.sweep.conditions import AnyConditions, Conditions, Value
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.core.trace.types import Recording, Trace
-from capplan.core.workload import Workload
 from capplan.units import format_bytes
 
-Value = str | int | float | bool | None
 Columns = dict[str, list[Value]]
 """Values by column, all of the same length."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """What a sweep asks of each model: the workload, its batches, and the share of usable memory that may be filled."""
-
-    workload: Workload
-    batches: Batches
-    utilization_fraction: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +52,7 @@ class GridPlanner:
             UsageError: the recording holds at another batch alone.
         """
         found: Columns = {column.name: [] for column in PLANNED_COLUMNS}
-        shared = {**asked_values(self.conditions), **self._facts()}
+        shared = {**self.conditions.asked(), **self._facts()}
         for row in self._rows(gpus):
             for name, values in found.items():
                 values.append(row[name] if name in row else shared.get(name))
@@ -91,7 +81,7 @@ class GridPlanner:
         grid = estimate_latencies(step, gpus=gpus, batches=sizes)
         for gpu, max_batch, row in zip(gpus, largest, grid, strict=True):
             if isinstance(row, Unsupported):
-                for size in batches.sizes or (None,):
+                for size in self.conditions.sizes:
                     yield _unsupported_row(gpu, size, row.reason)
                 continue
             at = dict(zip(sizes, row, strict=True))
@@ -135,24 +125,7 @@ class GridPlanner:
         return self._added[key]
 
 
-def asked_values(conditions: Conditions) -> dict[str, Value]:
-    """Return the columns that state the conditions of a question."""
-    workload = conditions.workload
-    training = workload.training
-    return {
-        "precision": workload.precision.value,
-        "framework": workload.framework.value,
-        "layout": workload.layout.value,
-        "mode": workload.configuration.mode.value,
-        "optimizer": training.optimizer.value if training else None,
-        "checkpointing": training.checkpointing if training else None,
-        "accumulate": training.accumulate if training else None,
-        "torch_version": "{}.{}".format(*workload.torch_version),
-        "utilization_fraction": conditions.utilization_fraction,
-    }
-
-
-def failed_columns(conditions: Conditions, gpus: Sequence[GpuSpec], *, failure: str, reason: str) -> Columns:
+def failed_columns(conditions: AnyConditions, gpus: Sequence[GpuSpec], *, failure: str, reason: str) -> Columns:
     """Return the rows of a model without an answer: one for each GPU and batch asked for, each with the reason.
 
     Args:
@@ -163,10 +136,10 @@ def failed_columns(conditions: Conditions, gpus: Sequence[GpuSpec], *, failure: 
     """
     found: Columns = {column.name: [] for column in PLANNED_COLUMNS}
     same: dict[str, Value] = {
-        **asked_values(conditions), "status": RowStatus.FAILED.value, "failure": failure, "reason": reason
+        **conditions.asked(), "status": RowStatus.FAILED.value, "failure": failure, "reason": reason
     }  # fmt: skip
     for gpu in gpus:
-        for batch in conditions.batches.sizes or (None,):
+        for batch in conditions.sizes:
             row = {**same, "gpu": gpu.id, "batch": batch}
             for name, values in found.items():
                 values.append(row.get(name))

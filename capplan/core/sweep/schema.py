@@ -68,16 +68,25 @@ def _number(name: str, meaning: str, unit: str = "") -> Column:
 _QUESTION = (
     _text("model", "the model's words, as `capplan plan` takes them"),
     _text("gpu", "the GPU's id, as in `capplan gpus`"),
-    _integer("batch", "samples per batch; of a training step, per micro-batch; null where `auto` or `max` found none"),
-    _text("precision", "fp32, tf32, fp32-ieee, fp16, bf16, amp-fp16 or amp-bf16"),
-    _text("framework", "eager, compile or compile-graphs"),
-    _text("layout", "nchw or nhwc (channels_last)"),
-    _text("mode", "inference or training"),
+    _integer(
+        "batch",
+        "samples per batch; of a training step, per micro-batch; of serving, clients at a time; null where `auto` or "
+        "`max` found none",
+    ),
+    _text(
+        "precision", "fp32, tf32, fp32-ieee, fp16, bf16, amp-fp16 or amp-bf16; of serving, the format of the weights"
+    ),
+    _text("framework", "eager, compile or compile-graphs; of serving, the engine"),
+    _text("layout", "nchw or nhwc (channels_last); null for serving"),
+    _text("mode", "inference, training or serving"),
     _text("optimizer", "optimizer of a training step; null for inference"),
     Column(name="checkpointing", kind=Kind.BOOLEAN, meaning="activations are recomputed; null for inference"),
     _integer("accumulate", "micro-batches per optimizer step; null for inference"),
     _text("torch_version", "the PyTorch that is answered for"),
-    _number("utilization_fraction", "share of usable memory that may be filled"),
+    _number("utilization_fraction", "share of usable memory that may be filled; null for serving"),
+    _integer("gpus", "GPUs that run the model together: 1, or those of one replica in serving"),
+    _integer("input_len", "mean tokens of a prompt, for serving"),
+    _integer("output_len", "mean tokens of an answer, for serving"),
 )
 _ANSWER = (
     _text("status", "fits, borderline, does not fit, unsupported (the GPU lacks the number format) or failed"),
@@ -88,11 +97,22 @@ _ANSWER = (
     ),
     _text("reason", "why it does not fit, is unsupported or failed"),
     _text("failure", "kind of a failure: model, trace, recording, crash, timeout, memory or bug"),
-    _number("latency_s", "time of one batch or training step, expected; null where the batch does not fit", "s"),
+    _number(
+        "latency_s",
+        "time of one batch, training step or, in serving, answer, expected; null where the batch does not fit",
+        "s",
+    ),
     _number("latency_low_s", "low end of the latency's interval", "s"),
     _number("latency_high_s", "high end of the latency's interval", "s"),
     _number("latency_bound_s", "time that cannot be beaten at the printed rates", "s"),
-    _number("throughput_per_s", "samples per second, expected", "1/s"),
+    _number("throughput_per_s", "samples per second, expected; of serving, requests per second", "1/s"),
+    _number("ttft_s", "time to the first token, of serving", "s"),
+    _number("ttft_low_s", "low end of the time to the first token", "s"),
+    _number("ttft_high_s", "high end of the time to the first token", "s"),
+    _number("tpot_s", "time per output token after the first, of serving", "s"),
+    _number("tpot_low_s", "low end of the time per output token", "s"),
+    _number("tpot_high_s", "high end of the time per output token", "s"),
+    _number("output_tokens_per_s", "output tokens per second of all clients, of serving", "1/s"),
     _text("bound_by", "compute, bandwidth or launches"),
     _integer("total_bytes", "peak memory of the process, expected", "bytes"),
     _integer("total_low_bytes", "low end of the peak", "bytes"),
@@ -100,14 +120,21 @@ _ANSWER = (
     _integer("peak_allocated_bytes", "torch.cuda.max_memory_allocated, expected", "bytes"),
     _integer("peak_reserved_bytes", "torch.cuda.max_memory_reserved, expected", "bytes"),
     _integer("usable_bytes", "memory that the driver leaves on the GPU, expected", "bytes"),
-    _integer("max_batch", "largest batch that fits the GPU"),
+    _integer("max_batch", "largest batch that fits the GPU; of serving, sequences that fit a replica"),
     _integer("recommended_batch", "from here on, doubling the batch gains less than 10 % of throughput"),
-    _text("evidence", "what the GPU's speed rests on: measured, microbenchmarks, architecture, segment or spec-sheet"),
+    _text(
+        "evidence",
+        "what the speed rests on: measured, microbenchmarks, architecture, segment or spec-sheet; serving has more",
+    ),
     _text("calibration", "name of the calibration that the interval was learnt from; null where none was"),
 )
 _PRICE = (
     _number("usd_per_hour", "lowest on-demand price of the GPU", "USD/h"),
-    _number("usd_per_million_samples", "cost of a million samples at that price and full load", "USD"),
+    _number(
+        "usd_per_million_samples",
+        "cost of a million samples, of serving of requests, at that price and full load",
+        "USD",
+    ),
     _text("price_provider", "who asks that price"),
     _text("price_date", "the day of that price, YYYY-MM-DD"),
 )

@@ -107,3 +107,16 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
 def test_every_named_question_runs(folder: Path) -> None:
     for name in CANNED:
         run_query(folder, canned_query(name), against=folder)
+
+
+def test_results_of_an_older_schema_lack_columns_and_are_read(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    import pyarrow.parquet as pq
+
+    old = tmp_path / "old"
+    shutil.copytree(folder, old)
+    for path in old.rglob("*.parquet"):
+        pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["ttft_s"]), path)
+    assert read_sweep(old).to_pandas(["ttft_s", "batch"]).ttft_s.isna().all()
+    assert run_query(folder, canned_query("regressions"), against=old).num_rows == 0

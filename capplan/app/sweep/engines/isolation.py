@@ -9,7 +9,7 @@ from capplan.app.sweep.engines.child import Child, ChildDiedError
 from capplan.app.sweep.engines.worker import TraceTask, UnexpectedError
 from capplan.app.sweep.request import PlanContext, SweepModel
 from capplan.app.sweep.stages import Job, JobAnswer, Traces, failed_answer
-from capplan.core.sweep.grid import Conditions
+from capplan.core.sweep.conditions import AnyConditions, Conditions
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
 
@@ -98,9 +98,10 @@ class IsolatedStages:
         return self._tracer.traces(job.model, asked_conditions(job, self.context.workloads))
 
 
-def asked_conditions(job: Job, workloads: Mapping[str, Conditions]) -> list[Conditions]:
-    """Return the conditions that a job asks for."""
-    return [workloads[name] for name in job.asked]
+def asked_conditions(job: Job, workloads: Mapping[str, AnyConditions]) -> list[Conditions]:
+    """Return the conditions that a job's model must be traced for."""
+    found = [workloads[name] for name in job.asked]
+    return [each for each in found if isinstance(each, Conditions)]
 
 
 def _call(child: Child, task: object, stop: Event | None) -> Any:

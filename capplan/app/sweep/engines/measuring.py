@@ -20,9 +20,9 @@ from capplan.app.sweep.records import Contents
 from capplan.app.sweep.request import Limits, MeasuringRules, Sweep
 from capplan.core.measurement.format import parse_points
 from capplan.core.measurement.types import Measurement, Point
+from capplan.core.sweep.conditions import Conditions
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
-from capplan.core.workload import Mode
 from capplan.errors import MeasurementError, UnknownNameError
 from capplan.specs import Gpus
 
@@ -110,7 +110,7 @@ def points_to_measure(
     wanted = set(gpus)
     for each in contents.files.values():
         conditions = sweep.context.workloads[each.workload]
-        if conditions.workload.configuration.mode is not Mode.INFERENCE:
+        if not isinstance(conditions, Conditions) or conditions.workload.training is not None:
             continue
         table = tables.read_parquet(folder / each.path, columns=["model", "gpu", "batch", "fits"])
         for row in table.to_pylist():

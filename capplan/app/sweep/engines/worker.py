@@ -18,7 +18,7 @@ from capplan.app.sweep.stages import Job, plan_model, trace_model
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.format import point_to_line
-from capplan.core.sweep.grid import Conditions
+from capplan.core.sweep.conditions import Conditions
 from capplan.core.workload import Workload
 
 _DIE_WITH_PARENT = 1

@@ -1,0 +1,112 @@
+"""Rows of served language models: what `capplan llm estimate` says of a replica on every GPU."""
+
+from collections.abc import Mapping, Sequence
+
+from capplan.app.llm.deployments import Deployments, DeploymentWords
+from capplan.app.llm.estimate_serving import DoesNotFitError, ServingQuestion, estimate_serving
+from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
+from capplan.core.llm.sharding import Sharding
+from capplan.core.memory.fit import usable_memory
+from capplan.core.memory.types import FitStatus
+from capplan.core.sweep.conditions import ServingConditions, Value
+from capplan.core.sweep.grid import Columns
+from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
+from capplan.errors import CapplanError
+from capplan.specs import Gpus
+
+
+def served_columns(
+    model: SweepModel, conditions: ServingConditions, context: PlanContext, gpus: Sequence[GpuSpec]
+) -> Columns:
+    """Return a row for each GPU and number of clients.
+
+    Args:
+        model: the language model, named `llm:NAME`.
+        conditions: how it is served.
+        context: the constants of the estimates.
+        gpus: the GPUs of one replica each.
+
+    Raises:
+        CapplanError: the model cannot be served so on any GPU: an unknown engine or format, too many tokens.
+    """
+    assert context.llm is not None
+    deployments = Deployments(gpus=Gpus(context.gpus, architectures={}, sheets={}), memory=context.llm.memory)
+    found: Columns = {column.name: [] for column in PLANNED_COLUMNS}
+    for gpu in gpus:
+        for row in _rows(_question(model, conditions, gpu), gpu, deployments, context):
+            for name, values in found.items():
+                values.append(row.get(name))
+    return found
+
+
+def _question(model: SweepModel, conditions: ServingConditions, gpu: GpuSpec) -> ServingQuestion:
+    return ServingQuestion(
+        words=DeploymentWords(
+            model=model.request.words.removeprefix(LLM_PREFIX),
+            gpu=gpu.id,
+            engine=conditions.engine,
+            sharding=Sharding(tensor=conditions.tensor),
+            weights=conditions.weights,
+            kv=conditions.kv,
+        ),
+        concurrencies=conditions.concurrencies,
+        input_len=conditions.input_len,
+        output_len=conditions.output_len,
+    )
+
+
+def _rows(
+    question: ServingQuestion, gpu: GpuSpec, deployments: Deployments, context: PlanContext
+) -> list[Mapping[str, Value]]:
+    """Return the rows of one GPU; where it cannot serve the model, rows that say why."""
+    assert context.llm is not None
+    head: dict[str, Value] = {
+        **_asked(question),
+        "gpu": gpu.id,
+        "usable_bytes": round(usable_memory(gpu).expected),
+    }
+    try:
+        estimate = estimate_serving(question, deployments=deployments, calibration=context.llm.times)
+    except CapplanError as error:
+        does_not_fit = isinstance(error, DoesNotFitError)
+        head["status"] = FitStatus.DOES_NOT_FIT.value if does_not_fit else RowStatus.UNSUPPORTED.value
+        return [{**head, "fits": False, "reason": str(error), "batch": clients} for clients in question.concurrencies]
+    return [{**head, **_point_values(estimate, point)} for point in estimate.points]
+
+
+def _asked(question: ServingQuestion) -> dict[str, Value]:
+    words = question.words
+    return ServingConditions(
+        concurrencies=question.concurrencies,
+        input_len=int(question.input_len),
+        output_len=int(question.output_len),
+        engine=words.engine,
+        tensor=words.sharding.tensor,
+        weights=words.weights,
+        kv=words.kv,
+    ).asked()
+
+
+def _point_values(estimate: ServingEstimate, point: ServingPoint) -> dict[str, Value]:
+    return {
+        "batch": point.concurrency,
+        "precision": estimate.weights,
+        "status": FitStatus.FITS.value,
+        "fits": True,
+        "latency_s": point.e2e_s,
+        "throughput_per_s": point.requests_per_s,
+        "ttft_s": point.ttft_s.expected,
+        "ttft_low_s": point.ttft_s.low,
+        "ttft_high_s": point.ttft_s.high,
+        "tpot_s": point.tpot_s.expected,
+        "tpot_low_s": point.tpot_s.low,
+        "tpot_high_s": point.tpot_s.high,
+        "output_tokens_per_s": point.output_tokens_per_s.expected,
+        "max_batch": int(estimate.sequences_that_fit),
+        "evidence": point.evidence,
+        "calibration": estimate.calibration,
+        "model_name": estimate.model,
+        "parameters": estimate.params,
+    }

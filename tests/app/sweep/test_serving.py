@@ -1,0 +1,55 @@
+"""Language models to be served: the rows hold what the estimate of each deployment says."""
+
+from pathlib import Path
+
+import pytest
+
+from capplan.app.llm.deployments import Deployments, DeploymentWords
+from capplan.app.llm.estimate_serving import ServingQuestion, estimate_serving
+from capplan.app.sweep.results import read_sweep
+from capplan.app.sweep.run import sweep
+from capplan.core.llm.sharding import Sharding
+from capplan.errors import SpecError, UsageError
+from capplan.specs import load_gpus
+from capplan.specs.llm.time_calibration import load_time_calibration
+from tests.app.sweep.conftest import make_request
+
+GPUS = ["h100-sxm5-80gb", "l4"]
+SERVING = {"mode": "serving", "concurrency": [1, 16], "tp": 2, "input_len": 512, "output_len": 128}
+
+
+def test_rows_hold_the_estimates_of_each_deployment(traces: Path, tmp_path: Path) -> None:
+    models = ["llm:qwen3-32b", str(traces / "narrow.trace.json")]
+    request = make_request(tmp_path / "out", models, gpus=GPUS, workloads=[SERVING, {"batch": [1]}])
+    done = sweep(request)
+    frame = read_sweep(tmp_path / "out").to_pandas()
+    assert (len(frame), done.failures) == (2 * 2 + 2, ())
+    served = frame[frame["mode"] == "serving"].set_index(["gpu", "batch"])
+    words = DeploymentWords(model="qwen3-32b", gpu=GPUS[0], engine="vllm", sharding=Sharding(tensor=2))
+    question = ServingQuestion(words=words, concurrencies=(1, 16), input_len=512, output_len=128)
+    expected = estimate_serving(
+        question, deployments=Deployments(gpus=load_gpus()), calibration=load_time_calibration()
+    )
+    for point in expected.points:
+        row = served.loc[GPUS[0], point.concurrency]
+        assert (row.ttft_s, row.tpot_s) == (point.ttft_s.expected, point.tpot_s.expected)
+        assert row.output_tokens_per_s == point.output_tokens_per_s.expected
+        # Little's law: what two GPUs cost in an hour over the requests of an hour
+        assert row.usd_per_million_samples == pytest.approx(2 * row.usd_per_hour / (3600 * row.throughput_per_s) * 1e6)
+    # 32.8 billion parameters in 16 bits are 61 GiB, and two L4 hold 48 GiB
+    assert set(served.loc["l4"].status) == {"does not fit"}
+    assert sweep(request).standing.kept == 2
+
+
+def test_a_model_that_nothing_is_asked_of_is_an_error(traces: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nothing is asked of llm:qwen3-32b; add a workload such as \{mode: serving"):
+        sweep(make_request(tmp_path / "out", ["llm:qwen3-32b"]))
+    with pytest.raises(UsageError, match=r"nothing is asked of .*narrow"):
+        sweep(make_request(tmp_path / "out", [str(traces / "narrow.trace.json")], workloads=[SERVING]))
+
+
+def test_globs_and_names_of_language_models(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="matches no language model"):
+        sweep(make_request(tmp_path / "out", ["llm:nothing-*"], workloads=[SERVING]))
+    with pytest.raises(SpecError, match=r"workloads\[0\]\.engine"):
+        make_request(tmp_path / "out", ["llm:qwen3-*"], workloads=[{**SERVING, "engine": "vlm"}])
