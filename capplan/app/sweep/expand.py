@@ -102,7 +102,7 @@ def expand_models(entries: Iterable[ModelEntry], *, beside: Path | None = None) 
 
 
 def _sweep_model(entry: ModelEntry) -> SweepModel:
-    request = ModelRequest(**{each.name: getattr(entry, each.name) for each in fields(ModelRequest)})
+    request = ModelRequest(**{each.name: getattr(entry, each.name) for each in fields(ModelEntry)})
     return SweepModel(label=" ".join([request.words, *request.options]), request=request)
 
 

@@ -245,8 +245,9 @@ class SweepStore:
     def _clean(self) -> None:
         """Remove what a killed run left: files that no manifest names, and jobs that were committed already."""
         known = {self.folder / path for path in self.contents.files}
-        for path in self.folder.glob(f"{tables.WORKLOAD}=*/*"):
-            if path not in known and (path.suffix == ".parquet" or path.name.endswith(".partial")):
+        parts = f"{tables.WORKLOAD}=*"
+        for path in (*self.folder.glob(f"{parts}/part-*.parquet"), *self.folder.glob(f"{parts}/.*.partial")):
+            if path not in known:
                 path.unlink(missing_ok=True)
         for name in self.contents.manifest.get("taken", ()):
             (self._state / _PENDING / name).unlink(missing_ok=True)
