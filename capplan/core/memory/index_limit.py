@@ -10,6 +10,7 @@ does not:
   `ConvParams::use_cudnn_depthwise` (Convolution.cpp) decides which calls go to it.
 * Pooling whose output is so large: max and average pooling count the output's elements in an int
   (`safe_downcast<int>(output.numel())`, DilatedMaxPool2d.cu and AveragePool2d.cu).
+* Reflection padding ("input tensor must fit into 32-bit index math", ReflectionPad.cu).
 * Before torch 1.13, convolutions, batch norms and pooling of such tensors altogether.
 * Fused attention over more than 65,535 batches, windows counted: FlashAttention and the memory-efficient kernel launch
   a block row for each (gridDim.y and gridDim.z of CUDA end there). In timm's tables no step ran beyond it, and all that
@@ -43,6 +44,7 @@ _SPLIT_SINCE = (1, 13)
 _CUDNN_TAKES_LARGE_SINCE = (2, 5)
 _LARGEST_CUDNN_WINDOW = 3
 _FUSED_SINCE, _ATTENTION_BATCHES = (2, 0), 65_535
+_REFLECTIONS = ("aten.reflection_pad1d", "aten.reflection_pad2d", "aten.reflection_pad3d")
 _POOLS = ("aten.max_pool2d", "aten.avg_pool2d", "aten.max_pool2d_with_indices")
 
 
@@ -99,6 +101,8 @@ def _checked_operands(kernel: Kernel, workload: Workload) -> Callable[[Kernel], 
     name = kernel.name.removesuffix("_backward")
     if name in _POOLS:
         return _all_operands if workload.torch_version < _SPLIT_SINCE else _outputs_alone(workload)
+    if name in _REFLECTIONS:
+        return _inputs if workload.framework is Framework.EAGER else None
     old = workload.torch_version < _SPLIT_SINCE
     if is_convolution(kernel):
         refuses = old or (is_depthwise(kernel) and _depthwise_refuses(kernel, workload))
@@ -122,6 +126,10 @@ def _depthwise_refuses(kernel: Kernel, workload: Workload) -> bool:
 
 def _all_operands(kernel: Kernel) -> tuple[Operand, ...]:
     return (*kernel.inputs, *kernel.outputs)
+
+
+def _inputs(kernel: Kernel) -> tuple[Operand, ...]:
+    return kernel.inputs
 
 
 def _outputs(kernel: Kernel) -> tuple[Operand, ...]:
