@@ -44,6 +44,21 @@ def test_the_short_answer(run: Run, name: str, words: str) -> None:
     assert_is_snapshot(f"answer-{name}.txt", result.stdout)
 
 
+@pytest.mark.zoo
+def test_models_side_by_side(run: Run) -> None:
+    words = "torchvision:resnet50 timm:vit_base_patch16_224 --gpu l4 --batch 32"
+    result = run("compare", *shlex.split(words))
+    assert result.exit_code == 0, result.stderr
+    assert max(map(len, result.stdout.splitlines())) <= 100
+    assert_is_snapshot("compare-resnet50-vit.txt", result.stdout)
+
+
+@pytest.mark.zoo
+def test_the_short_answer_in_80_columns() -> None:
+    request = PlanRequest(models=(ModelRequest(words="torchvision:resnet50"),), batches=parse_batches("32"))
+    assert_is_snapshot("answer-resnet50-80.txt", render_answer(plan(request)[0], width=80))
+
+
 @pytest.mark.parametrize("width", [60, 80, 100])
 @pytest.mark.parametrize("batches", ["32", "1,8,64", "1..1024", "auto", "max", "100000"])
 @pytest.mark.parametrize("gpus", [(), ("t4", "l4", "a100"), ("t4",)])
