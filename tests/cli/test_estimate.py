@@ -80,7 +80,7 @@ def test_plots_are_pictures_of_the_kind_that_their_names_say(run: Run, net_trace
     plots(run, net_trace, tmp_path / "c.png", tmp_path / "r.svg")
     assert (tmp_path / "c.svg").read_text().startswith("<svg")
     page = (tmp_path / "r.html").read_text()
-    assert "vega.parse(" in page
+    assert "vegaEmbed(" in page
     assert not re.search(r'(?:src|href)="?http', page)
     content = (tmp_path / "c.png").read_bytes()
     assert content.startswith(b"\x89PNG\r\n\x1a\n")

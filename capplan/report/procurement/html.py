@@ -15,11 +15,12 @@ from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
 from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import Job, OneGpu, Service
-from capplan.report.charts.picture import compiled, drawing_program, vector
+from capplan.report.charts.picture import compiled, packed_drawing_program, vector
 from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.money import charts, compared, front_points
+from capplan.report.procurement.choosable import choosable
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
     appendix_table,
@@ -73,7 +74,7 @@ def render_report_html(report: Report) -> str:
         spares=report.demand.load.spares,
         rent_factor=factor_of(report.assumptions, "rent_price_factor"),
         purchase_factor=factor_of(report.assumptions, "purchase_price_factor"),
-        vega=Markup(drawing_program().replace("</script", "<\\/script")),
+        vega=Markup(packed_drawing_program()),
         shown=SHOWN,
         models=[_model(report.of(model), model, f"m{index}") for index, model in enumerate(report.models, start=1)],
         fleet=_fleet(report),
@@ -153,7 +154,7 @@ def _with_markup(chart: Chart) -> dict[str, Any]:
 
 def _described(chart: Chart) -> str:
     """Draw a chart with a title and a description for those who do not see it, scaled to the width that there is."""
-    drawn = vector(chart.drawing)
+    drawn = _DECIMALS.sub(r"\1", _SPOKEN.sub("", vector(chart.drawing)))
     start, box = drawn.index(">") + 1, _BOX.search(drawn)
     inner = _TITLE.sub("", drawn[start:], count=1).replace('fill="white"', 'fill="none"', 1)
     inner = inner.replace('fill="#ffffff"', 'fill="none"', 1)
@@ -166,6 +167,12 @@ def _described(chart: Chart) -> str:
 
 
 _BOX = re.compile(r'viewBox="([^"]*)"')
+_SPOKEN = re.compile(
+    r' aria-label="[^"]*"| aria-roledescription="[^"]*"| role="graphics-[a-z]*"| aria-hidden="true"'
+    r'| pointer-events="none"| font-family="[^"]*"'
+)
+_DECIMALS = re.compile(r"(\d+\.\d{2})\d+")
+# a figure is read by its own description and set in the page's type: what every mark repeats would double the page
 _TITLE = re.compile(r"<title>[^<]*</title>")
 # a screen reader gets the title and description of the figure, not those of the drawing
 
@@ -254,6 +261,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
     labels = {point["key"]: point["label"] for point in front_points(report, model)}
     others = _other_offers(model)
     factors = _factors(report)
+    pool = choosable(report, model)
     peak = load.peak_per_s if isinstance(load, Service) else 0 if isinstance(load, OneGpu) else load.rate_per_s
     return {
         "kind": load.kind,
@@ -281,8 +289,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
                 "search": " ".join((row.gpu, row.gpu_name, row.term, "|", figures.offer(row))).lower(),
                 "offer": figures.offer(row), "others": others.get((row.gpu, row.term), []),
                 "commitment": COMMITMENT_YEARS.get(Term(row.term), 0) if row.price_usd is not None else 0,
-                "eligible": row.cost_usd_per_year is not None and row.firm_fit and not row.concerns
-                and not row.violations and (load.allow_spot or row.term != Term.SPOT),
+                "eligible": row.key in pool,
             }
             for row in model.options
         ],

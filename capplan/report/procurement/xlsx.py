@@ -148,13 +148,13 @@ class _Writer:
         choice = model.option(model.verdict.choice)
         if choice is None or not model.options:
             return row
-        place = {column.key: xl_col_to_name(i) for i, column in enumerate(option_columns(self.report))}
+        place = {column.key: xl_col_to_name(i) for i, column in enumerate(option_columns(self.report, model))}
         first, last = 4, 3 + len(model.options)
 
         def column(key: str) -> str:
             return f"'Options{suffix}'!${place[key]}${first}:${place[key]}${last}"
 
-        found = f"MATCH(MIN({column('worth')}),{column('worth')},0)"
+        found = f"MATCH(1,{column('best')},0)"
         years = self.report.demand.money.years
         sheet.write_string(row, 0, "Recommended with the figures in this workbook", self.head)
         sheet.write_string(row, 1, "follows the shaded cells", self.head)
@@ -316,7 +316,7 @@ class _Writer:
 
     def _used(self, model: ModelReport, names: dict[str, str]) -> set[str]:
         """Return the assumptions that some option's formula takes."""
-        columns = option_columns(self.report)
+        columns = option_columns(self.report, model)
         places = {column.key: xl_col_to_name(place) for place, column in enumerate(columns)}
         spelled = " ".join(
             formula
@@ -338,7 +338,7 @@ class _Writer:
         if not shown or isinstance(self.report.demand.load, OneGpu):
             return
         sheet, years = self.sheet(f"Cash{suffix}"), self.report.demand.money.years
-        place = {column.key: xl_col_to_name(i) for i, column in enumerate(option_columns(self.report))}
+        place = {column.key: xl_col_to_name(i) for i, column in enumerate(option_columns(self.report, model))}
         options = f"'Options{suffix}'!"
         heads = ["option", "term", *(f"year {year}" for year in range(years + 1))]
         heads += [f"paid by the end of year {year}" for year in range(years + 1)]
@@ -406,19 +406,28 @@ class _Writer:
         sheet = self.sheet(f"Options{suffix}")
         sheet.freeze_panes(3, 2)
         sheet.write_string(0, 0, _text(f"{model.plan.model.name}: {latency_words(self.report)}"), self.small)
-        columns = option_columns(self.report)
+        columns = option_columns(self.report, model)
         places = {column.key: xl_col_to_name(place) for place, column in enumerate(columns)}
         for place, column in enumerate(columns):
             sheet.write_string(2, place, column.title, self.head)
             sheet.set_column(place, place, column.width)
         for row, option in enumerate(model.options, start=3):
-            spelled = Formulas(report=self.report, option=option, row=row + 1, places=places, names=names)
+            spelled = Formulas(
+                report=self.report,
+                option=option,
+                row=row + 1,
+                places=places,
+                names=names,
+                last_row=3 + len(model.options),
+            )
             for place, column in enumerate(columns):
                 self._value(sheet, row, place, column, spelled, is_choice=option.key == model.verdict.choice)
         sheet.autofilter(2, 0, 2 + len(model.options), len(columns) - 1)
 
     def _value(self, sheet: Any, row: int, place: int, column: Column, spelled: Formulas, *, is_choice: bool) -> None:
         value = column.value(spelled.option)
+        if column.key == "best":
+            value = int(is_choice)
         form = self.number.get(column.digits)
         formula = spelled.formula(column.key)
         if formula and value is not None:

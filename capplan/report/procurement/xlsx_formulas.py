@@ -8,7 +8,8 @@ from capplan.core.economics.decide import factor_of
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import OneGpu, Service
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import OptionRow, Report
+from capplan.report.procurement.choosable import choosable
+from capplan.report.procurement.types import ModelReport, OptionRow, Report
 
 Value = float | int | str | None
 
@@ -24,8 +25,9 @@ class Column:
     width: float = 13.0
 
 
-def option_columns(report: Report) -> list[Column]:
+def option_columns(report: Report, model: ModelReport) -> list[Column]:
     """The columns; those of a year come once for every year counted."""
+    pool = choosable(report, model)
     return [
         Column(key="gpu", title="GPU", value=lambda o: o.gpu_name, width=34),
         Column(key="term", title="term", value=lambda o: o.term),
@@ -55,24 +57,15 @@ def option_columns(report: Report) -> list[Column]:
         Column(key="present", title="USD net present", value=lambda o: o.present_usd, digits="#,##0.00"),
         Column(key="annual", title="USD per year", value=lambda o: o.cost_usd_per_year, digits="#,##0.00"),
         Column(key="million", title="USD per million samples", value=lambda o: o.usd_per_million, digits="0.0000"),
-        Column(key="may", title="may be recommended", value=lambda o: "yes" if may_be_chosen(report, o) else "no"),
-        Column(key="worth", title="ranked by", value=lambda o: _worth(report, o), digits="#,##0.00"),
+        Column(key="may", title="may be recommended", value=lambda o: "yes" if o.key in pool else "no"),
+        Column(key="worth", title="ranked by", value=lambda o: _worth(report, o, pool), digits="#,##0.00"),
+        Column(key="best", title="cheapest of those", value=lambda _: 0, digits="#,##0"),
     ]  # fmt: skip
 
 
-def may_be_chosen(report: Report, option: OptionRow) -> bool:
-    """Return True if an option may be recommended: priced, within all caps, of full evidence, its term allowed."""
-    load, money = report.demand.load, report.demand.money
-    if option.cost_usd_per_year is None or option.concerns or option.violations or not option.firm_fit:
-        return False
-    if option.term == Term.SPOT and not load.allow_spot:
-        return False
-    return COMMITMENT_YEARS.get(Term(option.term), 0) <= money.years
-
-
-def _worth(report: Report, option: OptionRow) -> Value:
+def _worth(report: Report, option: OptionRow, pool: frozenset[str]) -> Value:
     """Return what options are ranked by; a text, which MIN passes over, where an option may not be recommended."""
-    if not may_be_chosen(report, option):
+    if option.key not in pool:
         return "no"
     return option.usd_per_million if isinstance(report.demand.load, OneGpu) else option.cost_usd_per_year
 
@@ -104,17 +97,21 @@ def _year_columns(year: int) -> list[Column]:
 class Formulas:
     """The formulas of one option's row; None for what is given and not worked out.
 
-    `row` counts from 1, `places` maps a column's key to its letters, `names` an assumption's key to its defined name.
+    `row` counts from 1, `last_row` is that of the last option. `places` maps a column's key to its letters, `names` an
+    assumption's key to its defined name.
     """
 
     report: Report
     option: OptionRow
     row: int
     places: Mapping[str, str]
+    last_row: int = 0
     names: Mapping[str, str]
 
     def formula(self, key: str) -> str | None:
         """The formula of a column's cell."""
+        if key == "best":
+            return self._best()
         stem = key.rstrip("0123456789")
         if key[len(stem) :] and stem in ("need", "servers", "gpus", "samples", "hours"):
             return None if self._one_gpu else f"={self._of_year(stem, int(key[len(stem) :]))}"
@@ -153,6 +150,12 @@ class Formulas:
         if isinstance(self.report.demand.load, Service) or self._commitment:
             return f"{gpus}*8760"
         return self._worked(year)
+
+    def _best(self) -> str:
+        """Spell whether this option is the cheapest that may be recommended; equal but for rounding counts."""
+        worth, column = self._cell("worth"), self.places["worth"]
+        least = f"MIN(${column}$4:${column}${self.last_row})"
+        return f"=IF(ISNUMBER({worth}),IF({worth}<={least}*1.000000000001,1,0),0)"
 
     @property
     def _commitment(self) -> int:

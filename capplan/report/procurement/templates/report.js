@@ -106,6 +106,18 @@
     : v >= 1 ? `${significant(v)} s` : v >= 1e-3 ? `${significant(v * 1e3)} ms` : `${significant(v * 1e6)} µs`;
   const percent = (v) => `${significant(100 * v)} %`;
 
+  /* Vega travels compressed; where it cannot be unpacked the still pictures stay. */
+  const starts = [];
+  async function startCharts() {
+    const packed = Uint8Array.from(atob(document.getElementById("vega").textContent), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    document.head.append(script);
+    if (window.vegaEmbed) for (const start of starts) await start();
+    document.documentElement.classList.add("drawn");
+  }
+
   for (const section of document.querySelectorAll("section[data-model]")) {
     const data = JSON.parse(section.querySelector("script.data").textContent);
     const form = section.querySelector("form.controls");
@@ -242,7 +254,7 @@
 
     /* Charts: drawn by Vega where it runs; the still pictures stay for paper and for readers without script. */
     const views = new Map();
-    if (window.vega) {
+    starts.push(async () => {
       const specs = JSON.parse(section.querySelector("script.specs").textContent);
       for (const figure of section.querySelectorAll("figure[data-chart]")) {
         const spec = specs[figure.dataset.chart], holder = figure.querySelector(".picture");
@@ -250,15 +262,18 @@
         const still = [...holder.childNodes];
         holder.replaceChildren();
         try {
-          const view = new vega.View(vega.parse(spec), { renderer: "svg", container: holder, hover: true });
-          view.run();
+          const { view } = await vegaEmbed(holder, spec, { mode: "vega", renderer: "svg", actions: false, logLevel: 0 });
           views.set(figure.dataset.chart.replace(/^m\d+-/, ""), view);
           holder.setAttribute("role", "img");
           holder.setAttribute("aria-label", holder.dataset.words);
           addEventListener("resize", () => view.width(holder.clientWidth).runAsync());
         } catch { holder.replaceChildren(...still); }
       }
-    }
+      views.get("front")?.addEventListener("mouseover", (event, item) => {
+        for (const [each, row] of rows) row.classList.toggle("hot", item?.datum?.key === each);
+      });
+      update();
+    });
 
     const nameOf = (option) => `${option.name} ${option.term}`;
     let points = [];
@@ -303,10 +318,6 @@
       row.addEventListener("focusin", () => mark(key));
     }
     table.addEventListener("pointerleave", () => mark(null));
-    views.get("front")?.addEventListener("mouseover", (event, item) => {
-      for (const [each, row] of rows) row.classList.toggle("hot", item?.datum?.key === each);
-    });
-
     /* The changed settings as a load file that `capplan report --load` reads. */
     function loadFile() {
       const s = settings(), load = { ...data.load };
@@ -392,6 +403,8 @@
     });
     update();
   }
+
+  if (window.DecompressionStream) startCharts().catch(() => {});
 
   const tip = Object.assign(document.createElement("div"), { id: "tip", hidden: true });
   tip.setAttribute("aria-hidden", "true");

@@ -1,0 +1,62 @@
+"""The same plan edited in the page, in the workbook and in Python gives the same numbers."""
+
+from pathlib import Path
+
+import pytest
+
+from capplan.report.procurement.html import render_report_html
+from capplan.report.procurement.xlsx import render_report_xlsx
+from tests.report.procurement.made_up import EXAMPLES, made_report
+from tests.report.procurement.test_report_html import drive
+from tests.report.procurement.test_report_xlsx import decision, recalculate, rows_of, with_sentinels
+
+near = pytest.approx
+
+# What is changed: by the page's field, the workbook's label, and the load file's assumption.
+CHANGES = [
+    ("usd_per_kwh", "Electricity", "usd_per_kwh", 0.31, 0.31),
+    ("discount_fraction", "Discount rate", "discount_fraction", 3, 0.03),
+    ("rentFactor", "Rent prices", "rent_price_factor", 1.7, 1.7),
+    ("purchaseFactor", "Purchase prices", "purchase_price_factor", 0.8, 0.8),
+    ("staff_usd_per_server_year", "Staff", "staff_usd_per_server_year", 4000, 4000),
+    ("space_usd_per_kw_month", "Space and cooling of bought servers", "space_usd_per_kw_month", 90, 90),
+]
+
+
+@pytest.mark.browser
+@pytest.mark.office
+def test_page_workbook_and_python_agree(tmp_path: Path) -> None:
+    plain = made_report("image-service")
+    lines = "".join(f"  {key}: {value}\n" for _, _, key, _, value in CHANGES)
+    load = tmp_path / "changed.load.yaml"
+    load.write_text(f"{(EXAMPLES / 'image-service.load.yaml').read_text()}assumptions:\n{lines}")
+    changed = made_report(load).models[0]
+
+    (tmp_path / "page").mkdir()
+    driven = drive(
+        render_report_html(plain), [{field: str(shown) for field, _, _, shown, _ in CHANGES}], tmp_path / "page"
+    )
+    book = with_sentinels(render_report_xlsx(plain), {label: value for _, label, _, _, value in CHANGES})
+    recalculated = recalculate(book, tmp_path)
+    rows = {(row["GPU"], row["term"]): row for row in rows_of(recalculated)}
+
+    checked = 0
+    for option in changed.options:
+        if option.cost_usd_per_year is None or option.is_marketplace:
+            continue
+        cells, row = driven["seen"][1][option.key], rows[option.gpu_name, option.term]
+        for name, head, value in (
+            ("year", "USD per year", option.cost_usd_per_year), ("total", "USD in all", option.total_usd),
+            ("million", "USD per million samples", option.usd_per_million),
+        ):  # fmt: skip
+            assert float(cells[name]["value"]) == near(value, rel=1e-9), (option.key, name)
+            assert row[head] == near(value, rel=1e-9), (option.key, head)
+            checked += 1
+    assert checked > 30
+
+    choice = changed.option(changed.verdict.choice)
+    assert choice is not None
+    assert "H100" in driven["live"]  # the driver filters by h100 at the end, and filters apply to the live line
+    shown = decision(recalculated)
+    assert (shown["GPU"], shown["Term"]) == (choice.gpu_name, choice.term)
+    assert shown["USD per year"] == near(choice.cost_usd_per_year, rel=1e-9)
