@@ -31,6 +31,8 @@ __all__ = ["PlanQuestion", "plan_fleet", "plan_serving"]
 
 MOST_SIMULATED = 24
 """Deployments whose percentiles are simulated: the best ones."""
+MOST_FAILED = 60
+"""Deployments that may fail in the simulation before the search ends, so that it ends in time."""
 _TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
 """What is tried on GPUs of which eight do not hold the model: a pipeline over servers."""
 
@@ -144,15 +146,15 @@ def _lacks_memory(judged: DeploymentFit | DeploymentRejection) -> bool:
 def _settle(search: Search, judged: _Judged) -> tuple[tuple[DeploymentFit, ...], list[DeploymentRejection]]:
     """Rank the deployments and simulate the best ones, which may take more replicas than the closed form says.
 
-    A simulation never makes a deployment cheaper, so that the cheapest one not yet simulated is always the next.
+    A simulation never makes a deployment cheaper, so that the cheapest one not yet simulated is always the next. With
+    limits at a percentile, deployments that were not simulated are left out: nothing is known of their percentiles.
     """
     fits = {words: each for words, each in judged.items() if isinstance(each, DeploymentFit)}
     heap = [(rank_key(fit), index, words, fit) for index, (words, fit) in enumerate(fits.items())]
     heapq.heapify(heap)
     settled: list[DeploymentFit] = []
     failed: list[DeploymentRejection] = []
-    by_percentile = search.question.limits.statistic is not Statistic.MEAN
-    while heap and (len(settled) < MOST_SIMULATED or by_percentile):
+    while heap and len(settled) < MOST_SIMULATED and len(failed) < MOST_FAILED:
         _, index, words, fit = heapq.heappop(heap)
         if fit.simulated is not None:
             settled.append(fit)
@@ -162,7 +164,10 @@ def _settle(search: Search, judged: _Judged) -> tuple[tuple[DeploymentFit, ...],
             heapq.heappush(heap, (rank_key(found), index, words, found))
         else:
             failed.append(found)
-    return (*settled, *(fit for _, _, _, fit in sorted(heap, key=lambda entry: entry[:2]))), failed
+    others = [fit for _, _, _, fit in sorted(heap, key=lambda entry: entry[:2])]
+    if search.question.limits.statistic is not Statistic.MEAN:
+        others = [fit for fit in others if fit.simulated is not None]
+    return (*settled, *others), failed
 
 
 def _assumptions(question: PlanQuestion) -> tuple[str, ...]:
@@ -190,6 +195,8 @@ def _notes(question: PlanQuestion) -> tuple[str, ...]:
         notes.append(f"not searched: {', '.join(engines)} (--engine), which may carry the load on fewer GPUs")
     if question.weights == ("",):
         notes.append("weights are in the checkpoint's own format; narrower ones (--weights fp8, awq) were not searched")
+    if question.limits.statistic is not Statistic.MEAN:
+        notes.append(f"the {MOST_SIMULATED} best deployments stand here; percentiles of others were not simulated")
     notes.append(
         "a run that was measured at full load can cost less per token than this fleet, which keeps the limits with "
         f"whole replicas and {1 - SATURATION:.0%} of headroom at this very load"
