@@ -426,3 +426,12 @@ def test_a_budget_that_ends_fixed_repetitions_is_said(run: Run) -> None:
     result = run("measure", *NET, *words)
     assert result.exit_code == 0, result.stderr
     assert "of 1000000 repetitions: the budget of 1.00 ms was spent" in result.stdout
+
+
+def test_what_is_only_worked_out_cannot_be_measured(run: Run) -> None:
+    engine = run("measure", *NET, "--device", "cpu", "--framework", "tensorrt")
+    assert engine.exit_code == 2
+    assert "engines are worked out, not measured" in engine.stderr
+    quantised = run("measure", *NET, "--device", "cpu", "--weights", "int8")
+    assert quantised.exit_code == 2
+    assert "--prepare FILE.py:FUNCTION" in quantised.stderr

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from capplan.app.models import Model, ModelSource
+from capplan.app.models import Model, ModelSource, QuantisedModel
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.batch_search import Search
@@ -102,6 +102,8 @@ def make_job(request: MeasureRequest, model: Model) -> "Job":
     from capplan.probe.measure.request import Job
 
     _check(request)
+    if isinstance(model, QuantisedModel):
+        model.target()  # says why it cannot be run
     if not model.can_be_traced:
         raise UsageError(
             f"{model.words} is a trace, and measuring runs the model itself: name {model.trace([]).target}."
@@ -120,6 +122,8 @@ def make_job(request: MeasureRequest, model: Model) -> "Job":
 
 
 def _check(request: MeasureRequest) -> None:
+    if request.framework.is_engine or request.precision.needs_engine:
+        raise UsageError("engines are worked out, not measured: time PyTorch with --framework eager or compile.")
     if request.timeout_s is not None and not request.is_isolated:
         raise UsageError("--timeout ends a process of its own: add --isolate.")
     if request.profile is not None and request.is_isolated:
