@@ -6,23 +6,20 @@ from datetime import date
 
 from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.constraints import Constraints, LeftOut
-from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import DEFAULT_MAX_PRICE_AGE_DAYS, Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
-from capplan.core.economics.options import Option, server_slots
 from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
 from capplan.core.gpus.spec import GpuSpec, PeakKind
-from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
-from capplan.core.serving.servers import concurrency, fleet_availability, months_until_exhausted
 from capplan.core.workload import Mode, Precision
 from capplan.errors import UsageError
 from capplan.printable import printable_fields
 from capplan.report.documents.plan import PlanDocument, PlannedRejection
-from capplan.report.procurement.candidates import candidates_of, speed_tier
+from capplan.report.procurement.candidates import candidates_of
 from capplan.report.procurement.fleet import fleet_row
+from capplan.report.procurement.option_rows import option_row
 from capplan.report.procurement.types import (
     CURRENCY,
     LeftOutOffer,
@@ -194,7 +191,7 @@ def _model_report(
     gpus: Mapping[str, GpuSpec],
 ) -> ModelReport:
     ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
-    rows = tuple(_option_row(option, answer, plan, ranks.get(option.key), standards) for option in answer.options)
+    rows = tuple(option_row(option, answer, plan, ranks.get(option.key), standards) for option in answer.options)
     infeasible = tuple(
         Refusal(gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason)
         for each in answer.infeasible
@@ -307,144 +304,6 @@ def _picks(answer: Answer) -> tuple[PickRow, ...]:
                 )
             )
     return tuple(picks)
-
-
-def _option_row(
-    option: Option, answer: Answer, plan: PlanDocument, rank: int | None, standards: Standards
-) -> OptionRow:
-    price = option.rent or option.purchase
-    money, cost, energy = answer.case.money, option.cost, option.energy
-    response = option.sizing.response
-    latency_s, fast_s, slow_s = _latencies(option)
-    estimate = next(each for each in plan.fits_on(option.gpu) if each.batch == option.operating_point.largest_batch)
-    candidate = option.sizing.capacity.candidate
-    slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(candidate.form_factor, money)
-    last, load = option.fleets[-1], answer.demand.load
-    stress = answer.stress.get(option.key)
-    even, against = _break_even(option, answer)
-    owned = cost if isinstance(cost, OwnedCost) else None
-    rented = _best_rent(option.gpu, answer)
-    return OptionRow(
-        key=option.key,
-        rank=rank,
-        gpu=option.gpu,
-        gpu_name=candidate.name,
-        term=option.term.value if option.term else "no price",
-        provider=option.rent.provider if option.rent else option.purchase.seller if option.purchase else None,
-        region=option.rent.region if option.rent else None,
-        instance=option.rent.instance if option.rent else None,
-        price_usd=option.rent.usd_per_hour if option.rent else option.purchase.usd if option.purchase else None,
-        price_unit="USD per GPU and hour" if option.rent else "USD per GPU" if option.purchase else None,
-        price_date=price.date if price else None,
-        price_source=price.source if price else None,
-        price_tier=price.tier.value if price else None,
-        price_date_is=price.date_is.value if price else None,
-        speed_tier=speed_tier(estimate.evidence).value,
-        speed_evidence=estimate.evidence_reason,
-        concerns=tuple(each.value for each in standards.concerns(option)),
-        includes_server=option.purchase is not None and option.purchase.includes_server,
-        firm_fit=option.gpu in plan.certain_gpus,
-        batch=option.operating_point.largest_batch,
-        rate_per_gpu_per_s=option.operating_point.rate_per_s,
-        gpus_needed=option.fleet.need,
-        gpus=option.fleet.gpus,
-        servers=option.fleet.servers,
-        needs_by_year=tuple(fleet.need for fleet in option.fleets),
-        gpus_by_year=tuple(fleet.gpus for fleet in option.fleets),
-        servers_by_year=tuple(fleet.servers for fleet in option.fleets),
-        server_slots=slots,
-        full_servers=full,
-        gpu_hours_by_year=option.gpu_hours_by_year,
-        samples_by_year=option.samples_by_year,
-        latency_s=latency_s,
-        latency_if_fast_s=fast_s,
-        latency_if_slow_s=slow_s,
-        batch_latency_s=estimate.latency_s.interval,
-        load_fraction=response.load_fraction if response else None,
-        busy_fraction=response.busy_fraction if response else None,
-        mean_batch=response.batch if response else None,
-        in_flight=concurrency(rate_per_s=load.peak_per_s, response_s=response.mean_s.expected)
-        if response and response.mean_s and isinstance(load, Service)
-        else None,
-        headroom_fraction=option.headroom_fraction,
-        availability_fraction=fleet_availability(
-            option.fleet, failures_per_gpu_year=money.failures_per_gpu_year, repair_days=money.repair_days
-        ),
-        months_until_full=months_until_exhausted(
-            capacity_per_s=(last.gpus - last.spares * last.gpus_per_server) * option.operating_point.rate_per_s,
-            peak_per_s=load.peak_per_s,
-            growth_per_year_fraction=load.growth_per_year_fraction,
-        )
-        if isinstance(load, Service)
-        else None,
-        all_up_latency_s=stress.all_up_s if stress else None,
-        all_up_load_fraction=stress.all_up_load_fraction if stress else None,
-        one_down_latency_s=stress.one_down_s if stress else None,
-        one_down_load_fraction=stress.one_down_load_fraction if stress else None,
-        doubled_latency_s=stress.doubled_s if stress else None,
-        memory_bytes=estimate.memory.total_bytes,
-        usable_bytes=estimate.memory.usable_bytes,
-        tdp_w=candidate.tdp_w,
-        nameplate_w=energy.nameplate_w if energy else None,
-        energy_kwh_per_year=energy.kwh_per_year if energy else None,
-        carbon_kg_per_year=energy.use_kg_per_year if energy else None,
-        embodied_kg=energy.embodied_kg if energy else None,
-        yearly_usd=cost.yearly if cost else (),
-        initial_usd=owned.initial if owned else 0.0 if cost else None,
-        running_usd_per_year=owned.running_per_year if owned else cost.yearly[1] if cost else None,
-        cost_usd_per_year=cost.per_year if cost else None,
-        present_usd=cost.present if cost else None,
-        total_usd=cost.total if cost else None,
-        usd_per_million=option.cost_per_million,
-        break_even_hours_per_year=even,
-        break_even_against=against,
-        on_front=option.key in answer.recommendation.front,
-        is_marketplace=option.rent is not None and option.rent.is_marketplace,
-        is_leading=option.key in answer.leading,
-        violations=standards.violations(option),
-        licence=candidate.licence,
-        segment=candidate.segment,
-        rack_units=option.rack_units,
-        breakdown_usd=cost.breakdown if cost else None,
-        payback_years=payback_years(owned, rented.cost) if owned and rented else None,
-        payback_against=rented.key if owned and rented else None,
-    )
-
-
-def _best_rent(gpu: str, answer: Answer) -> "_Rented | None":
-    """Return the cheapest rent of a GPU that may be chosen: what its purchase is set against."""
-    for option in answer.ranked:
-        if option.gpu == gpu and isinstance(option.cost, RentedCost):
-            return _Rented(key=option.key, cost=option.cost)
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rented:
-    key: str
-    cost: RentedCost
-
-
-def _latencies(option: Option) -> tuple[Interval, float, float | None]:
-    """The latency that counts, with the simulation's interval, and what it were if the estimate is off. [s]"""
-    response, batch = option.sizing.response, option.sizing.batch_latency_s
-    if response is None or response.percentile_s is None:
-        return batch, batch.low, batch.high
-    middle = response.percentile_s
-    low, high = (
-        option.sizing.percentile_s(response.rate_per_s, latency_factor=end / batch.expected)
-        for end in (batch.low, batch.high)
-    )
-    return middle, min(low or middle.low, middle.expected), high
-
-
-def _break_even(option: Option, answer: Answer) -> tuple[float | None, str | None]:
-    """Hours a year of use above which buying this GPU is cheaper than renting it on demand."""
-    rent = next((p for p in answer.case.rents if p.gpu == option.gpu and p.term is Term.ON_DEMAND), None)
-    if rent is None or not isinstance(option.cost, OwnedCost):
-        return None, None
-    hours = break_even(option.cost, gpus=option.fleets[-1].gpus, rent=rent)
-    return hours, f"{rent.provider} {rent.instance or ''} on demand".replace("  ", " ")
 
 
 _SOURCED = {"memory": "memory", "bandwidth": "bandwidth", "usable": "usable memory", "tdp": "power limit"}
