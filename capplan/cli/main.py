@@ -62,6 +62,7 @@ COMMAND_TOPICS = {
     "Choose GPUs": ("plan", "compare", "report", "llm"),
     "Understand a model": ("analyze", "memory", "estimate", "trace"),
     "Measure and judge": ("measure", "validate", "calibrate"),
+    "Many models, many people": ("sweep", "query", "serve"),
     "GPUs and prices": ("gpus", "prices"),
     "Saved answers": ("diff", "check", "schema"),
     "Settings": ("config", "cache"),
