@@ -17,9 +17,9 @@ from capplan.core.workload import Mode, Precision
 from capplan.errors import UsageError
 from capplan.printable import printable_fields
 from capplan.report.documents.plan import PlanDocument, PlannedRejection
-from capplan.report.procurement.candidates import candidates_of
 from capplan.report.procurement.fleet import fleet_row
-from capplan.report.procurement.option_rows import option_row
+from capplan.report.procurement.rows.candidates import candidates_of
+from capplan.report.procurement.rows.options import option_row
 from capplan.report.procurement.types import (
     CURRENCY,
     LeftOutOffer,

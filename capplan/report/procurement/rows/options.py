@@ -13,7 +13,7 @@ from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
 from capplan.core.serving.servers import concurrency, fleet_availability, months_until_exhausted
 from capplan.report.documents.plan import PlanDocument
-from capplan.report.procurement.candidates import speed_tier
+from capplan.report.procurement.rows.candidates import speed_tier
 from capplan.report.procurement.types import OptionRow
 
 
