@@ -1,0 +1,43 @@
+"""The same network by its name, as an ONNX file and as an exported program: the same products and parameters."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from capplan.core.ops.flops import kernel_macs
+from capplan.core.trace.types import Trace
+from capplan.core.workload import Configuration
+from capplan.probe.inputs.grammar import parse_request
+from capplan.probe.target.resolve import load_target
+from capplan.probe.trace.tracer import trace_target
+
+
+def macs(trace: Trace, batch: int) -> int:
+    recording = trace.recording(Configuration())
+    return sum(kernel_macs(recording.kernels[op.kernel], batch) for op in recording.ops)
+
+
+@pytest.mark.zoo
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["torchvision:squeezenet1_1", "timm:vit_tiny_patch16_224", "timm:mixer_s32_224"])
+def test_a_network_counts_the_same_by_every_road(name: str, tmp_path: Path) -> None:
+    target = load_target(name, request=parse_request())
+    by_name = trace_target(target)
+    module = target.build().eval()
+    for parameter in module.parameters():  # torch.onnx writes weights of equal values once
+        torch.nn.init.uniform_(parameter)
+    given = target.make_inputs(2, device="cpu").args
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module, given, str(tmp_path / "net.onnx"), dynamo=False, opset_version=17, input_names=["x"],
+            dynamic_axes={"x": {0: "batch"}},
+        )  # fmt: skip
+        program = torch.export.export(module, given, dynamic_shapes=({0: torch.export.Dim("batch")},))
+        torch.export.save(program, tmp_path / "net.pt2")
+    for file in ("net.onnx", "net.pt2"):
+        found = trace_target(load_target(str(tmp_path / file), request=parse_request()))
+        assert [macs(found, batch) for batch in (1, 5)] == [macs(by_name, batch) for batch in (1, 5)]
+        assert found.parameter_count == by_name.parameter_count
