@@ -20,7 +20,6 @@ from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.money import charts, compared, front_points
-from capplan.report.procurement.choosable import choosable
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
     appendix_table,
@@ -31,6 +30,7 @@ from capplan.report.procurement.money_tables import (
     offers_table,
     terms_table,
 )
+from capplan.report.procurement.rows.candidates import choosable
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     assumption_table,

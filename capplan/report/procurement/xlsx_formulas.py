@@ -8,7 +8,7 @@ from capplan.core.economics.decide import factor_of
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import OneGpu, Service
 from capplan.report.procurement import figures
-from capplan.report.procurement.choosable import choosable
+from capplan.report.procurement.rows.candidates import choosable
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
 
 Value = float | int | str | None

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from capplan.core.gpus.licences import driver_licence
+from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.gpus.spec import GpuSpec, Status
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.serving.response import BatchPoint, Candidate, SpeedTier
 from capplan.report.documents.plan import PlanDocument, PlannedFit
+from capplan.report.procurement.types import ModelReport, OptionRow, Report
 
 
 def candidates_of(
@@ -57,3 +59,23 @@ def speed_tier(evidence: Evidence) -> SpeedTier:
     if evidence is Evidence.MEASURED:
         return SpeedTier.MEASURED
     return SpeedTier.SPEC_SHEET if evidence is Evidence.SPEC_SHEET else SpeedTier.TRANSFERRED
+
+
+def choosable(report: Report, model: ModelReport) -> frozenset[str]:
+    """Return the keys of the options that may be recommended: of full evidence, of any evidence where none is.
+
+    An option needs a price, an allowed term and all caps kept; memory that certainly suffices, where any has it.
+    """
+    allowed = [option for option in model.options if _is_allowed(report, option)]
+    certain = [option for option in allowed if option.firm_fit] or allowed
+    full = [option for option in certain if not option.concerns] or certain
+    return frozenset(option.key for option in full)
+
+
+def _is_allowed(report: Report, option: OptionRow) -> bool:
+    load, money = report.demand.load, report.demand.money
+    if option.cost_usd_per_year is None or option.violations:
+        return False
+    if option.term == Term.SPOT and not load.allow_spot:
+        return False
+    return COMMITMENT_YEARS.get(Term(option.term), 0) <= money.years
