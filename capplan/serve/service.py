@@ -14,7 +14,7 @@ import msgspec
 from capplan.core.trace.format import is_trace_content
 from capplan.serve.metrics import Metrics
 from capplan.serve.planning.configs import Configs
-from capplan.serve.planning.data import prepare_folders
+from capplan.serve.planning.data import Folders, prepared
 from capplan.serve.planning.jobs import Failure, TraceJob
 from capplan.serve.planning.replies import Refusal, Reply, Task, TracesNeeded
 from capplan.serve.settings import Settings
@@ -63,9 +63,9 @@ class Service:
         Args:
             settings: how the service runs.
         """
-        self.settings = settings
+        settings = self.settings = prepared(settings)
         self.metrics = Metrics()
-        folders = prepare_folders(settings)
+        folders = Folders(state=settings.state)
         self.uploads = Uploads(folder=folders.uploads, limit_bytes=settings.limits.kept_upload_bytes)
         self.configs = Configs(folder=folders.configs)
         self.planners = PlannerPool(settings)

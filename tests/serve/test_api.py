@@ -278,3 +278,27 @@ def test_results_of_a_sweep_are_offered(net_file, tmp_path, served):
         page = running.get("/results?ask=fastest").body.decode()
         assert "highest throughput" in page
         assert 'href="/results"' in running.get("/").body.decode()
+
+
+OWN_PRICES = """\
+provider: our-colo
+currency: USD
+date: 2026-11-01
+date_is: stated
+tier: quoted
+sources:
+  page: {kind: secondary, title: our own quote, url: "https://example.com/quote", retrieved: 2026-11-01}
+hourly:
+  - {gpu: l4, instance: one, gpus: 1, pricing: on-demand, region: here, per_hour: 0.0123, source: page}
+"""
+
+
+def test_own_prices_are_laid_over_the_built_in_ones(net_file, tmp_path):
+    (tmp_path / "own.yaml").write_text(OWN_PRICES)
+    with serving(tmp_path / "served", "--prices", str(tmp_path / "own.yaml")) as running:
+        model = running.post("/api/v1/traces", net_file.read_bytes()).json["model"]
+        (fit,) = running.post("/api/v1/plan", {"model": model, "batches": [8], "gpus": ["l4"]}).json["fits"]
+        assert (fit["rent"]["provider"], fit["rent"]["usd_per_hour"]) == ("our-colo", 0.0123)
+        assert "our-colo" in {each.get("provider") for each in running.get("/api/v1/prices?gpu=l4").json["prices"]}
+    (tmp_path / "bad.yaml").write_text("hourly: 7")
+    assert "bad.yaml" in sentence("serve", "--port", 0, "--prices", tmp_path / "bad.yaml")

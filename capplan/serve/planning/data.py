@@ -1,11 +1,15 @@
 """What a process that answers questions has loaded once: GPUs, prices, the traces at hand."""
 
+import hashlib
+import os
 import shutil
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capplan.app.cache import TraceCache, default_cache
 from capplan.app.gpus import GpuFilters, GpuRequest
+from capplan.errors import UsageError
 from capplan.serve.planning.configs import Configs
 from capplan.serve.planning.models import TraceShelf
 from capplan.serve.questions.types import GpuPart
@@ -31,8 +35,8 @@ class Folders:
         return self.state / "configs"
 
     @property
-    def prices(self) -> Path:
-        """Return the folder of own specs that holds the files of `--prices`."""
+    def own(self) -> Path:
+        """Return the folder below which the files of `--prices` are kept as folders of own specs."""
         return self.state / "own"
 
     @property
@@ -45,22 +49,54 @@ class Folders:
         return default_cache() or TraceCache(folder=self.state / "traces")
 
 
-def prepare_folders(settings: Settings) -> Folders:
+def prepared(settings: Settings) -> Settings:
     """Make the folders of a service, and put the files of own prices where specs and prices are read from.
 
+    Args:
+        settings: how the service runs.
+
+    Returns:
+        The settings, with own prices as one more folder of own specs.
+
     Raises:
-        SpecError: a file of prices is refused.
+        SpecError: a file of specs or prices is refused.
+        UsageError: the folders cannot be made.
     """
     folders = Folders(state=settings.state)
-    for folder in (folders.uploads, folders.configs, folders.prices / "prices", folders.empty):
-        folder.mkdir(parents=True, exist_ok=True)
-    for old in (folders.prices / "prices").glob("*.yaml"):
-        old.unlink()
     known = load_gpus(overlays=settings.specs)
-    for index, path in enumerate(settings.prices):
+    for path in settings.prices:
         load_price_file(path, known)
-        shutil.copyfile(path, folders.prices / "prices" / f"{index:03d}-{path.name}")
-    return folders
+    try:
+        for folder in (folders.uploads, folders.configs, folders.empty):
+            folder.mkdir(parents=True, exist_ok=True)
+        _remove_left_behind(folders.empty)
+        own = _own_prices(folders, settings.prices)
+    except OSError as error:
+        raise UsageError(f"cannot keep anything in {settings.state}: {error.strerror or error}.") from error
+    return replace(settings, specs=(*settings.specs, *own), prices=())
+
+
+def _own_prices(folders: Folders, files: Sequence[Path]) -> list[Path]:
+    """Copy files of prices into a folder that is named by their content, so that services do not share it by chance."""
+    if not files:
+        return []
+    contents = [path.read_bytes() for path in files]
+    folder = folders.own / hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
+    (folder / "prices").mkdir(parents=True, exist_ok=True)
+    for index, (path, content) in enumerate(zip(files, contents, strict=True)):
+        (folder / "prices" / f"{index:03d}-{path.name}").write_bytes(content)
+    return [folder]
+
+
+def _remove_left_behind(folder: Path) -> None:
+    """Remove the working folders of processes that have ended."""
+    for each in folder.iterdir():
+        try:
+            os.kill(int(each.name), 0)
+        except ValueError:
+            continue
+        except OSError:
+            shutil.rmtree(each, ignore_errors=True)
 
 
 class Data:
@@ -73,7 +109,7 @@ class Data:
             settings: how the service runs.
         """
         folders = Folders(state=settings.state)
-        self.overlays = (*settings.specs, *((folders.prices,) if settings.prices else ()))
+        self.overlays = settings.specs
         self.gpus: Gpus = load_gpus(overlays=self.overlays)
         self.prices: Prices = load_prices(self.gpus, overlays=self.overlays)
         self.results = settings.results
