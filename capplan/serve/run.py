@@ -45,7 +45,11 @@ def run_service(settings: Settings, *, announce: Callable[[str], None]) -> None:
     listening = _bound(settings)
     name = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{name}:{listening.getsockname()[1]}/"
-    application = make_application(settings, ready=lambda: announce(address))
+    try:
+        application = make_application(settings, ready=lambda: announce(address))
+    except BaseException:
+        listening.close()
+        raise
     config = uvicorn.Config(
         application,
         log_config=None,

@@ -151,7 +151,8 @@ def _plan(question: LlmPlanQuestion, case: Case) -> Reply:
     from capplan.app.llm.deployments import Deployments
     from capplan.app.llm.fleet.fleet_money import MoneyQuestion
     from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
-    from capplan.app.llm.plan_serving import PlanQuestion, plan_fleet
+    from capplan.app.llm.fleet.search import DEFAULT_ENGINES, PlanQuestion
+    from capplan.app.llm.plan_serving import plan_fleet
     from capplan.core.llm.fleet.candidates import ShardingChoice
     from capplan.core.llm.fleet.token_load import TokenLoad
     from capplan.report.documents.llm.plan import llm_plan_document
@@ -172,7 +173,7 @@ def _plan(question: LlmPlanQuestion, case: Case) -> Reply:
             ),
             limits=_limits(question),
             gpus=tuple(gpus.find(name).id for name in question.gpus) or searched_gpus(gpus, rents),
-            engines=tuple(question.engines or ("vllm",)),
+            engines=tuple(question.engines) or DEFAULT_ENGINES,
             weights=tuple(question.weights or ("",)),
             kv=question.kv or "",
             choice=ShardingChoice(tensor=tuple(question.tp)),
