@@ -43,7 +43,8 @@ _FIELDS: Mapping[str, str] = {
 }
 """Fields of a question by the option's parameter, where the names differ."""
 _SAME = (
-    "input_size", "seq_len", "precision", "framework", "layout", "torch_version", "where", "min_memory", "priced",
+    "input_size", "seq_len", "weights", "activations", "precision", "framework", "layout", "torch_version",
+    "where", "min_memory", "priced",
     "samples", "epochs", "sort", "strict", "expandable_segments", "advice", "compare_frameworks", "top", "title",
     "marketplaces", "terms", "old", "history", "max_rack_units",
 )  # fmt: skip

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from capplan.api.requests import choose, listed_batches, read_batches, take_constraints
-from capplan.app.models import ModelSource
+from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
 from capplan.app.priced_gpus import PriceFilters
+from capplan.core.quantization.schemes import find_scheme
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import CapplanError, UsageError
 from capplan.printable import printable
@@ -50,6 +51,11 @@ class Case:
         Raises:
             UsageError: the model is not one that the service takes.
         """
+        found = self._full_width(part)
+        scheme = find_scheme(part.weights, part.activations)
+        return found if scheme is None else QuantisedSource(source=found, scheme=scheme)
+
+    def _full_width(self, part: types.ModelPart) -> Model:
         words = (part.model or "").strip()
         if part.config is not None:
             if words:
@@ -248,7 +254,6 @@ def opened_recording(part: types.WorkloadPart, case: Case) -> "tuple[Recording, 
     Raises:
         CapplanError: there is none, or it has to be traced first.
     """
-    from capplan.app.models import open_model
     from capplan.specs.calibration import load_calibration
     from capplan.specs.memory_calibration import load_memory_calibration
 
@@ -464,7 +469,5 @@ def _trace(question: types.TraceQuestion, case: Case) -> Reply:
     from capplan.core.trace.format import dump_trace
 
     workload = workload_of(question)
-    source = case.model(question)
-    assert isinstance(source, ServedModel)
-    made = source.trace([workload.configuration], exact_batch=question.exact_batch)
+    made = open_model(case.model(question)).trace([workload.configuration], exact_batch=question.exact_batch)
     return case.spell({"json": lambda: dump_trace(made, compress=False)})

@@ -49,6 +49,8 @@ class ModelPart(Struct, kw_only=True, forbid_unknown_fields=True):
     inputs: Annotated[list[Words], Meta(max_length=32)] = []
     input_size: Annotated[list[Count], Meta(max_length=8)] | Words | None = None
     seq_len: Annotated[int, Meta(ge=1, le=10**7)] | None = None
+    weights: Words | None = None
+    activations: Words | None = None
 
 
 class WorkloadPart(ModelPart, kw_only=True, forbid_unknown_fields=True):

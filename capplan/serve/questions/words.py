@@ -38,7 +38,9 @@ def _model_words(part: GpuPart) -> list[str]:
     if part.input_size is not None:
         size = part.input_size
         words += ["--input-size", size if isinstance(size, str) else "x".join(map(str, size))]
-    return words + (["--seq-len", str(part.seq_len)] if part.seq_len is not None else [])
+    words += ["--seq-len", str(part.seq_len)] if part.seq_len is not None else []
+    words += ["--weights", part.weights] if part.weights else []
+    return words + (["--activations", part.activations] if part.activations else [])
 
 
 def _gpu_words(part: GpuPart) -> list[str]:

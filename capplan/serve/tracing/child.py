@@ -77,16 +77,17 @@ def _traced(job: TraceJob, folder: Path) -> "Trace":
     Raises:
         CapplanError: the model cannot be built from this, or could not be traced.
     """
+    from capplan.app.feedback import SILENCE
+    from capplan.app.models import TracedModel
     from capplan.probe.confined import use_one_thread
-    from capplan.probe.target.resolve import load_target
-    from capplan.probe.trace.tracer import trace_target
 
     use_one_thread()
     if job.config is not None:
         _place_config(job, folder)
+    sys.dont_write_bytecode = True
     _narrow(str(folder))
-    target = load_target(job.request.words, request=job.request.parse())
-    return trace_target(target, configurations=[job.configuration], exact_batch=job.exact_batch)
+    model = TracedModel(words=job.request.words, request=job.request, feedback=SILENCE, cache=None)
+    return model.trace([job.configuration], exact_batch=job.exact_batch)
 
 
 def _place_config(job: TraceJob, folder: Path) -> None:
