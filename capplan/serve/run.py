@@ -14,6 +14,7 @@ from capplan.serve.settings import Settings
 from capplan.serve.tracing.queue import WALL_PER_CPU
 
 LONGEST_HEADER_BYTES = 32 * 1024
+_BACKLOG = 512
 
 
 class _Server(uvicorn.Server):
@@ -61,7 +62,7 @@ def run_service(settings: Settings, *, announce: Callable[[str], None]) -> None:
         h11_max_incomplete_event_size=LONGEST_HEADER_BYTES,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=int(WALL_PER_CPU * settings.limits.trace_s) + 30,
-        backlog=512,
+        backlog=_BACKLOG,
         proxy_headers=False,
     )
     server = _Server(config)
@@ -76,6 +77,7 @@ def _bound(settings: Settings) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host.strip("[]"), settings.port))
+        listening.listen(_BACKLOG)  # before the address is announced, so that no first request is refused
     except (OSError, OverflowError) as error:
         listening.close()
         raise UsageError(
