@@ -8,6 +8,7 @@ from capplan.core.memory.advice import Advice, Alternative, advise, saved_by_inf
 from capplan.core.memory.fit import available_memory, gpus_to_shard, judge_fit, largest_fitting_batch
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
+from capplan.core.memory.schedule import Bound
 from capplan.core.memory.sharding import RankMemory, Sharding, estimate_rank
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.trace.affine import Affine
@@ -16,13 +17,18 @@ from capplan.core.workload import DEFAULT_UTILIZATION, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
-    """One GPU: does the batch fit, which is the largest that does, and how many GPUs it would take otherwise."""
+    """One GPU: does the batch fit, which is the largest that does, and how many GPUs it would take otherwise.
+
+    `max_batch` fits by the expected sizes; `certain_batch` also at the upper end of every uncertain size and the lower
+    end of the usable memory.
+    """
 
     gpu: GpuSpec
     estimate: MemoryEstimate
     available_bytes: float
     status: FitStatus
     max_batch: int
+    certain_batch: int
     min_gpus: int | None
     advice: tuple[Advice, ...]
 
@@ -141,6 +147,9 @@ def _answer_gpu(
         available_bytes=available.expected,
         status=status,
         max_batch=max_batch,
+        certain_batch=min(
+            max_batch, largest_fitting_batch(model, gpu=gpu, available_bytes=available.low, end=Bound.HIGH)
+        ),
         min_gpus=1 if fits else gpus_to_shard(estimate, available_bytes=available.expected),
         advice=() if fits else advise(model, batch=batch, gpu=gpu, available_bytes=available, others=others),
     )

@@ -43,6 +43,7 @@ class GpuMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
     status: FitStatus
     available_bytes: float
     max_batch: int
+    certain_batch: Annotated[int, Meta(description="largest batch that fits at the upper end of the sizes")] = 0
     min_gpus: int | None
     peak_allocated_bytes: Allocated
     peak_reserved_bytes: Reserved
@@ -167,6 +168,7 @@ def _gpu(answer: GpuMemory) -> GpuMemoryDocument:
         status=answer.status,
         available_bytes=answer.available_bytes,
         max_batch=answer.max_batch,
+        certain_batch=answer.certain_batch,
         min_gpus=answer.min_gpus,
         **_peak(answer.estimate),
         advice=answer.advice,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from capplan.core.memory.advice import Advice
-from capplan.core.memory.summary import MemoryAnswer, RuleOfThumb
+from capplan.core.memory.summary import GpuMemory, MemoryAnswer, RuleOfThumb
 from capplan.core.memory.types import LiveTensor, MemoryPart
 from capplan.core.numbers import Interval
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
@@ -122,12 +122,19 @@ def _gpu_table(answer: MemoryAnswer) -> Table:
             format_bytes(each.available_bytes),
             _spell(each.estimate.total_bytes),
             each.status.value,
-            str(each.max_batch),
+            _largest(each),
             "" if each.min_gpus == 1 else f"at least {each.min_gpus}" if each.min_gpus else "more than sharding gives",
         )
         for each in answer.gpus
     ]
     return table("GPU|to be filled>|needs>|batch fits|largest batch>|GPUs, weights spread", rows)
+
+
+def _largest(each: GpuMemory) -> str:
+    """Say which batch fits for certain, and up to which it fits by the expected sizes."""
+    if each.certain_batch == each.max_batch:
+        return str(each.max_batch)
+    return f"{each.certain_batch}, up to {each.max_batch}"
 
 
 _OF_A_RANK = {
@@ -170,6 +177,8 @@ def _notes(answer: MemoryAnswer) -> Iterator[str]:
     yield from answer.notes
     for each in answer.gpus[1:]:
         yield from (note for note in each.estimate.notes if note not in answer.notes)
+    if any(each.certain_batch < each.max_batch for each in answer.gpus):
+        yield "largest batch: the first fits at the upper end of the estimate, the one after 'up to' as expected"
     saves = answer.inference_mode_saves_bytes
     if saves is not None and saves > 0:
         yield f"under torch.inference_mode, as here; without it activations are kept: {format_bytes(saves)} more"
