@@ -127,3 +127,13 @@ def test_the_largest_batch_is_that_of_plan(run: Run, net_trace: Path) -> None:
     planned = {fit["gpu"]: fit["max_batch"] for fit in plan["fits"]}
     assert answer["max_batch"] == planned
     assert len(planned) == 2
+
+
+def test_the_largest_batch_is_told_with_what_is_certain(run: Run) -> None:
+    words = ("memory", NET, "--input", "x=3x32x32", "--gpu", "t4", "--batch", 4)
+    [answer] = json.loads(run(*words, "--format", "json").stdout)["gpus"]
+    assert 0 < answer["certain_batch"] < answer["max_batch"]
+    assert f"{answer['certain_batch']}, up to {answer['max_batch']}" in run(*words).stdout
+    for batch, status in ((answer["certain_batch"], "fits"), (answer["max_batch"], "borderline")):
+        [again] = json.loads(run(*words[:-1], batch, "--format", "json").stdout)["gpus"]
+        assert again["status"] == status

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.calibration import MemoryCalibration
-from capplan.core.memory.fit import largest_fitting_batch
+from capplan.core.memory.fit import largest_certain_batch
 from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.schedule import Bound
 from capplan.core.memory.types import FitStatus, fit_status
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Trace
@@ -130,14 +129,12 @@ def _weigh(
 def _smaller_batch(
     model: MemoryModel, batch: int, gpu: GpuSpec | None, now: Interval, available_bytes: Interval
 ) -> Advice | None:
-    held_to = available_bytes.low
-    fitting = largest_fitting_batch(model, gpu=gpu, available_bytes=held_to, end=Bound.HIGH)
-    if not 0 < fitting < batch or model.recording.exact_batch is not None:
+    if model.recording.exact_batch is not None:
         return None
-    total = model.estimate(batch=fitting, gpu=gpu, available_bytes=held_to).total_bytes
-    while fitting > 1 and fit_status(total, available_bytes=available_bytes) is not FitStatus.FITS:
-        fitting -= max(1, fitting // 64)
-        total = model.estimate(batch=fitting, gpu=gpu, available_bytes=held_to).total_bytes
+    fitting = largest_certain_batch(model, gpu=gpu, available_bytes=available_bytes)
+    if not 0 < fitting < batch:
+        return None
+    total = model.estimate(batch=fitting, gpu=gpu, available_bytes=available_bytes.expected).total_bytes
     return Advice(
         change=f"batch {fitting} instead of {batch}",
         batch=fitting,

@@ -127,3 +127,27 @@ def largest_fitting_batch(
     if bound is None or bound > LARGEST_BATCH:
         return most
     return min(most, largest_replayed_batch(replays, capacity_bytes=capacity, at_most=bound))
+
+
+def largest_certain_batch(model: MemoryModel, *, gpu: GpuSpec | None, available_bytes: Interval) -> int:
+    """Find a batch that fits for certain: at the upper end of its estimate, in the lower end of what is available.
+
+    It is the largest by replays of the upper end, or a few 64ths below it where the estimate of that batch, rounded up
+    to the allocator's segments, is borderline. It is 0 where no batch is certain.
+
+    Args:
+        model: the trace's memory under one workload.
+        gpu: decides workspaces and context; None takes those of an unknown device.
+        available_bytes: what the process may take. [bytes]
+    """
+    found = largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes.low, end=Bound.HIGH)
+    if model.recording.exact_batch is not None:
+        return found
+    while found > 1 and not _is_certain(model, found, gpu, available_bytes):
+        found -= max(1, found // 64)
+    return found
+
+
+def _is_certain(model: MemoryModel, batch: int, gpu: GpuSpec | None, available_bytes: Interval) -> bool:
+    total = model.estimate(batch=batch, gpu=gpu, available_bytes=available_bytes.expected).total_bytes
+    return fit_status(total, available_bytes=available_bytes) is FitStatus.FITS

@@ -5,10 +5,15 @@ from dataclasses import dataclass
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.advice import Advice, Alternative, advise, saved_by_inference_mode
-from capplan.core.memory.fit import available_memory, gpus_to_shard, judge_fit, largest_fitting_batch
+from capplan.core.memory.fit import (
+    available_memory,
+    gpus_to_shard,
+    judge_fit,
+    largest_certain_batch,
+    largest_fitting_batch,
+)
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.schedule import Bound
 from capplan.core.memory.sharding import RankMemory, Sharding, estimate_rank
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.trace.affine import Affine
@@ -147,9 +152,7 @@ def _answer_gpu(
         available_bytes=available.expected,
         status=status,
         max_batch=max_batch,
-        certain_batch=min(
-            max_batch, largest_fitting_batch(model, gpu=gpu, available_bytes=available.low, end=Bound.HIGH)
-        ),
+        certain_batch=min(max_batch, largest_certain_batch(model, gpu=gpu, available_bytes=available)),
         min_gpus=1 if fits else gpus_to_shard(estimate, available_bytes=available.expected),
         advice=() if fits else advise(model, batch=batch, gpu=gpu, available_bytes=available, others=others),
     )
