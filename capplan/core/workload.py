@@ -155,6 +155,13 @@ class Workload:
             raise UsageError(f"--framework {self.framework.value} runs inference alone: drop --train.")
 
     @property
+    def software(self) -> str:
+        """What runs the model: a release of PyTorch, or an inference engine."""
+        if self.framework.is_engine:
+            return {Framework.TENSORRT: "TensorRT", Framework.ONNXRUNTIME: "ONNX Runtime"}[self.framework]
+        return "PyTorch {}.{}".format(*self.torch_version)
+
+    @property
     def configuration(self) -> Configuration:
         """The recording that answers this workload."""
         return Configuration(

@@ -325,8 +325,8 @@ def _assumptions(question: _Question, calibration: Calibration | None) -> tuple[
         if calibration
         else "latency is uncalibrated: intervals state ignorance, not coverage"
     )
-    torch_version = "PyTorch {}.{}, {}".format(*workload.torch_version, workload.framework.value)
+    software = f"{workload.software}, {workload.framework.value}"
     if workload.framework.is_engine:
-        torch_version = f"{workload.framework.value}: one engine, its graph launched whole"
+        software = f"{workload.software}: one engine, its graph launched whole"
     exact = (f"sizes hold at batch {recording.exact_batch} only",) if recording.exact_batch else ()
-    return (mode, _TF32_RULES[workload.precision], torch_version, fill, interval, *exact)
+    return (mode, _TF32_RULES[workload.precision], software, fill, interval, *exact)

@@ -372,9 +372,8 @@ def _own_note(plan: Plan) -> str | None:
 
 
 def _footer(plan: Plan, width: int) -> str:
-    torch = "PyTorch {}.{}".format(*plan.workload.torch_version)
     days = sorted(fit.rent.date for fit in plan.fits if fit.rent)
-    pieces = [f"Estimates for {torch}", f"{plan.limits.utilization_fraction:.0%} of memory"]
+    pieces = [f"Estimates for {plan.workload.software}", f"{plan.limits.utilization_fraction:.0%} of memory"]
     pieces += [f"prices of {days[0]} to {days[-1]}"] if days else []
     while len(pieces) > 1 and len(", ".join(pieces)) >= width:
         pieces.pop()

@@ -101,7 +101,7 @@ def _head(comparison: Comparison) -> Line:
     workload = rows[0].workload
     models = _only({each.label for each in comparison.models}, "{} models")
     words = [f"{models} compared", *shared, str(workload.configuration.mode)]
-    return line(Span(text=" · ".join([*words, "PyTorch {}.{}".format(*workload.torch_version)]), style=Style.HEADING))
+    return line(Span(text=" · ".join([*words, workload.software]), style=Style.HEADING))
 
 
 def _only(values: set[str], several: str) -> str:
