@@ -296,6 +296,11 @@ def _kinds(extras: Sequence[Extra]) -> tuple[tuple[Extra, ...], NDArray[np.int64
     return tuple(kinds), np.array([places[extra.purpose, extra.kernel] for extra in extras], dtype=np.int64)
 
 
+def _within_64_bits(size: Affine) -> tuple[int, int]:
+    """Limit a sum of sizes to what an array holds; a process of that size is refused before it matters."""
+    return min(size.constant, 2**62), min(size.per_sample, 2**62)
+
+
 def _convolution_extras(kinds: Sequence[Extra], sizes: ExtraSizes, recording: Recording) -> ConvolutionExtras:
     rows: list[ConvolutionBytes | None] = [
         convolution_bytes(recording.kernels[kind.kernel], calibration=sizes.calibration)
@@ -308,8 +313,8 @@ def _convolution_extras(kinds: Sequence[Extra], sizes: ExtraSizes, recording: Re
     return ConvolutionExtras(
         sized=np.array([row is not None for row in rows], dtype=bool),
         spared=np.array([kind.purpose is Purpose.SPARED for kind in kinds], dtype=bool),
-        relaid=np.array([row.relaid for row in filled], dtype=np.int64).reshape(-1, 2),
-        touched=np.array([row.touched for row in filled], dtype=np.int64).reshape(-1, 2),
+        relaid=np.array([_within_64_bits(row.relaid) for row in filled], dtype=np.int64).reshape(-1, 2),
+        touched=np.array([_within_64_bits(row.touched) for row in filled], dtype=np.int64).reshape(-1, 2),
         shares=np.array(
             [(row.share.low, row.share.expected, row.share.high) for row in filled], dtype=np.float64
         ).reshape(-1, 3),
