@@ -639,6 +639,7 @@ add(
         dim=32,
         depth=2,
         heads=4,
+        mlp_act=torch.nn.ReLU(),
     ),
     lambda n: (torch.randint(0, 5, (n, 5)), torch.rand(n, 10)),
 )
