@@ -108,9 +108,12 @@ def check_nodes(ray: Any) -> None:
     """Refuse a cluster on which a node lacks capplan or holds another version of it or of the model libraries.
 
     Raises:
-        UsageError: some do; each is named with what it holds.
+        UsageError: some do, each named with what it holds; or no node is left.
     """
-    wrong = [f"{name}: {words}" for name, words in _answers_of_nodes(ray).items() if words]
+    answers = _answers_of_nodes(ray)
+    if not answers:
+        raise UsageError("no node of the Ray cluster is left; start one, or leave out --ray.")
+    wrong = [f"{name}: {words}" for name, words in answers.items() if words]
     if wrong:
         shown = "; ".join(wrong[:_ALL_SHOWN])
         more = f"; and {len(wrong) - _ALL_SHOWN} more" if len(wrong) > _ALL_SHOWN else ""
@@ -121,7 +124,10 @@ def check_nodes(ray: Any) -> None:
 
 
 def _answers_of_nodes(ray: Any) -> dict[str, str]:
-    """Ask every node what it holds; the answer is empty where all is as here."""
+    """Ask every node what it holds; the answer is empty where all is as here.
+
+    Ray lists a node for some seconds after it was lost. Such a node takes no part, as one that was never there.
+    """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     nodes = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
@@ -141,6 +147,8 @@ def _answers_of_nodes(ray: Any) -> dict[str, str]:
             continue
         try:
             found[name] = difference(ray.get(reference))
+        except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
+            continue  # a task that needs no core is refused where its node is gone
         except ray.exceptions.RayError as error:
             found[name] = f"could not run a task ({type(error).__name__})"
     return found
