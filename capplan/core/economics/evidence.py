@@ -27,6 +27,36 @@ class Concern(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a fleet takes of a budget and of a site: capex and the highest later year [USD], power [W], rack units."""
+
+    capex_usd: float
+    highest_year_usd: float
+    is_bought: bool
+    power_w: float | None
+    rack_units: float | None
+
+
+def caps_exceeded(caps: Constraints, taken: Taken) -> tuple[str, ...]:
+    """Return the caps that a fleet exceeds, each as a phrase with both figures; empty where it keeps all.
+
+    Power and rack units are capped for bought servers only: rented ones stand elsewhere.
+
+    Args:
+        caps: What the buyer admits.
+        taken: What the fleet takes.
+    """
+    found = [
+        _over("capex", taken.capex_usd, caps.max_capex_usd, "USD"),
+        _over("cost in a year", taken.highest_year_usd, caps.max_usd_per_year, "USD"),
+    ]
+    if taken.is_bought:
+        found.append(_over("power", _kilo(taken.power_w), _kilo(caps.max_power_w), "kW"))
+        found.append(_over("rack units", taken.rack_units, caps.max_rack_units, "U"))
+    return tuple(each for each in found if each)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standards:
     """What an option must meet to be recommended.
 
@@ -78,22 +108,17 @@ class Standards:
         return tuple(found)
 
     def violations(self, option: Option) -> tuple[str, ...]:
-        """Return the caps that an option exceeds, each as a phrase with both figures; empty where it keeps all.
-
-        Power and rack units are capped for bought servers only: rented ones stand elsewhere.
-        """
-        caps = self.constraints
+        """Return the caps that an option exceeds, each as a phrase with both figures; empty where it keeps all."""
         if option.cost is None:
             return ()
-        found = [
-            _over("capex", option.cost.yearly[0], caps.max_capex_usd, "USD"),
-            _over("cost in a year", option.cost.highest_year_usd, caps.max_usd_per_year, "USD"),
-        ]
-        if option.term is Term.BUY:
-            power_w = option.energy.nameplate_w if option.energy else None
-            found.append(_over("power", _kilo(power_w), _kilo(caps.max_power_w), "kW"))
-            found.append(_over("rack units", option.rack_units, caps.max_rack_units, "U"))
-        return tuple(each for each in found if each)
+        taken = Taken(
+            capex_usd=option.cost.yearly[0],
+            highest_year_usd=option.cost.highest_year_usd,
+            is_bought=option.term is Term.BUY,
+            power_w=option.energy.nameplate_w if option.energy else None,
+            rack_units=option.rack_units,
+        )
+        return caps_exceeded(self.constraints, taken)
 
     def of_full_evidence(self, options: Sequence[Option]) -> list[Option]:
         """Return the options without concerns, in their order."""

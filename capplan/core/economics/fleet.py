@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.cost import OwnedCost, RentedCost, Usage, cost_of_owning, cost_of_renting, fleet_energy
 from capplan.core.economics.decide import Answer
-from capplan.core.economics.evidence import Concern, Standards
+from capplan.core.economics.evidence import Concern, Standards, Taken, caps_exceeded
 from capplan.core.economics.finance import HOURS_PER_YEAR
-from capplan.core.economics.options import Option, server_slots
+from capplan.core.economics.options import Option, server_of, server_slots
 from capplan.core.economics.packing import Packing, Tenant, pack
+from capplan.core.economics.recommend import may_be_chosen
 from capplan.core.gpus.mig import MigProfile
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PurchasePrice, Term
 from capplan.core.serving.load import Job, OneGpu, Service
@@ -48,7 +48,11 @@ class GpuFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetOption:
-    """All services on GPUs of one kind, under one term. `cost` is None where no price is known."""
+    """All services on GPUs of one kind, under one term.
+
+    `cost` is None where no price is known; `power_w` [W] and `rack_units` are those of the servers that are bought,
+    None for rented ones and where the GPU's power limit is unknown.
+    """
 
     gpu: str
     term: Term | None
@@ -57,6 +61,8 @@ class FleetOption:
     owned: int
     option: Option
     cost: OwnedCost | RentedCost | None
+    power_w: float | None = None
+    rack_units: int | None = None
 
     @property
     def key(self) -> str:
@@ -139,19 +145,25 @@ def _separate(services: Sequence[ServiceAnswer]) -> float | None:
 
 
 def _may_be_chosen(made: FleetOption, services: Sequence[ServiceAnswer]) -> bool:
-    """Return True if every service alone may choose the same GPU and term, and the fleet keeps the caps on money."""
-    if made.term is None or _exceeds(made, services[0].standards.constraints):
+    """Return True if every service alone may choose the same GPU and term, and the fleet keeps every cap.
+
+    The caps are those of the whole fleet: one service alone would buy what the fleet shares, or what is owned already.
+    """
+    if made.term is None or violations_of(made, services):
         return False
-    return all(any(option.key == made.key for option in each.answer.ranked) for each in services)
+    return all(_carries(each, made.key) for each in services)
+
+
+def _carries(service: ServiceAnswer, key: str) -> bool:
+    """Return True if a service may choose an option, caps aside; memory suffices certainly where it does for any."""
+    allowed = [each for each in service.answer.options if may_be_chosen(service.answer.case, each)]
+    certain = [each for each in allowed if service.standards.fits_certainly(each)]
+    return any(each.key == key for each in certain or allowed)
 
 
 def _rank(made: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[int, float, str]:
-    """Order options as each service alone does: full evidence first, then by cost."""
-    place = max(
-        (index for each in services for index, option in enumerate(each.answer.ranked) if option.key == made.key),
-        default=10**6,
-    )
-    weak = 2 * int(place >= 10**6) + int(bool(concerns_of(made, services)))
+    """Order options: those that may be chosen first, of them those of full evidence, then by cost."""
+    weak = 2 * int(not _may_be_chosen(made, services)) + int(bool(concerns_of(made, services)))
     return weak, made.cost.per_year if made.cost else float("inf"), made.key
 
 
@@ -160,13 +172,18 @@ def concerns_of(made: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[C
     return services[0].standards.concerns(made.option)
 
 
-def _exceeds(made: FleetOption, constraints: Constraints) -> bool:
-    """Return True if what is added exceeds a cap on money or, where it is bought, on power."""
+def violations_of(made: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[str, ...]:
+    """Return the caps that what a fleet adds exceeds, each as a phrase; empty where it keeps all."""
     if made.cost is None:
-        return False
-    capex_usd, year_usd = constraints.max_capex_usd, constraints.max_usd_per_year
-    over = capex_usd is not None and made.cost.yearly[0] > capex_usd
-    return over or (year_usd is not None and made.cost.highest_year_usd > year_usd)
+        return ()
+    taken = Taken(
+        capex_usd=made.cost.yearly[0],
+        highest_year_usd=made.cost.highest_year_usd,
+        is_bought=made.term is Term.BUY,
+        power_w=made.power_w,
+        rack_units=made.rack_units,
+    )
+    return caps_exceeded(services[0].standards.constraints, taken)
 
 
 def tenants_on(gpu: str, services: Sequence[ServiceAnswer], *, factor: float = 1.0, years: float = 0.0) -> list[Tenant]:
@@ -228,14 +245,9 @@ def _option(option: Option, services: Sequence[ServiceAnswer], facts: GpuFacts, 
     made = FleetOption(
         gpu=option.gpu, term=option.term, packing=packings[0], fleets=fleets, owned=owned, option=option, cost=None
     )
-    return replace(made, cost=_cost(made, services))
-
-
-def _cost(made: FleetOption, services: Sequence[ServiceAnswer]) -> OwnedCost | RentedCost | None:
-    rent, purchase = made.option.rent, made.option.purchase
-    if rent is not None:
-        return _rented(made, rent, services)
-    return _bought(made, purchase, services) if purchase is not None else None
+    if option.rent is not None:
+        return replace(made, cost=_rented(made, option.rent, services))
+    return _bought(made, option.purchase, services) if option.purchase is not None else made
 
 
 def _rented(made: FleetOption, rent: Price, services: Sequence[ServiceAnswer]) -> RentedCost:
@@ -254,19 +266,20 @@ def _rented(made: FleetOption, rent: Price, services: Sequence[ServiceAnswer]) -
     )
 
 
-def _bought(made: FleetOption, purchase: PurchasePrice, services: Sequence[ServiceAnswer]) -> OwnedCost | None:
+def _bought(made: FleetOption, purchase: PurchasePrice, services: Sequence[ServiceAnswer]) -> FleetOption:
+    """Return a fleet with the cost, power and rack units of what is bought; unchanged where its power is unknown."""
     money, candidate = services[0].answer.case.money, made.option.sizing.capacity.candidate
     added, last = made.added_by_year[-1], made.fleets[-1]
     if candidate.tdp_w is None:
-        return None
+        return made
     servers = -(-added // last.gpus_per_server)
-    _, is_board = server_slots(candidate.form_factor, money)
     usage = Usage(in_use_fraction=1.0, load_fraction=_mean_load(made, services), stays_on=True)
     energy = fleet_energy(gpus=added, servers=servers, tdp_w=candidate.tdp_w, usage=usage, money=money)
-    chassis_usd = money.chassis_usd_sxm if is_board else money.chassis_usd_pcie
-    return cost_of_owning(
-        gpus=added, servers=servers, price=purchase, chassis_usd=chassis_usd, energy=energy, money=money
+    server = server_of(candidate.form_factor, money)
+    cost = cost_of_owning(
+        gpus=added, servers=servers, price=purchase, chassis_usd=server.chassis_usd, energy=energy, money=money
     )
+    return replace(made, cost=cost, power_w=energy.nameplate_w, rack_units=servers * server.rack_units)
 
 
 def _mean_load(made: FleetOption, services: Sequence[ServiceAnswer]) -> float:

@@ -160,6 +160,26 @@ def server_slots(form_factor: str | None, money: CostAssumptions) -> tuple[int, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A bought server without its GPUs: its price [USD] and its height [U]."""
+
+    chassis_usd: float
+    rack_units: int
+
+
+def server_of(form_factor: str | None, money: CostAssumptions) -> Server:
+    """Return the server that holds GPUs of a form factor.
+
+    Args:
+        form_factor: As the spec has it; None where unknown, which counts as cards.
+        money: The assumptions about servers.
+    """
+    if server_slots(form_factor, money)[1]:
+        return Server(chassis_usd=money.chassis_usd_sxm, rack_units=money.rack_units_sxm)
+    return Server(chassis_usd=money.chassis_usd_pcie, rack_units=money.rack_units_pcie)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
     case: Case
     scenario: Scenario
@@ -249,7 +269,7 @@ class _Question:
                 gpus=last.gpus,
                 servers=last.servers,
                 price=purchase,
-                chassis_usd=self.chassis_usd(),
+                chassis_usd=self.server.chassis_usd,
                 energy=energy,
                 money=self.money,
             )
@@ -266,18 +286,13 @@ class _Question:
             energy=energy,
             cost=cost,
             sized_for_per_s=self.peaks_per_s(),
-            rack_units=fleets[-1].servers * self.rack_units_of_a_server() if purchase else None,
+            rack_units=fleets[-1].servers * self.server.rack_units if purchase else None,
         )
 
-    def rack_units_of_a_server(self) -> int:
-        """Return the height of one server, by the GPU's form factor. [U]"""
-        _, is_board = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
-        return self.money.rack_units_sxm if is_board else self.money.rack_units_pcie
-
-    def chassis_usd(self) -> float:
-        """Return the price of one server without its GPUs, by the GPU's form factor. [USD]"""
-        _, is_board = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
-        return self.money.chassis_usd_sxm if is_board else self.money.chassis_usd_pcie
+    @property
+    def server(self) -> Server:
+        """The server that a bought GPU needs."""
+        return server_of(self.sizing.capacity.candidate.form_factor, self.money)
 
     def energy(self, fleet: Fleet, usage: Usage, *, is_bought: bool) -> Energy | None:
         candidate = self.sizing.capacity.candidate

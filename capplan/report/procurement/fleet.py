@@ -1,6 +1,15 @@
 """One fleet for several services, in words and tables."""
 
-from capplan.core.economics.fleet import FleetAnswer, FleetOption, InventoryUse, concerns_of
+from collections.abc import Sequence
+
+from capplan.core.economics.fleet import (
+    FleetAnswer,
+    FleetOption,
+    InventoryUse,
+    ServiceAnswer,
+    concerns_of,
+    violations_of,
+)
 from capplan.core.economics.packing import Share
 from capplan.core.gpus.prices import Term
 from capplan.report.procurement import figures
@@ -18,12 +27,12 @@ def fleet_row(answer: FleetAnswer) -> FleetRow:
         services=tuple(each.name for each in answer.services),
         choice=answer.choice.key if answer.choice else None,
         separate_usd_per_year=answer.separate_usd_per_year,
-        options=tuple(map(_option, answer.options)),
+        options=tuple(_option(each, answer.services) for each in answer.options),
         inventory=tuple(map(_inventory, answer.inventory)),
     )
 
 
-def _option(made: FleetOption) -> FleetOptionRow:
+def _option(made: FleetOption, services: Sequence[ServiceAnswer]) -> FleetOptionRow:
     option, cost = made.option, made.cost
     provider = option.rent.provider if option.rent else option.purchase.seller if option.purchase else None
     return FleetOptionRow(
@@ -42,6 +51,9 @@ def _option(made: FleetOption) -> FleetOptionRow:
         yearly_usd=cost.yearly if cost else (),
         cost_usd_per_year=cost.per_year if cost else None,
         total_usd=cost.total if cost else None,
+        power_w=made.power_w,
+        rack_units=made.rack_units,
+        violations=violations_of(made, services),
     )
 
 
@@ -71,6 +83,10 @@ def _inventory(use: InventoryUse) -> InventoryRow:
 def _sentence(answer: FleetAnswer) -> str:
     choice, names = answer.choice, ", ".join(each.name for each in answer.services)
     if choice is None or choice.cost is None:
+        capped = [each for each in answer.options if violations_of(each, answer.services)]
+        if capped:
+            broken = "; ".join(violations_of(capped[0], answer.services))
+            return f"No fleet of one kind of GPU carries {names} within the caps stated: {_what(capped[0])}, {broken}."
         return f"No fleet of one kind of GPU with a known price carries {names} together."
     name = choice.option.sizing.capacity.candidate.name
     total, added = choice.fleets[0].gpus, choice.added_by_year
@@ -91,6 +107,11 @@ def _sentence(answer: FleetAnswer) -> str:
     return f"{words}, {abs(difference):,.0f} USD {more} than a fleet for each ({separate:,.0f} USD)."
 
 
+def _what(made: FleetOption) -> str:
+    """Name a fleet by its count and GPU."""
+    return f"{made.added_by_year[-1]} × {made.option.sizing.capacity.candidate.name} {made.term or ''}".rstrip()
+
+
 def fleet_table(fleet: FleetRow) -> Table:
     """List the fleets that carry all services, best first."""
     rows = [
@@ -98,13 +119,19 @@ def fleet_table(fleet: FleetRow) -> Table:
             f"{row.gpu_name} {row.term}{' (recommended)' if row.key == fleet.choice else ''}", row.provider or "",
             row.sharing, str(row.needed), str(row.gpus_by_year[0]), str(row.owned), str(row.added_by_year[0]),
             figures.whole(row.cost_usd_per_year), figures.whole(row.total_usd),
+            "" if row.power_w is None else f"{row.power_w / 1000:.1f}", str(row.rack_units or ""),
+            "; ".join(row.violations),
         )
         for row in fleet.options[:_SHOWN]
     ]  # fmt: skip
-    return table(
-        "fleet | provider | sharing | GPUs needed> | with redundancy> | owned> | added> | USD per year> | USD in all>",
-        rows,
+    heading = (
+        "fleet | provider | sharing | GPUs needed> | with redundancy> | owned> | added> | USD per year> | USD in all> "
+        "| kW bought> | rack units bought> | exceeds"
     )
+    content = table(heading, rows)
+    if any(row.violations for row in fleet.options[:_SHOWN]):
+        return content
+    return Table(columns=content.columns[:-1], rows=tuple(cells[:-1] for cells in content.rows))
 
 
 def sharing_table(fleet: FleetRow) -> Table | None:

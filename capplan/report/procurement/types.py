@@ -278,7 +278,8 @@ class FleetOptionRow:
     """All services on GPUs of one kind, under one term.
 
     `needed` GPUs carry the first year's peaks, `whole` of them for one service each, `shared` with several. `owned` are
-    used first, `added_by_year` are bought or rented. Amounts are for what is added. [USD]
+    used first, `added_by_year` are bought or rented. Amounts are for what is added. [USD] `power_w` and `rack_units`
+    are those of bought servers; `violations` are the caps that the fleet exceeds.
     """
 
     key: str
@@ -296,6 +297,9 @@ class FleetOptionRow:
     yearly_usd: tuple[float, ...]
     cost_usd_per_year: float | None
     total_usd: float | None
+    power_w: float | None = None
+    rack_units: int | None = None
+    violations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

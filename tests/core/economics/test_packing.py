@@ -5,17 +5,18 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.decide import decide
-from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
+from capplan.core.economics.fleet import FleetAnswer, GpuFacts, Owned, ServiceAnswer, decide_fleet, violations_of
 from capplan.core.economics.packing import Sharing, Tenant, pack
 from capplan.core.gpus.mig import mig_profiles
-from capplan.core.gpus.prices import Price
+from capplan.core.gpus.prices import Price, PurchasePrice
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job
 from capplan.core.serving.response import BatchPoint, Candidate
 from capplan.core.serving.sizing import Capacity, OperatingPoint, Sizing
 from capplan.specs import load_gpus
-from tests.core.economics.test_cost import NODE
+from tests.core.economics.test_cost import DAY, NODE
 from tests.core.economics.test_decision import rent, standards
 
 near = pytest.approx
@@ -132,3 +133,44 @@ def test_what_is_owned_and_too_small_carries_what_fits():
         [service("a"), service("big", large)], facts=FACTS, inventory=[Owned(gpu="card", count=1)]
     ).inventory
     assert use.services == ("a",)
+
+
+def fleet_choice(caps: Constraints, *owned: Owned) -> FleetAnswer:
+    """Decide for nine jobs of 0.125 GPU on a card that is only sold, at 5,000 USD."""
+    price = PurchasePrice(gpu="card", usd=5_000, date=DAY, source="quote", seller="somebody")
+    strict = replace(standards("card"), constraints=caps)
+    answer = decide(
+        (CARD,), demand=Demand(load=SMALL, money=NODE, assumptions=()), rents=(), purchases=(price,), standards=strict
+    )
+    return decide_fleet(
+        [ServiceAnswer(name=name, answer=answer, standards=strict) for name in "abcdefghi"],
+        facts=FACTS,
+        inventory=owned,
+    )
+
+
+def test_a_fleet_keeps_the_caps_on_power_and_rack_units():
+    # 9 × 0.125 = 1.125 GPUs: two cards of 100 W in one server of two rack units: 200 W × 10,200 / 5,600 = 364.3 W.
+    # Each service alone would take one card and 182.1 W, which keeps both caps.
+    free = fleet_choice(Constraints())
+    assert free.choice is not None
+    assert free.choice.power_w == near(364.2857, rel=1e-6)
+    assert free.choice.rack_units == 2
+    for caps, words in (
+        (Constraints(max_power_w=300.0), "power 0.364286 kW over the cap of 0.3 kW"),
+        (Constraints(max_rack_units=1.0), "rack units 2 U over the cap of 1 U"),
+        (Constraints(max_capex_usd=11_000.0), "capex 11,200 USD over the cap of 11,000 USD"),
+    ):
+        refused = fleet_choice(caps)
+        assert refused.choice is None
+        assert violations_of(refused.options[0], refused.services) == (words,)
+    assert fleet_choice(Constraints(max_power_w=365.0, max_rack_units=2.0, max_capex_usd=11_200.0)).choice
+
+
+def test_what_is_owned_counts_against_no_cap():
+    # Two cards are owned: nothing is bought, so that a cap of nothing is kept, though each service alone would buy one.
+    found = fleet_choice(
+        Constraints(max_capex_usd=0.0, max_power_w=0.0, max_rack_units=0.0), Owned(gpu="card", count=2)
+    )
+    assert found.choice is not None
+    assert found.choice.added_by_year == (0, 0, 0)
