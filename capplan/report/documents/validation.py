@@ -17,24 +17,7 @@ Seconds = Annotated[float, Meta(gt=0)]
 
 
 class ErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Errors of a set of rows as fractions; null where nothing can be said."""
-
-    n: Annotated[int, Meta(ge=1)]
-    mdape: float
-    mape: float
-    p90: float
-    bias: Annotated[float, Meta(gt=0, description="the median of predicted over measured")]
-    within_10: Share
-    within_25: Share
-    coverage: Share | None
-    width: float | None
-    kendall_tau: float | None
-    kendall_tau_gpus: float | None
-    faster_named_right: Share | None
-
-
-class CellDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The errors of one cell, which has the columns that `--by` names."""
+    """Errors of a set of rows as fractions; null where they are undefined. A cell has the columns that `--by` names."""
 
     gpu: str | UnsetType = UNSET
     framework: str | UnsetType = UNSET
@@ -90,7 +73,7 @@ class SkippedRowDocument(msgspec.Struct, frozen=True, kw_only=True):
 class ValidationDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What `capplan validate --format json` writes. Errors and shares are fractions: 0.07 is 7 %. Times in seconds."""
 
-    cells: tuple[CellDocument, ...]
+    cells: tuple[ErrorDocument, ...]
     overall: ErrorDocument | None
     worst: tuple[WorstRow, ...]
     implausible: tuple[ImplausibleRow, ...]
@@ -104,7 +87,7 @@ def validation_document(found: Validation) -> ValidationDocument:
         found: The judged rows, their cells, and the rows that were skipped.
     """
     return ValidationDocument(
-        cells=tuple(CellDocument(**_columns(cell.keys), **error_columns(cell.statistics)) for cell in found.cells),
+        cells=tuple(ErrorDocument(**_columns(cell.keys), **error_columns(cell.statistics)) for cell in found.cells),
         overall=ErrorDocument(**error_columns(found.overall)) if found.overall else None,
         worst=tuple(map(_worst, found.worst(_WORST))),
         implausible=tuple(map(_implausible, found.implausible())),
