@@ -25,7 +25,7 @@ Stamp: TypeAlias = tuple[int, int, int] | None
 
 
 def stamp(path: Path) -> Stamp:
-    """Return what tells that a file has changed since it was read."""
+    """Return a value that changes when a file changes."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The user's folders for what capplan keeps (cache) and for what users write for it (configuration)."""
+"""Find the user's folders: the cache, and the configuration."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Recognise what kind of answer a file holds, so that only an older answer of the same kind is replaced unasked.
+"""Recognise the kind of answer that a file holds, so that only an older answer of the same kind is overwritten.
 
 A signature is read from the content alone: the format named in a JSON document, its keys, the headings of a table,
 the first line of an SVG. What cannot be recognised has an empty signature and equals nothing.

@@ -1,4 +1,4 @@
-"""Read JSON that somebody else wrote, within limits: size, number of values, depth, length of numbers.
+"""Read JSON of unknown origin within limits: size, number of values, depth, length of numbers.
 
 The limits are stated in docs/limits.md. What exceeds them is refused before it takes memory or time.
 """

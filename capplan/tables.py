@@ -1,4 +1,4 @@
-"""Read tables of comma-separated values that somebody else wrote, plain or gzip-compressed, within limits.
+"""Read CSV tables of unknown origin, plain or gzip-compressed, within limits.
 
 The limits are stated in docs/limits.md. Rows are read one at a time, so that a table takes no memory as a whole.
 """
@@ -91,7 +91,7 @@ def _opened(path: Path) -> Iterator[io.TextIOBase]:
 
 
 def _check_stated_size(raw: io.BufferedReader, path: Path) -> None:
-    """Refuse a file whose last four bytes state a large size; what they do not tell is found while reading."""
+    """Refuse a file whose last four bytes state a large size; a wrong statement is found while reading."""
     if raw.seek(0, io.SEEK_END) >= 8:
         raw.seek(-4, io.SEEK_END)
         [size] = struct.unpack("<I", raw.read(4))

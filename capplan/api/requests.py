@@ -1,4 +1,4 @@
-"""From the options of a Python call to the parts of a request; each function takes its options from those left."""
+"""Turn the options of a Python call into the parts of a request; each function takes its options from those left."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""From what a Python caller holds (words, a module, a trace) to the model of a request."""
+"""Turn what a Python caller passes (words, a module, a trace) into the model of a request."""
 
 import ast
 from collections.abc import Callable, Mapping, Sequence

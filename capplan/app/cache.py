@@ -1,4 +1,4 @@
-"""Traces kept from one run to the next, so that asking again neither builds a model nor loads torch.
+"""Keep traces from one run to the next, so that asking again neither builds a model nor loads torch.
 
 An entry answers one question: the words, arguments, inputs and configurations asked for, by this capplan, beside the
 installed model libraries. It lists the user's files that the model was made from; once one has changed it is stale.

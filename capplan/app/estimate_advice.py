@@ -1,4 +1,4 @@
-"""What `estimate` advises: the same batch under other conditions, on smaller inputs, on other GPUs."""
+"""Advise on an estimate: the same batch under other conditions, on smaller inputs, on other GPUs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -25,7 +25,7 @@ class OpenedFiles:
         self.asked_outside = False
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Take down one event of the interpreter."""
+        """Record one event of the interpreter."""
         if event in _OUTSIDE:
             self.asked_outside = True
         elif event == "open" and (path := _read_path(*arguments[:3])) is not None:
@@ -50,7 +50,7 @@ def _read_path(path: Any, mode: Any, flags: Any) -> Path | None:
 
 @contextmanager
 def watched(opened: OpenedFiles) -> Iterator[None]:
-    """Note what is opened inside the block."""
+    """Record the files that are opened inside the block."""
     listeners = _listeners()
     listeners.append(opened)
     try:

@@ -106,7 +106,7 @@ def _plan_model(model: Model, request: PlanRequest, context: PlanContext) -> Pla
 
 
 def _beside_full_width(made: Plan, model: Model, request: PlanRequest, context: PlanContext) -> tuple[str, ...]:
-    """Set a quantised model beside the same model at full width, on the recommended GPU at its batch."""
+    """Compare a quantised model with the same model at full width, on the recommended GPU at its batch."""
     best = made.best()
     if best is None or not isinstance(model, QuantisedModel):
         return ()

@@ -1,4 +1,4 @@
-"""What shells complete: GPU ids and names of models, found without importing torch."""
+"""Complete words in shells: GPU ids and names of models, found without importing torch."""
 
 from collections.abc import Iterable
 

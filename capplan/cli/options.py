@@ -174,7 +174,7 @@ class ModelOptions:
         return named[0] if named else None
 
     def default_precision(self) -> Precision:
-        """Return the precision of whatever is not quantised: fp32, or the 16 bits that kernels of a format take."""
+        """Return the precision of what is not quantised: fp32, or the 16 bits that kernels of a format take."""
         weights = self._weights()
         if weights is None and self.activations is None:
             return Precision.FP32

@@ -1,4 +1,4 @@
-"""Where an answer goes: data to stdout or atomically to a file, everything else to stderr."""
+"""Write answers: data to stdout or atomically to a file, everything else to stderr."""
 
 import codecs
 import io
@@ -174,7 +174,7 @@ def _standard_output() -> TextIO:
 
 
 def prepare_streams() -> None:
-    """Let standard output take every character: what its encoding lacks is written in the nearest ASCII, or as a code.
+    """Make standard output accept every character: one that its encoding lacks is written in ASCII, or as a code.
 
     Without this a terminal or pipe in ASCII ends the command at the first "µs".
     """

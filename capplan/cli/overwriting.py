@@ -1,4 +1,4 @@
-"""What a command may overwrite: never its inputs, and something else than an older answer only with `--force`.
+"""Protect files from being overwritten: inputs always, other files than older answers unless `--force`.
 
 Both hold for every command alike, so the option and the list of inputs are taken from the command line here, once,
 and the writer in `cli.output` asks for them.

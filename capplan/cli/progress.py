@@ -1,4 +1,4 @@
-"""What a terminal shows on stderr while something is worked out: a line that is rewritten, and warnings."""
+"""Show progress on a terminal's stderr: a line that is rewritten, and warnings."""
 
 import sys
 import threading

@@ -91,7 +91,7 @@ def answered_remotely(command: Any, name: str, server: str) -> Any:
 
 
 def _refuse_subcommands(group: Any, name: str) -> None:
-    """Let a group with a subcommand say that these are answered on this machine only."""
+    """Make a group with a subcommand report that its subcommands are answered on this machine only."""
     answered = group.invoke
 
     def invoke(ctx: Any) -> Any:

@@ -52,7 +52,7 @@ class TopicCommand(TyperCommand):
 
 
 def give_topics(command: Any) -> None:
-    """Let a command, and each command of a group, write its help by topic."""
+    """Make a command, and each command of a group, write its help by topic."""
     for each in getattr(command, "commands", {}).values():
         give_topics(each)
     if type(command) is TyperCommand:
@@ -60,7 +60,7 @@ def give_topics(command: Any) -> None:
 
 
 def write_help_text(text: str, formatter: Any) -> None:
-    """Write a help text; of its examples each starts a line, and a long one goes on behind a backslash, as in a shell.
+    """Write a help text; each example starts a line, and a long one continues after a backslash, as in a shell.
 
     Args:
         text: paragraphs, and behind the line "Examples:" one example a paragraph.

@@ -1,4 +1,4 @@
-"""What is to be run: precision, mode, framework, layout. The words of every question to capplan."""
+"""Types of the conditions under which a model runs: precision, mode, framework, layout."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

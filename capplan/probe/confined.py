@@ -1,4 +1,4 @@
-"""What a process that traces models for others needs: libraries loaded, one thread, classes that may be named."""
+"""Set a process up that traces models for others: libraries loaded, one thread, classes that may be named."""
 
 import contextlib
 
@@ -22,7 +22,7 @@ def load_libraries() -> None:
 
 
 def use_one_thread() -> None:
-    """Let torch calculate in one thread: many models may be traced at once on one machine."""
+    """Make torch calculate in one thread, because many models may be traced at once on one machine."""
     import torch
 
     torch.set_num_threads(1)

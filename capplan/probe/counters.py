@@ -1,4 +1,4 @@
-"""The same model by other counters: thop, fvcore and torch's own, each on a module of its own, brought to MACs.
+"""Count a model with other counters (thop, fvcore, torch), each on a module of its own, in MACs.
 
 They run as their users run them: a real forward on the CPU in evaluation mode, on a module built for them alone.
 What they count, and leave out, is read from their own reports.
@@ -75,7 +75,7 @@ def _real_module(target: Target) -> torch.nn.Module:
 
 
 def _count_with_thop(module: torch.nn.Module, inputs: ModelInputs) -> dict[str, Any]:
-    """thop's figures are multiply-accumulates, whatever it calls them; leaf modules tell its views."""
+    """Count with thop, whose figures are multiply-accumulates; leaf modules give its views."""
     from thop import profile
 
     module = positional(module, inputs)
@@ -105,7 +105,7 @@ def _flatten_layers(prefix: str, layers: Mapping[str, Any]) -> Iterator[tuple[st
 
 
 def _count_with_fvcore(module: torch.nn.Module, inputs: ModelInputs) -> dict[str, Any]:
-    """fvcore counts one FLOP per multiply-accumulate; what it has no handler for it names."""
+    """Count with fvcore, which counts one FLOP per multiply-accumulate and names operators without a handler."""
     from fvcore.nn import FlopCountAnalysis
 
     params = sum(parameter.numel() for parameter in module.parameters())
@@ -122,7 +122,7 @@ def _count_with_fvcore(module: torch.nn.Module, inputs: ModelInputs) -> dict[str
 
 
 def _count_with_torch(module: torch.nn.Module, inputs: ModelInputs) -> dict[str, Any]:
-    """torch's counter tells FLOPs, two per multiply-accumulate, of matrix products, convolutions and attention."""
+    """Count with torch, which gives two FLOPs per MAC of matrix products, convolutions and attention."""
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
@@ -160,7 +160,7 @@ def positional(module: torch.nn.Module, inputs: ModelInputs) -> torch.nn.Module:
 
 
 def values(inputs: ModelInputs) -> tuple[Any, ...]:
-    """Line up the arguments of a call, keywords last."""
+    """Return the arguments of a call in order, keywords last."""
     return (*inputs.args, *inputs.kwargs.values())
 
 
@@ -172,7 +172,7 @@ def _without_wrapper(by_module: Mapping[str, int]) -> dict[str, int]:
 
 
 def _thop_name() -> str:
-    """`thop`, with the distribution that owns the module where that is another: two install it, and count apart."""
+    """Return `thop`, with its distribution if that is another one: two install it, and count differently."""
     owners = packages_distributions().get("thop", [])
     if owners in ([], ["thop"]):
         return "thop"
@@ -180,7 +180,7 @@ def _thop_name() -> str:
 
 
 def _thop_version() -> str:
-    """The version of the files that are there: of two distributions the later installed overwrote the other's."""
+    """Return the version of the installed files: of two distributions the later one overwrote the other's."""
     owners = packages_distributions().get("thop", [])
     if len(set(owners)) <= 1:
         return _version_of(owners[0]) if owners else "not installed"

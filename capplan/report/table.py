@@ -1,4 +1,4 @@
-"""One table, three spellings: aligned text, GitHub Markdown, CSV."""
+"""A table of text, rendered as aligned text, GitHub Markdown or CSV."""
 
 import csv
 import io

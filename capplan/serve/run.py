@@ -1,4 +1,4 @@
-"""Run the service until it is told to end."""
+"""Run the service until it receives SIGINT or SIGTERM."""
 
 import contextlib
 import signal

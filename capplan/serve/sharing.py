@@ -1,4 +1,4 @@
-"""Work that identical requests share: done once, and stopped once nobody waits for it any longer."""
+"""Share work between identical requests: done once, and stopped once nobody waits for it any longer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable

@@ -1,4 +1,4 @@
-"""Read LOAD.yaml: what is asked of the GPUs, over stated, sourced defaults."""
+"""Read LOAD.yaml: the load of the GPUs, over stated, sourced defaults."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -69,7 +69,7 @@ def _assumption(key: str, row: Tree) -> Assumption:
 
 
 def demand_without_load() -> Demand:
-    """One GPU of each kind, always busy: what is compared where no load is stated."""
+    """Return the demand without a load: one GPU of each kind, always busy."""
     reader = _LoadReader("defaults", load_defaults(None))
     return Demand(
         load=OneGpu(utilization_ceiling_fraction=1.0), money=reader.money(), assumptions=tuple(reader.assumed.values())

@@ -48,7 +48,7 @@ class Prices:
     purchase: tuple[PurchasePrice, ...] = ()
 
     def with_own(self, own: "Prices") -> "Prices":
-        """These prices with a user's own laid over: they replace those of the same GPU, provider, region and term."""
+        """Return these prices with a user's own: they replace those of the same GPU, provider, region and term."""
         return _laid_over(self, own)
 
 

@@ -188,7 +188,7 @@ def _assumptions(question: PlanQuestion) -> tuple[str, ...]:
 
 
 def _notes(question: PlanQuestion) -> tuple[str, ...]:
-    """Say what was not searched, and why a measured run can be cheaper than the fleet."""
+    """Return notes on what was not searched, and on why a measured run can be cheaper than the fleet."""
     engines = [engine for engine in DEFAULT_ENGINES if engine not in question.engines]
     notes = []
     if engines:

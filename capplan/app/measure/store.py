@@ -1,4 +1,4 @@
-"""The measurement file on disk: locked while a run writes it, appended to line by line, mended where it was cut."""
+"""Keep a measurement file on disk: locked while a run writes it, appended line by line, repaired if it was cut off."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What an answer of a sweep depends on, as digests: whatever has the same digests need not be computed again."""
+"""Digests of what an answer of a sweep depends on: with equal digests it need not be computed again."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Who hears of a sweep's progress, and the counts that it hears."""
+"""Receivers of a sweep's progress, and the counts that they receive."""
 
 import time
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ class Watcher(Protocol):
     """Receives the progress of a sweep."""
 
     def started(self, standing: Standing) -> None:
-        """Hear that the work is known and begins."""
+        """Receive that the work is known and begins."""
 
     def moved(self, standing: Standing) -> None:
-        """Hear that a model is finished."""
+        """Receive that a model is finished."""
 
     def failed(self, model: str, workload: str, failed: Failed) -> None:
-        """Hear that a model has no answer under a workload."""
+        """Receive that a model has no answer under a workload."""
 
     def measured(self, model: str, gpu: str, batch: int) -> None:
-        """Hear that a point was timed."""
+        """Receive that a point was timed."""
 
     def ended(self, standing: Standing) -> None:
-        """Hear that all is written."""
+        """Receive that all results are written."""
 
 
 class Unwatched:

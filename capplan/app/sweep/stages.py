@@ -57,7 +57,7 @@ class JobAnswer:
 
 
 class _NotTracedError(Exception):
-    """The planning stage was asked for a trace that nobody made."""
+    """The planning stage needs a trace that has not been made."""
 
 
 class _EarlierError(TraceError):

@@ -1,4 +1,4 @@
-"""`capplan check`: a gate for CI: does a saved plan still keep what was promised?"""
+"""`capplan check`: a gate for CI that checks a saved plan against limits."""
 
 from typing import Annotated
 
@@ -36,7 +36,7 @@ def check(
     ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Hold a saved plan to limits: exit 0 when all are kept, 1 when one is not.
+    """Check a saved plan against limits: exit 0 if it keeps all of them, 1 if it breaks one.
 
     Examples:
 

@@ -47,7 +47,7 @@ def error_statistics(log_errors: FloatArray) -> ErrorStatistics:
 
 
 def kendall_tau(predicted: Sequence[float], measured: Sequence[float]) -> float | None:
-    """Kendall's rank correlation (tau-b) of two series; None where either is constant or shorter than 2.
+    """Compute Kendall's rank correlation (tau-b) of two series; None if either is constant or shorter than 2.
 
     Kendall: A new measure of rank correlation, Biometrika 1938; ties as in tau-b.
     """
@@ -76,7 +76,7 @@ def faster_named_right(
 def _differences(
     first: "Sequence[float] | FloatArray", second: "Sequence[float] | FloatArray"
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Differences of all pairs in two series, each pair once, a row of the triangle at a time.
+    """Yield the differences of all pairs in two series, each pair once, a row of the triangle at a time.
 
     Pairs grow with the square: of series longer than `_MOST_RANKED` an evenly spaced choice stands for them.
     """

@@ -1,4 +1,4 @@
-"""Lay measured steps end to end, as the fit wants them."""
+"""Concatenate measured steps into the arrays that the fit reads."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from capplan.core.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRows:
-    """Measured steps, their kernels laid end to end.
+    """Measured steps, with their kernels concatenated.
 
     Per kernel: `row`, `label`, `count`, and its work and rates before any fitted factor. Per row:
     `latency_s`, `weight`, GPU, host calls and launches, and the level of each kind of deviation.
@@ -147,7 +147,7 @@ def timed_step(
 
 
 def held_out_together(step: MeasuredStep, *, is_rich: bool) -> str:
-    """Name what a measured step is held out with: its family of models, or on a GPU of few rows its batch curve."""
+    """Return the group that a step is held out with: its family of models, or on a GPU of few rows its batch curve."""
     if is_rich:
         return model_family(step.model)
     size = "x".join(map(str, step.input_size)) or "default"
@@ -155,7 +155,7 @@ def held_out_together(step: MeasuredStep, *, is_rich: bool) -> str:
 
 
 def model_family(model: str) -> str:
-    """Name the family that a model's name begins with: "resnet" of timm:resnet50d, "tf_efficientnet" of tf_…_b0."""
+    """Return the family that a model's name begins with: "resnet" of timm:resnet50d, "tf_efficientnet" of tf_…_b0."""
     words = model.rpartition(":")[2].split("_")
     first = _before_digits(words[0])
     return f"{first}_{_before_digits(words[1])}" if first in _PREFIXES and len(words) > 1 else first
@@ -171,7 +171,7 @@ def _before_digits(word: str) -> str:
 def lay_out(
     steps: Sequence[TimedStep], *, gpu_names: Sequence[str], level_names: Mapping[str, Sequence[str]]
 ) -> FitRows:
-    """Concatenate steps; GPUs and levels that the names lack are held at no deviation."""
+    """Concatenate steps into arrays. GPUs and levels absent from the given names get index -1 (no effect)."""
     sizes = [len(step.label) for step in steps]
     return FitRows(
         row=np.repeat(np.arange(len(steps)), sizes),
@@ -200,7 +200,7 @@ def lay_out(
 
 
 def _column(values: FloatArray, column: int) -> FloatArray:
-    """One batch of an array [GPU, kernel, batch], [kernel, batch] or [kernel, 1]."""
+    """Return one batch of an array [GPU, kernel, batch], [kernel, batch] or [kernel, 1]."""
     flat = values[0] if values.ndim == 3 else values
     return np.asarray(flat[:, min(column, flat.shape[1] - 1)], dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""What a device really reaches, measured in about a minute, and the calibration that follows from it."""
+"""Rates that a device reaches, measured in about a minute, and the calibration that follows from them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ class CopySpeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceBenchmark:
-    """What was measured; None where the device cannot say.
+    """Measured rates and times of a device; None where the device cannot report them.
 
     `kernel_s` is what a smallest kernel takes on the device behind a full queue, `dispatch_s` what the host needs to
     launch it; `context_bytes` is what the driver books on the process beside the allocator.
@@ -95,7 +95,7 @@ def microbench_rows(benchmark: DeviceBenchmark, *, gpu: str, source: str) -> tup
 def calibrated_by(
     benchmark: DeviceBenchmark, *, gpu: GpuSpec, base: Calibration, made: date, command: str
 ) -> Calibration | Unsupported:
-    """Set one GPU's factors in a calibration: measured over modelled, with the GPU's own factors left out.
+    """Set one GPU's factors in a calibration to measured ÷ modelled, the GPU's former factors left out.
 
     The two largest matrix products of the fastest number format that the spec states make its compute factor
     (a geometric mean), the largest copy its bandwidth factor. Nothing else of the base changes; its intervals remain.
@@ -141,7 +141,7 @@ def _is_modelled(gpu: GpuSpec, precision: Precision) -> bool:
 
 
 def _decisive(matmuls: Sequence[MatmulSpeed]) -> list[MatmulSpeed]:
-    """Return the two largest products of the precision that reached most."""
+    """Return the two largest products in the precision that reached the highest rate."""
     best = max(matmuls, key=lambda each: each.flops_per_s).precision
     return sorted((each for each in matmuls if each.precision is best), key=lambda each: each.size)[-2:]
 
@@ -163,7 +163,7 @@ def _copy_s(speed: CopySpeed, gpu: GpuSpec, calibration: Calibration) -> float |
 
 
 def _device_s(kernel: Kernel, workload: Workload, gpu: GpuSpec, calibration: Calibration) -> float | Unsupported:
-    """Return what the model says that one kernel takes on a device. [s]"""
+    """Return the modelled time of one kernel on a device. [s]"""
     rates = device_rates(gpu, workload)
     if isinstance(rates, Unsupported):
         return rates

@@ -61,7 +61,7 @@ _FITS: Mapping[str, Callable[[FitRows], LatencyFit]] = {
 
 
 def fit_rows(steps: Sequence[TimedStep]) -> FitRows:
-    """Lay steps out and weigh them: a family's weight grows with the root of its rows."""
+    """Concatenate steps and weight them: a family's weight grows with the square root of its rows."""
     families = np.unique([step.family for step in steps], return_inverse=True)[1]
     weights = np.bincount(families)[families] ** -0.5
     weighed = np.array([step.weight for step in steps]) * weights / weights.mean()
@@ -119,7 +119,7 @@ def fit_calibration(
 
 
 def _cells(steps: Sequence[TimedStep], *, host_decides: BoolArray) -> StringArray:
-    """The cell of interval widths of each step; those of GPUs with few rows, whose factors are unsure, are apart."""
+    """Return each step's cell of interval widths; GPUs with few rows, whose factors are uncertain, have their own."""
     rows_by_gpu = Counter(step.gpu for step in steps if step.cell != KERNELS)
     cells = np.array([
         FEW_ROWS if step.cell != KERNELS and rows_by_gpu[step.gpu] < MANY_ROWS else step.cell for step in steps
@@ -130,7 +130,7 @@ def _cells(steps: Sequence[TimedStep], *, host_decides: BoolArray) -> StringArra
 def hold_out(
     rows: FitRows, steps: Sequence[TimedStep], make: Callable[[FitRows], LatencyFit], *, start: FloatArray, folds: int
 ) -> HeldOut:
-    """Refit without each fold of families, each GPU, and each GPU with a fold of families; predict those left out."""
+    """Refit without each fold of families, each GPU, and each GPU with a fold of families, and predict those rows."""
     fold = _family_folds([step.family for step in steps], folds)
     none = np.full(len(steps), np.nan)
     family, gpu, sheet, both = none.copy(), none.copy(), none.copy(), none.copy()
@@ -175,7 +175,7 @@ def interval_widths(
 
 
 def sides(errors: FloatArray) -> tuple[float, float, int]:
-    """Return how far measurements lie below and above predictions, each but for 5 %, and how many errors there are.
+    """Return how far measurements lie below and above predictions, each exceeded by 5 %, and the number of errors.
 
     Args:
         errors: log(predicted ÷ measured), nan where not tried.
@@ -242,7 +242,7 @@ def _predict_without(
 
 
 def _transfer(values: FloatArray, source: LatencyFit, target: LatencyFit) -> FloatArray:
-    """Carry constants to another fit's columns as its starting point; deviations and GPU factors start anew."""
+    """Copy constants into another fit's columns as its starting point; deviations and GPU factors start at 0."""
     start = np.array(target.columns.mean)
     for name, columns in target.columns.classes.items():
         _carry(values, source.columns.classes[name], start, columns)

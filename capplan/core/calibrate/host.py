@@ -1,4 +1,4 @@
-"""A CPU as a device of the latency model: its rates as they were timed on the machine, no printed ones."""
+"""Describe a CPU as a device of the latency model, by rates that were timed on the machine."""
 
 from dataclasses import replace
 from datetime import date
@@ -62,7 +62,7 @@ def host_calibration(benchmark: DeviceBenchmark, spec: GpuSpec, *, made: date) -
 
 
 def _within_rates(constants: ClassConstants, factors: DeviceFactors) -> ClassConstants:
-    """Hold a class of operators to the timed rates, which the bound rests on."""
+    """Limit the efficiencies of a class of operators so that none exceeds the timed rates, on which the bound rests."""
     return replace(
         constants,
         compute=min(constants.compute, 1 / factors.compute),

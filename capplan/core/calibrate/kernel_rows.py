@@ -1,4 +1,4 @@
-"""Single measured matrix products and attentions as steps of one kernel: what fixes architectures without models."""
+"""Turn single measured matrix products and attentions into one-kernel steps, for architectures without whole models."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ def linear_kernel(*, gpu: str, m: int, n: int, k: int, latency_s: float) -> Meas
 def causal_attention_kernel(
     *, gpu: str, batch: int, length: int, heads: int, key_heads: int, head_dim: int, latency_s: float
 ) -> MeasuredKernel:
-    """Causal attention in bf16 over its own keys; half of the score matrix is computed."""
+    """Return causal attention in bf16 over its own keys; half of the score matrix is computed."""
     return MeasuredKernel(
         label=kinds.ATTENTION, gpu=gpu, m=length, n=length, k=head_dim, groups=batch * heads,
         flops=2.0 * batch * heads * length * length * head_dim,

@@ -1,4 +1,4 @@
-"""Rows of single kernels for a calibration: operators built from their shapes, and the steps made of them."""
+"""Build operators from the shapes of measured single kernels, and one-kernel steps from them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -74,7 +74,7 @@ def _alone(measured: MeasuredOperator) -> tuple[Recording, KernelTable]:
 
 
 def _least_s(table: KernelTable, kernel: Kernel, rates: DeviceRates) -> float:
-    """Return the time below which a row cannot be true. [s]"""
+    """Return the shortest time that a row can plausibly have. [s]"""
     gain = _MOST_WINOGRAD_GAIN if is_convolution(kernel_class(kernel)) else 1.0
     traffic = compulsory_bytes(
         read_bytes=table.read_bytes, written_bytes=table.written_bytes, weight_bytes=table.weight_bytes,
@@ -90,18 +90,18 @@ def _least_s(table: KernelTable, kernel: Kernel, rates: DeviceRates) -> float:
 
 
 def elementwise_kernel(name: str, *, rows: int, columns: int, operands: int) -> Kernel:
-    """An elementwise operator (`add`, `relu`, ...) on so many matrices in fp32, the rest of its arguments numbers."""
+    """Return an elementwise operator (`add`, `relu`, ...) on so many fp32 matrices; its other arguments are numbers."""
     matrix = _tensor(rows, columns)
     return _kernel(name, [matrix] * operands, [matrix])
 
 
 def softmax_kernel(*, rows: int, columns: int) -> Kernel:
-    """Softmax over the columns of a matrix in fp32."""
+    """Return a softmax over the columns of a matrix in fp32."""
     return _kernel("_softmax", [_tensor(rows, columns)], [_tensor(rows, columns)], dim=-1)
 
 
 def layer_norm_kernel(*, rows: int, columns: int) -> Kernel:
-    """Layer norm with scale and shift over the columns of a matrix in fp32; means and deviations are written too."""
+    """Return a layer norm with scale and shift over the columns of an fp32 matrix; it writes its statistics, too."""
     matrix, weight, statistics = _tensor(rows, columns), _weight(columns), _tensor(rows, 1)
     return _kernel("native_layer_norm", [matrix, weight, weight], [matrix, statistics, statistics])
 

@@ -1,4 +1,4 @@
-"""Steps that somebody measured: what predictions are judged by and calibrations are fitted to."""
+"""Types of measured steps, by which predictions are judged and to which calibrations are fitted."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -7,7 +7,7 @@ from capplan.core.workload import Workload
 
 
 class Switch(StrEnum):
-    """Whether a model was measured with one of timm's switches; empty cells are unknown."""
+    """State of one of timm's switches when a model was measured; unknown where the cell is empty."""
 
     ON = "on"
     OFF = "off"
@@ -64,7 +64,7 @@ class SkippedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredFile:
-    """What one file of measurements holds: steps, and the rows that are none."""
+    """The content of one file of measurements: steps, and the rows that are not steps."""
 
     name: str
     steps: tuple[MeasuredStep, ...]

@@ -48,7 +48,7 @@ DEVIATION_SD: Mapping[str, float] = {"architecture": 0.10, "torch": 0.07, "preci
 
 @dataclass(slots=True)
 class _Columns:
-    """Which column of the parameter vector a constant has; -1 where it is held."""
+    """Index of each constant in the parameter vector; -1 where it is not fitted."""
 
     mean: list[float]
     sd: list[float]
@@ -100,7 +100,7 @@ class LatencyFit:
         return np.asarray(host_s > device_s)
 
     def log_errors(self, x: FloatArray) -> FloatArray:
-        """log(predicted ÷ measured) of each row."""
+        """Return log(predicted ÷ measured) of each row."""
         return np.asarray(np.log(self.predicted_s(x) / self.rows.latency_s))
 
     def calibration(self, x: FloatArray, *, name: str) -> Calibration:
@@ -196,7 +196,7 @@ class LatencyFit:
         return moved
 
     def _speaking_gpus(self) -> list[int]:
-        """GPUs whose factors speak for others of the reference architectures."""
+        """Return the GPUs whose factors are evidence for others of the reference architectures."""
         counts = np.bincount(self.rows.gpu[self.rows.gpu >= 0], minlength=len(self.rows.gpu_names))
         return [
             index

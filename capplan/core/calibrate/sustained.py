@@ -120,7 +120,7 @@ def _shrunk(family: str) -> float:
 
 
 def _half_layout() -> _Layout:
-    """Clock shares, capacity, its growth with the process and with HBM, the slope, a capacity deviation by family."""
+    """Return the layout: clock shares, capacity, its growth with process and HBM, slope, deviations by family."""
     mean = np.array([math.log(1.04), math.log(0.95), math.log(0.3e12), 1.0, 0.4, math.log(0.7), *[0.0] * len(_NAMES)])
     sd = np.array([0.05, 0.04, 0.4, 0.5, 0.4, 0.2, *[0.25] * len(_NAMES)])
 
@@ -136,7 +136,7 @@ def _half_layout() -> _Layout:
 
 
 def _single_layout() -> _Layout:
-    """Clock shares, ceilings of shared and own datapaths, capacity and its growth, the slope, ceilings by family."""
+    """Return the layout: clock shares, ceilings of datapaths, capacity and its growth, slope, ceilings by family."""
     mean = np.array([
         math.log(1.05), 0.0, math.log(0.65), math.log(0.92), math.log(0.06e12), 1.0, math.log(0.7), *[0.0] * len(_NAMES)
     ])  # fmt: skip

@@ -45,7 +45,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """What a file of measurements says of the predictions."""
+    """Judged rows of a file of measurements, with the statistics of their cells."""
 
     cells: tuple[Cell, ...]
     overall: ErrorStatistics | None
@@ -57,7 +57,7 @@ class Validation:
         return tuple(heapq.nlargest(count, self.judged, key=lambda row: abs(row.log_error)))
 
     def implausible(self) -> tuple[JudgedStep, ...]:
-        """Measurements that imply more than the peak: units mixed up, another graph, or another algorithm.
+        """Return measurements that imply more than the peak: wrong units, another graph, or another algorithm.
 
         A sixth below the bound and more: cards run up to 15 % above the clocks that their peaks are printed for.
         """
@@ -98,7 +98,7 @@ def validate(judged: Sequence[JudgedStep], skipped: Sequence[SkippedRow], *, by:
 
 
 def summarise(rows: Sequence[JudgedStep]) -> ErrorStatistics:
-    """Errors, coverage, width and ranks of some rows."""
+    """Compute errors, coverage, width and ranks of some rows."""
     measured = np.array([row.step.latency_s for row in rows])
     intervals = [row.estimate.latency_s for row in rows]
     ends = np.array([(each.low, each.expected, each.high) for each in intervals])
@@ -124,7 +124,7 @@ def _of_one_model(step: MeasuredStep) -> tuple[object, ...]:
 
 
 def _mean_tau(rows: Iterable[JudgedStep], group: Callable[[MeasuredStep], tuple[object, ...]]) -> float | None:
-    """Mean rank correlation of time per sample over groups, by their sizes."""
+    """Return the mean rank correlation of time per sample over groups, weighted by their sizes."""
     taus, sizes = [], []
     for members in _grouped(rows, group):
         tau = kendall_tau(_per_sample_predicted(members), _per_sample_measured(members))
@@ -135,7 +135,7 @@ def _mean_tau(rows: Iterable[JudgedStep], group: Callable[[MeasuredStep], tuple[
 
 
 def _gpu_pairs(rows: Iterable[JudgedStep]) -> tuple[int, int]:
-    """Pairs of GPUs under one model, 10 % or more apart per sample, whose order was predicted; and all such pairs."""
+    """Count pairs of GPUs under one model, 10 % or more apart per sample: (ordered as predicted, all)."""
     right = pairs = 0
     for members in _grouped(rows, _of_one_model):
         found = faster_named_right(_per_sample_predicted(members), _per_sample_measured(members))

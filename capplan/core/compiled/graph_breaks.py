@@ -1,4 +1,4 @@
-"""Where torch.compile has to stop and start anew: operators whose result's size or Python's next step hangs on values.
+"""Find where torch.compile ends a graph: operators whose result size, or Python's next step, depends on values.
 
 By TorchDynamo's defaults (capture_scalar_outputs and capture_dynamic_output_shape_ops off) a graph ends where Python
 reads a tensor's value and where an operator's output has as many elements as its data say. What cannot be seen in a
@@ -34,7 +34,7 @@ def piece_of_each(kernels: Sequence[Kernel], ops: Sequence[Op]) -> tuple[int, ..
 
 
 def told_breaks(recording: Recording) -> tuple[str, ...]:
-    """One sentence on a recording's graph breaks; none where there are none."""
+    """Return one sentence on a recording's graph breaks; None without any."""
     ops = [op for op in recording.steady_ops() if breaks_graph(recording.kernels[op.kernel])]
     if not ops:
         return ()

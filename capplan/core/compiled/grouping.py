@@ -1,4 +1,4 @@
-"""Which operators a compiler puts into one kernel: Inductor's scheduler, reduced to what decides bytes and launches.
+"""Group operators into kernels as Inductor's scheduler does, as far as it decides bytes and launches.
 
 Convolutions, matrix products and attention end a group. So does whatever needs its input stored: pools, and a
 reduction over other elements than the one before it. An operator's *level* is the largest number of such ends on
@@ -93,7 +93,7 @@ def _together(flow: Flow, levels: Sequence[int], source: int, index: int) -> boo
 def _join_siblings(
     recording: Recording, flow: Flow, facts: "list[_Facts]", levels: Sequence[int], groups: "_Groups"
 ) -> None:
-    """Kernels of one level that read the same whole tensor, and run over the same elements, read it together."""
+    """Join kernels of one level that read the same whole tensor over the same elements, so that it is read once."""
     seen: dict[tuple[int, int, int, int, int, Reduced | None], int] = {}
     for index, op in enumerate(flow.ops):
         here = facts[index]
@@ -108,7 +108,7 @@ def _join_siblings(
 
 
 def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups") -> None:
-    """Elementwise work whose results one kernel alone reads is done in it."""
+    """Inline an elementwise group into its only consumer."""
     consumers = flow.consumers()
     members: dict[int, list[int]] = defaultdict(list)
     for index in range(len(flow.ops)):

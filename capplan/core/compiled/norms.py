@@ -1,4 +1,4 @@
-"""Norms over too much to hold in one thread block: their statistics are one pass over the input, their use another."""
+"""Split norms that exceed one thread block: one pass for their statistics, another one to apply them."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from capplan.core.trace.types import Kernel, Op, Operand, Phase, Recording, Role
 
 
 def split_norms(recording: Recording) -> Recording:
-    """One step of a recording, with group norms and training batch norms as statistics and an elementwise rest."""
+    """Return one step with group norms and training batch norms split into statistics and an elementwise rest."""
     steady = recording.steady_ops()
     skipped = len(recording.ops) - len(steady)
     kernels, storages = list(recording.kernels), list(recording.storages)

@@ -47,7 +47,7 @@ def fuse_recording(recording: Recording) -> Recording:
 
 
 def _runnable_order(flow: Flow, groups: Sequence[int]) -> list[int]:
-    """Put kernels after all that they read, else in the order in which they were first needed."""
+    """Sort kernels after all that they read, else in the order in which they were first needed."""
     waits: dict[int, set[int]] = {group: set() for group in groups}
     feeds: dict[int, set[int]] = defaultdict(set)
     for index, sources in enumerate(flow.producers):
@@ -106,7 +106,7 @@ class _Rewriting:
         )
 
     def _used_outside(self, position: dict[int, int]) -> set[tuple[int, int]]:
-        """(operator, storage) of every result that another group or the caller reads."""
+        """Return (operator, storage) of every result that another group or the caller reads."""
         end = len(self.source.ops)
         writer: dict[int, int] = {}
         found: set[tuple[int, int]] = set()
@@ -176,7 +176,7 @@ class _Rewriting:
         return kept
 
     def _storages(self, ops: list[Op]) -> tuple[Storage, ...]:
-        """Births and deaths by the new order; what lives inside a kernel alone has no size."""
+        """Return births and deaths in the new order; storages that live inside one kernel get no size."""
         end = len(self.source.ops)
         first: dict[int, int] = {}
         last: dict[int, int] = {}

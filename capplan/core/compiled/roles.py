@@ -1,4 +1,4 @@
-"""What a compiler may fuse: each operator's part in a fused kernel, and what it iterates over."""
+"""Classify operators for fusion: each one's role in a fused kernel, and the elements that it iterates over."""
 
 from dataclasses import dataclass
 from math import prod
@@ -111,7 +111,7 @@ def _gathers(kernel: Kernel) -> bool:
 
 
 def normalises_with_constants(kernel: Kernel) -> bool:
-    """Batch norm with running statistics is a multiplication and an addition."""
+    """Return True for batch norm with running statistics, which is a multiplication and an addition."""
     return (
         "batch_norm" in kernel.name and "backward" not in kernel.name and not kernel.attributes.get("training", False)
     )

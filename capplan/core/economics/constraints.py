@@ -102,7 +102,7 @@ class LeftOut:
 def admitted_prices(
     rents: Sequence[Price], purchases: Sequence[PurchasePrice], constraints: Constraints
 ) -> tuple[tuple[Price, ...], tuple[PurchasePrice, ...], tuple[LeftOut, ...]]:
-    """Part the offers into those that are considered and those that are not, each of the latter with its reason."""
+    """Split the offers into admitted ones and excluded ones, each of the latter with its reason."""
     offers: tuple[Price | PurchasePrice, ...] = (*rents, *purchases)
     refused = {id(price): constraints.refusal_of_price(price) for price in offers}
     return (

@@ -1,4 +1,4 @@
-"""What an option costs: prices with their date, buying and renting over the years, power and carbon.
+"""Compute what an option costs: prices with their date, buying and renting over the years, power and carbon.
 
 All amounts are US dollars before tax. Formulas are those of `core.cost_flows`; the worked example of a bought
 8-GPU node against renting one is in the tests.
@@ -260,7 +260,7 @@ class RentedCost:
 
 
 def cost_of_renting(*, gpu_hours_by_year: Sequence[float], price: Price, money: CostAssumptions) -> RentedCost:
-    """Cost of renting some GPU-hours each year."""
+    """Compute the cost of renting some GPU-hours each year."""
     return RentedCost(
         yearly_rent=tuple(hours * price.usd_per_hour for hours in gpu_hours_by_year),
         discount_fraction=money.discount_fraction,
@@ -268,7 +268,7 @@ def cost_of_renting(*, gpu_hours_by_year: Sequence[float], price: Price, money: 
 
 
 def break_even(owned: OwnedCost, *, gpus: int, rent: Price) -> float | None:
-    """Hours of use a year above which the bought fleet is cheaper than renting it by the hour. [h]"""
+    """Return the hours of use a year above which the bought fleet is cheaper than renting by the hour. [h]"""
     return break_even_hours(owned_per_year=owned.per_year, rent_per_hour=gpus * rent.usd_per_hour)
 
 

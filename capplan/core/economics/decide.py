@@ -1,4 +1,4 @@
-"""The whole decision for one model: from candidates, a load and prices to options, choice and doubts."""
+"""Make the decision for one model: from candidates, a load and prices to options, a choice and its uncertainty."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ class DayMix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """All that is known of one model's decision; options that may be chosen first, best first."""
+    """The decision for one model; options that may be chosen come first, best first."""
 
     demand: Demand
     case: Case
@@ -191,7 +191,7 @@ def _assured(case: Case, choice: Option, sure: Confidence) -> AssuredFleet | Non
 
 
 def _payback(ranked: Sequence[Option]) -> Payback | None:
-    """Set the best purchase against the best rent; None where there is no purchase or no rent."""
+    """Compare the best purchase with the best rent; None if there is no purchase or no rent."""
     for bought in ranked:
         for rented in ranked:
             if isinstance(bought.cost, OwnedCost) and isinstance(rented.cost, RentedCost):
@@ -200,12 +200,12 @@ def _payback(ranked: Sequence[Option]) -> Payback | None:
 
 
 def _contenders(ranked: Sequence[Option], standards: Standards) -> list[Option]:
-    """Return the best options of full evidence; of any evidence where none has it."""
+    """Return the best options of full evidence; of any evidence if none has it."""
     return (standards.of_full_evidence(ranked) or list(ranked))[:_CONTENDERS]
 
 
 def _day_mix(case: Case, choice: Option) -> DayMix | None:
-    """Follow the day by the hour, spares included; a bound on what scaling along the curve saves."""
+    """Cost the choice with hourly scaling along the day, redundancy included: a bound on what scaling saves."""
     prices = {price.term: price for price in case.rents if price.gpu == choice.gpu and not price.is_marketplace}
     by_hour = prices.get(Term.ON_DEMAND)
     if not isinstance(case.load, Service) or not case.load.daily_per_s or by_hour is None:
@@ -233,7 +233,7 @@ def _switches(case: Case, choice: Option | None, standards: Standards) -> tuple[
 
 
 def _with_cheapest_rents(case: Case) -> Case:
-    """Keep, of every GPU and term, the price whose fleet costs least: instance sizes matter, not only the rate."""
+    """Keep the price of each GPU and term whose fleet costs least: instance sizes matter, not only the rate."""
     best: dict[str, tuple[Price, float]] = {}
     for price, option in _by_offer(case):
         held = best.get(option.key)
@@ -261,7 +261,7 @@ def factor_of(assumptions: Sequence[Assumption], key: str) -> float:
 
 
 def _relative(each: Assumption) -> Assumption:
-    """Give the range of a price factor around prices that it has multiplied already."""
+    """Return the range of a price factor relative to prices that it already multiplies."""
     if each.key not in ("rent_price_factor", "purchase_price_factor") or each.value <= 0:
         return each
     return replace(each, value=1.0, low=each.low / each.value, high=each.high / each.value)

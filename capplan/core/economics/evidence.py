@@ -1,4 +1,4 @@
-"""Which options may be recommended: how far their speed and their price can be trusted."""
+"""Decide which options may be recommended, by how far their speed and their price can be trusted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""CostAssumptions over time: annuities, present values, break-even.
+"""Compute costs over time: annuities, present values, break-even.
 
 Amounts are before tax, real or nominal as the rates given, due at year ends.
 Source of the formulas: Brealey, Myers, Allen, Principles of Corporate Finance (ch. 2, 6: equivalent annual cost).
@@ -11,19 +11,19 @@ SECONDS_PER_HOUR = 3600
 
 
 def annuity_factor(*, rate_fraction: float, years: float) -> float:
-    """Present value of 1 a year for some years: (1 - (1 + r)^-n) / r, and n where r is 0."""
+    """Return the present value of 1 a year for n years: (1 - (1 + r)^-n) / r, and n if r is 0."""
     if rate_fraction == 0:
         return float(years)
     return (1 - discount_factor(rate_fraction=rate_fraction, years=years)) / rate_fraction
 
 
 def discount_factor(*, rate_fraction: float, years: float) -> float:
-    """Present value of 1 in some years: (1 + r)^-n."""
+    """Return the present value of 1 in n years: (1 + r)^-n."""
     return float((1 + rate_fraction) ** -years)
 
 
 def present_value(yearly: Sequence[float], *, rate_fraction: float) -> float:
-    """Present value of amounts due at the ends of years 1, 2, ..."""
+    """Return the present value of amounts due at the ends of years 1, 2, ..."""
     return sum(
         amount * discount_factor(rate_fraction=rate_fraction, years=year) for year, amount in enumerate(yearly, start=1)
     )
@@ -35,7 +35,7 @@ def equivalent_annual(present: float, *, rate_fraction: float, years: float) -> 
 
 
 def break_even_hours(*, owned_per_year: float, rent_per_hour: float, energy_per_used_hour: float = 0.0) -> float | None:
-    """Used hours a year above which owning is cheaper than renting by the hour; None if it never is. [h]
+    """Return the used hours a year above which owning beats renting by the hour; None if it never does. [h]
 
     `owned_per_year` excludes energy that is only drawn in use, which `energy_per_used_hour` holds. A result above 8760
     cannot be reached by one year's use.
@@ -45,7 +45,7 @@ def break_even_hours(*, owned_per_year: float, rent_per_hour: float, energy_per_
 
 
 def cost_per_million(*, cost_per_hour: float, samples_per_s: float) -> float:
-    """Cost of a million samples at the rate that is really served."""
+    """Return the cost of a million samples at the rate that is served."""
     return cost_per_hour / (samples_per_s * SECONDS_PER_HOUR) * 1e6
 
 

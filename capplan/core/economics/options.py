@@ -1,4 +1,4 @@
-"""Every way to meet a load: GPU by GPU, bought or rented, with its fleet, energy and cost in a scenario."""
+"""Work out every way to meet a load: GPU by GPU, bought or rented, with its fleet, energy and cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -108,7 +108,7 @@ class Option:
 
     @property
     def headroom_fraction(self) -> float:
-        """Return how much more than the first year's peak rate the fleet carries, spares not counted."""
+        """Return how far the fleet's capacity exceeds the first year's peak rate, redundancy not counted."""
         fleet = self.fleet
         usable = fleet.gpus - fleet.spares * fleet.gpus_per_server
         return usable * self.operating_point.rate_per_s / self.peak_per_s - 1
@@ -153,7 +153,7 @@ def _operating_point(case: Case, sizing: Sizing, scenario: Scenario) -> Operatin
 
 
 def server_slots(form_factor: str | None, money: CostAssumptions) -> tuple[int, bool]:
-    """GPUs of one bought server, and whether it comes only full: boards of modules do, cards do not."""
+    """Return the GPUs of one bought server, and whether it is sold only full, as boards of modules are."""
     if (form_factor or "").upper().startswith(_FULL_BOARDS):
         return money.gpus_per_server_sxm, True
     return money.gpus_per_server_pcie, False
@@ -191,7 +191,7 @@ class _Question:
         return self.scenario.money or self.case.money
 
     def growth(self) -> list[float]:
-        """Peak at each year's end relative to today's."""
+        """Return the peak at each year's end relative to today's."""
         yearly = 1 + self.case.load.growth_per_year_fraction
         return [yearly**year for year in range(1, self.money.years + 1)]
 
@@ -227,7 +227,7 @@ class _Question:
         )
 
     def hours(self, fleets: Sequence[Fleet]) -> tuple[float, ...]:
-        """GPU-hours a year: a service runs all day, a job only as long as it has work; spares run along."""
+        """Return GPU-hours a year: a service and its redundancy run all day, a job only as long as it has work."""
         if isinstance(self.case.load, Service | OneGpu):
             return tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets)
         worked = [samples / self.operating_point.rate_per_s / SECONDS_PER_HOUR for samples in self.samples_by_year()]
@@ -237,7 +237,7 @@ class _Question:
         )
 
     def committed(self, fleets: tuple[Fleet, ...], term: Term) -> tuple[Fleet, ...]:
-        """Hold each commitment's fleet at what its last year needs: GPUs cannot be added for a part of its term."""
+        """Set each commitment's fleet to what its last year needs: GPUs cannot be added for part of its term."""
         years = COMMITMENT_YEARS.get(term, 1)
         last = len(fleets) - 1
         return tuple(fleets[min(last, year // years * years + years - 1)] for year in range(len(fleets)))

@@ -1,4 +1,4 @@
-"""How few GPUs of one kind carry several services together: whole GPUs first, the rest shared.
+"""Pack several services on as few GPUs of one kind as possible: whole GPUs first, the rest shared.
 
 A service takes as many whole GPUs as its peak fills, and the rest of its peak shares a GPU with others, by time or by
 MIG slices. Rests are placed largest first, each on the first GPU that holds it (first-fit decreasing, within 22 % of
@@ -172,7 +172,7 @@ def _share(tenant: Tenant, members: Sequence[Tenant]) -> Share:
 
 
 def _pack_by_slices(tenants: Sequence[Tenant], budget_bytes: float, profiles: Sequence[MigProfile]) -> Packing | None:
-    """Give every rest the smallest slice that carries it, and fill GPUs; None where a rest fits no slice."""
+    """Assign every rest the smallest slice that carries it, and fill GPUs; None if a rest fits no slice."""
     wanted = [(each, _smallest(each, budget_bytes, profiles)) for each in _largest_first(tenants)]
     bins: list[list[tuple[Tenant, MigProfile]]] = []
     for tenant, profile in sorted(wanted, key=lambda each: -(each[1].compute if each[1] else 0)):

@@ -1,4 +1,4 @@
-"""Which option to take, and how sure that is: recommendation, cost-latency front, sensitivity, probability.
+"""Recommend an option, and find its cost-latency front and alternatives.
 
 Options are compared on the same scenarios of everything uncertain (common random numbers), so that what they share
 does not count as doubt between them.
@@ -94,7 +94,7 @@ def latency_s(option: Option) -> float:
 
 
 def cost_latency_front(options: Sequence[Option]) -> tuple[str, ...]:
-    """Keys of the options that no other beats in cost and latency, the two axes of the chart that shows them."""
+    """Return the keys of the options that no other beats in cost and latency, the axes of their chart."""
 
     def objectives(option: Option) -> tuple[float, float]:
         return _cost(option), latency_s(option)

@@ -1,4 +1,4 @@
-"""How sure a recommendation is: confidence over scenarios, sensitivity, switching points."""
+"""Quantify how certain a recommendation is: confidence over scenarios, sensitivity, switching points."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ SHARED_LATENCY_VARIANCE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confidence:
-    """How the choice stands when everything uncertain varies at once.
+    """Shares of the scenarios, all uncertain inputs varied at once, in which the choice is best and suffices.
 
     Attributes:
         scenarios: Number of scenarios.
@@ -54,7 +54,7 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncertainty:
-    """What is uncertain: the assumptions with their ranges, and each GPU's latency interval as factors of expected."""
+    """Uncertain inputs: assumptions with their ranges, and each GPU's latency interval as factors of expected."""
 
     assumptions: tuple[Assumption, ...]
     latency: Mapping[str, tuple[float, float]]
@@ -171,7 +171,7 @@ def _factor(bounds: tuple[float, float], common: float, own: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TornadoBar:
-    """What one input alone does to the choice's yearly cost, and who is cheapest at each end."""
+    """Effect of one input alone on the choice's yearly cost, and the cheapest option at each end."""
 
     key: str
     label: str

@@ -1,4 +1,4 @@
-"""Which operators of a recording an engine has no layer for."""
+"""Find the operators of a recording for which an engine has no layer."""
 
 from collections.abc import Mapping
 
@@ -39,7 +39,7 @@ def refused_operators(recording: Recording, framework: Framework) -> tuple[str, 
 
 
 def told_refusals(recording: Recording, framework: Framework) -> tuple[str, ...]:
-    """Say which operators an engine would refuse, and what to do; nothing where it takes all."""
+    """Return which operators an engine would refuse, and what to do; empty if it accepts all."""
     refused = refused_operators(recording, framework)
     if not refused:
         return ()

@@ -62,7 +62,7 @@ def _was_read(recording: Recording, storage: int) -> bool:
 
 
 def _with_epilogues(recording: Recording) -> Recording:
-    """Let products take in the elementwise kernel that alone reads their result."""
+    """Fuse each product with the elementwise kernel that alone reads its result."""
     merging = _Merging(recording)
     for index in range(len(recording.ops)):
         merging.add(index)
@@ -76,7 +76,7 @@ class _Place:
 
 
 class _Merging:
-    """Runs through the kernels in order; a product waits in `_open` for its one reader."""
+    """Merges kernels in order; a product waits in `_open` for its only reader."""
 
     def __init__(self, recording: Recording) -> None:
         self._source = recording
@@ -86,7 +86,7 @@ class _Merging:
         self._writer: dict[int, int] = {}
 
     def add(self, index: int) -> None:
-        """Add one kernel, or put it into the product before it."""
+        """Add one kernel, or fuse it into the product before it."""
         op = self._source.ops[index]
         kernel = self._source.kernels[op.kernel]
         ahead = self._product_before(kernel, op)
@@ -193,7 +193,7 @@ def _replaced(recording: Recording, ops: Sequence[Op], storages: Sequence[Storag
 
 
 def _narrowed(recording: Recording, dtype: str, capability: int) -> Recording:
-    """Let products of a recording run in a narrow format: their weights, their inputs, and images between them."""
+    """Convert products of a recording to a narrow format: weights, inputs, and images between them."""
     kernels = tuple(_narrow_kernel(kernel, dtype, capability) for kernel in recording.kernels)
     weights: dict[int, Operand] = {}
     for op in recording.ops:

@@ -1,4 +1,4 @@
-"""Match a device at hand to its spec, by PCI id or by its driver's exact name, and tell what differs."""
+"""Match a device at hand to its spec, by PCI id or by its driver's exact name, and find the differences."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _SIZE = re.compile(r" [0-9]+GB$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledGpu:
-    """What a driver says of one device; None where it was not asked or does not tell.
+    """A driver's facts of one device; None if it was not queried or does not report them.
 
     `total_bytes` is what torch reports, `driver_total_bytes` what nvidia-smi does; `max_clock_hz` is the highest
     clock of the units.

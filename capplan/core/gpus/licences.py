@@ -1,4 +1,4 @@
-"""What a driver's licence forbids: GeForce cards in data centres."""
+"""Restrictions of driver licences: GeForce cards in data centres."""
 
 from capplan.core.gpus.spec import GpuSpec
 

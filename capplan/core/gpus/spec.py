@@ -1,4 +1,4 @@
-"""What a vendor prints of a GPU, and what its driver reports as usable: types, never fitted numbers."""
+"""Types of a GPU's printed figures and of what its driver reports as usable; never fitted numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

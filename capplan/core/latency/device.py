@@ -1,4 +1,4 @@
-"""What a GPU can do for one workload: its rates from the spec sheet, at the clocks that it sustains."""
+"""Compute a GPU's rates for one workload from its spec sheet, at the clocks that it sustains."""
 
 from dataclasses import dataclass
 
@@ -148,7 +148,7 @@ def _half_peak(gpu: GpuSpec, precision: Precision) -> float | None:
 
 
 def _single_peaks(gpu: GpuSpec, workload: Workload) -> tuple[float, float] | None:
-    """The rates of 32-bit convolutions and matrix products, which TF32 may speed up."""
+    """Return the rates of 32-bit convolutions and matrix products, which TF32 may speed up."""
     vector, tensor = gpu.peak(PeakKind.FP32), gpu.peak(PeakKind.TF32)
     if workload.precision is Precision.TF32 and tensor is None:
         return None

@@ -81,12 +81,12 @@ def architecture_key(gpu: GpuSpec) -> str:
 
 
 def precision_key(workload: Workload) -> str:
-    """The family of number formats whose kernels differ: "half" under 16 bits and autocast, else "single"."""
+    """Return the family of number formats that share kernels: "half" for 16 bits and autocast, else "single"."""
     return "single" if workload.precision.variant is Variant.FULL else "half"
 
 
 def width_cell(workload: Workload) -> str:
-    """The cell of interval widths of steps that the device decides: "nchw", "nhwc", or "single" above 16 bits."""
+    """Return the cell of interval widths of device-bound steps: "nchw", "nhwc", or "single" above 16 bits."""
     single = precision_key(workload) == "single"
     return "single" if single else workload.layout.value
 
@@ -111,7 +111,7 @@ def workload_kind(workload: Workload) -> str:
 
 
 def part_for(calibration: Calibration, workload: Workload) -> Calibration:
-    """The part of a calibration that was made for a workload, else what comes nearest.
+    """Return the part of a calibration that was made for a workload, else the nearest one.
 
     Compiled training steps take gradients and optimizers from the training part, fused kernels from the compiled one.
     """
@@ -148,7 +148,7 @@ def resolve_constants(calibration: Calibration, gpus: Sequence[GpuSpec], workloa
 
 
 def _device_factors(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> DeviceFactors:
-    """Return a GPU's own factors; without, what those of its architecture or the nearest relative make likely.
+    """Return a GPU's own factors, else those that its architecture or nearest relative makes likely.
 
     Libraries reach other shares of a GPU's rate in 16 bits than in fp32: MI250 was timed in 16 bits alone, at 0.64 of
     the model's arithmetic, and its fp32 transformers run at the model's rate. So single precision takes the arithmetic
@@ -214,7 +214,7 @@ def is_reference(factors: DeviceFactors) -> bool:
 
 
 def architecture_source(calibration: Calibration, gpu: GpuSpec) -> str | None:
-    """The architecture whose measurements serve a GPU: its own, the nearest relative's, or none."""
+    """Return the architecture whose measurements serve a GPU: its own, the nearest relative's, or None."""
     key = architecture_key(gpu)
     return next(
         (name for name in (key, *_RELATIVES.get(key, ())) if f"architecture {name}" in calibration.deviations), None
@@ -222,7 +222,7 @@ def architecture_source(calibration: Calibration, gpu: GpuSpec) -> str | None:
 
 
 def torch_source(calibration: Calibration, version: tuple[int, int]) -> tuple[int, int] | None:
-    """The measured torch version nearest to the one asked for."""
+    """Return the measured torch version nearest to the one in question."""
     measured = [_version(name.removeprefix("torch ")) for name in calibration.deviations if name.startswith("torch ")]
     return min(measured, key=lambda other: _distance(other, version), default=None)
 
@@ -279,7 +279,7 @@ def has_microbenchmarks(gpu: GpuSpec) -> bool:
 
 
 def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> tuple[str, ...]:
-    """Return what an estimate rests on that is not its own: guesses, relatives, other versions."""
+    """Return notes on what an estimate borrows: prior guesses, related GPUs, other versions."""
     if calibration is None or calibration.origin is None:
         return ("no calibration: efficiencies are engineering guesses",)
     notes = []

@@ -144,13 +144,13 @@ def kernel_table(step: ExecutedStep, *, batches: Sequence[int]) -> KernelTable:
 
 
 def counted_flops(table: KernelTable) -> FloatArray:
-    """A table's FLOPs, [kernel, batch], without the one an element that stands for instructions. [FLOP]"""
+    """Return FLOPs, [kernel, batch]; 0 for elementwise kernels, whose `flops` column estimates instructions. [FLOP]"""
     stands_in = np.isin(table.label, [kinds.CLASS_INDEX[label] for label in COUNTED_IN_INSTRUCTIONS])
     return np.where(stands_in[:, None], 0.0, table.flops)
 
 
 def _samples(batches: Sequence[int]) -> tuple[int, ...]:
-    """Three batches tell every quantity: shapes are affine in the batch, and no count has three such factors."""
+    """Choose three of the batches, which determine the others: no count has three factors that grow with the batch."""
     distinct = sorted(set(batches))
     return tuple(distinct) if len(distinct) <= 3 else (distinct[0], distinct[len(distinct) // 2], distinct[-1])
 
@@ -185,7 +185,7 @@ def _rows(kernel: Kernel, workload: Workload, batch: int) -> list[Row]:
 
 
 def _class_under(kernel: Kernel, workload: Workload) -> str:
-    """The kernel's class with the libraries of a torch version."""
+    """Return the kernel's class with the libraries of a torch version."""
     label = kinds.kernel_class(kernel)
     if label != kinds.CONV_GROUPED + kinds.CHANNELS_LAST_SUFFIX or workload.torch_version >= _CUDNN_9_SINCE:
         return label
@@ -240,7 +240,7 @@ def _peak_use(kernel: Kernel, label: str) -> PeakUse:
 
 
 def _has_foreign_layout(label: str, use: PeakUse) -> bool:
-    """Tensor cores want channels-last: cuDNN converts row-major images on the way in and out."""
+    """Return True for row-major images on tensor cores: cuDNN converts them to channels-last and back."""
     return use in (PeakUse.HALF, PeakUse.CONVOLUTION_32) and label in kinds.CONVOLUTIONS
 
 
@@ -263,7 +263,7 @@ def _is_misaligned(kernel: Kernel, label: str, batch: int) -> bool:
 
 
 def _is_winograd(kernel: Kernel, label: str, use: PeakUse) -> bool:
-    """Dense 3x3 convolutions of row-major fp32 images at stride 1 (Lavin and Gray, 2016)."""
+    """Return True for dense 3x3 convolutions of row-major fp32 images at stride 1 (Lavin and Gray, 2016)."""
     if label != kinds.CONV or use is not PeakUse.CONVOLUTION_32:
         return False
     weight, held = kernel.inputs[1].shape_at(1), kernel.attributes
@@ -276,7 +276,7 @@ def _is_strided(operand: Operand) -> bool:
 
 
 def _serial_steps(kernel: Kernel, batch: int) -> float:
-    """Images times channels, which one thread walks through where row-major resizing has a thread per pixel."""
+    """Return images × channels, which one thread walks through in row-major resizing with a thread per pixel."""
     if kernel.name not in ("aten.upsample_bilinear2d", "aten.upsample_bicubic2d"):
         return 0.0
     if kernel.inputs[0].memory_format is MemoryFormat.CHANNELS_LAST:

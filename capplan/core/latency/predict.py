@@ -1,4 +1,4 @@
-"""How long a batch takes on every GPU: each kernel's time on the device, against what the host needs to launch them.
+"""Predict the time of a batch on every GPU: the device's kernels against the host's launches.
 
 The device's time is the sum over kernels of `latency_model.kernel_times`; the host's, which runs ahead, is a
 cost per call into PyTorch and per kernel. The longer decides: a 4-norm of the two. CUDA graphs leave only the
@@ -110,7 +110,7 @@ def time_kernels(
 
 
 def least_flops(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
-    """Return the FLOPs that kernels cannot do without on some GPUs, [GPU, kernel, batch].
+    """Return the least FLOPs that kernels need on some GPUs, [GPU, kernel, batch].
 
     They are those counted, but a quarter of them where a convolution may run by Winograd's algorithm: F(4x4, 3x3) needs
     a quarter of the multiplications (Lavin and Gray, 2016), so that the direct algorithm's FLOPs are no bound.
@@ -195,7 +195,7 @@ def _by_winograd(table: KernelTable, rates: Sequence[DeviceRates]) -> BoolArray:
 
 
 def kernel_counts(table: KernelTable, recording: Recording, workload: Workload, gpus: list[GpuSpec]) -> FloatArray:
-    """Return how often each row runs on each GPU: attention goes one way or the other."""
+    """Return how often each row runs on each GPU: attention takes one path or the other."""
     counts = np.tile(table.count, (len(gpus), 1))
     choosing = sorted(set(table.kernel[table.path != AttentionPath.ALWAYS].tolist()))
     fused_by_capability: dict[tuple[int, int], dict[int, bool]] = {}
@@ -256,7 +256,7 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
 
 
 def _mixed(device: float, host: float, host_share: FloatArray) -> FloatArray:
-    """Mix one side of the interval from what the device and the host decide, by the share of launches."""
+    """Average one side of the interval between device and host, weighted by the share of launches."""
     return np.asarray(np.sqrt((1 - host_share) * device**2 + host_share * max(host, device) ** 2))
 
 
@@ -265,7 +265,7 @@ def _interval(latency_s: float, below: float, above: float) -> Interval:
 
 
 def _shares(times: DeviceTimes, step_s: FloatArray, device_s: FloatArray) -> FloatArray:
-    """Shares of a step by what binds, [binding, GPU, batch], in `Binding`'s order: they sum to 1."""
+    """Return shares of a step by what binds it, [binding, GPU, batch], in `Binding`'s order; they sum to 1."""
     kernels = times.times
     by_compute = (kernels.compute_s > kernels.memory_s) * (kernels.total_s - kernels.fixed_s)
     by_memory = (kernels.compute_s <= kernels.memory_s) * (kernels.total_s - kernels.fixed_s)

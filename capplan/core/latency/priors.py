@@ -67,7 +67,7 @@ def _channels_last(constants: ClassConstants) -> ClassConstants:
 
 
 def _gradient(label: str, suffix: str) -> ClassConstants:
-    """Gradients run somewhat below the forward's efficiency, those of depthwise weights far below."""
+    """Return the prior of a gradient: somewhat below the forward's efficiency, far below for depthwise weights."""
     forward = _INFERENCE[label.replace(kinds.CONV_GROUPED_WIDE, kinds.CONV_GROUPED)]
     slower = 0.35 if suffix == kinds.WEIGHT_GRADIENT_SUFFIX and kinds.is_depthwise(label) else 0.85
     return replace(forward, compute=slower * forward.compute)
@@ -97,5 +97,5 @@ COUNTED_IN_INSTRUCTIONS = frozenset(
 
 
 def prior_calibration() -> Calibration:
-    """Return the engineering guesses as a calibration without origin, which every estimate must report."""
+    """Return the engineering guesses as a calibration without origin, which every estimate must mention."""
     return Calibration(name="priors", origin=None, constants=GlobalConstants(), classes=PRIOR_CLASSES)

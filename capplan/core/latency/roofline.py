@@ -40,7 +40,7 @@ def compulsory_bytes(
     all_weights_bytes: float,
     l2_bytes: FloatArray,
 ) -> FloatArray:
-    """Bytes that a kernel must move between device memory and chip even if its L2 cache is used perfectly.
+    """Return the bytes that a kernel must move between device memory and chip with a perfectly used L2 cache.
 
     A kernel may find at most an L2 of its input there and leave at most an L2 of its output; weights are
     read anew in every step unless all of them together stay cached. [bytes]
@@ -50,5 +50,5 @@ def compulsory_bytes(
 
 
 def ridge_point(*, peak_flops_per_s: float, bandwidth_bytes_per_s: float) -> float:
-    """The arithmetic intensity above which compute binds. [FLOP/byte]"""
+    """Return the arithmetic intensity above which compute binds. [FLOP/byte]"""
     return peak_flops_per_s / bandwidth_bytes_per_s

@@ -1,4 +1,4 @@
-"""The largest batch that runs, found by running: never an answer that was not tried."""
+"""Find the largest batch that runs, by running it: never an answer that was not tried."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Two runs of the same questions: do they differ beyond the noise of each?"""
+"""Compare two runs of the same questions: whether they differ by more than the noise of each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from capplan.core.measurement.types import Failure, FailureKind, Measurement, Po
 
 
 class Verdict(StrEnum):
-    """What the second run is against the first."""
+    """How the second run compares with the first."""
 
     FASTER = "faster"
     SLOWER = "slower"

@@ -1,4 +1,4 @@
-"""What was timed on a device: statistics, memory, energy, and a fingerprint of model, device and software."""
+"""Types of a measurement: statistics, memory, energy, and a fingerprint of model, device and software."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

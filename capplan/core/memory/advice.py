@@ -1,4 +1,4 @@
-"""What would make a model need less memory, each change computed, not promised."""
+"""Find changes that would reduce a model's memory, and compute the saving of each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ WORTH_FRACTION = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """The same model asked another way: another workload, or another trace, such as of a smaller input."""
+    """The same model in another way: under another workload, or from another trace, such as of a smaller input."""
 
     change: str
     trace: Trace

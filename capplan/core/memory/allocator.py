@@ -40,7 +40,7 @@ class OutOfDeviceMemory(Exception):  # noqa: N818 - the field's name for it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What a stream of events came to.
+    """The result of replaying a stream of events.
 
     `peak_event` is the index of the event at which the allocated peak was first reached, `failed_event` the
     allocation that found no memory (None where all did); peaks are over what ran. `least_denied_bytes` is the
@@ -363,7 +363,7 @@ class _Course:
         return None
 
     def _pass_over(self, repeat: Repeat, index: int, before: tuple[int, int]) -> int:
-        """Go as many whole cycles on as there are; the blocks in use are those of the later repetition then."""
+        """Skip as many whole cycles as there are; the blocks in use are then those of the last repetition skipped."""
         cycle = index - before[0]
         times = (repeat.count - index) // cycle
         later = index + times * cycle
@@ -375,7 +375,7 @@ class _Course:
         return later
 
     def _state(self, repeat: Repeat, index: int) -> tuple[object, ...]:
-        """Return all that decides how the stream goes on from a boundary.
+        """Return everything that decides how the replay continues from a boundary.
 
         These are the free blocks and those in use, by how long ago each was allocated. What was allocated before the
         stretch is as it was, but for what is freed by now. Segments follow from all these, because they never touch.

@@ -1,4 +1,4 @@
-"""What was learnt about memory from measurements: a type; the data is YAML."""
+"""Types of the memory calibration; its data is YAML."""
 
 from dataclasses import dataclass
 

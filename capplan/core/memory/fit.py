@@ -1,4 +1,4 @@
-"""Does it fit, and how much of it: the questions about GPU memory that a plan asks of a trace.
+"""Answer a plan's questions about GPU memory: whether a batch fits, and the largest one that does.
 
 For many batches or GPUs build a `MemoryModel` once: it keeps its event streams and replays.
 """
@@ -72,7 +72,7 @@ def gpus_to_shard(estimate: MemoryEstimate, *, available_bytes: float) -> int | 
 
 
 def usable_memory(gpu: GpuSpec) -> Interval:
-    """Return what a process can take of a GPU: reported, or the share of cards of its kind give or take 3 %. [bytes]"""
+    """Return what a process can allocate: as reported, or the usual share of its kind of card ± 3 %. [bytes]"""
     if gpu.usable_bytes is not None:
         return Interval.exact(gpu.usable_bytes)
     expected = gpu.expected_usable_bytes
@@ -130,7 +130,7 @@ def largest_fitting_batch(
 
 
 def largest_certain_batch(model: MemoryModel, *, gpu: GpuSpec | None, available_bytes: Interval) -> int:
-    """Find a batch that fits for certain: at the upper end of its estimate, in the lower end of what is available.
+    """Find the largest batch that fits for certain: the upper end of its need within the least that is available.
 
     It is the largest by replays of the upper end, or a few 64ths below it where the estimate of that batch, rounded up
     to the allocator's segments, is borderline. It is 0 where no batch is certain.

@@ -1,4 +1,4 @@
-"""From which batch on a kernel refuses its tensors for their size, whatever the memory.
+"""Find the batch above which a kernel refuses tensors for their size, however much memory there is.
 
 Most of PyTorch's CUDA kernels take tensors of 2^31 elements and more: pointwise ones are split
 (`TensorIterator::with_32bit_indexing`), cuDNN's convolutions run over parts of the batch
@@ -77,7 +77,7 @@ def refused_above(recording: Recording, workload: Workload) -> int | None:
 
 
 def _attention_batches(recording: Recording, workload: Workload) -> list[Operand]:
-    """Return the queries of fused attention, without heads, tokens and width: what a grid has a block row for."""
+    """Return the queries of fused attention without heads, tokens and width, over which the kernel's grid runs."""
     if workload.torch_version < _FUSED_SINCE:
         return []
     return [

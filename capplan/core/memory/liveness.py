@@ -1,4 +1,4 @@
-"""Live bytes over the ops, and their peak as a maximum of affine functions of the batch."""
+"""Sum live bytes over the ops; their peak is a maximum of affine functions of the batch."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class LiveCurve:
     per_sample: NDArray[np.int64]
 
     def at(self, batch: int) -> NDArray[np.int64]:
-        """Live bytes at a batch. [bytes]"""
+        """Return the live bytes at a batch. [bytes]"""
         return self.constants + self.per_sample * batch
 
     def peak_bytes(self, batch: int) -> int:

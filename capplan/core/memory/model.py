@@ -145,7 +145,7 @@ class MemoryModel:
         return self._keys[capability]
 
     def check(self, batch: int) -> None:
-        """Refuse a batch that the recording says nothing of.
+        """Refuse a batch that the recording does not cover.
 
         Raises:
             UsageError: the recording is true for another batch alone.
@@ -207,14 +207,14 @@ class MemoryModel:
         )
 
     def _live(self, gpu: GpuSpec | None, event: int) -> "_Live":
-        """Return what is in use after an event; kept, because many batches peak at the same one."""
+        """Return what is in use after an event; cached, because many batches peak at the same one."""
         key = (self.replays(gpu, Bound.EXPECTED).stream, event)
         if key not in self._lives:
             self._lives[key] = _live_at(self.program(gpu), event)
         return self._lives[key]
 
     def _within(self, batch: int, gpu: GpuSpec | None, end: Bound, available_bytes: float | None) -> Replay:
-        """Replay without a limit, and, where that overfills it, within it: cached segments are then given back."""
+        """Replay without a limit and, if that exceeds the capacity, within it: cached segments are then released."""
         replays = self.replays(gpu, end)
         free = replays.at(batch)
         if available_bytes is None:
@@ -258,7 +258,7 @@ class MemoryModel:
         return LiveTensor(label=label, shape=(), dtype="", size_bytes=size)
 
     def _input(self, index: int) -> InputTensor | None:
-        """The input that a storage holds; None where inputs share storages or were made by the tracer."""
+        """Return the input that a storage holds; None if inputs share storages or the tracer made them."""
         if self._inputs is None:
             found = [i for i, storage in enumerate(self.recording.storages) if storage.role is Role.INPUT]
             is_matched = len(found) == len(self.trace.inputs)
@@ -266,7 +266,7 @@ class MemoryModel:
         return self._inputs.get(index)
 
     def _activation_shares(self, batch: int) -> Interval:
-        """Activations against those of the recording: exact unless values were assumed, or the graph is compiled."""
+        """Return activations over the recorded ones: exact unless values were assumed or the graph is compiled."""
         spread = self.calibration.uncertain_fraction if self._doubts() else 0.0
         kept = LEAST_OF_ASSUMED if self.recording.assumed_values else 1 - spread
         least = most = 1.0

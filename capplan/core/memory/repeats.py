@@ -1,4 +1,4 @@
-"""Stretches of an event stream that repeat, as the layers of a deep model do, so that a replay need not run them all.
+"""Find stretches of an event stream that repeat, such as a deep model's layers, so that a replay can skip them.
 
 Two stretches are the same if their events allocate blocks of the same size at every batch and free the block that was
 allocated the same number of events ago. Once an allocator is in the same state before two of them, all that follow run
@@ -102,7 +102,7 @@ def _periods(words: Words) -> list[int]:
 
 
 def _described(events: Sequence[int], first: int, period: int, count: int) -> Repeat:
-    """Follow which blocks are in use at each boundary."""
+    """Describe a repeat, with the blocks in use at each of its boundaries."""
     born: dict[int, int] = {}
     live: list[tuple[int, ...]] = [()]
     freed = [0]

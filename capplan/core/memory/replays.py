@@ -1,4 +1,4 @@
-"""Replays of one event stream at many batches and capacities, each distinct course of events run once.
+"""Replay one event stream at many batches and capacities, running each distinct course of events once.
 
 GPUs of one memory size differ by a few MiB in what they leave to the allocator. A replay says for which capacities it
 would run alike, so that most of these GPUs share it, exactly.
@@ -76,13 +76,13 @@ class StreamReplays:
         return self._stream
 
     def sizes_name(self, batch: int) -> bytes:
-        """Return what is equal for two batches or programs exactly where all blocks have the same sizes."""
+        """Return a key that is equal for two batches or programs exactly if all blocks have equal sizes."""
         if batch not in self._names:
             self._names[batch] = array("q", self._sizes_at(batch)).tobytes()
         return self._names[batch]
 
     def live_bytes(self, batch: int) -> int:
-        """Return the most that blocks in use take at once, each rounded up: no smaller capacity will do. [bytes]"""
+        """Return the most that blocks in use take at once, each rounded up: a bound of the capacity. [bytes]"""
         return self.program.live_bytes(self._sizes_at(batch))
 
     def least_capacity(self, batch: int) -> int:

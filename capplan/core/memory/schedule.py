@@ -61,7 +61,7 @@ class Extra:
 
 
 class Purpose(StrEnum):
-    """The purpose of memory outside the recording's storages."""
+    """Kinds of memory outside the recording's storages."""
 
     CUBLAS = "cuBLAS workspace"
     CUBLASLT = "cuBLASLt workspace"
@@ -200,7 +200,7 @@ class ExtraSizes:
         return Interval(low=0, expected=0, high=passing.high - passing.expected)
 
     def backend(self, kernel: Kernel, batch: int) -> AttentionBackend | None:
-        """Return the attention kernel that runs; None for other operators."""
+        """Return the attention backend that runs; None for other operators."""
         if not kernel.name.startswith("capplan.attention"):
             return None
         return choose_attention(
@@ -218,7 +218,7 @@ ScheduleKey = tuple[object, ...]
 def schedule_key(
     recording: Recording, *, torch_version: Version, compute_capability: Version | None
 ) -> dict[Bound, ScheduleKey]:
-    """Return what a compute capability decides of a recording's event stream, at each end of the uncertain sizes.
+    """Return what a compute capability decides in a recording's event stream, at each end of the uncertain sizes.
 
     Devices with equal keys have the same events and the same sizes at every batch.
     """

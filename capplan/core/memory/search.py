@@ -1,4 +1,4 @@
-"""The largest batch within a capacity: guessed from how the allocator's need grows, certified by replays.
+"""Find the largest batch within a capacity: guess from how the allocator's need grows, and certify by replays.
 
 From a few large batches on, what a stream needs is nearly an affine function of the batch: the same blocks are split
 and given back in the same order, only larger. Two batches whose need was replayed give the guess. The search around
@@ -41,7 +41,7 @@ def _guess(replays: StreamReplays, capacity_bytes: int, at_most: int) -> int:
 
 
 def _bracket(fits: Callable[[int], bool], guess: int, *, at_most: int) -> tuple[int, int]:
-    """Go from the guess by doubling steps to a batch that fits (or 0) and a larger one that does not."""
+    """Widen the guess by doubling steps to a batch that fits (or 0) and a larger one that does not."""
     step = 1
     if fits(guess):
         fitting = guess

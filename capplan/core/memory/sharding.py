@@ -89,7 +89,7 @@ def _origin(role: Role, sharding: Sharding, gpus: int) -> str:
 
 
 def _held_at_peak(recording: Recording, *, batch: int, gpus: int, sharding: Sharding) -> dict[Role, int]:
-    """Bytes by role at the op where a rank holds most."""
+    """Return bytes by role at the op where a rank holds most."""
     length = len(recording.ops) + 2
     optimizer_ops = _optimizer_ops(recording)
     by_role = {role: np.zeros(length, dtype=np.int64) for role in PART_NAMES}
@@ -144,7 +144,7 @@ def _on_top(model: MemoryModel, recording: Recording, sharding: Sharding, *, gpu
 
 
 def largest_unit_bytes(model: MemoryModel) -> int:
-    """Bytes of the largest block that would be wrapped: a numbered child, else a top-level module. [bytes]"""
+    """Return the size of the largest block to be wrapped: a numbered child, else a top-level module. [bytes]"""
     units: dict[str, int] = defaultdict(int)
     for storage in model.recording.storages:
         if storage.role is Role.PARAMETER and storage.parameter is not None:

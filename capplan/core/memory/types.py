@@ -71,7 +71,7 @@ def _total(parts: Sequence[MemoryPart]) -> Interval:
 
 
 class FitStatus(StrEnum):
-    """Does the estimate fit: for its whole interval, for part of it, for none of it."""
+    """Whether the estimate fits: for its whole interval, for part of it, or for none of it."""
 
     FITS = "fits"
     BORDERLINE = "borderline"

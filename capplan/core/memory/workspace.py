@@ -114,7 +114,7 @@ class Release:
     autocast: bool
 
     def scores_bytes(self, item_bytes: float) -> float:
-        """Bytes held for one score at the peak: the scores and their softmax. [bytes]
+        """Return the bytes per score at the peak: the score and its softmax. [bytes]
 
         Before 2.0 models spelt attention out, and autocast ran its softmax in fp32; from 2.5 torch's own unfused
         attention computes 16-bit inputs in fp32.
@@ -124,7 +124,7 @@ class Release:
         return 8 if item_bytes == 2 and self.torch_version >= (2, 5) else 2 * item_bytes
 
     def item_bytes(self, item_bytes: float) -> float:
-        """Bytes of an element that unfused attention computes in. [bytes]"""
+        """Return the bytes of one element of unfused attention. [bytes]"""
         return 4 if item_bytes == 2 and self.torch_version >= (2, 5) else item_bytes
 
 

@@ -1,4 +1,4 @@
-"""Where a model's parameters, FLOPs and bytes are: by operator, by module, by both.
+"""Locate a model's parameters, FLOPs and bytes: by operator, by module, by both.
 
 Rows of a view are disjoint, so that they add up to the total.
 """
@@ -17,7 +17,7 @@ UNUSED = "(not used)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one operator or module has of the whole.
+    """The counts of one operator or module, as part of the whole.
 
     `parameters` counts elements at their first use (by operator) or at their owner (by module).
     `size_bytes` is what its kernels read and write.

@@ -1,4 +1,4 @@
-"""Which attention kernel CUDA would choose, by torch version, dtype, head size, mask and compute capability: as data.
+"""Choose the attention kernel that CUDA would run, by torch version, dtype, head size, mask and capability.
 
 The rules are those of `scaled_dot_product_attention`'s backend selection (ATen/native/transformers/cuda/sdp_utils.cpp)
 in the releases named. Each rule states what a backend accepts; the first backend in the release's order of
@@ -169,7 +169,7 @@ def capability_class(compute_capability: Version | None) -> tuple[bool, ...]:
 
 
 def _flash_declines(call: AttentionCall, capability: Version) -> bool:
-    """Flash attention's causal mask wants as many queries as keys; its backward large shared memory for large heads."""
+    """Return True if FlashAttention refuses: a causal mask over unequal lengths, or a backward of large heads."""
     skewed = call.is_causal and call.query_len != call.key_len
     return skewed or (call.needs_grad and call.head_dim > 192 and capability in _GRADIENTS_UP_TO_192)
 

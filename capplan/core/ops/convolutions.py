@@ -1,4 +1,4 @@
-"""Which implementation CUDA runs for a convolution: what its filter, layout and stride decide."""
+"""Decide which implementation CUDA runs for a convolution, from its filter, layout and stride."""
 
 from capplan.core.ops.catalogue import BY_FILTER, operator_rows
 from capplan.core.trace.types import Kernel, MemoryFormat

@@ -14,7 +14,7 @@ from capplan.core.trace.types import Recording, Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """What one counter says of a model, in multiply-accumulates; `failure` tells why it says nothing.
+    """The multiply-accumulates that one counter reports for a model; `failure` explains a missing figure.
 
     `by_operator` and `by_module` are the counter's own views, by its own names (dotted module paths, "" for all).
     `params_by_module` holds parameters that belong to each module itself; None where the counter counts none.
@@ -34,7 +34,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A part of what a counter has more (or less) than ours, and why."""
+    """A part of another counter's excess (or deficit) over ours, with its cause."""
 
     amount: int
     cause: str
@@ -59,7 +59,7 @@ def compare_counts(
 
 
 def _own_macs(recording: Recording, batch: int) -> dict[str, dict[str, int]]:
-    """Multiply-accumulates by module path and operator."""
+    """Sum multiply-accumulates by module path and operator."""
     macs_by_kernel = [kernel_macs(kernel, batch) for kernel in recording.kernels]
     found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for op in recording.ops:
@@ -69,14 +69,14 @@ def _own_macs(recording: Recording, batch: int) -> dict[str, dict[str, int]]:
 
 
 def _spoken(operator: str) -> str:
-    """Return an operator's name as users of the other counters know it."""
+    """Return an operator's name as the other counters report it."""
     return {"capplan.attention": "scaled_dot_product_attention", "capplan.rnn": "recurrent layer"}.get(
         operator, operator.removeprefix("aten.")
     )
 
 
 def _own_params(trace: Trace) -> dict[str, int]:
-    """Elements of the parameters that each module holds itself; a shared one belongs to its first name."""
+    """Count the elements of each module's own parameters; a shared one belongs to its first name."""
     found: dict[str, int] = defaultdict(int)
     for parameter in trace.parameters:
         if not parameter.is_buffer:
@@ -112,7 +112,7 @@ def _explain_params(count: Count, ours: Mapping[str, int], classes: Mapping[str,
 
 
 def own_shares(inclusive: Mapping[str, int]) -> dict[str, int]:
-    """Take the children's share off each module's figure."""
+    """Subtract the children's share from each module's figure."""
     own = dict(inclusive)
     for path, value in inclusive.items():
         if path and (parent := _nearest_parent(path, inclusive)) is not None:

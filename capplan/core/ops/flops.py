@@ -95,7 +95,7 @@ def matmul_shape(kernel: Kernel, batch: int) -> MatmulShape | None:
 
 
 def traffic(kernel: Kernel, batch: int) -> Traffic:
-    """Sum the bytes of a kernel's operands; broadcast dimensions count once, lookups read only what they return."""
+    """Sum the bytes of a kernel's operands; broadcast dimensions count once, lookups count what they return."""
     kind = operator_class(kernel)
     if kind is OperatorClass.ALLOCATION:
         return Traffic(read_bytes=0, weight_bytes=0, written_bytes=0)
@@ -124,7 +124,7 @@ def uncounted(recording: Recording) -> tuple[str, ...]:
 
 
 def counted_bytes_fraction(recording: Recording, batch: int) -> float:
-    """Share of all bytes moved that counted operators move."""
+    """Return the share of all moved bytes that counted operators move."""
     counted = total = 0
     for kernel, count in zip(recording.kernels, recording.calls_per_kernel(), strict=True):
         size = count * traffic(kernel, batch).total_bytes
@@ -204,7 +204,7 @@ def _with_batch(operand: Operand, batch: int, spatial: int) -> tuple[int, ...]:
 
 
 def _convolution_backward_macs(kernel: Kernel, batch: int) -> int:
-    """Gradients of input and weight each take the forward's products (Goodfellow et al. 2016, 9.5)."""
+    """Count gradients of input and weight: each takes the forward's products (Goodfellow et al. 2016, 9.5)."""
     gradient, source, weight = kernel.inputs[:3]
     forward = _convolution_shape(kernel, batch, source=source, weight=weight, out=gradient).macs
     mask = kernel.attributes.get("output_mask", (1, 1, 1))
@@ -223,7 +223,7 @@ def _attention(kernel: Kernel, batch: int) -> MatmulShape:
 
 
 def _attention_macs(kernel: Kernel, batch: int) -> int:
-    """Q Kᵀ and the weights times V: batch · heads · query · key · (dim + value dim)."""
+    """Count Q Kᵀ and the weights times V: batch · heads · query · key · (dim + value dim)."""
     return _attention_products(kernel.inputs[0], kernel.inputs[1], kernel.inputs[2], batch)
 
 
@@ -233,12 +233,12 @@ def _attention_products(query: Operand, key: Operand, value: Operand, batch: int
 
 
 def _attention_backward_macs(kernel: Kernel, batch: int) -> int:
-    """Five products where the forward has two: the scores again, and the gradients of V, scores, Q and K (Dao 2022)."""
+    """Count five products: the scores again, and the gradients of V, scores, Q and K (Dao 2022)."""
     return _attention_products(kernel.inputs[1], kernel.inputs[2], kernel.inputs[3], batch) * 5 // 2
 
 
 def _rnn_macs(kernel: Kernel, batch: int) -> int:
-    """Return every weight matrix once per time step and sample."""
+    """Count every weight matrix once per time step and sample."""
     steps_and_samples = prod(kernel.inputs[0].shape_at(batch)[:-1])
     matrices = [operand for operand in kernel.inputs[1:] if operand.is_weight and len(operand.shape) == 2]
     return steps_and_samples * sum(prod(operand.shape_at(batch)) for operand in matrices)
@@ -249,7 +249,7 @@ def _rnn_backward_macs(kernel: Kernel, batch: int) -> int:
 
 
 def _trilinear_macs(kernel: Kernel, batch: int) -> int:
-    """Bilinear layer: x₁ᵀ W x₂ per output, all of W per sample."""
+    """Count a bilinear layer: x₁ᵀ W x₂ per output, all of W per sample."""
     samples = prod(kernel.inputs[0].shape_at(batch)[:-1])
     return samples * max(prod(operand.shape_at(batch)) for operand in kernel.inputs if operand.is_weight)
 

@@ -1,4 +1,4 @@
-"""What makes a plan's figures uncertain for one model, in plain words."""
+"""Word what makes a plan's figures uncertain for one model."""
 
 from capplan.core.ops.flops import uncounted
 from capplan.core.trace.types import AssumedValue, Recording

@@ -10,7 +10,7 @@ from capplan.core.workload import Workload
 
 
 class RowOrder(StrEnum):
-    """What orders the rows of a comparison."""
+    """Orders of a comparison's rows."""
 
     ASKED = "asked"
     THROUGHPUT = "throughput"

@@ -1,4 +1,4 @@
-"""From a trace, GPUs and limits to a plan: each GPU and batch is judged by memory, latency and throughput."""
+"""Make a plan from a trace, GPUs and limits: judge each GPU and batch by memory, latency and throughput."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ LARGEST_CURVE_BATCH = 2**16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What plans of one trace under one workload share, whatever their GPUs, batches and limits.
+    """Shared parts of all plans of one trace under one workload, for any GPUs, batches and limits.
 
     A caller that answers many questions about a model keeps it, because the memory's replays are kept in it.
     """
@@ -121,7 +121,7 @@ def merge_plans(plans: Sequence[Plan], *, sort: SortKey) -> Plan:
 
 
 def model_facts(trace: Trace, recording: Recording) -> ModelFacts:
-    """Count what holds of the model on any GPU."""
+    """Compute the facts of a model that hold on any GPU."""
     calls = recording.calls_per_kernel()
     batch = recording.exact_batch or 1
     training = recording.configuration.training
@@ -165,7 +165,7 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """What stays the same while GPUs are judged one by one."""
+    """The inputs that stay the same while GPUs are judged one by one."""
 
     trace: Trace
     recording: Recording

@@ -1,4 +1,4 @@
-"""Which GPUs of a plan to take first: the cheapest per sample, the fastest with a price, the smallest that holds it.
+"""Recommend GPUs of a plan: the cheapest per sample, the fastest with a price, the smallest that holds it.
 
 Only choices that a reader may take are weighed: GPUs that the question names, else data-centre and workstation cards
 that are not at their end of sale. A choice whose latency rests on the spec sheet alone, or whose fit is borderline, is
@@ -100,7 +100,7 @@ def _size(fit: Fit) -> tuple[float, float, float, float, str]:
 
 
 def _choose(fits: Sequence[Fit], cost: Callable[[Fit], float]) -> tuple[Fit, Fit | None]:
-    """Return the surest least one, and the one passed over that promises clearly less."""
+    """Return the best option of good evidence, and a clearly better one of weak evidence that was passed over."""
     made = choose(fits, cost=cost, is_weak=lambda fit: _warning(fit) is not None)
     return made.chosen, made.passed_over
 

@@ -1,4 +1,4 @@
-"""The answer: every GPU and batch asked for is a fit or a rejection, ranked. `core.plan.planner` finds it."""
+"""Types of a plan: every GPU and batch in question is a fit or a rejection, ranked. `core.plan.planner` makes it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from capplan.core.workload import DEFAULT_UTILIZATION, Precision, Workload
 
 
 class SortKey(StrEnum):
-    """What ranks the GPUs."""
+    """Orders of the GPUs in a plan."""
 
     THROUGHPUT = "throughput"
     LATENCY = "latency"
@@ -26,7 +26,7 @@ class SortKey(StrEnum):
 
 
 class Constraint(StrEnum):
-    """What a rejected GPU fails."""
+    """The limit that a rejected GPU breaks."""
 
     MEMORY = "memory"
     LATENCY = "latency"
@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an answer must keep: the share of usable memory that may be filled, latency, throughput."""
+    """Limits on an answer: the share of usable memory that may be filled, latency, throughput."""
 
     utilization_fraction: float = DEFAULT_UTILIZATION
     max_latency_s: float | None = None
@@ -53,7 +53,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """What holds of the model on any GPU.
+    """Facts of a model that hold on any GPU.
 
     MACs and FLOPs are of one sample's forward pass or training step. `activation_peak_bytes` is the most
     that lives at once beside weights, buffers and inputs, at batch 1 and before any rounding. [bytes]
@@ -145,7 +145,7 @@ class Rejection:
 
 
 class Criterion(StrEnum):
-    """What a recommended GPU is best in."""
+    """The criterion by which a recommended GPU is best."""
 
     CHEAPEST = "cheapest"
     FASTEST_PRICED = "fastest_priced"
@@ -164,7 +164,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What one other condition, such as half precision, would make of a fit; `option` asks for it."""
+    """The effect of one other condition, such as half precision, on a fit; `option` requests it."""
 
     name: str
     option: str

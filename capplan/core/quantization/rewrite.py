@@ -210,7 +210,7 @@ class _Rewriting:
         )
 
     def _pack_storages(self) -> None:
-        """Give weights their packed size, and their scales storages of their own."""
+        """Resize weights to their packed size, and add storages for their scales."""
         base = len(self.plan.parameters) - sum(len(packed.others) for packed in self.plan.packed.values())
         scale_index = {}
         for index, packed in self.plan.packed.items():
@@ -351,7 +351,7 @@ class _Rewriting:
         return len(self.storages) - 1
 
     def _release(self, storage: int) -> None:
-        """Let storages die with the operator that was added last."""
+        """Release storages with the operator that was added last."""
         self.storages[storage] = replace(self.storages[storage], death=len(self.ops) - 1)
 
     def _append(self, kernel: Kernel, op: Op) -> None:

@@ -1,4 +1,4 @@
-"""What is asked of the GPUs and under which assumptions: services, batch jobs, training purchases, money."""
+"""Types of loads: services, batch jobs, training purchases, or none."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

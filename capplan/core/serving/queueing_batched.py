@@ -28,7 +28,7 @@ def capacity_per_s(batch_times_s: BatchTimes) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GreedyBatching:
-    """What a server that always takes all that waits, up to its largest batch, does in the mean.
+    """Mean response, batch and busy share of a server that always takes all waiting samples, up to its largest batch.
 
     `busy_fraction` is the share of time in service, what tools show as GPU utilisation. It is not the
     load: a server at three quarters of its capacity may be busy all the time with small batches.
@@ -40,7 +40,7 @@ class GreedyBatching:
 
 
 def greedy_batching(*, rate_per_s: float, batch_times_s: BatchTimes) -> GreedyBatching:
-    """Mean response, batch and busy share of greedy batching, exact for Poisson arrivals.
+    """Compute mean response, batch and busy share of greedy batching, exact for Poisson arrivals.
 
     The number waiting at a completion is a chain n' = max(n - B, 0) + Poisson(λ·s(min(n, B))); from 0 the server
     idles 1/λ and then takes a batch of one. Response is L/λ, L by renewal reward over these cycles.
@@ -71,7 +71,7 @@ def greedy_batching(*, rate_per_s: float, batch_times_s: BatchTimes) -> GreedyBa
 
 
 def stationary(step: Callable[[int], tuple[int, float]], *, at_least: int) -> Floats:
-    """Stationary law of the chain n' = kept(n) + Poisson(mean(n)), where step(n) = (kept, mean).
+    """Return the stationary law of the chain n' = kept(n) + Poisson(mean(n)), where step(n) = (kept, mean).
 
     The states are cut where less than 1e-13 of the probability lies beyond; the cut mass is put on the last state.
     """

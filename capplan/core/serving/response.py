@@ -1,4 +1,4 @@
-"""How a replica's latency percentile rises with its load, by simulation; and the highest rate within a limit."""
+"""Simulate how a replica's latency percentile rises with its load, and find the highest rate within a limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Candidate:
         return tuple(point.batch for point in self.points)
 
     def batch_times_s(self, largest: int) -> Floats:
-        """Expected time of every batch 1..largest: between estimates linear, below the smallest padded to it. [s]"""
+        """Return the expected time of each batch 1..largest: linear between estimates, padded below them. [s]"""
         return np.interp(np.arange(1, largest + 1), self.batches, [point.latency_s.expected for point in self.points])
 
 

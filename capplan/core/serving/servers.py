@@ -38,7 +38,7 @@ def make_fleet(*, need: int, spares: int, server_slots: int, full_servers: bool)
 
 
 def at_least_up(*, needed: int, installed: int, availability: float) -> float:
-    """Probability that at least `needed` of `installed` independent units are up: Σ C(n, i)·A^i·(1-A)^(n-i)."""
+    """Return the probability that `needed` of `installed` independent units are up: Σ C(n, i)·A^i·(1-A)^(n-i)."""
     return math.fsum(
         math.comb(installed, i) * availability**i * (1 - availability) ** (installed - i)
         for i in range(needed, installed + 1)
@@ -46,12 +46,12 @@ def at_least_up(*, needed: int, installed: int, availability: float) -> float:
 
 
 def server_availability(*, gpus_per_server: int, failures_per_gpu_year: float, repair_days: float) -> float:
-    """Share of time that a server is up: mean time to failure over that plus the repair."""
+    """Return the share of time that a server is up: MTTF ÷ (MTTF + repair time)."""
     return 1 / (1 + gpus_per_server * failures_per_gpu_year * repair_days / 365)
 
 
 def fleet_availability(fleet: Fleet, *, failures_per_gpu_year: float, repair_days: float) -> float:
-    """Share of time that enough servers are up for the load at peak."""
+    """Return the share of time that enough servers are up for the load at peak."""
     up = server_availability(
         gpus_per_server=fleet.gpus_per_server, failures_per_gpu_year=failures_per_gpu_year, repair_days=repair_days
     )
@@ -61,17 +61,17 @@ def fleet_availability(fleet: Fleet, *, failures_per_gpu_year: float, repair_day
 def months_until_exhausted(
     *, capacity_per_s: float, peak_per_s: float, growth_per_year_fraction: float
 ) -> float | None:
-    """Months until a growing peak reaches what is installed; None where it never does."""
+    """Return the months until a growing peak exceeds what is installed; None if it never does."""
     if growth_per_year_fraction <= 0:
         return None
     return max(0.0, 12 * math.log(capacity_per_s / peak_per_s) / math.log(1 + growth_per_year_fraction))
 
 
 def replicas_for_rate(*, rate_per_s: float, per_replica_per_s: float) -> int:
-    """Replicas that carry a rate, at least one."""
+    """Return the replicas that carry a rate, at least one."""
     return max(1, ceil_guarded(rate_per_s / per_replica_per_s))
 
 
 def concurrency(*, rate_per_s: float, response_s: float) -> float:
-    """Samples in the system at once, by Little's law L = λ·W."""
+    """Return the samples in the system at once, by Little's law L = λ·W."""
     return rate_per_s * response_s

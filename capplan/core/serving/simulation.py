@@ -114,7 +114,7 @@ def simulate(stations: Sequence[Station], *, randomness: Randomness | None = Non
 
 
 def _draw(stations: Sequence[Station], drawn: Randomness) -> tuple[Floats, dict[float, Floats]]:
-    """Arrival times at unit rate, and a unit-mean scatter of batch times for each SCV that is asked for."""
+    """Draw arrival times at unit rate, and a unit-mean scatter of batch times for each SCV in use."""
     source = np.random.default_rng(drawn.seed)
     shape = 1 / drawn.gap_scv
     arrivals = np.cumsum(source.gamma(shape, drawn.gap_scv, drawn.arrivals))

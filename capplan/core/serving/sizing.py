@@ -1,4 +1,4 @@
-"""How many GPUs of each kind a load needs: the highest rate of one, then the replicas, checked by simulation."""
+"""Size a fleet of each kind of GPU for a load: the highest rate of one, then the replicas, checked by simulation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ class Capacity:
     def operate(
         self, *, limit_s: float | None, latency_factor: float = 1.0, largest_batch: int | None = None
     ) -> OperatingPoint | None:
-        """The smallest batch that carries nearly the most within the limit, or the given one; None where none does."""
+        """Return the smallest batch that carries nearly the most within the limit, or the given one; None without."""
         held = self.operating_points(limit_s=limit_s, latency_factor=latency_factor)
         allowed = [each for each in held if largest_batch in (None, each.largest_batch)]
         most = max((each.rate_per_s for each in allowed), default=0.0)
@@ -61,7 +61,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infeasible:
-    """A GPU that holds the model and yet cannot carry the load: why."""
+    """A GPU that holds the model but cannot carry the load, with the reason."""
 
     candidate: Candidate
     reason: str
@@ -215,13 +215,13 @@ def _corrected(capacity: Capacity, operating_point: OperatingPoint, need: int, s
 
 
 def fewest_possible(service: Service, candidate: Candidate) -> int:
-    """Return the fewest replicas that any system could do with at peak: full batches, no waiting; a bound."""
+    """Return a lower bound on the replicas at peak: full batches and no waiting."""
     best = max(point.batch / point.latency_s.expected for point in candidate.points)
     return replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=best)
 
 
 def exact_mean_s(service: Service, sizing: Sizing) -> float | None:
-    """Mean response of one replica at peak in closed form, where one is exact: Poisson arrivals, no window. [s]"""
+    """Return the exact mean response of one replica at peak: for Poisson arrivals without a window. [s]"""
     if service.window_s or service.gap_scv != 1 or sizing.response is None or not sizing.response.stable:
         return None
     times = sizing.capacity.candidate.batch_times_s(sizing.operating_point.largest_batch)

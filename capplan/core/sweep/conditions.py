@@ -1,4 +1,4 @@
-"""What a sweep asks of each model: a workload at several batches, or serving a language model to several clients."""
+"""Types of the conditions of a sweep: a workload at several batches, or serving a language model to clients."""
 
 from dataclasses import dataclass
 

@@ -32,7 +32,7 @@ class GpuEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What a sweep asks."""
+    """The content of a sweep's file."""
 
     models: tuple[ModelEntry, ...]
     gpus: tuple[GpuEntry, ...]

@@ -1,4 +1,4 @@
-"""How far a sweep is, what failed in it and why: values for whoever shows them."""
+"""Progress and failures of a sweep, as values."""
 
 import re
 from collections.abc import Iterable

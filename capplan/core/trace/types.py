@@ -66,11 +66,11 @@ class Operand:
     expanded: tuple[int, ...] = ()
 
     def shape_at(self, batch: int) -> tuple[int, ...]:
-        """The dimensions at a batch size."""
+        """Return the dimensions at a batch size."""
         return tuple(dim.at(batch) for dim in self.shape)
 
     def distinct_elements(self, batch: int) -> int:
-        """Elements that differ in memory: dimensions of stride 0 count once."""
+        """Return the elements that differ in memory: dimensions of stride 0 count once."""
         count = 1
         for index, dim in enumerate(self.shape):
             if index not in self.expanded:
@@ -78,7 +78,7 @@ class Operand:
         return count if all(dim.at(batch) for dim in self.shape) else 0
 
     def size_bytes(self, batch: int) -> int:
-        """Bytes that reading it once moves. [bytes]"""
+        """Return the bytes that one read of the tensor moves. [bytes]"""
         return int(self.distinct_elements(batch) * ITEM_BYTES[self.dtype])
 
 
@@ -87,7 +87,7 @@ Attribute: TypeAlias = bool | int | float | str | tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """An operator with the shapes it meets: all that decides its FLOPs, bytes and speed.
+    """An operator with the shapes of its operands: all that decides its FLOPs, bytes and speed.
 
     `name` is the operator without overload or trailing underscore (`aten.convolution`, `aten.addmm`,
     `capplan.attention` for the logical fused attention). `inputs` holds tensors in argument order, lists flattened,
@@ -149,7 +149,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssumedValue:
-    """A value that the tracer had to invent, and how often: never silent."""
+    """A data-dependent value that the tracer assumed, and how often: it is always reported."""
 
     what: str
     count: int
@@ -157,7 +157,7 @@ class AssumedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What one configuration runs.
+    """The operators that one configuration runs.
 
     `batches` were traced; `exact_batch` is None where the sizes are functions of the batch that the
     third traced batch confirmed, else the only batch that the recording is true for. `backend` is the
@@ -176,7 +176,7 @@ class Recording:
     assumed_values: tuple[AssumedValue, ...] = ()
 
     def steady_ops(self) -> tuple[Op, ...]:
-        """The ops of one inference, or of the last training step, when optimizer states exist."""
+        """Return the ops of one inference, or of the last training step, when optimizer states exist."""
         last_step = max((phase.step for phase in self.phases), default=None)
         starts = [phase.first_op for phase in self.phases if phase.step == last_step]
         return self.ops[min(starts, default=0) :]
@@ -222,7 +222,7 @@ class InputTensor:
     shape: tuple[Affine, ...]
 
     def size_bytes(self, batch: int) -> int:
-        """Bytes at a batch size. [bytes]"""
+        """Return the bytes at a batch size. [bytes]"""
         count = 1
         for dim in self.shape:
             count *= dim.at(batch)

@@ -47,7 +47,7 @@ FP32_AND_BACK = ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform
 
 
 class Policy(Enum):
-    """What autocast does with an operator's floating-point inputs."""
+    """What autocast does with the floating-point inputs of an operator."""
 
     LOWER_PRECISION = "lower"
     FP32 = "fp32"
@@ -170,7 +170,7 @@ def cuda_autocast(dtype: torch.dtype, autocast: Autocast) -> Iterator[None]:
 
 @contextlib.contextmanager
 def contexts_of_models() -> Iterator[None]:
-    """Let autocast contexts in a model's code act as they would on CUDA, whatever device they were given."""
+    """Make autocast contexts in a model's code act as on CUDA, whatever device they were given."""
     with (
         mock.patch.object(torch.autocast, "__init__", _initialise),
         mock.patch.object(torch.autocast, "__enter__", _enter),

@@ -19,7 +19,7 @@ _MEMORY_BYTES = 80 * 2**30
 
 
 class _Stream:
-    """Stand for a stream or an event: whatever is asked of it has happened."""
+    """A stand-in for a stream or an event, on which everything has already happened."""
 
     cuda_stream = 0
     device_index = 0
@@ -50,7 +50,7 @@ class _Stream:
 
 
 class _Device:
-    """Stand for `torch.cuda.device`: a context that changes nothing."""
+    """A stand-in for `torch.cuda.device`: a context that changes nothing."""
 
     idx = prev_idx = 0
 
@@ -140,7 +140,7 @@ _NOTED: dict[str, tuple[Any, str]] = {
 
 @contextlib.contextmanager
 def cuda_present(note: Callable[[str], None]) -> Iterator[None]:
-    """Let `torch.cuda` answer as a CUDA device would; `note` is told of answers that can change what a model runs."""
+    """Make `torch.cuda` answer like a CUDA device; `note` receives answers that can change what a model runs."""
 
     def noted(value: Any, what: str) -> Callable[..., Any]:
         def answer(*_: Any, **__: Any) -> Any:

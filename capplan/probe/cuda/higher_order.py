@@ -26,7 +26,7 @@ Rule = Callable[..., Any]
 
 @contextlib.contextmanager
 def higher_order_rules(recorder: Recorder) -> Iterator[None]:
-    """Let higher-order operators run by the rules of this module, above autograd."""
+    """Run higher-order operators by the rules of this module, above autograd."""
     rules: Mapping[str, Rule] = {
         "cond": _Branches(recorder).run,
         "while_loop": _Loop(recorder).run,

@@ -1,4 +1,4 @@
-"""What PyTorch would run on CUDA where it differs from the meta device: seen above autograd, per call from Python."""
+"""Run what PyTorch would run on CUDA where the meta device differs: above autograd, per call from Python."""
 
 import contextlib
 import sys
@@ -217,7 +217,7 @@ _SEES_THROUGH = ("torch.nn.functional", "torch.functional", "torch._tensor", "to
 
 @contextlib.contextmanager
 def as_on_cuda(note: Callable[[str], None]) -> Iterator[None]:
-    """Let the rules see what PyTorch's own Python functions call, and modules take the paths they take on CUDA.
+    """Apply the rules to what PyTorch's own Python functions call, and make modules take the paths of CUDA.
 
     Python functions of PyTorch hand themselves over whole to an active function mode, which then is off inside them;
     nn.MultiheadAttention and nn.TransformerEncoderLayer take their fast path only on devices that they know.
@@ -243,7 +243,7 @@ def as_on_cuda(note: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def autocast_of_cuda() -> Iterator[None]:
-    """Let models that ask what autocast does on their tensors' device hear what it does on CUDA."""
+    """Make models that query autocast for their tensors' device receive the answer of CUDA."""
     with contextlib.ExitStack() as stack:
         for name in ("is_autocast_enabled", "get_autocast_dtype"):
             stack.enter_context(mock.patch.object(torch, name, _asks_cuda(getattr(torch, name))))
@@ -251,7 +251,7 @@ def autocast_of_cuda() -> Iterator[None]:
 
 
 def _asks_cuda(question: Callable[..., Any]) -> Callable[..., Any]:
-    """Answer a model that asks for its tensors' device what CUDA would be told."""
+    """Answer a model that queries autocast for its tensors' device as CUDA would."""
 
     def asks(device_type: str = "cuda") -> Any:
         return question("cuda" if device_type == "meta" else device_type)

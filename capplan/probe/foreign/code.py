@@ -1,4 +1,4 @@
-"""The border to code that is not ours: a model's constructor and forward, an input function.
+"""Run code that is not ours, such as a model's constructor and forward or an input function.
 
 Inside `model_code` what is printed goes to stderr, there is no network, compilation and scripting are off, global state
 is put back, and whatever the code raises becomes one sentence. Inside `no_weights` initialisation is skipped.

@@ -15,7 +15,7 @@ from torch import nn
 
 @contextlib.contextmanager
 def compilation_off() -> Iterator[None]:
-    """Let `torch.compile`, `torch.jit.script` and `torch.jit.trace` return what they are given."""
+    """Make `torch.compile`, `torch.jit.script` and `torch.jit.trace` return what they are given."""
     jit_state: Any = torch.jit._state
     was_enabled = jit_state._enabled.enabled
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Which tensors a model keeps in fp32 when the rest of it is converted to 16 bits."""
+"""Find the tensors that a model keeps in fp32 when the rest of it is converted to 16 bits."""
 
 import torch
 from torch import nn

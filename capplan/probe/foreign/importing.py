@@ -148,7 +148,7 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
 
 
 def _own_modules(module: ModuleType) -> list[str]:
-    """Names of the nn.Module classes that a module defines itself and of its instances."""
+    """Return the names of the nn.Module classes that a module defines itself, and of its instances."""
     return [
         name
         for name, value in vars(module).items()

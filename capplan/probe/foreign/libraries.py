@@ -1,4 +1,4 @@
-"""What the model zoos share: images of a size, arguments that a constructor refuses, missing libraries."""
+"""Import model libraries, and call constructors with the user's arguments."""
 
 import importlib
 import re

@@ -52,7 +52,7 @@ def defeated_meta(raised: BaseException | None) -> bool:
 
 @functools.cache
 def _value_factories() -> frozenset[Callable[..., Any]]:
-    """torch's factories that give values; `empty` and its like give none."""
+    """Return torch's factories that set values, as `empty` and its like do not."""
     return frozenset(f for f in _device_constructors() if "empty" not in getattr(f, "__name__", ""))
 
 

@@ -40,7 +40,7 @@ class Attempts:
 
 @contextlib.contextmanager
 def no_network(attempts: Attempts) -> Iterator[None]:
-    """Let look-ups and connections beyond this machine fail as without a network, and note them in `attempts`."""
+    """Make look-ups and connections beyond this machine fail as without a network, and record them in `attempts`."""
     with contextlib.ExitStack() as stack:
         for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
             stack.enter_context(mock.patch.object(socket, name, _looking_up(getattr(socket, name), attempts)))

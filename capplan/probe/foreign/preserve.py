@@ -1,4 +1,4 @@
-"""Leave everything as found: a model's tensors, attributes and modes, random states, and torch's global switches."""
+"""Leave everything as it was: a model's tensors, attributes and modes, random states, and torch's global switches."""
 
 import contextlib
 import logging

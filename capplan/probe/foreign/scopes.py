@@ -1,4 +1,4 @@
-"""Modules that stand for those of a model of which only a graph is left, so that its operators keep their paths."""
+"""Modules that stand in for those of a model of which only a graph is left, so that operators keep their paths."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

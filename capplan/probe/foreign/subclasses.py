@@ -1,4 +1,4 @@
-"""Look inside tensor subclasses that wrap other tensors, as quantised weights do: what they store is what counts."""
+"""Look inside tensor subclasses that wrap other tensors, as quantised weights do, to count what they store."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -68,7 +68,7 @@ def import_torchvision() -> ModuleType:
 
 @contextlib.contextmanager
 def torchvision_importable() -> Iterator[None]:
-    """Let `import torchvision` work in foreign code, wherever it stands: in a constructor, or inside a forward."""
+    """Make `import torchvision` work in foreign code: in a constructor, or inside a forward."""
     finder = _TorchvisionFinder()
     sys.meta_path.insert(0, finder)
     try:
@@ -152,7 +152,7 @@ def _declare_operators() -> Any:
 
 @contextlib.contextmanager
 def _compiled_library_taken_as_loaded() -> Iterator[None]:
-    """Let torchvision believe that its `_C` library loads, so that it registers its rules for the declared schemas."""
+    """Make torchvision believe that its `_C` library loads, so that it registers rules for the declared schemas."""
     load: Callable[..., Any] = torch.ops.load_library
 
     def load_others(path: str) -> Any:
@@ -166,7 +166,7 @@ def _compiled_library_taken_as_loaded() -> Iterator[None]:
 
 
 def _nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
-    """Greedy non-maximum suppression: indices of the boxes kept, best score first."""
+    """Run greedy non-maximum suppression: return indices of the boxes kept, best score first."""
     from torchvision.ops import box_iou
 
     order = scores.argsort(descending=True)

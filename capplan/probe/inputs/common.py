@@ -1,4 +1,4 @@
-"""Inputs as every source of models treats them: image sizes, what the user spelt out, what does not apply."""
+"""Handle inputs for all sources of models: image sizes, inputs that the user states, options that do not apply."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ _IMAGE_RANK = 3
 
 
 def image_spec(size: tuple[int, ...], *, name: str | None = None) -> InputSpec:
-    """One batched float image or clip of a size."""
+    """Return the spec of one batched float image or clip of a size."""
     return InputSpec(name=name, shape=(BATCH, *map(Affine, size)))
 
 

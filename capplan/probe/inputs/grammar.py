@@ -1,4 +1,4 @@
-"""What a model is to be fed: the input grammar, and the tensors made from it for a batch size."""
+"""Parse the grammar of model inputs, and make tensors from it for a batch size."""
 
 import ast
 import re
@@ -66,7 +66,7 @@ Argument: TypeAlias = tuple[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRequest:
-    """What the user said about a model's arguments and inputs; empty where the model's source knows.
+    """The user's arguments and inputs of a model; empty where the model's source derives them.
 
     `arguments` go to the constructor or the config, in order. `size` is the shape of one image or clip.
     `inputs_from` and `prepare` name functions (`FILE.py:function`, or a step's name).

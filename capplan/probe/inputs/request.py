@@ -1,4 +1,4 @@
-"""What a user said of a model, as typed: plain data, so that any process can be asked without loading torch."""
+"""Requests for a model in the user's words: plain data that any process can receive without loading torch."""
 
 from dataclasses import dataclass
 

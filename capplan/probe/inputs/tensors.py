@@ -29,7 +29,7 @@ class InputMaker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecInputs:
-    """Tensors from specs: unnamed ones positional, in order; `positional_names` tells what to call them."""
+    """Tensors from specs: unnamed ones positional, in order; `positional_names` gives their names."""
 
     specs: tuple[InputSpec, ...]
     positional_names: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ def make_tensor(spec: InputSpec, *, batch: int, device: Device) -> torch.Tensor:
 
 
 def as_forward_takes(inputs: ModelInputs, forward: Callable[..., Any]) -> ModelInputs:
-    """Give a single named input by position where `forward` has no parameter of that name.
+    """Pass a single named input by position if `forward` has no parameter of that name.
 
     `nn.Sequential` calls its only parameter `input`, whatever its user calls it. Anything else is left as it is.
     """

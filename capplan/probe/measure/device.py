@@ -1,4 +1,4 @@
-"""What timing needs of a device: a clock, a queue with events, memory peaks.
+"""Protocols of a device for timing: a clock, a queue with events, memory peaks.
 
 It is small so that a simulated clock and queue can stand in for hardware.
 """
@@ -65,7 +65,7 @@ _FLUSH_BYTES = 256 * 2**20
 
 
 class TorchDevice:
-    """What the kinds of real devices share."""
+    """Behaviour that all kinds of real devices share."""
 
     has_events = False
 
@@ -79,7 +79,7 @@ class TorchDevice:
         return time.perf_counter()
 
     def current(self) -> contextlib.AbstractContextManager[Any]:
-        """Nothing to choose among."""
+        """Do nothing: there is only one such device."""
         return contextlib.nullcontext()
 
     def check(self) -> None:
@@ -95,10 +95,10 @@ class TorchDevice:
             raise MeasurementError(f"{self.torch_device} cannot be used: {first_line(error)}.") from error
 
     def synchronize(self) -> None:
-        """Nothing runs behind the host's back."""
+        """Do nothing: the device has no queue."""
 
     def make_event(self) -> Event:
-        """No queue, no events."""
+        """Refuse: a device without a queue has no events."""
         raise MeasurementError(f"{self.kind} has no events to time with; use --methods naive,sync.")
 
     def flush_cache(self) -> None:
@@ -108,10 +108,10 @@ class TorchDevice:
         self._flush_buffer.zero_()
 
     def reset_peaks(self) -> None:
-        """Nothing to reset."""
+        """Do nothing: this kind of device counts no peaks."""
 
     def memory(self) -> MeasuredMemory:
-        """Nothing is known."""
+        """Return no figures: this kind of device reports none."""
         return MeasuredMemory()
 
     def free_cached(self) -> None:
@@ -120,15 +120,15 @@ class TorchDevice:
         gc.collect()
 
     def total_bytes(self) -> int | None:
-        """Unknown."""
+        """Return None: this kind of device does not report it. [bytes]"""
         return None
 
     def available_bytes(self) -> int | None:
-        """Unknown."""
+        """Return None: this kind of device does not report it. [bytes]"""
         return None
 
     @contextlib.contextmanager
     def limited_to(self, allowed_bytes: int) -> Iterator[None]:
-        """No limit can be set on this kind of device."""
+        """Refuse: no limit can be set on this kind of device. [bytes]"""
         raise MeasurementError(f"no memory limit of {allowed_bytes} bytes can be set on {self.kind}; use --max-batch.")
         yield

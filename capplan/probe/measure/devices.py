@@ -15,7 +15,7 @@ from capplan.probe.measure.device import Event, TorchDevice
 
 
 class _TorchEvent:
-    """A CUDA or XPU event with timing; both tell milliseconds."""
+    """A CUDA or XPU event with timing; both count milliseconds."""
 
     def __init__(self, event: Any) -> None:
         self._event = event
@@ -44,7 +44,7 @@ class CudaDevice(TorchDevice):
         return _TorchEvent(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]  # untyped in torch
 
     def reset_peaks(self) -> None:
-        """Let the caching allocator count anew."""
+        """Reset the caching allocator's peaks."""
         torch.cuda.reset_peak_memory_stats(self.torch_device)
 
     def memory(self) -> MeasuredMemory:
@@ -90,7 +90,7 @@ class CudaDevice(TorchDevice):
 
 
 class XpuDevice(TorchDevice):
-    """An Intel GPU; torch has told more of it from release to release."""
+    """An Intel GPU; newer releases of torch report more of it."""
 
     def __init__(self, torch_device: torch.device) -> None:
         super().__init__(torch_device)
@@ -111,7 +111,7 @@ class XpuDevice(TorchDevice):
         return _TorchEvent(torch.xpu.Event(enable_timing=True))  # type: ignore[no-untyped-call]  # untyped in torch
 
     def reset_peaks(self) -> None:
-        """Let the caching allocator count anew, where it counts."""
+        """Reset the caching allocator's peaks, where it counts them."""
         if hasattr(torch.xpu, "reset_peak_memory_stats"):
             torch.xpu.reset_peak_memory_stats(self.torch_device)
 
@@ -168,7 +168,7 @@ class XpuDevice(TorchDevice):
 
 
 def _has_timing_events(where: torch.device) -> bool:
-    """Can this torch tell the time between two events on an Intel GPU? Before 2.6 it raises."""
+    """Return True if this torch can time between two events on an Intel GPU; before 2.6 it raises."""
     with torch.xpu.device(where):
         first, second = (torch.xpu.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]  # untyped
         try:
@@ -235,7 +235,7 @@ class CpuDevice(TorchDevice):
     """The host itself: its clock is the device's."""
 
     def reset_peaks(self) -> None:
-        """Let the kernel count the peak resident set anew."""
+        """Reset the kernel's peak of the resident set."""
         with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
 
@@ -275,7 +275,7 @@ class CpuDevice(TorchDevice):
             _map_from(_HIGHEST_MAPPED_FROM_BYTES)
 
     def free_cached(self) -> None:
-        """Drop what only garbage still holds, and let glibc give its heap's free pages back."""
+        """Collect garbage, and make glibc return its heap's free pages."""
         super().free_cached()
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
@@ -293,7 +293,7 @@ def cpu_name() -> str:
 
 
 def _map_from(size_bytes: int) -> None:
-    """Let glibc's malloc map blocks of this size and above by themselves."""
+    """Make glibc's malloc map blocks of this size and above by themselves."""
     if (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         set_option(_M_MMAP_THRESHOLD, size_bytes)
 

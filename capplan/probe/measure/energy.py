@@ -66,7 +66,7 @@ class _PowerReadings:
         self._thread.start()
 
     def stop(self) -> float | None:
-        """End, and tell the mean; None where nothing was read. [W]"""
+        """Stop reading and return the mean; None if nothing was read. [W]"""
         self._is_over.set()
         self._thread.join()
         return sum(self._found_w) / len(self._found_w) if self._found_w else None

@@ -50,7 +50,7 @@ def _name(where: torch.device) -> str:
 
 
 def others_at_work(device: TorchDevice, *, nvml: Nvml | None) -> str | None:
-    """Describe who else uses the device, in one sentence; None where nobody does, or nobody can tell."""
+    """Describe in one sentence who else uses the device; None if nobody does, or if that cannot be known."""
     if device.kind == "cpu":
         return _busy_host()
     others = nvml.other_processes() if nvml else ()

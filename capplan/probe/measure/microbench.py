@@ -1,4 +1,4 @@
-"""What a device really reaches: matrix products, copies, the cost of a launch, its memory; about a minute."""
+"""Measure rates of a device in about a minute: matrix products, copies, the cost of a launch, its memory."""
 
 import contextlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A target made ready to run: built on the device with random weights, in its precision, layout and framework."""
+"""Prepare a target to run: built on the device with random weights, in its precision, layout and framework."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ class ReadyModel:
         return replace(made, args=args, kwargs=kwargs)
 
     def runner(self, inputs: ModelInputs) -> Callable[[], Any]:
-        """One forward call, autocast included where the workload has it."""
+        """Return a function for one forward call, within autocast if the workload has it."""
         call, args, kwargs = self.call, inputs.args, dict(inputs.kwargs)
         dtype = half_dtype(self.workload.precision)
         if dtype is None or _is_converted(self.workload.precision):
@@ -114,7 +114,7 @@ def has_finite_outputs(output: Any) -> bool:
 
 @contextlib.contextmanager
 def numeric_settings(precision: Precision, *, autotune: bool) -> Iterator[None]:
-    """Set TF32 as the precision says and cuDNN's autotuning, and put torch's flags back afterwards."""
+    """Apply the precision's TF32 flags and cuDNN's autotuning, and restore torch's flags afterwards."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark
     convolutions, products = _TF32.get(precision, (True, False))

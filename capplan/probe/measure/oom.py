@@ -1,4 +1,4 @@
-"""Out of memory, recognised whoever raises it, and survived: nothing stays allocated, one retry."""
+"""Recognise running out of memory, whoever raises it, and survive it: nothing stays allocated, one retry."""
 
 import contextlib
 import traceback
@@ -84,7 +84,7 @@ def _is_sticky(error: BaseException) -> bool:
 
 
 def _forget(error: BaseException) -> None:
-    """Let go of the frames that an exception and its causes hold, and with them of the tensors inside."""
+    """Clear the frames that an exception and its causes hold, and with them the tensors inside."""
     seen: BaseException | None = error
     while seen is not None:
         traceback.clear_frames(seen.__traceback__)

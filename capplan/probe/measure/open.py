@@ -44,7 +44,7 @@ def devices_at_hand() -> dict[str, str]:
 
 
 def _broken_cuda() -> str | None:
-    """Why CUDA, though the driver lists devices, cannot be used; None where it can, or has none."""
+    """Return why CUDA is unusable although the driver lists devices; None if it is usable, or lists none."""
     if not torch.cuda.device_count():
         return None
     try:

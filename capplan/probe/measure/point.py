@@ -1,4 +1,4 @@
-"""One point: a model at a batch, warmed up, timed, and its memory, energy and outputs looked at."""
+"""Measure one point: warm a model up at a batch, time it, and record memory, energy and outputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ _BUSY_READING_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a point is measured. `method` None takes events where the device has them."""
+    """Rules of measuring a point; `method` None uses events if the device has them."""
 
     warm_up: WarmUpRule = field(default_factory=WarmUpRule)
     stop: StopRule = field(default_factory=StopRule)
@@ -82,7 +82,7 @@ class TimedPoint:
 
 
 def best_method(device: Device) -> TimingMethod:
-    """Events where there is a queue with events, a synchronise around each repetition where there is only a queue."""
+    """Return events if the device has them, else a synchronise around each repetition if it has a queue."""
     if device.has_events:
         return TimingMethod.EVENT
     return TimingMethod.CLOCK if device.kind == "cpu" else TimingMethod.SYNC

@@ -18,7 +18,7 @@ _ROWS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What the profiler saw: its tables as text, and the operators of `steps` steps, outermost first."""
+    """Result of the profiler: its tables as text, and the operators of `steps` steps, outermost first."""
 
     steps: int
     by_device_time: str

@@ -1,4 +1,4 @@
-"""A model's points measured in this process, one after another; it is built once."""
+"""Measure a model's points in this process, one after another; the model is built once."""
 
 import contextlib
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _Result = TypeVar("_Result")
 
 
 class Measurer(Protocol):
-    """Whoever measures a job's points: this process, or a child for each."""
+    """The interface that measures a job's points: in this process, or in a child for each."""
 
     def measure(self, batch: int, *, on_progress: OnProgress) -> Point:
         """Time a batch; what fails is a value."""
@@ -107,7 +107,7 @@ class Session:
         return None
 
     def with_run(self, batch: int, use: Callable[[Run], _Result]) -> _Result:
-        """Let a batch's forward call be used otherwise, as a profiler does.
+        """Use a batch's forward call for something else, such as a profiler.
 
         Raises:
             PointError: it ran out of memory or failed.

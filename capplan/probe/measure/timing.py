@@ -1,4 +1,4 @@
-"""The timed loops: warm-up until stable, rounds of repetitions, the rule that ends them.
+"""Time a model in loops: warm-up until stable, rounds of repetitions, and the rule that ends them.
 
 Inside a round nothing but the repetition runs between its two marks, and nothing waits: events are
 read after one synchronise at the round's end.
@@ -28,7 +28,7 @@ _LEAD_FROM = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRule:
-    """When enough was repeated.
+    """The rule that ends repetitions.
 
     With `repetitions`, after just so many, or when a budget that was given with them is spent. Else when at least
     `minimum` were timed and the median's 95 % interval is narrower than `width_fraction` of it, or after the budget or
@@ -68,7 +68,7 @@ class StopRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUpRule:
-    """When a model is warm: after just `runs`, or once it is stable, `minimum` runs and at most `budget_s`.
+    """The rule that ends warm-up: after `runs`, or once times are stable, after `minimum` runs and at most `budget_s`.
 
     Stable is: the medians of the last two windows of `window` runs differ by less than `change_fraction`.
     """
@@ -90,7 +90,7 @@ class WarmUpRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far the repetitions are. [s]"""
+    """Progress of the repetitions. [s]"""
 
     repetitions: int
     median_s: float

@@ -1,4 +1,4 @@
-"""What an ONNX graph takes: the first axis that varies is the batch, others are given or assumed."""
+"""Decide the inputs of an ONNX graph: the first axis that varies is the batch, others are stated or assumed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Find again what an exporter took apart: linear layers, attention, GELU, SiLU and layer norms.
+"""Recover operators that an exporter decomposed: linear layers, attention, GELU, SiLU and layer norms.
 
 ONNX has no operator for some of PyTorch's, or had none in the opset of a file, so that exporters write several in the
 place of one. Run one by one they would take more memory and time than the network that was exported. A pattern's last
@@ -113,7 +113,7 @@ def _close(value: float | None, wanted: float) -> bool:
 
 
 def _made(operator: str, last: Node, inputs: Sequence[str], attributes: Mapping[str, Attribute] | None = None) -> Node:
-    """Make the node that stands where a pattern's last node stood."""
+    """Make the node that replaces a pattern's last node."""
     return Node(
         name=last.name, operator=operator, domain=DOMAIN, inputs=tuple(inputs), outputs=last.outputs,
         attributes=attributes or {},
@@ -127,7 +127,7 @@ def _other(node: Node, name: str) -> str | None:
 
 
 def _linear(view: _View, node: Node) -> Node | None:
-    """MatMul with a matrix of weights, then Add of a vector of weights."""
+    """Match MatMul with a matrix of weights, then Add of a vector of weights."""
     if node.operator != "Add" or len(node.inputs) != 2:
         return None
     for name in node.inputs:
@@ -140,7 +140,7 @@ def _linear(view: _View, node: Node) -> Node | None:
 
 
 def _gelu(view: _View, node: Node) -> Node | None:
-    """Half of x times one plus the error function of x/√2, or the tanh of its polynomial, multiplied in any order."""
+    """Match GELU: half of x times one plus erf(x/√2), or the tanh of its polynomial, multiplied in any order."""
     if node.operator != "Mul":
         return None
     for sum_name, half_x in _factors(view, node):
@@ -185,7 +185,7 @@ def _tanh_source(view: _View, tanh: Node) -> str | None:
 
 
 def _silu(view: _View, node: Node) -> Node | None:
-    """x times its own sigmoid."""
+    """Match x times its own sigmoid."""
     if node.operator != "Mul":
         return None
     for name in node.inputs:
@@ -295,7 +295,7 @@ def _leads_to_product(view: _View, name: str) -> bool:
 
 
 def _unscaled(view: _View, name: str, factors: _Factors) -> tuple[str, _Factors]:
-    """Take a multiplication by a number of the host off a value."""
+    """Remove a multiplication by a number of the host from a value."""
     node = view.made_by(name, "Mul", "Div")
     if node is None:
         return name, factors

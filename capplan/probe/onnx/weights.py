@@ -1,4 +1,4 @@
-"""Which constants of a graph are weights, and which decide shapes and stay on the host."""
+"""Sort a graph's constants into weights and values that decide shapes and stay on the host."""
 
 import re
 from collections.abc import Collection, Mapping

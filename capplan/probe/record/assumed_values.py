@@ -100,7 +100,7 @@ def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def _unique2(x: Tensor, _sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
-    """One distinct value: what asks for them loops over them."""
+    """Return one distinct value, because callers loop over them."""
     count = min(x.numel(), 1)
     return (
         x.new_empty((count,)),

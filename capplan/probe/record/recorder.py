@@ -62,7 +62,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Go without the wrapper that keeps torch.compile out of modes: nothing is compiled here, and it costs time."""
+        """Skip the wrapper that keeps torch.compile out of modes: nothing is compiled here, and it costs time."""
         return False
 
     def __torch_dispatch__(
@@ -261,7 +261,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         return index
 
     def forget(self, tensors: Iterable[Tensor]) -> None:
-        """Take the recorder's tag off tensors that outlive the pass."""
+        """Remove the recorder's tag from tensors that outlive the pass."""
         for tensor in tensors:
             if "_capplan" in tensor.__dict__:
                 del tensor.__dict__["_capplan"]
@@ -277,7 +277,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         return self._storages.outlived()
 
     def assign_role(self, tensors: Iterable[Tensor], role: Role) -> None:
-        """Set the role of tensors that already have a storage in the record."""
+        """Set the role of tensors that already have a recorded storage."""
         for tensor in tensors:
             if tensor.is_meta == (self._known.device.type == "meta"):
                 self.record.roles[self._tag(tensor).storage] = role
@@ -301,11 +301,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         return self.module if node is None else self._modules_by_node.get(node._sequence_nr(), self.module)
 
     def lacks_value(self, tensor: Tensor) -> bool:
-        """Return True if a tensor's value could only be assumed."""
+        """Return True if a tensor's value is unknown and could only be assumed."""
         return tensor.is_meta and not self._known.knows(tensor)
 
     def assume(self, what: str) -> None:
-        """Count something that was assumed for want of data."""
+        """Count something that was assumed because its data is unknown."""
         self._known.count_assumed(what)
 
     def begin_phase(self, name: str, step: int) -> None:

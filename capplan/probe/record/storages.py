@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Tag:
-    """What the recorder knows of one tensor object: the owning recorder's token, its storage, its operand."""
+    """The recorder's entry on one tensor object: the recorder's token, its storage, its operand."""
 
     __slots__ = ("is_view", "operand", "storage", "token")
 
@@ -68,7 +68,7 @@ class Storages:
         return reference.index
 
     def close(self) -> None:
-        """Take down no more deaths."""
+        """Stop recording releases."""
         self._closed = True
 
     def outlived(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a recorder writes down of one pass, in concrete numbers, and how it puts scalars and layouts into words."""
+"""Types of a recorded pass in concrete numbers, and of operators as the recorder treats them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager

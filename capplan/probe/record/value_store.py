@@ -59,7 +59,7 @@ def flatten_tensors(values: Any) -> list[Tensor]:
 
 
 def real_of(value: Any) -> Any:
-    """Put known values in the place of meta tensors."""
+    """Replace meta tensors by their known values."""
     if isinstance(value, Tensor):
         return value._known_value if value.is_meta else value  # type: ignore[attr-defined]  # our own mark
     if isinstance(value, (list, tuple)):
@@ -79,7 +79,7 @@ def on_meta(real: Any) -> Any:
 
 
 def attach(out: Any, real: Any) -> None:
-    """Let meta tensors carry values, where these are small."""
+    """Attach values to meta tensors, if the values are small."""
     if isinstance(out, Tensor):
         if is_small(real):
             out.__dict__["_known_value"] = real

@@ -27,7 +27,7 @@ def find_steps(names: Sequence[str]) -> tuple[Step, ...]:
 
 
 def step_notes(names: Sequence[str]) -> tuple[str, ...]:
-    """Say what each step does to the model, for the assumptions of an answer."""
+    """Describe what each step does to the model, for the assumptions of an answer."""
     return tuple(f"prepared by {name}: {_what(name)}." for name in names)
 
 
@@ -61,7 +61,7 @@ _LARGEST_NUMBER = 65_536
 
 
 def named_step(run: Step, name: str) -> Step:
-    """Give a step the name that messages call it by."""
+    """Set the name by which messages call a step."""
 
     def step(module: torch.nn.Module) -> torch.nn.Module | None:
         return run(module)
@@ -99,7 +99,7 @@ def _fast_norm(module: torch.nn.Module) -> None:
 
 
 def _lora(*given: Any) -> None:
-    """Put low-rank adapters beside every linear layer, not merged; lora=8 says the rank, 16 by default."""
+    """Add low-rank adapters to every linear layer, not merged; lora=8 sets the rank, 16 by default."""
     *rank, module = given
     size = int(rank[0]) if rank else 16
     linear = [
@@ -159,7 +159,7 @@ def _merge_lora(module: torch.nn.Module) -> torch.nn.Module | None:
 
 
 def _drop_layers(*given: Any) -> None:
-    """Remove the last layers of the longest stack of like layers; drop_layers=4 says how many, 1 by default."""
+    """Remove the last layers of the longest stack of like layers; drop_layers=4 sets how many, 1 by default."""
     *count, module = given
     dropped = int(count[0]) if count else 1
     stacks = [

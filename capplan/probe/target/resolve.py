@@ -1,4 +1,4 @@
-"""Words become a model: "timm:resnet50", "net.py:Net", "hf:config.json" name a module and what it is fed.
+"""Resolve words to a model: "timm:resnet50", "net.py:Net", "hf:config.json" name a module and its inputs.
 
 Nothing is built until `Target.build`, and then under whatever device context the caller has entered: on meta no
 weights are made.

@@ -1,4 +1,4 @@
-"""What every kind of target says of itself: its words on a command line, versions, a hash of its source."""
+"""Describe a target: its words on a command line, versions, a hash of its source."""
 
 import hashlib
 import inspect
@@ -13,7 +13,7 @@ from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 
 
 def full_words(words: str, request: InputRequest) -> str:
-    """Format the command-line words that name a model with its arguments and inputs again."""
+    """Format the command-line words that name a model with its arguments and inputs."""
     options = [word for name, value in request.arguments for word in ("--arg", f"{name}={_literal(value)}")]
     options += [word for spec in request.inputs for word in ("--input", input_words(spec))]
     if request.size is not None:

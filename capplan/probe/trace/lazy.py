@@ -19,7 +19,7 @@ def is_uninitialised(module: nn.Module) -> bool:
 
 
 def initialise_lazy(module: nn.Module, make_inputs: MakeInputs, *, name: str) -> None:
-    """Give lazy layers their sizes by one forward of the inputs, as their first call does.
+    """Size lazy layers by one forward of the inputs, as their first call does.
 
     Raises:
         TraceError: the forward raised.

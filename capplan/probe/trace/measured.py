@@ -39,7 +39,7 @@ class ModelRun:
 
     @classmethod
     def of(cls, step: MeasuredStep) -> "ModelRun":
-        """The graph that a measured step ran.
+        """Return the graph that a measured step ran.
 
         Unknown switches are off, as timm leaves them, but for norms of inference under autocast: rows that leave them
         open are of timm's published tables, whose models with group norms ran, under torch 1.13 and 2.1 as under
@@ -131,7 +131,7 @@ def _read_trace(words: str) -> Trace:
 
 
 def _requests(run: ModelRun) -> Iterator[InputRequest]:
-    """The ways in which a library may want a size: as the input's, or as the constructor's argument."""
+    """Yield requests for a size: as the input's, and as the constructor's argument."""
     if not run.input_size:
         yield InputRequest()
     elif run.model.startswith("hf:"):
@@ -158,7 +158,7 @@ def _switched(target: Target, run: ModelRun) -> Target:
 
 @contextlib.contextmanager
 def _fast_norms(run: ModelRun) -> Iterator[None]:
-    """Let timm's norms that are built inside run in half precision where the run did; put back afterwards."""
+    """Build timm's norms so that they run in half precision if the run did; restore timm's switch afterwards."""
     if not (run.fast_norm and run.model.startswith("timm:")):
         yield
         return

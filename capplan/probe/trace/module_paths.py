@@ -1,4 +1,4 @@
-"""Which module an op belongs to, without leaving a hook: calls of modules are watched for the time of a trace."""
+"""Find the module that each op belongs to, by watching calls of modules instead of leaving hooks."""
 
 import contextlib
 from collections.abc import Iterator

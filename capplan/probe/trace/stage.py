@@ -75,7 +75,7 @@ class Stage:
 
     @contextlib.contextmanager
     def set(self) -> Iterator[None]:
-        """Put other tensors in the model's place, and everything back afterwards."""
+        """Replace the model's tensors by others, and restore everything afterwards."""
         with preserved(self.module):
             self.module.train(self.configuration.training is not None)
             is_half = self.configuration.variant is Variant.HALF
@@ -87,7 +87,7 @@ class Stage:
             yield
 
     def run_again(self, batch: int) -> Pass:
-        """Run a pass as all calls but a model's first go: once more where it kept tensors of the first.
+        """Repeat a pass if the model kept tensors of the first one, so that it runs as all later calls do.
 
         Raises:
             TraceError: as `run`.

@@ -1,4 +1,4 @@
-"""Sound that transformers models are fed: waveforms and spectrograms."""
+"""Make sound for transformers models: waveforms and spectrograms."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def _audio_part(config: Any) -> Any:
 
 
 def _waveform(config: Any, request: InputRequest) -> list[InputSpec]:
-    """Samples at the config's rate; a spectrogram for the audio spectrogram transformer."""
+    """Return samples at the config's rate; a spectrogram for the audio spectrogram transformer."""
     if config.model_type == "audio-spectrogram-transformer":
         return [InputSpec(name="input_values", shape=(BATCH, Affine(config.max_length), Affine(config.num_mel_bins)))]
     if config.model_type == "speecht5":
@@ -57,7 +57,7 @@ def _waveform(config: Any, request: InputRequest) -> list[InputSpec]:
 
 
 def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
-    """Mel bins by frames, in the order that the architecture takes them."""
+    """Return mel bins by frames, in the order that the architecture takes them."""
     kind, bins, frames = config.model_type, _bins(config), _frames(config, request)
     if kind == "clvp":
         bins = config.decoder_config.feature_size

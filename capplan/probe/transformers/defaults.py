@@ -1,4 +1,4 @@
-"""What default configs of transformers lack: values that an architecture cannot do without, and parts that must agree.
+"""Complete default configs of transformers: values that an architecture needs, and parts that must agree.
 
 A default config describes no published model. Some leave open what every checkpoint sets, and composite ones put the
 defaults of two parts together that were never meant for each other. Only default configs are completed, and each
@@ -20,7 +20,7 @@ def completed(kind: str, content: Content) -> Iterator[tuple[str, Any]]:
 
 
 def _agreeing(content: Content, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Let vision parts put out what text parts take in."""
+    """Make vision parts output the width that text parts take."""
     text, vision = content.get("text_config"), content.get("vision_config")
     if isinstance(text, Mapping) and isinstance(vision, Mapping) and "hidden_size" in text:
         for key in ("out_hidden_size", "text_hidden_size"):

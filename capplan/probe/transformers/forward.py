@@ -1,4 +1,4 @@
-"""What a transformers model is fed: from its forward's parameters, its main input and its config."""
+"""Make the inputs of a transformers model from its forward's parameters, its main input and its config."""
 
 import inspect
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
 
 
 def _needed(config: Any, model_class: Any, parameters: Any) -> list[str]:
-    """Names of the inputs that a forward pass needs."""
+    """Return the names of the inputs that a forward pass needs."""
     if declared := architecture(config.model_type).inputs:
         return list(declared)
     required = [
@@ -86,7 +86,7 @@ _MULTIMODAL = (
 
 
 def _tokens(config: Any, request: InputRequest) -> list[InputSpec]:
-    """Token ids; with placeholders for its image's or sound's features first, where the model replaces these."""
+    """Return token ids; placeholders for image or sound features come first, if the model replaces these."""
     placeholder, count = placeholders(config, request)
     if not count:
         return [token_spec(config, request)]
@@ -96,7 +96,7 @@ def _tokens(config: Any, request: InputRequest) -> list[InputSpec]:
 
 
 def _token_types(config: Any, request: InputRequest) -> list[InputSpec]:
-    """1 where an image's feature stands, 0 for text."""
+    """Return 1 for an image's feature, 0 for text."""
     _, count = placeholders(config, request)
     row = (*[1] * count, *[0] * sequence(config, request))
     return [InputSpec(name="mm_token_type_ids", dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]

@@ -15,7 +15,7 @@ _CHANNELS = ("num_channels", "in_channels", "in_chans", "num_image_channels")
 
 
 def channels_of(vision: Any) -> int:
-    """Channels of the images that a part of a config describes."""
+    """Return the channels of the images that a part of a config describes."""
     return next((value for key in _CHANNELS if isinstance(value := getattr(vision, key, None), int)), 3)
 
 
@@ -32,7 +32,7 @@ def _vision_of_grid(config: Any) -> Any:
 
 
 def _merge(config: Any) -> int:
-    """Patches per side that become one token."""
+    """Return the patches per side that become one token."""
     vision = _vision_of_grid(config)
     for key in ("spatial_merge_size", "merge_size"):
         if isinstance(size := getattr(vision, key, None), int):
@@ -49,7 +49,7 @@ def _frames_per_patch(vision: Any) -> int:
 
 
 def _grid(config: Any, request: InputRequest) -> tuple[int, int, int]:
-    """Frames, rows and columns of an image's patches."""
+    """Return frames, rows and columns of an image's patches."""
     vision, merge = _vision_of_grid(config), _merge(config)
     _, height, width = resized((3, _GRID_SIDE, _GRID_SIDE), request.size)
     merged = vision.patch_size * merge
@@ -57,7 +57,7 @@ def _grid(config: Any, request: InputRequest) -> tuple[int, int, int]:
 
 
 def grid_tokens(config: Any, request: InputRequest) -> int:
-    """Tokens that stand for an image in a text."""
+    """Return the number of tokens that stand for an image in a text."""
     (_, rows, columns), merge = _grid(config, request), _merge(config)
     if config.model_type == "hunyuan_vl":  # a line break per row, and a frame around
         return rows // merge * (columns // merge + 1) + 2
@@ -82,7 +82,7 @@ def patches(config: Any, request: InputRequest, *, name: str) -> InputSpec:
 
 
 def padded_patches(config: Any, request: InputRequest) -> InputSpec:
-    """colqwen2: each image's patches in a row of their own."""
+    """Make each image's patches in a row of their own, as colqwen2 takes them."""
     flat = patches(config, request, name="pixel_values")
     return InputSpec(name="pixel_values", shape=(BATCH, Affine(flat.shape[0].per_sample), *flat.shape[1:]))
 

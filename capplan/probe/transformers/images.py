@@ -1,4 +1,4 @@
-"""Images and clips that transformers models are fed."""
+"""Make images and clips for transformers models."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def vision_part(config: Any) -> Any:
 
 
 def image_size(config: Any, request: InputRequest) -> tuple[int, ...]:
-    """Channels, height and width of an image; frames first for clips."""
+    """Return channels, height and width of an image; frames first for clips."""
     vision = vision_part(config)
     size = _stated_size(config) or architecture(config.model_type).image_side or _stated_size(vision) or 224
     side = (size, size) if isinstance(size, int) else tuple(size)[-2:]
@@ -68,7 +68,7 @@ def _pixel_values(config: Any, request: InputRequest) -> list[InputSpec]:
 
 
 def _folded_patches(config: Any, request: InputRequest) -> InputSpec:
-    """inkling: patches over time, channels last, in one list."""
+    """Make patches over time, channels last, in one list, as inkling takes them."""
     vision = config.vision_config
     channels, height, width = image_size(config, request)
     side, frames = vision.patch_size, vision.temporal_patch_size
@@ -87,7 +87,7 @@ def _frames(config: Any) -> tuple[int, ...]:
 
 
 def _image_sizes(config: Any, request: InputRequest) -> list[InputSpec]:
-    """Height and width of the whole image, where it comes in tiles or padded."""
+    """Return height and width of the whole image, if it comes in tiles or padded."""
     declared = architecture(config.model_type)
     if not declared.takes_image_sizes:
         return []
@@ -107,12 +107,12 @@ def _high_resolution(config: Any, request: InputRequest) -> list[InputSpec]:
 
 
 def _document(_config: Any, request: InputRequest) -> list[InputSpec]:
-    """layoutlmv2: the page's image."""
+    """Make the page's image, as layoutlmv2 takes it."""
     return [image_spec(resized((3, 224, 224), request.size), name="image")]
 
 
 def _flattened(config: Any, _request: InputRequest) -> list[InputSpec]:
-    """pix2struct: patches with their row and column first."""
+    """Make patches with their row and column first, as pix2struct takes them."""
     vision = config.vision_config
     columns = Affine(2 + vision.patch_embed_hidden_size)
     return [InputSpec(name="flattened_patches", shape=(BATCH, Affine(vision.seq_len), columns))]

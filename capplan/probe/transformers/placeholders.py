@@ -1,4 +1,4 @@
-"""Tokens of a text that stand for the features of an image or a sound, and how many there are."""
+"""Find the tokens of a text that stand for image or sound features, and count them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def sees(config: Any) -> bool:
 
 
 def placeholders(config: Any, request: InputRequest) -> tuple[int, int]:
-    """The placeholder token and how many of them stand for one image or sound; 0 of them where there are none."""
+    """Return the placeholder token and how many of them stand for one image or sound; 0 if there are none."""
     placeholder = _image_placeholder(config)
     if placeholder is None or not sees(config):
         sound = _stated_token(config, _AUDIO_KEYS)

@@ -1,4 +1,4 @@
-"""Inputs that single architectures of transformers take, told by their code rather than by their names."""
+"""Make inputs that only single architectures take, recognised by their code rather than by their names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -66,25 +66,25 @@ def _blip_tokens(config: Any, request: InputRequest) -> list[InputSpec]:
 
 
 def _image_positions(config: Any, request: InputRequest) -> list[InputSpec]:
-    """kosmos-2: the image's embeddings come first."""
+    """Mark the image's embeddings as the first ones, as kosmos-2 has them."""
     count, length = config.latent_query_num, sequence(config, request)
     row = tuple(int(index < count) for index in range(length))
     return [InputSpec(name="image_embeds_position_mask", dtype="bool", shape=(BATCH, Affine(length)), row=row)]
 
 
 def _seen_images(config: Any, request: InputRequest) -> list[InputSpec]:
-    """idefics: every token attends to its one image."""
+    """Let every token attend to its one image, as in idefics."""
     shape = (BATCH, Affine(sequence(config, request)), Affine(1))
     return [InputSpec(name="image_attention_mask", dtype="int64", shape=shape, row=(1,))]
 
 
 def _nothing(_config: Any, _request: InputRequest) -> list[InputSpec]:
-    """Made together with another input."""
+    """Make nothing, because the input is made together with another one."""
     return []
 
 
 def _marks(name: str, row: tuple[int, ...]) -> Maker:
-    """jev: questions about one prompt, where their answers begin, and of which type they are."""
+    """Make questions about one prompt, with the places and types of their answers, as jev takes them."""
     return lambda _config, _request: [InputSpec(name=name, dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
 
 
@@ -99,7 +99,7 @@ _CLASSES = 4
 
 
 def _detection_text(name: str, rows: int) -> Maker:
-    """omdet-turbo: tokens of the task, or of each image's classes in one list, and their masks."""
+    """Make tokens of the task, or of each image's classes in one list, with masks, as omdet-turbo takes them."""
 
     def make(config: Any, _request: InputRequest) -> list[InputSpec]:
         length = Affine(config.text_config.max_position_embeddings)
@@ -112,7 +112,7 @@ def _detection_text(name: str, rows: int) -> Maker:
 
 
 def _actions(config: Any, _request: InputRequest) -> list[InputSpec]:
-    """pi0: a state and the actions of a chunk."""
+    """Make a state and the actions of a chunk, as pi0 takes them."""
     shape = (BATCH, Affine(1 + config.chunk_size), Affine(config.dit_config.hidden_size))
     return [InputSpec(name="action_embeds", shape=shape)]
 
@@ -122,7 +122,7 @@ _MOLMO_STEP = 2
 
 
 def _crops(config: Any, _request: InputRequest) -> list[InputSpec]:
-    """molmo2: one crop per image as flat patches, which of them are pooled to a token, and the tokens' grid."""
+    """Make one crop per image as flat patches, with the patches and grid of its tokens, as molmo2 takes them."""
     vision = config.vision_config
     side = vision.image_size[0] // vision.patch_size
     rows = -(-side // _MOLMO_STEP)
@@ -139,7 +139,7 @@ def _crops(config: Any, _request: InputRequest) -> list[InputSpec]:
 
 
 def _source_grids(config: Any, _request: InputRequest) -> list[InputSpec]:
-    """glm_image: a source image and a target per sample."""
+    """Make a source image and a target per sample, as glm_image takes them."""
     side = 448 // config.vision_config.patch_size
     return [
         InputSpec(name="image_grid_thw", dtype="int64", shape=(Affine(0, 2), Affine(3)), row=(1, side, side)),

@@ -1,4 +1,4 @@
-"""Token ids that transformers models are fed."""
+"""Make token ids for transformers models."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ DEFAULT_SEQ_LEN = 128
 
 
 def token_spec(config: Any, request: InputRequest, *, name: str = "input_ids") -> InputSpec:
-    """Token ids: `--seq-len` of them, or as many as the model has positions."""
+    """Return token ids: `--seq-len` of them, or as many as the model has positions."""
     vocabulary = vocab_size(config)
     return InputSpec(name=name, dtype="int64", shape=(BATCH, Affine(sequence(config, request))), high=vocabulary)
 
@@ -24,7 +24,7 @@ def vocab_size(config: Any) -> int:
 
 
 def sequence(config: Any, request: InputRequest) -> int:
-    """Tokens per sequence: `--seq-len`, or `DEFAULT_SEQ_LEN` where the positions suffice."""
+    """Return tokens per sequence: `--seq-len`, or `DEFAULT_SEQ_LEN` if the positions suffice."""
     if request.seq_len is not None:
         return request.seq_len
     limits = [

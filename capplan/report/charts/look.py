@@ -1,4 +1,4 @@
-"""One look for all charts: colours by quantity, type, and the settings that every chart shares."""
+"""Settings that all charts share: colours by quantity, fonts, and axes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ def data(rows: Sequence[Mapping[str, Any]], name: str) -> "alt.InlineData":
 
 
 def drawing(chart: Any, *, title: str = "", subtitle: str = "", height: int = HEIGHT) -> Drawing:
-    """Give a chart the common look.
+    """Apply the common look to a chart.
 
     Args:
         chart: An Altair chart, layered or single.

@@ -29,7 +29,7 @@ def _plain_value(value: object) -> float | str:
 
 
 def from_plain(value: object, kind: type[T], *, where: str, noun: str) -> T:
-    """Return the document that plain JSON values spell; fields that the type does not know are ignored.
+    """Return the document that plain JSON values describe; fields that the type does not know are ignored.
 
     Args:
         value: What a JSON parser returned.
@@ -47,7 +47,7 @@ def from_plain(value: object, kind: type[T], *, where: str, noun: str) -> T:
 
 
 def tagged(kind: type, *, tag_field: str, suffix: str) -> type[msgspec.Struct]:
-    """Return a struct type with the fields of a dataclass, for a union whose members a field tells apart.
+    """Return a struct type with a dataclass's fields, for a union whose members a tag field distinguishes.
 
     msgspec cannot decode unions of dataclasses, because it needs to know which field holds the tag.
 

@@ -1,4 +1,4 @@
-"""What changed between two plans or two reports."""
+"""Find what changed between two plans or two reports."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -75,7 +75,7 @@ class ClassicBoundDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrameworkDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to run the model, with its gain over the way asked about; or why it cannot be had."""
+    """One way to run the model, with its gain over the way in question; or why it is impossible."""
 
     framework: Framework
     layout: Layout

@@ -1,4 +1,4 @@
-"""Make the report: from plans, a load and prices to the one object that all formats render."""
+"""Build the report: from plans, a load and prices to the one object that all formats render."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,7 +75,7 @@ def build_report(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
-    """What can be had: the GPUs by id, rents and purchase prices."""
+    """The offers of a report: the GPUs by id, rents and purchase prices."""
 
     gpus: Mapping[str, GpuSpec]
     rents: Sequence[Price]
@@ -175,7 +175,7 @@ def _report(
 
 
 def _check_mode(plan: PlanDocument, load: Load) -> None:
-    """A training purchase needs a plan of training steps; a service or a job one of inference."""
+    """Refuse a plan of the wrong mode: a training purchase needs training steps, a service or a job inference."""
     mode = plan.workload.mode
     if isinstance(load, TrainingPurchase) and mode is not Mode.TRAINING:
         raise UsageError(f"{plan.model.name}: a training purchase needs a plan of training steps; add --train.")
@@ -273,7 +273,7 @@ _PEAKS: Mapping[Precision, tuple[PeakKind, ...]] = {
 
 
 def _roofs(plan: PlanDocument, rows: Sequence[OptionRow], gpus: Mapping[str, GpuSpec]) -> tuple[Roof, ...]:
-    """The printed limits of the GPUs that the roofline shows, in the options' order."""
+    """Return the printed limits of the GPUs that the roofline shows, in the options' order."""
     kinds = _PEAKS[plan.workload.precision]
     roofs = []
     for gpu in dict.fromkeys(row.gpu for row in rows):

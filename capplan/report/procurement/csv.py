@@ -48,7 +48,7 @@ def _flat(option: OptionRow) -> dict[str, Any]:
 
 
 def _first(name: str) -> int:
-    """Outlays count from the first day, everything else from the first year."""
+    """Return the first year that a figure counts from: 0 for outlays, 1 for everything else."""
     return 0 if name == "yearly_usd" else 1
 
 

@@ -1,4 +1,4 @@
-"""How a report writes its figures: the same words in every rendering."""
+"""Format a report's figures with the same words in every rendering."""
 
 from collections.abc import Iterable
 

@@ -21,7 +21,7 @@ _SHOWN = 12
 
 
 def fleet_row(answer: FleetAnswer) -> FleetRow:
-    """Word the decision for all services together."""
+    """Describe the decision for all services together."""
     return FleetRow(
         sentence=_sentence(answer),
         services=tuple(each.name for each in answer.services),

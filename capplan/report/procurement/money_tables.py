@@ -27,7 +27,7 @@ def priced(model: ModelReport) -> list[OptionRow]:
 
 
 def terms_table(report: Report, model: ModelReport) -> Table | None:
-    """Set the terms of each leading GPU side by side: what its fleet costs in a year, with the provider."""
+    """Compare the terms of each leading GPU: what its fleet costs in a year, with the provider."""
     if isinstance(report.demand.load, OneGpu):
         return None
     leading = list(dict.fromkeys(option.gpu for option in model.options if option.cost_usd_per_year is not None))
@@ -51,7 +51,7 @@ def _term_cell(option: OptionRow | None) -> str:
 
 
 def breakdown_table(report: Report, model: ModelReport) -> Table | None:
-    """Part the total cost of the leading options over the years counted, undiscounted."""
+    """Split the total cost of the leading options over the years counted, undiscounted."""
     rows = [option for option in priced(model) if option.breakdown_usd]
     used = [(name, field) for name, field in PARTS if any(getattr(row.breakdown_usd, field) for row in rows)]
     if not rows or isinstance(report.demand.load, OneGpu):
@@ -72,7 +72,7 @@ def breakdown_table(report: Report, model: ModelReport) -> Table | None:
 
 
 def cash_table(report: Report, model: ModelReport) -> Table | None:
-    """What the leading options pay on the first day and at the end of each year; the residual value is taken off."""
+    """List what the leading options pay on the first day and at each year's end, less the residual value."""
     rows = priced(model)
     if not rows or isinstance(report.demand.load, OneGpu):
         return None
@@ -135,7 +135,7 @@ def appendix_table(model: ModelReport) -> Table | None:
 
 
 def why_not_leading(row: OptionRow) -> str:
-    """Say why an option is not in the main table."""
+    """Explain why an option is not in the main table."""
     if row.cost_usd_per_year is None:
         return "no known price"
     if row.violations:

@@ -67,7 +67,7 @@ def render_report_pdf(report: Report) -> bytes:
 
 
 def _displayable(words: str) -> str:
-    """Put a question mark for what the font may lack: all beyond Latin, Greek, Cyrillic and common signs."""
+    """Replace what the font may lack by a question mark: all beyond Latin, Greek, Cyrillic and common signs."""
     return "".join(
         character if ord(character) < 0x500 or 0x2010 <= ord(character) <= 0x2265 else "?" for character in words
     )
@@ -146,7 +146,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
 
 
 def _cut(content: Table) -> Table:
-    """Keep what a reader of paper looks at; the other formats hold all."""
+    """Keep what a reader of paper needs; the other formats hold all."""
     return Table(columns=content.columns, rows=content.rows[:_LONGEST])
 
 
@@ -158,5 +158,5 @@ def _of_leading(report: Report) -> Table:
 
 
 def for_paper(picture: str) -> str:
-    """Set a chart's type in the font of the document; the program that sets it has no other."""
+    """Set a chart in the document's font, because the program that sets it has no other."""
     return _FAMILY.sub('font-family="Libertinus Serif"', picture)

@@ -205,7 +205,7 @@ def _break_even(row: OptionRow) -> str:
 
 
 def power_table(model: ModelReport) -> Table:
-    """Power, carbon and failure of the leading options."""
+    """List power, carbon and failure of the leading options."""
     rows = [
         (
             f"{row.gpu_name} {row.term}",
@@ -226,7 +226,7 @@ def power_table(model: ModelReport) -> Table:
 
 
 def operation_table(report: Report, model: ModelReport) -> Table | None:
-    """Latency and load of the leading options as they run, with one server down, and at twice the load."""
+    """List latency and load of the leading options as they run, with one server down, and at twice the load."""
     if not isinstance(report.demand.load, Service):
         return None
     rows = [
@@ -268,13 +268,13 @@ def measured_table(model: ModelReport) -> Table | None:
 
 
 def refusal_table(model: ModelReport) -> Table:
-    """GPUs that cannot serve."""
+    """List the GPUs that cannot serve."""
     rows = [(each.gpu_name, each.constraint, str(each.batch or ""), each.reason) for each in model.refusals]
     return table("GPU | by | batch> | reason", rows)
 
 
 def facts_table(plan: PlanDocument) -> Table:
-    """Return what holds of the model on any GPU."""
+    """List the facts of the model that hold on any GPU."""
     model = plan.model
     rows = [
         ("class", model.class_name),
@@ -301,7 +301,7 @@ def workload_words(plan: PlanDocument) -> str:
 
 
 def offers_words(model: ModelReport) -> str:
-    """Count what was left out."""
+    """Return how many offers were left out."""
     unpriced = sum(row.price_usd is None for row in model.options)
     words = (
         f"{len(model.options) - unpriced} priced options; {unpriced} GPUs without a known price are listed without cost"

@@ -1,4 +1,4 @@
-"""The report as one object: every rendering spells out these values and computes none of its own."""
+"""The report as one object: every rendering formats these values and computes none of its own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

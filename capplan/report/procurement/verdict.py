@@ -1,4 +1,4 @@
-"""The decision in words: what to take, why, and what would change it."""
+"""Describe the decision: what to take, why, and what would change it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -77,7 +77,7 @@ def _hours(time_s: float) -> str:
 
 
 def make_verdict(plan: PlanDocument, answer: Answer, rows: Sequence[OptionRow]) -> Verdict:
-    """Word the decision."""
+    """Describe the decision in words and numbers."""
     by_key = {row.key: row for row in rows}
     found = answer.recommendation
     choice = by_key[found.choice.key] if found.choice else None
@@ -124,7 +124,7 @@ def _assured_words(fleet: AssuredFleet) -> str:
 
 
 def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
-    """Say what speaks against the choice, or that a cheaper option rests on weaker evidence; None where nothing."""
+    """Describe what speaks against the choice, or a cheaper option of weaker evidence; None if nothing does."""
     found = answer.recommendation
     if found.concerns:
         return (
@@ -143,7 +143,7 @@ def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
 
 
 def _beyond_the_caps(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
-    """Say that a cheaper option of full evidence exceeds a cap; None where there is none."""
+    """Report that a cheaper option of full evidence exceeds a cap; None if there is none."""
     choice = answer.recommendation.choice
     if choice is None or choice.cost_per_year is None or isinstance(answer.demand.load, OneGpu):
         return None

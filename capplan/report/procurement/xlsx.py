@@ -375,7 +375,7 @@ class _Writer:
         sheet.insert_chart(min(len(shown), 15) + 2, 0, chart)
 
     def _paid(self, option: OptionRow, cells: Mapping[str, str], year: int, names: Mapping[str, str]) -> str:
-        """Spell what an option pays on the first day (year 0) or at the end of a year.
+        """Write the formula of what an option pays on the first day (year 0) or at the end of a year.
 
         Args:
             option: The option.
@@ -392,7 +392,7 @@ class _Writer:
         return f"={cells['running']}-{cells['residual']}" if is_last else f"={cells['running']}"
 
     def set_up_print(self, sheet: Any) -> None:
-        """Set a sheet up for paper: A4 across, as wide as a page, headings on each, number and title below."""
+        """Format a sheet for paper: A4 landscape, one page wide, headings on each page, number and title below."""
         sheet.set_paper(9)
         sheet.set_landscape()
         sheet.fit_to_pages(1, 0)

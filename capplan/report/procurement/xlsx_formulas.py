@@ -26,7 +26,7 @@ class Column:
 
 
 def option_columns(report: Report, model: ModelReport) -> list[Column]:
-    """The columns; those of a year come once for every year counted."""
+    """Return the columns; those of a year come once for every year counted."""
     pool = choosable(report, model)
     return [
         Column(key="gpu", title="GPU", value=lambda o: o.gpu_name, width=34),
@@ -95,7 +95,7 @@ def _year_columns(year: int) -> list[Column]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formulas:
-    """The formulas of one option's row; None for what is given and not worked out.
+    """The formulas of one option's row; None for what is stated rather than computed.
 
     `row` counts from 1, `last_row` is that of the last option. `places` maps a column's key to its letters, `names` an
     assumption's key to its defined name.
@@ -109,7 +109,7 @@ class Formulas:
     names: Mapping[str, str]
 
     def formula(self, key: str) -> str | None:
-        """The formula of a column's cell."""
+        """Return the formula of a column's cell."""
         if key == "best":
             return self._best()
         stem = key.rstrip("0123456789")
@@ -152,7 +152,7 @@ class Formulas:
         return self._worked(year)
 
     def _best(self) -> str:
-        """Spell whether this option is the cheapest that may be recommended; equal but for rounding counts."""
+        """Write the formula for whether this option is the cheapest recommendable one, up to rounding."""
         worth, column = self._cell("worth"), self.places["worth"]
         least = f"MIN(${column}$4:${column}${self.last_row})"
         return f"=IF(ISNUMBER({worth}),IF({worth}<={least}*1.000000000001,1,0),0)"
@@ -169,7 +169,7 @@ class Formulas:
         return min(self._years, year // years * years + years)
 
     def _worked(self, year: int) -> str:
-        """Spell the GPU-hours that a job's work takes, spares included."""
+        """Write the formula of the GPU-hours that a job's work takes, redundancy included."""
         servers, gpus = self._cell(f"servers{year}"), self._cell(f"gpus{year}")
         lost = f"{self.names['spares']}*{gpus}/{servers}"
         return f"{self._cell(f'samples{year}')}/{self._cell('rate')}/3600*{gpus}/({gpus}-{lost})"

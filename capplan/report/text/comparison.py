@@ -222,7 +222,7 @@ def _name(row: ComparisonRow) -> str:
 
 
 def _reason_lines(rows: Sequence[ComparisonRow]) -> list[Line]:
-    """Say why rows have no figures."""
+    """Explain why rows have no figures."""
     failed = [row for row in rows if row.fit is None]
     lines = [
         line(Span(text="No".ljust(10), style=Style.FAILED), f"{_name(row)}{_at(row)}: {row.reason}")

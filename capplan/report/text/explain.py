@@ -1,4 +1,4 @@
-"""Write the arithmetic of an estimate out, line by line."""
+"""Explain an estimate by its arithmetic, line by line."""
 
 from collections.abc import Iterator
 from textwrap import wrap

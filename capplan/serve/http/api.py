@@ -86,7 +86,7 @@ async def read_json_body(service: Service, request: Request) -> bytes:
 
 
 async def answered(service: Service, request: Request, question: Any, *, status: int = 200) -> Response:
-    """Have a question answered, and return the answer.
+    """Answer a question in another process, and return the answer.
 
     Raises:
         ProblemError: it has no answer, or has to wait.
@@ -98,7 +98,7 @@ async def answered(service: Service, request: Request, question: Any, *, status:
 
 
 async def ask(service: Service, request: Request, task: Task) -> Reply:
-    """Have a task answered for a client that may go away meanwhile.
+    """Answer a task for a client that may disconnect meanwhile.
 
     Raises:
         ProblemError: the question has no answer, or too many models wait to be traced.

@@ -90,7 +90,7 @@ class Case:
     def spell(
         self, writers: Mapping[str, Callable[[], str | bytes]], *, exit_code: int = 0, warning: str = ""
     ) -> Reply:
-        """Write an answer in the format that the task asks for.
+        """Format an answer as the task requests.
 
         Raises:
             UsageError: this kind of answer has no such format.

@@ -1,4 +1,4 @@
-"""A model whose traces are found, never made: what is missing is noted, and traced in another process."""
+"""Find a model's traces, never make them: what is missing is noted, and traced in another process."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence

@@ -84,7 +84,7 @@ class TraceQueue:
         process.join()
 
     async def obtain(self, job: TraceJob) -> Failure | None:
-        """Trace a model, or wait for the trace that is being made for somebody else.
+        """Trace a model, or wait for the trace that another request started.
 
         A cancelled call stops the trace, unless another request waits for it.
 

@@ -1,4 +1,4 @@
-"""What the figures of one GPU must have to do with each other; nearly every wrong public table breaks one of these."""
+"""Check how the figures of one GPU relate to each other; nearly every wrong public table breaks one of these rules."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ def shortcomings(spec: GpuSpec, architecture: Architecture, sheet: Sheet, *, tod
 
 
 def _problems(findings: Sequence[Finding], sheet: Sheet) -> list[Problem]:
-    """Word the findings that are not exempted, the first of each key."""
+    """Describe the findings that are not exempted, the first of each key."""
     exempted = {(exemption.rule, key) for exemption in sheet.exemptions for key in exemption.keys}
     problems: dict[str, Problem] = {}
     for finding in findings:
@@ -76,7 +76,7 @@ def _findings(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
 
 
 def formula_peak(spec: GpuSpec, architecture: Architecture, kind: PeakKind) -> float | None:
-    """Peak = units × clock × operations per clock; None where one of them is unknown. [FLOP/s]
+    """Return peak = units × clock × operations per clock; None if one of them is unknown. [FLOP/s]
 
     Tensor formats run at the tensor clock where one is stated, all others at the boost clock.
     """
@@ -139,7 +139,7 @@ def _data_rate(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
 
 
 def _ladder(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
-    """Each tensor format against the 16-bit one: the architecture's ratio, or a whole one where it states none."""
+    """Check each tensor format against the 16-bit one: the architecture's ratio, or a whole one if it states none."""
     base_kind = PeakKind.FP16 if spec.peak(PeakKind.FP16) else PeakKind.BF16
     base = spec.peak(base_kind)
     if not base:

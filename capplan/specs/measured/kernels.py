@@ -1,4 +1,4 @@
-"""Tell tables of single timed kernels from those of whole steps, and read either kind of them."""
+"""Read tables of single timed kernels, and distinguish them from those of whole steps."""
 
 from pathlib import Path
 

@@ -108,7 +108,7 @@ def _product(row: Row) -> Kernel | None:
 
 
 def _is_usual(*widths: int) -> bool:
-    """Multiples of 8, which libraries load as vectors, and no wider than layers are."""
+    """Return True for multiples of 8, which libraries load as vectors, and no wider than layers are."""
     return all(width % 8 == 0 and width <= 16384 for width in widths)
 
 

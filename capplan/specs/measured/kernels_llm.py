@@ -46,5 +46,5 @@ def _kernels(rows: Iterable[Mapping[str, str]]) -> Iterator[MeasuredKernel]:
 
 
 def _is_plain(row: Mapping[str, str]) -> bool:
-    """No sliding window, no earlier context, long enough to fill a GPU."""
+    """Return True without sliding window or earlier context, and if long enough to fill a GPU."""
     return float(row["window_size"] or 0) <= 0 and float(row["step"] or 0) == 0 and int(row["isl"]) >= 256

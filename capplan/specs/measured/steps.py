@@ -67,7 +67,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _line_rows(path: Path) -> Iterator[Mapping[str, str]]:
-    """The points of a file that `capplan measure` wrote."""
+    """Read the points of a file that `capplan measure` wrote."""
     try:
         content = path.read_bytes()
     except OSError as error:

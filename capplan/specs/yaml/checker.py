@@ -1,4 +1,4 @@
-"""Gather all that is wrong with one file while its parts are read."""
+"""Gather all errors of one file while its parts are read."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -31,7 +31,7 @@ class Checker:
         self.problems.append(Problem(file=self.file, key=key, message=message))
 
     def check_id(self, stem: str) -> None:
-        """An id is what a user types: small letters, digits, dashes."""
+        """Refuse an id with anything but small letters, digits and dashes."""
         if not _ID.fullmatch(stem):
             self.refuse("", f"the id {stem!r} (the file's stem) must be small letters, digits and single dashes")
 

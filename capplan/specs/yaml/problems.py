@@ -1,4 +1,4 @@
-"""What is wrong with a file of specs: all of it at once, each with file and key."""
+"""Problems of a spec file: all of them at once, each with file and key."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -70,7 +70,7 @@ class Child:
         return self._process.pid if self._process else None
 
     def call(self, task: object, *, stop: Event | None = None) -> Any:
-        """Give the worker a task and wait for its answer; it is started if it does not run.
+        """Send the worker a task and wait for its answer; start the worker if it does not run.
 
         Args:
             task: a `TraceTask` or a `Job`.
@@ -173,7 +173,7 @@ class Child:
 
 
 def resident_bytes(pid: int | None) -> int:
-    """Return the memory that a process holds; 0 where the system does not tell. [bytes]"""
+    """Return the memory that a process holds; 0 if the system does not report it. [bytes]"""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""`capplan measure --methods` and `--pipeline`: what goes wrong without, and what is lost by, synchronising."""
+"""`capplan measure --methods` and `--pipeline`: errors without synchronising, and its cost."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

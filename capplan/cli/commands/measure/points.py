@@ -1,4 +1,4 @@
-"""`capplan measure MODEL`: the points of a model, shown when the run has ended, whatever ended it."""
+"""`capplan measure MODEL`: the points of a model, shown when the run has ended, for whatever reason."""
 
 from collections.abc import Sequence
 from pathlib import Path

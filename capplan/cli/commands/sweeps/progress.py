@@ -43,7 +43,7 @@ class TextLine:
     shown_s: float = 0.0
 
     def started(self, standing: Standing) -> None:
-        """Say what is to be computed."""
+        """Write what is to be computed."""
         new = standing.models - standing.kept
         warn(f"{new:,} of {standing.models:,} models to compute")
 
@@ -64,7 +64,7 @@ class TextLine:
         del model, workload, failed
 
     def measured(self, model: str, gpu: str, batch: int) -> None:
-        """Say which point was timed."""
+        """Write which point was timed."""
         words = f"measured {model} on {gpu} at batch {batch:,}"
         if self.rewrites:
             sys.stderr.write(f"\r\x1b[2K{words}")
@@ -73,7 +73,7 @@ class TextLine:
             warn(words)
 
     def ended(self, standing: Standing) -> None:
-        """Take the line away."""
+        """Remove the line."""
         del standing
         if self.rewrites:
             sys.stderr.write("\r\x1b[2K")

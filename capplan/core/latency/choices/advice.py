@@ -1,4 +1,4 @@
-"""What would make a step faster, each with its computed gain."""
+"""Find changes that would make a step faster, each with its computed gain."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def advise(
 
 
 def _asynchronous(latency_s: float, copy_s: float) -> Advice:
-    """Copies that overlap the step cost nothing unless they take longer; one after the other, times add up."""
+    """Return the gain of copies that overlap the step, which cost nothing unless they take longer than it."""
     return Advice(
         change="asynchronous execution: inputs in pinned memory, copied beside the batch before (of copy and step)",
         speedup=(latency_s + copy_s) / max(latency_s, copy_s),

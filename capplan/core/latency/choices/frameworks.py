@@ -1,4 +1,4 @@
-"""One model on one GPU, run every way: eager and compiled, row-major and channels-last, in every number format."""
+"""Estimate one model on one GPU in every way to run it: framework, memory format, number format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from capplan.errors import MissingRecordingError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """One way to run: its time, and how many times faster than the way asked about; or why it cannot be had.
+    """One way to run: its time and its gain over the way in question, or why it is impossible.
 
     `gain` compares expected times; the errors of one model run two ways are largely shared, so the ratio is surer
     than its two intervals.
@@ -31,7 +31,7 @@ class ComparedRun:
 def compared_workloads(
     workload: Workload, *, precisions: Sequence[Precision] = (Precision.FP32, Precision.AMP_FP16, Precision.FP16)
 ) -> tuple[Workload, ...]:
-    """The ways to run that are compared, the one asked about first.
+    """Return the workloads that are compared, the one in question first.
 
     A compiler chooses the layout of convolutions itself, so compiled graphs appear once, in the row-major layout.
     """
@@ -46,14 +46,14 @@ def compared_workloads(
 
 
 def compared_configurations(workloads: Sequence[Workload]) -> tuple[Configuration, ...]:
-    """The recordings that a comparison needs, each once."""
+    """Return the recordings that a comparison needs, each once."""
     return tuple(dict.fromkeys(workload.configuration for workload in workloads))
 
 
 def compare_frameworks(
     trace: Trace, workloads: Sequence[Workload], *, gpu: GpuSpec, batch: int, calibration: Calibration | None
 ) -> tuple[ComparedRun, ...]:
-    """Estimate one batch in every way; gains are against the first, and what cannot run has a reason."""
+    """Estimate one batch in every way; gains are relative to the first way, and each impossible way has a reason."""
     runs: list[ComparedRun] = []
     baseline_s: float | None = None
     for workload in workloads:

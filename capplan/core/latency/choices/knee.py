@@ -1,4 +1,4 @@
-"""Where a larger batch stops paying: the knee, and the batch that saturates the GPU."""
+"""Find the knee, above which a larger batch gains little, and the batch that saturates the GPU."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which ways to share a model between GPUs are worth a try."""
+"""Choose which ways to share a model between GPUs to try."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How far the limits of a load let one replica go: the highest rate, the most requests at a time, what breaks first."""
+"""Find how far one replica may be loaded: the highest rate, the most requests at a time, which limit breaks first."""
 
 from dataclasses import dataclass
 from itertools import pairwise

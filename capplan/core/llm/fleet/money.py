@@ -224,7 +224,7 @@ class ApiComparison:
 
 
 def compare_with_api(fit: DeploymentFit, price: ApiPrice) -> ApiComparison | None:
-    """Set an API's price beside the rent of a deployment; None where no rent is known.
+    """Compare an API's price with the rent of a deployment; None if no rent is known.
 
     With R replicas the fleet costs the same up to R times the rate of one; the break-even load is the first at which
     the API asks as much as the replicas that the load needs, redundancy included.

@@ -1,4 +1,4 @@
-"""Which engines and formats run on which GPUs, as the engines' documentation states."""
+"""Decide which engines and formats run on which GPUs, as the engines' documentation states."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What all replicas of a language model together are asked."""
+"""Types of the load of all replicas of a language model."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -170,7 +170,7 @@ class _Run:
         self.running_s += time_s * decoding
 
     def _pass(self, step_s: float, *, decoding: int, steps: int = 1) -> None:
-        """Let every running sequence give the tokens of some steps of equal time."""
+        """Advance every running sequence by the tokens of some steps of equal time."""
         self._spend(steps * step_s, decoding)
         self.step += steps
         if not decoding:
@@ -186,7 +186,7 @@ class _Run:
             self.weights.append(decoding * steps * self.admission.tokens_per_step)
 
     def _start(self, request: int) -> None:
-        """Give the token that the end of a prefill gives, and let the sequence run."""
+        """Emit the token that the end of a prefill yields, and start decoding the sequence."""
         if self.first[request] == inf:
             self.first[request] = self.now
         self.given[request] += 1
@@ -239,7 +239,7 @@ class _Run:
         return self.running[0][0]
 
     def _make_room(self) -> bool:
-        """Throw the newest sequences out until the others can take a step; one always stays. True if any went."""
+        """Preempt the newest sequences until the others can take a step; one always stays. True if any is preempted."""
         if not self.admission.preempts:
             return False
         per_step, before = self.admission.tokens_per_step, self.preemptions

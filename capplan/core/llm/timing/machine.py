@@ -1,4 +1,4 @@
-"""What the time of an LLM step depends on in a GPU: bandwidth, peaks by arithmetic, power and links."""
+"""Facts of a GPU on which the time of an LLM step depends: bandwidth, peaks by arithmetic, power and links."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""What each ONNX operator is in PyTorch's operators."""
+"""Run each ONNX operator by PyTorch's operators."""

@@ -114,7 +114,7 @@ def _not_exported(names: list[str]) -> str:
 
 
 def _weights(program: Mapping[str, Any]) -> dict[str, WeightMeta]:
-    """Shapes of parameters, buffers and constants by the graph's name for them."""
+    """Return the shapes of parameters, buffers and constants by the graph's names for them."""
     graph_module, shared = program["graph_module"], program["shared"]
     values = graph_module["graph"]["tensor_values"]
     found = {}

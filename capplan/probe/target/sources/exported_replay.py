@@ -224,7 +224,7 @@ def _keep(outputs: Sequence[Mapping[str, Any]], made: Any, values: dict[str, Any
 
 
 def _last_uses(graph: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Names that no node after a node reads, nor the outputs, by node."""
+    """Return by node the names that neither a later node nor the outputs read."""
     live = set(_names(graph["outputs"]))
     found: list[tuple[str, ...]] = []
     for node in reversed(graph["nodes"]):
@@ -235,7 +235,7 @@ def _last_uses(graph: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _names(part: Any) -> Iterator[str]:
-    """Every value's name within a part of a graph's description."""
+    """Yield every value's name within a part of a graph's description."""
     if isinstance(part, list):
         for item in part:
             yield from _names(item)

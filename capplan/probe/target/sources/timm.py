@@ -70,7 +70,7 @@ def _check_tag(timm: ModuleType, name: str) -> None:
 
 
 def _inputs(timm: ModuleType, name: str, request: InputRequest) -> InputMaker:
-    """One image of the pretrained config's input size, as changed by `img_size` and `in_chans`."""
+    """Return one image of the pretrained config's input size, as changed by `img_size` and `in_chans`."""
     config = timm.models.get_pretrained_cfg(name)
     size = tuple(config.input_size) if config is not None else (3, 224, 224)
     for key, value in request.arguments:

@@ -48,7 +48,7 @@ def torchvision_target(name: str, request: InputRequest) -> Target:
 
 
 def _without_weights(models: ModuleType, builder: Any) -> dict[str, Any]:
-    """Arguments that keep a builder from loading weights, or from spending seconds on initial ones."""
+    """Return arguments that keep a builder from loading weights, or from spending seconds on initial ones."""
     import inspect
 
     taken = inspect.signature(inspect.unwrap(builder)).parameters
@@ -59,7 +59,7 @@ def _without_weights(models: ModuleType, builder: Any) -> dict[str, Any]:
 
 
 def _inputs(models: ModuleType, name: str, builder: Any, request: InputRequest) -> InputMaker:
-    """Inputs by the task, which is the package that the model lives in."""
+    """Return inputs by the task, which is the package that the model lives in."""
     task = builder.__module__.removeprefix("torchvision.models.").partition(".")[0]
     if task == "detection":
         image = _crop(models, name) if name.startswith("ssd") else _DETECTOR_IMAGE
@@ -78,7 +78,7 @@ def _image(size: tuple[int, ...], request: InputRequest) -> SpecInputs:
 
 
 def _crop(models: ModuleType, name: str) -> tuple[int, ...]:
-    """The image size that the default weights' transforms make; the transformers' own, whose weights come in others."""
+    """Return the input size of the default weights; fixed values for ViT and SSD, whose weights have several sizes."""
     if name.startswith("vit_"):
         return (3, 224, 224)
     if name.startswith("ssdlite"):

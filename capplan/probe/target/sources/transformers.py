@@ -88,7 +88,7 @@ def _build(model_class: Any, config: Any) -> torch.nn.Module:
 
 
 def _config_path(words: str) -> Path | None:
-    """The config file that words name; None where they name an architecture."""
+    """Return the config file that words name; None if they name an architecture."""
     path = Path(words)
     if exists(path) and path.is_dir():
         path = path / "config.json"
@@ -187,7 +187,7 @@ def _check_arguments(words: str, config_class: Any, arguments: Mapping[str, Any]
 
 
 def _forget_cache(config: Any) -> None:
-    """Switch the key-value cache off, in all parts: one forward pass is asked about."""
+    """Disable the key-value cache in all parts, because one forward pass is traced."""
     parts = [config, *(getattr(config, key, None) for key in config.sub_configs)]
     for part in parts:
         if part is not None and getattr(part, "use_cache", False):

@@ -247,7 +247,7 @@ class _Rented:
 
 
 def _latencies(option: Option) -> tuple[Interval, float, float | None]:
-    """The latency that counts, with the simulation's interval, and what it were if the estimate is off. [s]"""
+    """Return the latency that counts, with the simulation's interval, and its values if the estimate is off. [s]"""
     response, batch = option.sizing.response, option.sizing.batch_latency_s
     if response is None or response.percentile_s is None:
         return batch, batch.low, batch.high
@@ -260,7 +260,7 @@ def _latencies(option: Option) -> tuple[Interval, float, float | None]:
 
 
 def _break_even(option: Option, answer: Answer) -> tuple[float | None, str | None]:
-    """Hours a year of use above which buying this GPU is cheaper than renting it on demand."""
+    """Return the hours of use a year above which buying this GPU beats renting it on demand."""
     rent = next((p for p in answer.case.rents if p.gpu == option.gpu and p.term is Term.ON_DEMAND), None)
     if rent is None or not isinstance(option.cost, OwnedCost):
         return None, None

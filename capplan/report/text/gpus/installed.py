@@ -11,7 +11,7 @@ Match = tuple[InstalledGpu, GpuSpec | None]
 
 
 def render_installed(matches: Sequence[Match]) -> str:
-    """One paragraph per device: its name, its spec, and what differs."""
+    """Write one paragraph per device: its name, its spec, and what differs."""
     lines = []
     for device, spec in matches:
         pci = f", PCI {device.pci_id}" if device.pci_id else ""

@@ -7,7 +7,7 @@ from capplan.report.table import render_text, table
 
 
 def render_prices(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> str:
-    """Prices for people, cheapest first; empty where none is known."""
+    """List prices for people, cheapest first; empty if none is known."""
     rows = [
         (
             f"{price.usd_per_hour:.4g} USD/h",

@@ -17,13 +17,13 @@ _COMPARED = (
 
 
 def gpu_table(specs: Sequence[GpuSpec], columns: Sequence[Attribute]) -> Table:
-    """One row per GPU, values with their units."""
+    """Make one row per GPU, values with their units."""
     titles = "|".join(column.name + (">" if column.is_number else "") for column in columns)
     return table(titles, [[column.cell(spec) for column in columns] for spec in specs])
 
 
 def gpu_base_table(specs: Sequence[GpuSpec], columns: Sequence[Attribute]) -> Table:
-    """One row per GPU in base units, for spreadsheets; unknown cells are empty, unsupported ones say so."""
+    """Make one row per GPU in base units, for spreadsheets; unknown cells are empty, unsupported ones marked."""
     titles = "|".join(column.base_name for column in columns)
     return table(titles, [[_base_cell(column, spec) for column in columns] for spec in specs])
 
@@ -93,7 +93,7 @@ def _spell_source(source: Source) -> str:
 
 
 def comparison_table(specs: Sequence[GpuSpec]) -> Table:
-    """GPUs side by side; numbers with their multiple of the first GPU's."""
+    """Compare GPUs, each number with its multiple of the first GPU's."""
     titles = "|".join(["", *(f"{spec.id}>" for spec in specs)])
     rows = []
     for name in _COMPARED:

@@ -49,7 +49,7 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
 
 
 def _apply_layer_sizes(mixers: list[Mixer | None], fields: Fields, traits: Traits) -> None:
-    """Set the head sizes of single layers that `per_layer_config` states, as recent transformers write it."""
+    """Apply the head sizes of single layers that `per_layer_config` states, as recent transformers write it."""
     stated = fields.object("per_layer_config")
     for index, mixer in enumerate(mixers):
         sizes = stated.object(str(index)) if stated is not None else None
@@ -212,7 +212,7 @@ def _global_attention(attention: Attention, fields: Fields, traits: Traits) -> A
 def _share_caches(
     mixers: list[Mixer | None], fields: Fields, kinds: list[str] | None, layer_count: int
 ) -> list[Mixer | None]:
-    """Let the last `num_kv_shared_layers` layers read the cache of the last earlier layer of their kind."""
+    """Make the last `num_kv_shared_layers` layers read the cache of the last earlier layer of their kind."""
     shared = fields.optional_size("num_kv_shared_layers", least=0) or 0
     if not shared:
         return mixers
