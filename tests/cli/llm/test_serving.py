@@ -1,5 +1,6 @@
 """`capplan llm estimate`, `validate` and `fit` as a user meets them, with a calibration of the test's own."""
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -190,12 +191,15 @@ def test_fit_learns_an_engines_overhead_from_runs(run: Run, tmp_path: Path, monk
     monkeypatch.setenv("CAPPLAN_CALIBRATIONS", str(tmp_path))  # whose interval widths the fit keeps
     prior.write_text(dump_time_calibration(replace(PRIOR, widths=dict.fromkeys(WIDTH_NAMES, width))))
     rows = []
-    for output_len in (128, 256, 512):
-        words = (*LLAMA, "-c", "1..64", "--output-len", output_len, "--calibration", prior)
+    deployments = [
+        (model, gpu) for model in ("llama-3.1-8b-instruct", "mistral-7b") for gpu in ("h100-sxm5-80gb", "l40s")
+    ]
+    for (model, gpu), output_len in itertools.product(deployments, (128, 256, 512)):
+        words = (model, "--gpu", gpu, "-c", "1..64", "--output-len", output_len, "--calibration", prior)
         for point in points(run, *words):
             slower = 1300 * point["tpot_s"]["expected"]  # type: ignore[index]
             rows.append(
-                f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,vllm,{1024 / 0.9},{output_len / 0.9},{point['concurrency']},"
+                f"{model},{gpu},1,vllm,{1024 / 0.9},{output_len / 0.9},{point['concurrency']},"
                 f"online,,{slower},,A,uniform 0.8..1"
             )
     path, fitted = tmp_path / "runs.csv", tmp_path / "fitted.yaml"
@@ -206,7 +210,8 @@ def test_fit_learns_an_engines_overhead_from_runs(run: Run, tmp_path: Path, monk
         result = run("llm", "validate", path, "--json", "--calibration", chosen)
         errors.append(json.loads(result.stdout)["overall"]["tpot"]["mdape"])
     assert errors[0] == pytest.approx(0.3 / 1.3, rel=0.01)
-    assert errors[1] < errors[0] * 0.6
+    print("ERR", errors)
+    assert errors[1] < 0.1  # the overhead is the engine's: runs of several deployments show it
 
 
 def test_a_fit_to_a_handful_of_runs_is_refused(run: Run, tmp_path: Path) -> None:
