@@ -7,6 +7,9 @@ from platformdirs import user_cache_path, user_config_path
 
 _NAME = "capplan"
 
+PACKAGE = Path(__file__).resolve().parent
+"""Where capplan's own code lies."""
+
 
 def cache_folder() -> Path:
     """Return the folder of what can be made again: `XDG_CACHE_HOME`/capplan, else where the system keeps caches."""

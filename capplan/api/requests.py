@@ -9,9 +9,9 @@ from capplan.api.options import ModelOptions
 
 if TYPE_CHECKING:
     from capplan.api.options import ModelLike
-    from capplan.app.gpus import GpuRequest
+    from capplan.app.gpus.choice import GpuRequest
+    from capplan.app.gpus.priced import PriceFilters
     from capplan.app.models import ModelSource
-    from capplan.app.priced_gpus import PriceFilters
     from capplan.app.procurement.constraints import ConstraintRequest
     from capplan.core.batches import Batches
     from capplan.core.plan.types import Limits
@@ -90,7 +90,7 @@ def take_constraints(left: Made) -> "ConstraintRequest":
 
 def take_gpu_request(left: Made) -> "GpuRequest":
     """Take the options of GPUs from those that are left."""
-    from capplan.app.gpus import GpuFilters, GpuRequest
+    from capplan.app.gpus.choice import GpuFilters, GpuRequest
     from capplan.errors import UsageError
     from capplan.specs import Gpus
 
@@ -116,7 +116,7 @@ def take_gpu_request(left: Made) -> "GpuRequest":
 
 def take_price_filters(left: Made) -> "PriceFilters":
     """Take the filters of prices from the options that are left."""
-    from capplan.app.priced_gpus import PriceFilters
+    from capplan.app.gpus.priced import PriceFilters
 
     return PriceFilters(
         providers=tuple(left.pop("providers", ())),

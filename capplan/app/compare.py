@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus import GpuFilters, GpuRequest
+from capplan.app.gpus.choice import GpuFilters, GpuRequest
+from capplan.app.gpus.priced import PriceFilters
 from capplan.app.models import Model, ModelSource, open_model
 from capplan.app.plan import PlanContext, PlanRequest, plan_at_batches
-from capplan.app.priced_gpus import PriceFilters
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow, RowOrder, in_order, with_gains
 from capplan.core.plan.recommend import with_recommendations

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from capplan.app.estimate_advice import Adviser, possible_changes
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus import GpuRequest
+from capplan.app.gpus.choice import GpuRequest
+from capplan.app.gpus.priced import PriceFilters, find_priced_gpus
 from capplan.app.models import Model, ModelSource, open_model
-from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.breakdown import break_down

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from capplan.app.cache import Question, TraceCache, default_cache, files_behind
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.opened_files import OpenedFiles, watched
+from capplan.app.kept_traces.cache import Question, TraceCache, default_cache, files_behind
+from capplan.app.kept_traces.opened_files import OpenedFiles, watched
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.calibration import MemoryCalibration

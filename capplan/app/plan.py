@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus import GpuRequest
+from capplan.app.gpus.choice import GpuRequest
+from capplan.app.gpus.priced import PriceFilters, find_priced_gpus
 from capplan.app.models import Model, ModelSource, QuantisedModel, open_model, refuse_uncertain
-from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec

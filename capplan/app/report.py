@@ -11,9 +11,9 @@ import msgspec
 
 from capplan.app.documents import read_json
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus import GpuChoice, GpuFilters, GpuRequest, find_gpus
+from capplan.app.gpus.choice import GpuChoice, GpuFilters, GpuRequest, find_gpus
+from capplan.app.gpus.priced import PriceFilters, affordable
 from capplan.app.models import ModelSource, QuantisedSource, open_model
-from capplan.app.priced_gpus import PriceFilters, affordable
 from capplan.app.procurement.constraints import ConstraintRequest, resolve
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.constraints import Constraints

@@ -13,8 +13,8 @@ from capplan.errors import UnknownNameError, UsageError
 from capplan.units import SECONDS, parse_quantity
 
 if TYPE_CHECKING:
-    from capplan.app.gpus import GpuRequest
-    from capplan.app.priced_gpus import PriceFilters
+    from capplan.app.gpus.choice import GpuRequest
+    from capplan.app.gpus.priced import PriceFilters
     from capplan.core.plan.types import Job, Limits, SortKey
     from capplan.probe.inputs.request import ModelRequest
 
@@ -299,7 +299,7 @@ class GpuOptions:
 
     def request(self) -> "GpuRequest":
         """Return the request for these GPUs."""
-        from capplan.app.gpus import GpuFilters, GpuRequest
+        from capplan.app.gpus.choice import GpuFilters, GpuRequest
 
         filters = GpuFilters(
             where=tuple(self.where or ()),
@@ -336,7 +336,7 @@ class PriceOptions:
 
     def filters(self) -> "PriceFilters":
         """Return the filters of prices."""
-        from capplan.app.priced_gpus import PriceFilters
+        from capplan.app.gpus.priced import PriceFilters
 
         return PriceFilters(
             providers=tuple(self.provider or ()), only_priced=self.priced, max_usd_per_hour=self.max_price

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from capplan.app import models
-from capplan.app.cache import TraceCache
+from capplan.app.kept_traces.cache import TraceCache
 from capplan.app.models import open_model
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.trace.format import dump_trace

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from capplan.app.kept_traces.opened_files import OpenedFiles, watched
 from capplan.app.models import open_model
-from capplan.app.opened_files import OpenedFiles, watched
 from capplan.core.workload import Configuration
 from capplan.probe.inputs.request import ModelRequest
 

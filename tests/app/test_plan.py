@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.gpus import GpuRequest
+from capplan.app.gpus.choice import GpuRequest
 from capplan.app.plan import PlanRequest, plan
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.types import Job

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.gpus import GpuRequest
+from capplan.app.gpus.choice import GpuRequest
 from capplan.app.plan import PlanRequest, plan
 from capplan.core.batches import parse_batches
 from capplan.core.plan.types import Plan

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from capplan.app.gpus import GpuFilters, GpuRequest, find_gpus
+from capplan.app.gpus.choice import GpuFilters, GpuRequest, find_gpus
 from capplan.app.sweep.request import LLM_PREFIX, LlmContext, PlanContext, Sweep, SweepModel, SweepRequest
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec

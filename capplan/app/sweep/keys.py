@@ -10,7 +10,7 @@ from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from capplan.app.cache import LIBRARIES, Question, TraceCache
+from capplan.app.kept_traces.cache import LIBRARIES, Question, TraceCache
 from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.conditions import AnyConditions, Conditions
@@ -18,6 +18,7 @@ from capplan.core.sweep.schema import SCHEMA_VERSION
 from capplan.core.trace.format import dump_trace
 from capplan.core.workload import Configuration
 from capplan.files import is_file
+from capplan.folders import PACKAGE
 from capplan.probe.target.names import source_names
 from capplan.specs.llm.sources import find_model
 
@@ -57,11 +58,10 @@ def gpu_digest(gpu: GpuSpec) -> str:
 
 def code_digest() -> str:
     """Return the digest of the code that traces and plans."""
-    package = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for part in _CODE:
-        for path in sorted((package / part).rglob("*.py")):
-            digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+        for path in sorted((PACKAGE / part).rglob("*.py")):
+            digest.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:_DIGITS]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from capplan.app.gpus import GpuFilters
+from capplan.app.gpus.choice import GpuFilters
 from capplan.app.models import ModelSource
 from capplan.app.report import ReportRequest
 from capplan.app.sweep.store import manifest_path, read_contents

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from capplan.app.cache import default_cache
+from capplan.app.kept_traces.cache import default_cache
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.sweep import tables
 from capplan.app.sweep.engines.local import LocalEngine, cores

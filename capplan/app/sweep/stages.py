@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from capplan.app.cache import default_cache
 from capplan.app.feedback import SILENCE
+from capplan.app.kept_traces.cache import default_cache
 from capplan.app.models import Model, ReadModel, TracedModel, open_model
 from capplan.app.sweep.request import PlanContext, SweepModel
 from capplan.app.sweep.serving import served_columns

@@ -75,7 +75,7 @@ def _depth(depth: int | None, chosen: Format) -> int | None:
 
 def _render(made: "AnalyzeAnswer", chosen: Format, *, compare: bool, depth: int | None, top: int) -> str:
     from capplan.report.documents.analysis import analysis_document
-    from capplan.report.text import analysis, counters
+    from capplan.report.text.counts import analysis, counters
 
     if chosen is Format.JSON:
         return to_json(analysis_document(made.analysis, comparisons=made.comparisons if compare else None, depth=depth))

@@ -10,7 +10,7 @@ from capplan.cli.sparing import SparingGroup
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from capplan.app.cache import TraceCache
+    from capplan.app.kept_traces.cache import TraceCache
 
 app = typer.Typer(
     cls=SparingGroup,
@@ -92,7 +92,7 @@ def clear(
 
 
 def _cache() -> "TraceCache":
-    from capplan.app.cache import default_cache
+    from capplan.app.kept_traces.cache import default_cache
 
     kept = default_cache()
     if kept is None:

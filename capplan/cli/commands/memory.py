@@ -62,7 +62,7 @@ def memory(
 
       capplan memory hf:gpt2 --seq-len 1024 --batch 8 --train --gpus 8 --format json
     """
-    from capplan.app.gpus import GpuRequest
+    from capplan.app.gpus.choice import GpuRequest
     from capplan.app.memory import MemoryRequest
     from capplan.app.memory import memory as answer_memory
 

@@ -49,7 +49,7 @@ def prices(
     """
     if context.invoked_subcommand is not None:
         return
-    from capplan.app.prices import PriceRequest, list_prices
+    from capplan.app.gpus.prices import PriceRequest, list_prices
     from capplan.report.documents.gpus import prices_document
     from capplan.report.table import render_csv, render_markdown, render_text
     from capplan.report.text.gpus.prices import price_table
@@ -87,7 +87,7 @@ def import_(
 
       capplan prices import quotes.csv -o my-specs && capplan report resnet50 --specs my-specs
     """
-    from capplan.app.prices import import_prices
+    from capplan.app.gpus.prices import import_prices
 
     made = import_prices(table, folder=folder, read_on=date.today(), overlays=tuple(specs or ()))
     taken = [path for path in made.files if path.exists()]

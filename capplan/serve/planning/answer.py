@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from capplan.api.requests import choose, listed_batches, read_batches, take_constraints
+from capplan.app.gpus.priced import PriceFilters
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
-from capplan.app.priced_gpus import PriceFilters
 from capplan.core.quantization.schemes import find_scheme
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import CapplanError, UsageError
@@ -432,7 +432,7 @@ def _gpu(question: types.GpuQuestion, case: Case) -> Reply:
 
 @work_out.register
 def _prices(question: types.PricesQuestion, case: Case) -> Reply:
-    from capplan.app.prices import PriceRequest, list_prices
+    from capplan.app.gpus.prices import PriceRequest, list_prices
     from capplan.core.gpus.prices import PriceTier, Term
     from capplan.report.documents.gpus import prices_document
     from capplan.report.table import render_csv, render_markdown, render_text

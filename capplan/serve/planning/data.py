@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capplan.app.cache import TraceCache, default_cache
-from capplan.app.gpus import GpuFilters, GpuRequest
+from capplan.app.gpus.choice import GpuFilters, GpuRequest
+from capplan.app.kept_traces.cache import TraceCache, default_cache
 from capplan.errors import UsageError
 from capplan.serve.planning.configs import Configs
 from capplan.serve.planning.models import TraceShelf

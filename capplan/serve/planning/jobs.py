@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from capplan.app.cache import Question
+from capplan.app.kept_traces.cache import Question
 from capplan.core.workload import Configuration
 from capplan.probe.inputs.request import ModelRequest
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from capplan.app.cache import TraceCache
+from capplan.app.kept_traces.cache import TraceCache
 from capplan.app.models import Model, ReadModel
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.calibration import MemoryCalibration

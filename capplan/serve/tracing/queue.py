@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from capplan.app.cache import TraceCache
+from capplan.app.kept_traces.cache import TraceCache
 from capplan.core.ops.checks import check_operators
 from capplan.core.trace.format import load_trace
 from capplan.errors import CapplanError

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from capplan.folders import PACKAGE
+
 _NOT_THE_USERS = ("/proc", "/sys", "/dev")
 _OUTSIDE = ("subprocess.Popen", "os.system", "os.posix_spawn", "socket.connect", "urllib.Request")
 
@@ -80,5 +82,5 @@ def _is_installed(path: Path) -> bool:
 def _installed() -> tuple[Path, ...]:
     kinds = ("stdlib", "platstdlib", "purelib", "platlib")
     places = {Path(sysconfig.get_path(kind)).resolve() for kind in kinds}
-    ours = Path(__file__).resolve().parents[1]
+    ours = PACKAGE
     return (*sorted(places), ours, *map(Path, _NOT_THE_USERS))

@@ -22,7 +22,7 @@ from capplan.core.trace.types import SCHEMA_VERSION, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceFileError
 from capplan.files import exists, replace_whole
-from capplan.folders import cache_folder
+from capplan.folders import PACKAGE, cache_folder
 from capplan.strict_json import read_json
 
 LIBRARIES = ("torch", "torchvision", "timm", "transformers", "onnx")
@@ -212,7 +212,7 @@ def _configs(question: Question) -> list[Path]:
 def _own_modules(question: Question) -> list[Path]:
     """Files of loaded modules outside the standard library, site-packages and capplan, or of the package named."""
     installed = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
-    ours = Path(__file__).resolve().parents[1]
+    ours = PACKAGE
     named = question.words.partition(":")[0].partition(".")[0]
     found = []
     for name, module in list(sys.modules.items()):
@@ -262,12 +262,11 @@ def _version(name: str) -> str | None:
 
 def _own_code() -> str:
     """Hash the state of capplan's tracing code, by its files' sizes and times."""
-    package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     for part in _OWN_CODE:
-        for path in sorted((package / part).rglob("*.py")):
+        for path in sorted((PACKAGE / part).rglob("*.py")):
             stat = path.stat()
-            digest.update(f"{path.relative_to(package)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+            digest.update(f"{path.relative_to(PACKAGE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capplan.app.gpus import GpuChoice, GpuRequest, find_gpus
+from capplan.app.gpus.choice import GpuChoice, GpuRequest, find_gpus
 from capplan.core.gpus.prices import Price, cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UnknownNameError, UsageError

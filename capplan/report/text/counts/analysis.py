@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from capplan.core.ops.analysis import Analysis, Share
 from capplan.report.documents.analysis import parameter_bytes_by_dtype
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
-from capplan.report.text.module_tree import dtype_table, tree_table
-from capplan.report.text.module_tree import share as share_of
+from capplan.report.text.counts.module_tree import dtype_table, tree_table
+from capplan.report.text.counts.module_tree import share as share_of
 from capplan.units import format_bytes, format_count, format_flops
 
 _TITLES = "module|operator|calls>|MACs>|FLOPs>|share>|parameters>|bytes>"

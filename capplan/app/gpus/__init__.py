@@ -1,0 +1,1 @@
+"""GPUs and their prices as a question names them: found, filtered, priced, listed and imported."""

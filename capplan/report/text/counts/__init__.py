@@ -1,0 +1,1 @@
+"""What `analyze` prints: modules, operators, dtypes, and other counters."""
