@@ -10,11 +10,13 @@ from capplan.errors import UsageError
 
 if TYPE_CHECKING:
     from capplan.app.llm.fleet.fleet_money import MoneyQuestion
+    from capplan.core.llm.fleet.candidates import ShardingChoice
     from capplan.core.llm.fleet.token_load import TokenLoad
     from capplan.core.llm.model import LanguageModel
     from capplan.core.llm.serving.service import Speculation
     from capplan.core.llm.simulation.load_answer import LatencyLimits
 
+ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 STATISTICS = ("mean", "50", "90", "95", "99")
 
 
@@ -206,3 +208,53 @@ CalibrationOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Constants from `capplan llm fit`; the shipped ones by default.")
 ]
 DownloadOption = Annotated[bool, typer.Option("--download", help="Fetch the configuration of hf:org/name.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """Which deployments a search tries: GPUs, engines, formats, and how a replica shares the model."""
+
+    gpu: Annotated[
+        list[str] | None,
+        typer.Option("--gpu", metavar="ID", help="Only this GPU; repeatable. All rented data-centre GPUs by default."),
+    ] = None
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(help="vllm, sglang, trtllm (the default), llama.cpp or all; repeatable."),
+    ] = None
+    weights: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FORMAT", help="bf16, fp8, ...; repeatable; the checkpoint's by default."),
+    ] = None
+    kv: Annotated[str | None, typer.Option(metavar="FORMAT", help="Number format of the KV cache.")] = None
+    tp: Annotated[list[int] | None, typer.Option("--tp", min=1, help="Tensor parallelism; repeatable.")] = None
+    pp: Annotated[list[int] | None, typer.Option("--pp", min=1, help="Pipeline stages; repeatable.")] = None
+    ep: Annotated[list[int] | None, typer.Option("--ep", min=1, help="Expert parallelism; repeatable.")] = None
+    dp: Annotated[
+        list[int] | None, typer.Option("--dp", min=1, help="Ranks of attention data parallelism; repeatable.")
+    ] = None
+    max_seqs: Annotated[
+        list[int] | None, typer.Option(min=1, help="Most sequences at a time in a replica; repeatable.")
+    ] = None
+    redundancy: Annotated[int, typer.Option(min=0, help="Replicas beyond need (N+k).")] = 0
+    link: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="Network of one GPU that moves prefilled caches, such as '50 GB/s'."),
+    ] = None
+
+    def engines(self) -> tuple[str, ...]:
+        """Return the engines to try."""
+        from capplan.app.llm.fleet.search import DEFAULT_ENGINES
+
+        return ENGINES if self.engine == ["all"] else tuple(self.engine or DEFAULT_ENGINES)
+
+    def choice(self) -> "ShardingChoice":
+        """Return the degrees of parallelism to try; every usual one where none is stated."""
+        from capplan.core.llm.fleet.candidates import ShardingChoice
+
+        return ShardingChoice(
+            tensor=tuple(self.tp or ()),
+            pipeline=tuple(self.pp or ()),
+            expert=tuple(self.ep or ()),
+            data=tuple(self.dp or ()),
+        )

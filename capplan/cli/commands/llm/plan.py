@@ -11,18 +11,14 @@ from capplan.cli.commands.llm.groups import (
     LengthOptions,
     LimitOptions,
     MoneyOptions,
+    SearchOptions,
     TaskOptions,
 )
 from capplan.cli.commands.llm.options import LlmModel, parse_link
 from capplan.cli.groups import with_groups
-from capplan.cli.options import SpecFolders
+from capplan.cli.options import AnswerOptions, SpecFolders
 from capplan.cli.output import (
     Format,
-    FormatOption,
-    JsonOption,
-    OutputOption,
-    emit,
-    resolve_format,
     to_json,
     write_atomically,
 )
@@ -31,8 +27,6 @@ from capplan.printable import printable
 
 if TYPE_CHECKING:
     from capplan.core.llm.fleet.planned import PlannedFleet
-
-ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 
 
 @with_groups
@@ -56,33 +50,7 @@ def plan(
     lengths: LengthOptions,
     task: TaskOptions,
     limits: LimitOptions,
-    gpu: Annotated[
-        list[str] | None,
-        typer.Option("--gpu", metavar="ID", help="Only this GPU; repeatable. All rented data-centre GPUs by default."),
-    ] = None,
-    engine: Annotated[
-        list[str] | None,
-        typer.Option(help="vllm, sglang, trtllm (the default), llama.cpp or all; repeatable."),
-    ] = None,
-    weights: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FORMAT", help="bf16, fp8, ...; repeatable; the checkpoint's by default."),
-    ] = None,
-    kv: Annotated[str | None, typer.Option(metavar="FORMAT", help="Number format of the KV cache.")] = None,
-    tp: Annotated[list[int] | None, typer.Option("--tp", min=1, help="Tensor parallelism; repeatable.")] = None,
-    pp: Annotated[list[int] | None, typer.Option("--pp", min=1, help="Pipeline stages; repeatable.")] = None,
-    ep: Annotated[list[int] | None, typer.Option("--ep", min=1, help="Expert parallelism; repeatable.")] = None,
-    dp: Annotated[
-        list[int] | None, typer.Option("--dp", min=1, help="Ranks of attention data parallelism; repeatable.")
-    ] = None,
-    max_seqs: Annotated[
-        list[int] | None, typer.Option(min=1, help="Most sequences at a time in a replica; repeatable.")
-    ] = None,
-    redundancy: Annotated[int, typer.Option(min=0, help="Replicas beyond need (N+k).")] = 0,
-    link: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="Network of one GPU that moves prefilled caches, such as '50 GB/s'."),
-    ] = None,
+    search: SearchOptions,
     money: MoneyOptions,
     show_launch: Annotated[
         bool, typer.Option("--launch", help="Show the command that launches a replica, each option explained.")
@@ -95,9 +63,7 @@ def plan(
     download: DownloadOption = False,
     specs: SpecFolders = None,
     calibration: CalibrationOption = None,
-    chosen_format: FormatOption = None,
-    json_flag: JsonOption = False,
-    output: OutputOption = None,
+    answer: AnswerOptions,
 ) -> None:
     """Find the deployments of a language model that carry a load within limits, the cheapest first.
 
@@ -110,13 +76,11 @@ def plan(
     from capplan.app.llm.deployments import Deployments
     from capplan.app.llm.fleet.fleet_money import known_prices
     from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
-    from capplan.app.llm.fleet.search import DEFAULT_ENGINES
     from capplan.app.llm.plan_serving import PlanQuestion, plan_fleet
-    from capplan.core.llm.fleet.candidates import ShardingChoice
     from capplan.specs import load_gpus
     from capplan.specs.llm.time_calibration import load_time_calibration
 
-    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
+    spelling = answer.format()
     gpus = load_gpus(overlays=specs or ())
     prices = known_prices(gpus, tuple(specs or ()))
     rents = cheapest_rents(prices)
@@ -125,17 +89,15 @@ def plan(
         model=model,
         load=task.of(lengths.load(rate_per_s=rate, concurrency=concurrency), deployments.model(model)),
         limits=limits.limits(),
-        gpus=tuple(gpus.find(name).id for name in gpu) if gpu else searched_gpus(gpus, rents),
-        engines=ENGINES if engine == ["all"] else tuple(engine or DEFAULT_ENGINES),
-        weights=tuple(weights or ("",)),
-        kv=kv or "",
-        choice=ShardingChoice(
-            tensor=tuple(tp or ()), pipeline=tuple(pp or ()), expert=tuple(ep or ()), data=tuple(dp or ())
-        ),
-        batch_limits=tuple(max_seqs or (0,)),
-        redundancy=redundancy,
+        gpus=tuple(gpus.find(name).id for name in search.gpu) if search.gpu else searched_gpus(gpus, rents),
+        engines=search.engines(),
+        weights=tuple(search.weights or ("",)),
+        kv=search.kv or "",
+        choice=search.choice(),
+        batch_limits=tuple(search.max_seqs or (0,)),
+        redundancy=search.redundancy,
         rents=rents,
-        link_bytes_per_s=parse_link(link),
+        link_bytes_per_s=parse_link(search.link),
     )
     with progress(f"searching deployments on {len(question.gpus)} GPUs"):
         found = plan_fleet(
@@ -147,7 +109,7 @@ def plan(
         )
     if kubernetes is not None:
         _write_manifest(found, kubernetes)
-    emit(_spell(found, spelling, everything=everything, launch=show_launch), output=output)
+    answer.emit(_spell(found, spelling, everything=everything, launch=show_launch))
     if not found.plan.fits:
         raise typer.Exit(1)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capplan.cli.commands.llm.deployment import DeploymentOptions
 from capplan.cli.commands.llm.groups import (
     CalibrationOption,
     DownloadOption,
@@ -14,27 +15,16 @@ from capplan.cli.commands.llm.groups import (
     TaskOptions,
 )
 from capplan.cli.commands.llm.options import (
-    DataOption,
-    EngineOption,
-    ExpertOption,
     LlmModel,
-    PipelineOption,
-    TensorOption,
-    VersionOption,
     parse_clients,
     parse_day,
     parse_rates,
 )
 from capplan.cli.groups import with_groups
-from capplan.cli.options import SpecFolders
+from capplan.cli.options import AnswerOptions, SpecFolders
 from capplan.cli.output import (
     Format,
-    FormatOption,
-    JsonOption,
-    OutputOption,
     check_plots,
-    emit,
-    resolve_format,
     to_json,
     write_plot,
 )
@@ -76,14 +66,7 @@ def simulate(
         typer.Option(metavar="N,N,...", help="Shape of a day: requests in each part of it, in any unit."),
     ] = None,
     requests: Annotated[int, typer.Option(min=100, max=200_000, help="Requests to simulate at each load.")] = 5000,
-    tp: TensorOption = 1,
-    pp: PipelineOption = 1,
-    ep: ExpertOption = 1,
-    dp: DataOption = 1,
-    engine: EngineOption = "vllm",
-    engine_version: VersionOption = None,
-    weights: Annotated[str | None, typer.Option(metavar="FORMAT", help="bf16, fp8, ...")] = None,
-    kv: Annotated[str | None, typer.Option(metavar="FORMAT", help="Number format of the KV cache.")] = None,
+    deployment: DeploymentOptions,
     task: TaskOptions,
     scheduling: SchedulingOptions,
     limits: LimitOptions,
@@ -93,9 +76,7 @@ def simulate(
     download: DownloadOption = False,
     specs: SpecFolders = None,
     calibration: CalibrationOption = None,
-    chosen_format: FormatOption = None,
-    json_flag: JsonOption = False,
-    output: OutputOption = None,
+    answer: AnswerOptions,
 ) -> None:
     """Simulate continuous batching under a load: percentiles of TTFT, TPOT, ITL and end-to-end time, and goodput.
 
@@ -103,19 +84,19 @@ def simulate(
     """
     from capplan.app.llm.deployments import Deployments, DeploymentWords
     from capplan.app.llm.simulate_serving import Scheduling, SimulationQuestion, read_requests, simulate_serving
-    from capplan.core.llm.sharding import Sharding
     from capplan.specs import load_gpus
     from capplan.specs.llm.time_calibration import load_time_calibration
 
-    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
+    spelling = answer.format()
     check_plots(plot)
     trace = read_requests(requests_file) if requests_file else None
     deployments = Deployments(gpus=load_gpus(overlays=specs or ()), download=download)
     served = deployments.model(model)
     question = SimulationQuestion(
         words=DeploymentWords(
-            model=model, gpu=gpu, engine=engine, sharding=Sharding(tensor=tp, pipeline=pp, expert=ep, data=dp),
-            weights=weights or "", kv=kv or "", version=engine_version or "", max_sequences=scheduling.max_seqs,
+            model=model, gpu=gpu, engine=deployment.engine, sharding=deployment.sharding(),
+            weights=deployment.weights or "", kv=deployment.kv or "", version=deployment.engine_version or "",
+            max_sequences=scheduling.max_seqs,
         ),
         loads=tuple(task.of(load, served) for load in _loads(lengths, rate, concurrency, trace)),
         limits=limits.limits(),
@@ -134,7 +115,7 @@ def simulate(
         from capplan.report.text.llm.simulation import simulation_chart
 
         write_plot(simulation_chart(found), plot)
-    emit(_spell(found, spelling), output=output)
+    answer.emit(_spell(found, spelling))
 
 
 def _loads(
