@@ -4,7 +4,6 @@ Nothing is built until `Target.build`, and then under whatever device context th
 weights are made.
 """
 
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +12,14 @@ from capplan.files import is_file
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.target.prepare import find_steps, step_notes
 from capplan.probe.target.types import Target
+from capplan.probe.torchscript.archive import is_torchscript
 
 
 def load_target(words: str, *, request: InputRequest) -> Target:
     """Find the model that words name, without building it, and the steps that prepare it.
 
     `torchvision:NAME`, `timm:NAME`, a bare name of either; `hf:` with a config.json, its folder or an architecture;
-    `FILE.py:NAME`, `package.module:NAME`; `FILE.pt2`; `FILE.onnx`.
+    `FILE.py:NAME`, `package.module:NAME`; `FILE.pt2`; `FILE.onnx`; a TorchScript archive.
 
     Raises:
         UsageError: no such model or file, arguments or inputs that it does not take.
@@ -58,6 +58,10 @@ def _find_target(words: str, request: InputRequest) -> Target:
         from capplan.probe.target.sources.onnx import onnx_target
 
         return onnx_target(Path(words), request)
+    if is_file(words) and is_torchscript(Path(words)):
+        from capplan.probe.target.sources.torchscript import torchscript_target
+
+        return torchscript_target(Path(words), request)
     if "/" in words or words.endswith(_FOREIGN) or is_file(words):
         raise UsageError(_refusal(Path(words)))
     return _bare_target(words, request)
@@ -81,7 +85,10 @@ _FOREIGN = (
 
 def _refusal(path: Path) -> str:
     """Explain why a file is not a model, and name what would be one."""
-    instead = "Give the code, as FILE.py:Name or package.module:Name, a .pt2 of torch.export.save, or an .onnx file."
+    instead = (
+        "Give the code, as FILE.py:Name or package.module:Name, a .pt2 of torch.export.save, an .onnx file, or "
+        "TorchScript of torch.jit.save."
+    )
     if path.suffix == ".json":
         return f"{path} is no model by itself: write hf:{path} for a transformers config."
     if not is_file(path):
@@ -92,17 +99,7 @@ def _refusal(path: Path) -> str:
         return f"{path} is an engine built for one GPU, which says nothing of others. {instead}"
     if path.suffix == ".safetensors":
         return f"{path} holds weights and no model. {instead}"
-    if _is_torchscript(path):
-        return f"{path} is TorchScript, which would run when loaded. {instead}"
     return f"{path} is no model that can be read without running what it holds: loading a pickle does. {instead}"
-
-
-def _is_torchscript(path: Path) -> bool:
-    """Return True if an archive is TorchScript, which contains code, not one of torch.save."""
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any("/code/" in name for name in archive.namelist())
 
 
 def _bare_target(name: str, request: InputRequest) -> Target:

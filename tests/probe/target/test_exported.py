@@ -181,13 +181,22 @@ def test_files_that_are_no_exported_program_are_told(tmp_path: Path) -> None:
             find(path)
 
 
-def test_torchscript_pickles_and_weights_are_refused_with_advice(tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.jit.script(nn.Linear(2, 2)).save(str(tmp_path / "script.pt"))
+def test_pickles_and_weights_are_refused_with_advice(tmp_path: Path) -> None:
     torch.save(nn.Linear(2, 2), tmp_path / "pickled.pth")
     (tmp_path / "w.safetensors").write_bytes(b"")
-    said = {"script.pt": "TorchScript", "pickled.pth": "pickle", "w.safetensors": "no model"}
+    said = {"pickled.pth": "pickle", "w.safetensors": "no model"}
     for name, words in said.items():
         with pytest.raises(UsageError, match=rf"{words}.*torch\.export"):
             find(tmp_path / name)
+
+
+def test_an_operator_that_opens_files_is_refused(dynamic: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed.pt2"
+    with zipfile.ZipFile(dynamic) as source, zipfile.ZipFile(changed, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name.endswith(".json") and "/models/" in name:
+                content = content.replace(b"torch.ops.aten.relu.default", b"torch.ops.aten.from_file.default")
+            target.writestr(name, content)
+    with pytest.raises((UsageError, TraceError), match=r"from_file.default, which is none of PyTorch's operators"):
+        macs(find(changed), batch=2)

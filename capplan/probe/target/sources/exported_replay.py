@@ -4,12 +4,12 @@ import contextlib
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 
 from capplan.errors import UsageError
+from capplan.probe.foreign.operators import as_from_python, is_allowed
 from capplan.probe.foreign.scopes import scope_at
 
 DTYPES: Mapping[int, torch.dtype] = {
@@ -23,7 +23,6 @@ DTYPES: Mapping[int, torch.dtype] = {
 _MEMORY_FORMATS = {
     1: torch.contiguous_format, 2: torch.channels_last, 3: torch.channels_last_3d, 4: torch.preserve_format,
 }  # fmt: skip
-_NAMESPACES = ("aten", "torchvision")
 _ARITHMETIC = (
     "add", "sub", "mul", "floordiv", "truediv", "mod", "neg", "pow", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_",
     "not_",
@@ -137,12 +136,12 @@ def _callable(root: torch.nn.Module, target: str, *, device: torch.device) -> Ca
         UsageError: it is of another library, or code.
     """
     parts = target.split(".")
-    if parts[:2] == ["torch", "ops"] and len(parts) == 5 and parts[2] in _NAMESPACES:
+    if parts[:2] == ["torch", "ops"] and len(parts) == 5 and is_allowed(parts[2], parts[3]):
         if parts[3] == "sym_size":
             return lambda tensor, dim: tensor.shape[dim]
         overload = getattr(getattr(getattr(torch.ops, parts[2]), parts[3], None), parts[4], None)
         if overload is not None:
-            return _as_from_python(parts[3], overload)
+            return as_from_python(parts[3], overload)
     if parts[0] in ("_operator", "operator") and parts[-1] in _ARITHMETIC:
         return getattr(operator, parts[-1])  # type: ignore[no-any-return] # one of the names above
     if parts[-1] in ("sym_max", "sym_min"):
@@ -154,22 +153,6 @@ def _callable(root: torch.nn.Module, target: str, *, device: torch.device) -> Ca
     raise UsageError(
         f"the exported program calls {target}, which is none of PyTorch's operators; trace the code instead."
     )
-
-
-def _as_from_python(name: str, overload: Callable[..., Any]) -> Callable[..., Any]:
-    """Call an operator as Python code would, so that autocast and attention act on it as on code."""
-    for place in (torch._C._nn, torch._C._VariableFunctions):
-        if (binding := getattr(place, name, None)) is not None:
-            return partial(_call_either, binding, overload)
-    return overload
-
-
-def _call_either(binding: Callable[..., Any], overload: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call Python's binding, or the overload where it takes other arguments."""
-    try:
-        return binding(*args, **kwargs)
-    except TypeError:
-        return overload(*args, **kwargs)
 
 
 def _run_part(root: torch.nn.Module, graph: Mapping[str, Any], args: Sequence[Any], *, device: torch.device) -> Any:

@@ -1,0 +1,37 @@
+"""PyTorch's operators by name, as files of graphs name them: which may be called, and how Python would call them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+NAMESPACES = frozenset({"aten", "torchvision"})
+"""Libraries whose operators a file may name."""
+
+_REFUSED = frozenset(
+    {"from_file", "save", "_save_parameter", "_print", "manual_seed", "set_grad_enabled", "wait", "_debug_trace",
+     "_cufft_set_plan_cache_max_size", "_cufft_clear_plan_cache", "set_num_threads", "set_", "record_stream"}
+)  # fmt: skip
+"""Operators that read or write files, or change the process."""
+
+
+def is_allowed(namespace: str, name: str) -> bool:
+    """Return True if a file may name an operator: it computes on tensors, and neither opens files nor sets anything."""
+    return namespace in NAMESPACES and name not in _REFUSED and not name.startswith("_test")
+
+
+def as_from_python(name: str, overload: Callable[..., Any]) -> Callable[..., Any]:
+    """Call an operator as Python code would, so that autocast and attention act on it as on code."""
+    for place in (torch._C._nn, torch._C._VariableFunctions):
+        if (binding := getattr(place, name, None)) is not None:
+            return partial(_call_either, binding, overload)
+    return overload
+
+
+def _call_either(binding: Callable[..., Any], overload: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call Python's binding, or the overload where it takes other arguments."""
+    try:
+        return binding(*args, **kwargs)
+    except TypeError:
+        return overload(*args, **kwargs)

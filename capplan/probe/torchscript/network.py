@@ -1,0 +1,263 @@
+"""A TorchScript archive as modules: the tree of the archive's objects, run by the interpreter."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor
+
+from capplan.errors import UsageError
+from capplan.probe.record.value_store import attach
+from capplan.probe.torchscript.archive import ScriptArchive
+from capplan.probe.torchscript.liveness import LastUses
+from capplan.probe.torchscript.records import ObjectRecord, TensorRecord
+from capplan.probe.torchscript.run import Instance, Interpreter, constant_value
+from capplan.probe.torchscript.scalars import ScriptError
+from capplan.probe.torchscript.source import ScriptClass, ScriptFunction, Sources
+
+_IDENTIFIER = re.compile(r"\w+")
+
+
+class ScriptModule(torch.nn.Module):
+    """One module of an archive, with its parameters, buffers, submodules and plain attributes."""
+
+    def __init__(self, script_class: ScriptClass) -> None:
+        super().__init__()
+        self.script_class = script_class
+        self.plain: dict[str, Any] = {}
+        self._running = False
+
+    def forward(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run one method's code."""
+        return call(*args, **kwargs)
+
+    def script_call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a method's code as a call of this module, so that its operators are counted to it."""
+        if self._running:
+            return call(*args, **kwargs)
+        self._running = True
+        try:
+            return self(call, *args, **kwargs)
+        finally:
+            self._running = False
+
+    def script_get(self, name: str) -> Any:
+        """Return an attribute."""
+        if name == "training":
+            return self.training
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                return table[name]
+        if name in self.plain:
+            return _with_tensors(self.plain[name])
+        if name in self.script_class.constants:
+            return constant_value(self.script_class.constants[name])
+        raise ScriptError(f"{self.script_class.name} has no attribute {name}")
+
+    def script_set(self, name: str, value: Any) -> None:
+        """Set an attribute; a tensor that takes a buffer's place is kept as a buffer."""
+        if name in self._buffers and (value is None or isinstance(value, Tensor)):
+            self._buffers[name] = value
+        elif name in self._parameters or name in self._modules:
+            raise ScriptError(f"{self.script_class.name}.{name} is set while the model runs")
+        else:
+            self.plain[name] = value
+
+
+class _Held:
+    """A tensor among plain attributes, which is looked up where it is registered."""
+
+    def __init__(self, owner: torch.nn.Module, name: str) -> None:
+        self._owner = owner
+        self._name = name
+
+    def tensor(self) -> Any:
+        table = self._owner._parameters if self._name in self._owner._parameters else self._owner._buffers
+        return table[self._name]
+
+
+def _with_tensors(value: Any) -> Any:
+    """Return a plain attribute with the module's tensors of now in the place of what stands for them."""
+    if isinstance(value, _Held):
+        return value.tensor()
+    if isinstance(value, list) and any(isinstance(each, list | tuple | _Held) for each in value):
+        return [_with_tensors(each) for each in value]
+    if isinstance(value, tuple) and type(value) is tuple:
+        return tuple(_with_tensors(each) for each in value)
+    if isinstance(value, dict) and any(isinstance(each, list | tuple | _Held) for each in value.values()):
+        return {key: _with_tensors(each) for key, each in value.items()}
+    return value
+
+
+class ScriptNetwork(ScriptModule):
+    """The model of an archive."""
+
+    def __init__(self, archive: ScriptArchive, sources: Sources, *, where: str) -> None:
+        root = archive.root
+        super().__init__(_class_of(root, sources, where))
+        self._sources = sources
+        self._last_uses: dict[str, LastUses] = {}
+        _Builder(sources, where=where).fill(self, root)
+        self._constants = [self._constant(index, each) for index, each in enumerate(archive.constants)]
+        if not any(True for _ in self.parameters()):
+            self._promote_constants()
+
+    @property
+    def forward_function(self) -> ScriptFunction:
+        """Return the code of the model's forward."""
+        return find_forward(self.script_class)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model."""
+        if self._running:  # a method of the model's own, called by its submodules
+            call, *rest = args
+            return call(*rest, **kwargs)
+        function = self.forward_function
+        if len(kwargs) == 1 and not args and not set(kwargs) & set(function.parameters):
+            args, kwargs = tuple(kwargs.values()), {}
+        interpreter = Interpreter(
+            self._sources,
+            [_with_tensors(each) for each in self._constants],
+            self._device(args, kwargs),
+            self._last_uses,
+        )
+        self._running = True
+        try:
+            return interpreter.call(function, [self, *args], dict(kwargs))
+        finally:
+            self._running = False
+
+    def _device(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.device:
+        """Return where the weights are, else the inputs."""
+        weights = (each.device for each in (*self.parameters(), *self.buffers()))
+        given = (each.device for each in (*args, *kwargs.values()) if isinstance(each, Tensor))
+        return next(weights, None) or next(given, None) or torch.device("cpu")
+
+    def _constant(self, index: int, value: Any) -> Any:
+        """Return a constant: a scalar stays on the host, as PyTorch keeps it, and a larger tensor becomes a buffer."""
+        if not isinstance(value, TensorRecord):
+            return value
+        values = _values(value)
+        if not value.shape:
+            return torch.zeros((), dtype=getattr(torch, value.dtype), device="cpu") if values is None else values
+        name = f"constant_{index}"
+        tensor = _empty(value)
+        if values is not None and tensor.is_meta:
+            attach(tensor, values)
+        elif values is not None:
+            tensor.copy_(values)
+        self.register_buffer(name, tensor)
+        return _Held(self, name)
+
+    def _promote_constants(self) -> None:
+        """Count floating-point constants as parameters: `torch.jit.freeze` turns every weight into a constant."""
+        for name, tensor in list(self._buffers.items()):
+            if tensor is not None and tensor.is_floating_point() and name.startswith("constant_"):
+                del self._buffers[name]
+                self._parameters[name] = torch.nn.Parameter(tensor, requires_grad=True)
+
+
+def find_forward(script_class: ScriptClass) -> ScriptFunction:
+    """Return the method that a call of a module runs.
+
+    Raises:
+        UsageError: it has none.
+    """
+    found = script_class.methods.get("forward") or script_class.methods.get("forward__0")
+    if found is None:
+        raise UsageError(f"the model of the archive, {script_class.name}, has no forward.")
+    return found
+
+
+def _class_of(value: Any, sources: Sources, where: str) -> ScriptClass:
+    if not isinstance(value, ObjectRecord) or value.class_name not in sources.classes:
+        name = getattr(value, "class_name", type(value).__name__)
+        raise UsageError(f"{where}: {name} has no class among the archive's sources.")
+    return sources.classes[value.class_name]
+
+
+class _Builder:
+    """Makes the modules and values of an archive's objects; an object that is met twice is one."""
+
+    def __init__(self, sources: Sources, *, where: str) -> None:
+        self._sources = sources
+        self._where = where
+        self._modules: dict[int, ScriptModule] = {}
+        self._tensors: dict[int, _Held] = {}
+        self._parameters: dict[tuple[Any, ...], torch.nn.Parameter] = {}
+
+    def fill(self, module: ScriptModule, record: ObjectRecord) -> None:
+        """Give a module the attributes of its object."""
+        self._modules[id(record)] = module
+        for name, value in record.state.items():
+            if _IDENTIFIER.fullmatch(name) is None:
+                raise UsageError(f"{self._where}: {name[:100]!r} is no name of an attribute.")
+            if isinstance(value, TensorRecord):
+                self._add_tensor(module, name, value)
+            elif isinstance(value, ObjectRecord) and _class_of(value, self._sources, self._where).base == "Module":
+                module._modules[name] = self._module(value)
+            elif name != "training":
+                module.plain[name] = value
+        for name, value in list(module.plain.items()):  # tensors of lists are registered once all others are
+            module.plain[name] = self._plain(module, name, value)
+
+    def _module(self, record: ObjectRecord) -> ScriptModule:
+        if id(record) not in self._modules:
+            made = ScriptModule(_class_of(record, self._sources, self._where))
+            self.fill(made, record)
+        return self._modules[id(record)]
+
+    def _add_tensor(self, module: ScriptModule, name: str, record: TensorRecord) -> None:
+        if name in module.script_class.parameters:
+            module._parameters[name] = self._parameter(record)
+        else:
+            module._buffers[name] = _empty(record)
+        self._tensors.setdefault(id(record), _Held(module, name))
+
+    def _parameter(self, record: TensorRecord) -> torch.nn.Parameter:
+        """Return one parameter for every tensor over the same elements, as tied weights are."""
+        key = (record.storage.key, record.offset, record.shape, record.strides)
+        if key not in self._parameters:
+            tensor = _empty(record)
+            trainable = record.requires_grad and tensor.is_floating_point()
+            self._parameters[key] = torch.nn.Parameter(tensor, requires_grad=trainable)
+        return self._parameters[key]
+
+    def _plain(self, module: ScriptModule, name: str, value: Any) -> Any:
+        if isinstance(value, TensorRecord):
+            if id(value) not in self._tensors:
+                own = f"{name}_{len(module._buffers)}"
+                module._buffers[own] = _empty(value)
+                self._tensors[id(value)] = _Held(module, own)
+            return self._tensors[id(value)]
+        if isinstance(value, list):
+            return [self._plain(module, name, each) for each in value]
+        if isinstance(value, tuple):
+            return tuple(self._plain(module, name, each) for each in value)
+        if isinstance(value, dict):
+            return {key: self._plain(module, name, each) for key, each in value.items()}
+        if isinstance(value, ObjectRecord):
+            script_class = _class_of(value, self._sources, self._where)
+            if script_class.base == "Module":
+                return self._module(value)
+            return Instance(script_class, {key: self._plain(module, name, each) for key, each in value.state.items()})
+        return value
+
+
+def _empty(record: TensorRecord) -> Tensor:
+    """Make a tensor of a record's shape and dtype, without values."""
+    tensor = torch.empty(record.shape, dtype=getattr(torch, record.dtype))
+    return tensor if tensor.is_meta else tensor.zero_()
+
+
+def _values(record: TensorRecord) -> Tensor | None:
+    """Return a small constant's values; None where the archive's reader left them out."""
+    content = record.storage.content
+    if content is None:
+        return None
+    flat = numpy.frombuffer(content, dtype=numpy.uint8)[: record.storage.size_bytes].copy()
+    with torch.device("cpu"):
+        elements = torch.from_numpy(flat).view(getattr(torch, record.dtype))
+        return torch.as_strided(elements, record.shape, record.strides, record.offset).clone()

@@ -1,0 +1,207 @@
+"""Objects of a TorchScript archive, unpickled into plain records: no class or function of the file's choice is called.
+
+The pickle that TorchScript writes names its own types (`__torch__...`), tensors over numbered storages, and lists with
+their types. Anything else is refused by name.
+"""
+
+import io
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from capplan.errors import UsageError
+
+MOST_ELEMENTS = 2**48
+"""Most elements of one tensor, far above what any machine holds; sizes above are damage or an attack."""
+
+MOST_OBJECTS = 2_000_000
+"""Most lists, tuples, tables and calls of one pickle; a network of 10,000 layers has about 200,000."""
+
+DTYPES: Mapping[str, tuple[str, int]] = {
+    "ByteStorage": ("uint8", 1), "CharStorage": ("int8", 1), "ShortStorage": ("int16", 2), "IntStorage": ("int32", 4),
+    "LongStorage": ("int64", 8), "HalfStorage": ("float16", 2), "BFloat16Storage": ("bfloat16", 2),
+    "FloatStorage": ("float32", 4), "DoubleStorage": ("float64", 8), "BoolStorage": ("bool", 1),
+    "ComplexFloatStorage": ("complex64", 8), "ComplexDoubleStorage": ("complex128", 16),
+}  # fmt: skip
+"""Dtype and bytes of an element, by the class that the pickle names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageRecord:
+    """A numbered storage: `key` is its file, `content` its bytes where they are few and may decide shapes."""
+
+    key: str
+    dtype: str
+    elements: int
+    item_bytes: int
+    content: bytes | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes that it takes."""
+        return self.elements * self.item_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TensorRecord:
+    """A tensor: shape, strides [elements], where it lies in its storage, and whether it is trained."""
+
+    storage: StorageRecord
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    requires_grad: bool
+
+    @property
+    def dtype(self) -> str:
+        """Return the dtype by its name in torch."""
+        return self.storage.dtype
+
+
+@dataclass(slots=True, eq=False)
+class ObjectRecord:
+    """An object of a class of the archive, with its attributes by name."""
+
+    class_name: str
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def __setstate__(self, state: Any) -> None:
+        """Take the attributes; called by the unpickler.
+
+        Raises:
+            pickle.UnpicklingError: the state is no dictionary of names.
+        """
+        if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+            raise pickle.UnpicklingError(f"{self.class_name} has a state that is no table of attributes")
+        self.state = state
+
+
+class Unpickler(pickle._Unpickler):
+    """Unpickles an archive's objects; the base is the one written in Python, whose memo is a dictionary.
+
+    Args:
+        content: the pickle.
+        where: the file and part, for messages.
+        storage: what checks a storage and returns its bytes where they are kept.
+    """
+
+    dispatch: ClassVar[Mapping[int, Any]] = {
+        code: load for code, load in pickle._Unpickler.dispatch.items() if code != pickle.BYTEARRAY8[0]
+    }
+    """Without the one operation that allocates whatever size the file states."""
+
+    def __init__(self, content: bytes, *, where: str, storage: Callable[[StorageRecord], bytes | None]) -> None:
+        if sum(content.count(mark) for mark in (b"}", b"]", b")", b"(")) > MOST_OBJECTS:
+            raise UsageError(f"{where} holds more than {MOST_OBJECTS:,} objects, the most that are read.")
+        super().__init__(io.BytesIO(content))
+        self._where = where
+        self._storage = storage
+        self._storages: dict[str, StorageRecord] = {}
+
+    def load(self) -> Any:
+        """Return the object that the pickle describes.
+
+        Raises:
+            UsageError: it is damaged, or names what TorchScript does not write.
+        """
+        try:
+            return super().load()
+        except UsageError:
+            raise
+        except (
+            pickle.UnpicklingError, ValueError, TypeError, AttributeError, IndexError, KeyError, EOFError,
+            RecursionError, UnicodeDecodeError, OverflowError, AssertionError, MemoryError, ImportError,
+        ) as error:  # fmt: skip
+            raise UsageError(f"{self._where} is damaged ({type(error).__name__}: {error}).") from error
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what stands for a class that the pickle names."""
+        if module.split(".", maxsplit=1)[0] == "__torch__":
+            return _class_of(f"{module}.{name}")
+        if module == "torch" and name in DTYPES:
+            return name
+        known: Mapping[tuple[str, str], Any] = {
+            ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+            ("torch._utils", "_rebuild_tensor"): _tensor,
+            ("collections", "OrderedDict"): OrderedDict,
+            ("torch.jit._pickle", "restore_type_tag"): _tagged,
+            ("torch.jit._pickle", "build_tensorlist"): _as_list,
+            ("torch.jit._pickle", "build_intlist"): _as_list,
+            ("torch.jit._pickle", "build_doublelist"): _as_list,
+            ("torch.jit._pickle", "build_boollist"): _as_list,
+            ("torch", "device"): _device,
+        }
+        if (module, name) in known:
+            return known[module, name]
+        raise UsageError(
+            f"{self._where} names {module}.{name}, which is not read (packed and quantised weights, custom classes): "
+            "give the code as FILE.py:Name, or an .onnx file."
+        )
+
+    def persistent_load(self, pid: Any) -> StorageRecord:
+        """Return the storage that a persistent id describes: ("storage", class, key, device, elements)."""
+        kind, type_name, key, _device, elements = pid
+        if kind != "storage" or not isinstance(key, str) or type_name not in DTYPES or not _is_count(elements):
+            raise pickle.UnpicklingError(f"a storage is described as {pid!r}")
+        dtype, item_bytes = DTYPES[type_name]
+        if key not in self._storages:
+            bare = StorageRecord(key=key, dtype=dtype, elements=elements, item_bytes=item_bytes)
+            self._storages[key] = StorageRecord(
+                key=key, dtype=dtype, elements=elements, item_bytes=item_bytes, content=self._storage(bare)
+            )
+        return self._storages[key]
+
+
+def _class_of(name: str) -> type[ObjectRecord]:
+    """Return a class whose instances carry the archive's name of their class."""
+
+    class Named(ObjectRecord):
+        __slots__ = ()
+
+        def __new__(cls) -> Any:
+            made = object.__new__(cls)
+            made.class_name, made.state = name, {}
+            return made
+
+        def __init__(self) -> None:
+            pass
+
+    return Named
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_ELEMENTS
+
+
+def _tensor(
+    storage: Any, offset: Any, shape: Any, strides: Any, requires_grad: Any = False, *_hooks_and_metadata: Any
+) -> TensorRecord:
+    """Make the record of a tensor, checked against its storage.
+
+    Raises:
+        pickle.UnpicklingError: sizes that are negative, or reach past the storage.
+    """
+    if not isinstance(storage, StorageRecord) or not _is_count(offset):
+        raise pickle.UnpicklingError("a tensor without a storage")
+    if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
+        raise pickle.UnpicklingError(f"a tensor of shape {shape!r} with strides {strides!r}")
+    if not all(_is_count(each) for each in (*shape, *strides)):
+        raise pickle.UnpicklingError(f"a tensor of shape {shape!r} with strides {strides!r}")
+    last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    if 0 not in shape and last >= storage.elements:
+        raise pickle.UnpicklingError(f"a tensor of shape {shape} reaches past its {storage.elements} elements")
+    return TensorRecord(storage=storage, offset=offset, shape=shape, strides=strides, requires_grad=bool(requires_grad))
+
+
+def _tagged(value: Any, _type: Any) -> Any:
+    return value
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value)
+
+
+def _device(kind: Any, *_index: Any) -> str:
+    return str(kind)

@@ -1,0 +1,442 @@
+"""An interpreter of TorchScript's code: statements and expressions, one function call at a time."""
+
+import ast
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from capplan.probe.torchscript.liveness import LastUses, find_last_uses
+from capplan.probe.torchscript.operators import call_operator, prim
+from capplan.probe.torchscript.scalars import ANYWHERE, CONTAINERS, LARGEST_LIST, NUMBERS, TEXTS, ScriptError, bounded
+from capplan.probe.torchscript.source import ScriptClass, ScriptFunction, Sources
+
+MOST_STATEMENTS = 3_000_000
+"""Most statements of one forward pass; an archive whose loops run longer is refused."""
+
+_ROOTS = frozenset({"torch", "ops", "__torch__", "CONSTANTS"})
+_NAMES: Mapping[str, Any] = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf)}
+
+
+class Owner(Protocol):
+    """An object of the archive with attributes and methods: a module or an instance of a class."""
+
+    script_class: ScriptClass
+
+    def script_get(self, name: str) -> Any:
+        """Return an attribute."""
+
+    def script_set(self, name: str, value: Any) -> None:
+        """Set an attribute."""
+
+    def script_call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a method's code, as a module's own call where it is one."""
+
+
+class Instance:
+    """An object of a class of the archive that is not a module."""
+
+    def __init__(self, script_class: ScriptClass, state: Mapping[str, Any] | None = None) -> None:
+        self.script_class = script_class
+        self.state = dict(state or {})
+
+    def script_get(self, name: str) -> Any:
+        """Return an attribute."""
+        if name not in self.state:
+            raise ScriptError(f"{self.script_class.name} has no attribute {name}")
+        return self.state[name]
+
+    def script_set(self, name: str, value: Any) -> None:
+        """Set an attribute."""
+        self.state[name] = value
+
+    def script_call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a method's code."""
+        return call(*args, **kwargs)
+
+
+class NamedValues(tuple[Any, ...]):
+    """A tuple whose values have names."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, names: Sequence[str], values: Sequence[Any]) -> "NamedValues":
+        """Make one."""
+        made = cls(values)
+        made.names = tuple(names)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Qualified:
+    """A dotted name of the file's libraries: an operator, a function, a class, a constant."""
+
+    path: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    owner: Any
+    name: str
+
+
+class _ReturnError(Exception):
+    """Carries a function's value out of its statements."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class _BreakError(Exception):
+    pass
+
+
+class _ContinueError(Exception):
+    pass
+
+
+class _Frame:
+    """The local names of one call; a name is taken away at its last use."""
+
+    def __init__(self, values: dict[str, Any], last_uses: LastUses) -> None:
+        self.values = values
+        self._last_uses = last_uses
+        self._moved: frozenset[str] = frozenset()
+
+    def begin(self, statement: ast.stmt) -> None:
+        """Note which names the statement uses last, and drop those that its branch never reads."""
+        for name in self._last_uses.dropped_before.get(id(statement), ()):
+            self.values.pop(name, None)
+        self._moved = self._last_uses.moved.get(id(statement), frozenset())
+
+    def end(self, statement: ast.stmt) -> None:
+        """Drop the names that the statement used last."""
+        for name in self._last_uses.dropped_after.get(id(statement), ()):
+            self.values.pop(name, None)
+
+    def read(self, name: str) -> Any:
+        """Return a name's value, and forget it where the statement reads it last and once."""
+        return self.values.pop(name) if name in self._moved else self.values[name]
+
+
+class Interpreter:
+    """Runs functions of an archive.
+
+    Args:
+        sources: its classes and functions.
+        constants: its tensors, as `CONSTANTS.c0` and further name them.
+        device: where the model is.
+        last_uses: last uses of names by function, found once and kept for later passes.
+    """
+
+    def __init__(
+        self, sources: Sources, constants: Sequence[Any], device: torch.device, last_uses: dict[str, LastUses]
+    ) -> None:
+        self._sources = sources
+        self._constants = constants
+        self._device = device
+        self._last_uses = last_uses
+        self._statements = 0
+
+    def call(self, function: ScriptFunction, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Run one function and return what it returns; the arguments are taken out of `args` and `kwargs`.
+
+        Raises:
+            ScriptError: it asks for what is not read, or runs too long; the message names function and line.
+        """
+        if len(args) > len(function.parameters) or not set(kwargs) <= set(function.parameters[len(args) :]):
+            raise ScriptError(f"{function.name} takes {', '.join(function.parameters)}")
+        local = dict(zip(function.parameters, args, strict=False)) | kwargs
+        args.clear()
+        kwargs.clear()
+        first_default = len(function.parameters) - len(function.defaults)
+        for index, name in enumerate(function.parameters):
+            if name in local:
+                continue
+            if index < first_default:
+                raise ScriptError(f"{function.name} needs {name}")
+            local[name] = self._value(function.defaults[index - first_default], _Frame({}, LastUses()))
+        if function.name not in self._last_uses:
+            self._last_uses[function.name] = find_last_uses(function)
+        try:
+            self._block(function.body, _Frame(local, self._last_uses[function.name]), function)
+        except _ReturnError as returned:
+            return returned.value
+        return None
+
+    def _block(self, statements: Sequence[ast.stmt], local: "_Frame", function: ScriptFunction) -> None:
+        for statement in statements:
+            local.begin(statement)
+            self._statements += 1
+            if self._statements > MOST_STATEMENTS:
+                raise ScriptError(f"{function.name}: more than {MOST_STATEMENTS:,} statements in one pass")
+            try:
+                self._statement(statement, local, function)
+            except (_ReturnError, _BreakError, _ContinueError, NotImplementedError):
+                raise
+            except RuntimeError as error:
+                raise _located(error, function, statement) from error
+            except (
+                TypeError,
+                ValueError,
+                IndexError,
+                KeyError,
+                AttributeError,
+                ArithmeticError,
+                RecursionError,
+            ) as error:
+                raise _located(ScriptError(f"{type(error).__name__}: {error}"), function, statement) from error
+            local.end(statement)
+
+    def _statement(self, statement: ast.stmt, local: "_Frame", function: ScriptFunction) -> None:
+        match statement:
+            case ast.Assign(targets=[target], value=value):
+                self._assign(target, self._value(value, local), local)
+            case ast.AnnAssign(target=target, value=value) if value is not None:
+                self._assign(target, self._value(value, local), local)
+            case ast.Expr(value=value):
+                self._value(value, local)
+            case ast.If(test=test, body=body, orelse=orelse):
+                self._block(body if self._value(test, local) else orelse, local, function)
+            case ast.Return(value=value):
+                raise _ReturnError(None if value is None else self._value(value, local))
+            case ast.For() | ast.While():
+                self._loop(statement, local, function)
+            case ast.With(body=body):
+                self._block(body, local, function)
+            case ast.Pass() | ast.AnnAssign():
+                pass
+            case ast.Break():
+                raise _BreakError
+            case ast.Continue():
+                raise _ContinueError
+            case ast.Assert(test=test):
+                if not self._value(test, local):
+                    raise ScriptError("an assertion of the model's code does not hold")
+            case ast.Delete(targets=[ast.Subscript(value=container, slice=key)]):
+                del self._value(container, local)[self._value(key, local)]
+            case _:
+                raise ScriptError(f"a statement of {type(statement).__name__} is not read")
+
+    def _loop(self, statement: ast.For | ast.While, local: "_Frame", function: ScriptFunction) -> None:
+        try:
+            if isinstance(statement, ast.For):
+                for item in self._value(statement.iter, local):
+                    self._assign(statement.target, item, local)
+                    self._once(statement.body, local, function)
+            else:
+                while self._value(statement.test, local):
+                    self._once(statement.body, local, function)
+        except _BreakError:
+            return
+
+    def _once(self, body: Sequence[ast.stmt], local: "_Frame", function: ScriptFunction) -> None:
+        self._statements += 1  # a body of no statements is counted too
+        try:
+            self._block(body, local, function)
+        except _ContinueError:
+            return
+
+    def _assign(self, target: ast.expr, value: Any, local: "_Frame") -> None:
+        match target:
+            case ast.Name(id=name):
+                local.values[name] = value
+            case ast.Tuple(elts=targets) | ast.List(elts=targets):
+                for each, item in zip(targets, list(value), strict=True):
+                    self._assign(each, item, local)
+            case ast.Attribute(value=owner, attr=name):
+                self._value(owner, local).script_set(name, value)
+            case ast.Subscript(value=container, slice=key):
+                self._value(container, local)[self._value(key, local)] = value
+            case _:
+                raise ScriptError(f"an assignment to {ast.unparse(target)[:100]} is not read")
+
+    def _value(self, node: ast.expr, local: "_Frame") -> Any:
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name):
+                return self._name(name, local)
+            case ast.Attribute(value=owner, attr=name):
+                return self._attribute(self._value(owner, local), name)
+            case ast.Call():
+                return self._call(node, local)
+            case ast.List(elts=items):
+                return [self._value(item, local) for item in items]
+            case ast.Tuple(elts=items):
+                return tuple(self._value(item, local) for item in items)
+            case ast.Dict(keys=keys, values=values):
+                named = ((key, value) for key, value in zip(keys, values, strict=True) if key is not None)
+                return {self._value(key, local): self._value(value, local) for key, value in named}
+            case ast.Subscript(value=container, slice=key):
+                return self._value(container, local)[self._value(key, local)]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self._value(operand, local)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                return self._value(body if self._value(test, local) else orelse, local)
+        raise ScriptError(f"an expression of {type(node).__name__} is not read")
+
+    def _name(self, name: str, local: "_Frame") -> Any:
+        if name in local.values:
+            return local.read(name)
+        if name in _ROOTS:
+            return _Qualified((name,))
+        if name in _NAMES:
+            return _NAMES[name]
+        raise ScriptError(f"{name} is not defined")
+
+    def _attribute(self, owner: Any, name: str) -> Any:
+        if isinstance(owner, _Qualified):
+            return self._qualified((*owner.path, name))
+        if isinstance(owner, NamedValues):
+            return owner[owner.names.index(name)]
+        if isinstance(owner, Tensor):
+            return prim(name, [owner], device=self._device)
+        if hasattr(owner, "script_class"):
+            if name in owner.script_class.methods:
+                return _Method(owner, name)
+            return owner.script_get(name)
+        raise ScriptError(f"{type(owner).__name__} has no attribute {name}")
+
+    def _qualified(self, path: tuple[str, ...]) -> Any:
+        if path[0] == "CONSTANTS":
+            index = path[1].removeprefix("c")
+            if not index.isdigit() or int(index) >= len(self._constants):
+                raise ScriptError(f"there is no constant {path[1]}")
+            return self._constants[int(index)]
+        return _Qualified(path)
+
+    def _call(self, node: ast.Call, local: "_Frame") -> Any:
+        if isinstance(node.func, ast.Name) and node.func.id not in local.values:
+            return self._builtin(node.func.id, node, local)
+        called = self._value(node.func, local)
+        args = [self._value(each, local) for each in node.args]
+        kwargs = {each.arg: self._value(each.value, local) for each in node.keywords if each.arg is not None}
+        if isinstance(called, _Method):
+            return self._method(called.owner, called.name, args, kwargs)
+        if isinstance(called, _Qualified):
+            return self._library_call(called, args, kwargs)
+        raise ScriptError(f"{ast.unparse(node.func)[:100]} cannot be called")
+
+    def _builtin(self, name: str, node: ast.Call, local: "_Frame") -> Any:
+        """Evaluate a call of one of the words of TorchScript's grammar."""
+        if name in ("annotate", "unchecked_cast", "unchecked_unwrap_optional"):
+            return self._value(node.args[-1], local)
+        if name == "uninitialized":
+            return None
+        if name == "isinstance":
+            return _is_instance(self._value(node.args[0], local), ast.unparse(node.args[1]))
+        values = [self._value(each, local) for each in node.args]
+        if name == "getattr":
+            return self._attribute(values[0], values[1])
+        if name == "hasattr":
+            return True
+        if name == "range":
+            return _range(*values)
+        if name in ("int", "float", "bool", "str"):
+            return bounded({"int": int, "float": float, "bool": bool, "str": str}[name](*values))
+        if name == "print":
+            return None
+        if name == "unwrap_optional":
+            return values[0]
+        raise ScriptError(f"{name}() is not read")
+
+    def _method(self, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        method = owner.script_class.methods[name]
+        args.insert(0, owner)
+        return owner.script_call(self.call, method, args, kwargs)
+
+    def _library_call(self, called: _Qualified, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        root, *rest = called.path
+        if root == "__torch__":
+            return self._own_call(called, args, kwargs)
+        if root == "ops" and len(rest) == 2:
+            namespace, name = rest
+            if namespace == "prim":
+                return prim(name, args, device=self._device)
+            return call_operator(namespace, name, args, kwargs, device=self._device)
+        return self._torch_call(rest[-1], args, kwargs)
+
+    def _own_call(self, called: _Qualified, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call a function of the archive, or make an object of one of its classes."""
+        *_, last = called.path
+        if last == "__new__" and (owner := self._sources.classes.get(".".join(called.path[:-1]))) is not None:
+            return Instance(owner)
+        if (function := self._sources.functions.get(called.name)) is not None:
+            return self.call(function, args, kwargs)
+        if (made := self._sources.classes.get(called.name)) is not None:
+            if made.base == "NamedTuple":
+                return NamedValues.of(made.attributes, args)
+            instance = Instance(made)
+            if "__init__" in made.methods:
+                self._method(instance, "__init__", args, kwargs)
+            return instance
+        raise ScriptError(f"{called.name} is not defined in the archive")
+
+    def _torch_call(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Evaluate `torch.NAME`: on the host where no tensor is among the arguments, else as PyTorch's operator."""
+        if name in ANYWHERE:
+            return ANYWHERE[name](*args)
+        first = args[0] if args else None
+        if isinstance(first, list | dict | tuple | str) and not kwargs:
+            if name in CONTAINERS and not (name in ("add", "mul", "eq", "ne") and isinstance(args[-1], Tensor)):
+                return bounded(CONTAINERS[name](*args))
+            if name in TEXTS and isinstance(first, str):
+                return getattr(first, name)(*args[1:])
+        if name in NUMBERS and args and not kwargs and all(isinstance(each, _PLAIN) or each is None for each in args):
+            return bounded(NUMBERS[name](*args))
+        return call_operator("aten", name, args, kwargs, device=self._device)
+
+
+def constant_value(node: ast.expr) -> Any:
+    """Return the value of a class's constant."""
+    return Interpreter(Sources(classes={}, functions={}), (), torch.device("cpu"), {})._value(
+        node, _Frame({}, LastUses())
+    )
+
+
+_PLAIN = (bool, int, float, complex, str, torch.device, torch.dtype)
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "int": int, "float": float, "bool": bool, "str": str, "Tensor": Tensor, "NoneType": type(None),
+}  # fmt: skip
+
+
+def _is_instance(value: Any, words: str) -> bool:
+    kind = words.split("[", maxsplit=1)[0]
+    if kind in ("List", "list"):
+        return isinstance(value, list)
+    if kind in ("Tuple", "tuple"):
+        return isinstance(value, tuple)
+    if kind in ("Dict", "dict"):
+        return isinstance(value, dict)
+    if kind in _TYPES:
+        return isinstance(value, _TYPES[kind])
+    raise ScriptError(f"isinstance of {words[:100]} is not read")
+
+
+def _range(*values: int) -> range:
+    made = range(*values)
+    if len(made) > LARGEST_LIST:
+        raise ScriptError(f"a loop of more than {LARGEST_LIST:,} rounds")
+    return made
+
+
+def _place(function: ScriptFunction, statement: ast.stmt) -> str:
+    return f"{function.name}, line {statement.lineno}"
+
+
+def _located(error: RuntimeError, function: ScriptFunction, statement: ast.stmt) -> RuntimeError:
+    """Return an error with the innermost place of the archive's code in its message."""
+    if isinstance(error, ScriptError) and getattr(error, "is_located", False):
+        return error
+    located = ScriptError(f"{_place(function, statement)}: {error}")
+    located.is_located = True  # type: ignore[attr-defined] # our own mark
+    return located
