@@ -87,7 +87,7 @@ class Unpickler(pickle._Unpickler):
         storage: what checks a storage and returns its bytes where they are kept.
     """
 
-    dispatch: ClassVar[Mapping[int, Any]] = {
+    dispatch: ClassVar[dict[int, Any]] = {
         code: load for code, load in pickle._Unpickler.dispatch.items() if code != pickle.BYTEARRAY8[0]
     }
     """Without the one operation that allocates whatever size the file states."""
