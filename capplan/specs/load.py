@@ -58,7 +58,7 @@ _KEYS: Mapping[str, Sequence[str]] = {
 def load_defaults(kind: str | None) -> dict[str, Assumption]:
     """Return the default assumptions: those of a kind of load, of costs, and of uncertainty."""
     tree = read_yaml(_DEFAULTS, shown=_DEFAULTS.name)
-    groups = [tree[name] for name in (kind, "money", "doubt") if name]
+    groups = [tree[name] for name in (kind, "host", "money", "doubt") if name]
     return {key: _assumption(key, row) for group in groups for key, row in group.items()}
 
 
@@ -327,7 +327,16 @@ class _LoadReader(ValueReader):
         for key, least in (("pue", 1.0), ("server_power_factor", 1.0)):
             if values[key] < least:
                 self.refuse(f"assumptions.{key}", f"cannot be below {least:g}, not {values[key]:g}")
+        self._check_hosts()
         return CostAssumptions(**values)
+
+    def _check_hosts(self) -> None:
+        """Refuse hosts and networks that cannot be."""
+        if self.assumed["cpu_ms_per_sample"].value < 0:
+            self.refuse("assumptions.cpu_ms_per_sample", "cannot be below 0")
+        for key in ("cpu_cores_per_gpu", "network_gbit_per_gpu", "network_gbit_per_gpu_sxm"):
+            if key in self.assumed and self.assumed[key].value <= 0:
+                self.refuse(f"assumptions.{key}", f"must be above 0, not {self.assumed[key].value:g}")
 
     def _setting(
         self, name: str, *, low: float = 0.0, high: float, fraction: bool = False, duration: bool = False

@@ -62,7 +62,8 @@ BASE = Scenario()
 class Option:
     """One way to meet the load. `cost` is None where no price is known; `energy` where the draw is unknown.
 
-    `fleets` are those of each year; a bought fleet is the last year's from the first day.
+    `finish_s` is how long the first year's fleet takes for one run of a job or a training, spares aside; None for a
+    service. [s] `fleets` are those of each year; a bought fleet is the last year's from the first day.
     """
 
     gpu: str
@@ -78,6 +79,7 @@ class Option:
     energy: Energy | None = None
     cost: OwnedCost | RentedCost | None = None
     rack_units: int | None = None
+    finish_s: float | None = None
 
     @property
     def key(self) -> str:
@@ -152,9 +154,14 @@ def _operating_point(case: Case, sizing: Sizing, scenario: Scenario) -> Operatin
     )
 
 
+def comes_on_boards(form_factor: str | None) -> bool:
+    """Return True if a GPU is a module of a board, which is bought full, and not a card."""
+    return (form_factor or "").upper().startswith(_FULL_BOARDS)
+
+
 def server_slots(form_factor: str | None, money: CostAssumptions) -> tuple[int, bool]:
     """Return the GPUs of one bought server, and whether it is sold only full, as boards of modules are."""
-    if (form_factor or "").upper().startswith(_FULL_BOARDS):
+    if comes_on_boards(form_factor):
         return money.gpus_per_server_sxm, True
     return money.gpus_per_server_pcie, False
 
@@ -236,6 +243,21 @@ class _Question:
             for hours, fleet in zip(worked, fleets, strict=True)
         )
 
+    def finish_s(self, fleet: Fleet) -> float | None:
+        """Return how long a fleet takes for one run of a job or a training; None for a service. [s]"""
+        load = self.case.load
+        if isinstance(load, Service | OneGpu):
+            return None
+        working = fleet.gpus - fleet.spares * fleet.gpus_per_server
+        return self.peaks_per_s()[0] * load.deadline_s / (working * self.operating_point.rate_per_s)
+
+    def in_servers(self, *, server_slots: int, full_servers: bool) -> "_Question":
+        """Return the question with the rate that GPUs keep in servers of a size; training alone depends on it."""
+        point = self.operating_point.in_servers(
+            self.peaks_per_s()[0], server_slots=server_slots, full_servers=full_servers
+        )
+        return replace(self, operating_point=point)
+
     def committed(self, fleets: tuple[Fleet, ...], term: Term) -> tuple[Fleet, ...]:
         """Set each commitment's fleet to what its last year needs: GPUs cannot be added for part of its term."""
         years = COMMITMENT_YEARS.get(term, 1)
@@ -286,6 +308,7 @@ class _Question:
             energy=energy,
             cost=cost,
             sized_for_per_s=self.peaks_per_s(),
+            finish_s=self.finish_s(fleets[0]),
             rack_units=fleets[-1].servers * self.server.rack_units if purchase else None,
         )
 
@@ -311,16 +334,18 @@ class _Question:
 
     def rented(self, price: Price) -> Option:
         varied = replace(price, usd_per_hour=price.usd_per_hour * self.scenario.rent_price)
-        grown = self.fleets(server_slots=price.instance_gpus, full_servers=True)
-        fleets = self.committed(grown, price.term)
-        return self.option(fleets, term=price.term, rent=varied)
+        placed = self.in_servers(server_slots=price.instance_gpus, full_servers=True)
+        grown = placed.fleets(server_slots=price.instance_gpus, full_servers=True)
+        return placed.option(placed.committed(grown, price.term), term=price.term, rent=varied)
 
     def bought(self, price: PurchasePrice) -> Option:
         varied = replace(price, usd=price.usd * self.scenario.purchase_price)
         slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
-        grown = self.fleets(server_slots=slots, full_servers=full)
-        return self.option((grown[-1],) * len(grown), term=Term.BUY, purchase=varied)
+        placed = self.in_servers(server_slots=slots, full_servers=full)
+        grown = placed.fleets(server_slots=slots, full_servers=full)
+        return placed.option((grown[-1],) * len(grown), term=Term.BUY, purchase=varied)
 
     def unpriced(self) -> Option:
         slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
-        return self.option(self.fleets(server_slots=slots, full_servers=full))
+        placed = self.in_servers(server_slots=slots, full_servers=full)
+        return placed.option(placed.fleets(server_slots=slots, full_servers=full))

@@ -200,7 +200,7 @@ def _slices_fit(profiles: Sequence[MigProfile]) -> bool:
 
 def _smallest(tenant: Tenant, budget_bytes: float, profiles: Sequence[MigProfile]) -> MigProfile | None:
     for profile in profiles:
-        fits = tenant.memory_bytes <= profile.memory_fraction * budget_bytes
+        fits = tenant.memory_bytes <= profile.usable_fraction * budget_bytes
         if fits and _busy(tenant) * profile.slowdown <= 1 and _keeps_limit(tenant, profile.slowdown):
             ceiling = tenant.load.utilization_ceiling_fraction if tenant.load else 1.0
             if _busy(tenant) * profile.slowdown <= ceiling * (1 + _WHOLE):

@@ -86,7 +86,9 @@ def _cost(option: Option) -> float:
 
 
 def latency_s(option: Option) -> float:
-    """Return the latency that counts: the percentile at peak of a service, a full batch of a job. [s]"""
+    """Return the time that counts: the percentile at peak of a service, a whole run of a job, else a full batch. [s]"""
+    if option.finish_s is not None:
+        return option.finish_s
     response = option.sizing.response
     if response and response.percentile_s:
         return response.percentile_s.expected

@@ -1,39 +1,50 @@
-"""Slices of one GPU that run apart from each other (Multi-Instance GPU), by generation.
+"""Slices of one GPU that run apart from each other (Multi-Instance GPU): their sizes, and each as a device of its own.
 
-Source: NVIDIA Multi-Instance GPU User Guide, supported profiles: GPUs of compute capability 8.0, 9.0 and 10.0 have
-seven compute and eight memory slices, the 24 GB card of capability 8.0 (A30) four of each.
+Source: NVIDIA Multi-Instance GPU User Guide, supported profiles. GPUs of compute capability 8.0, 9.0, 10.0 and 10.3
+have seven slices of compute and eight of memory, the A30 four of each.
 """
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from capplan.core.gpus.spec import GpuSpec
+from capplan.errors import UnknownNameError, UsageError
 
-_GENERATIONS = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
-_FOUR_SLICES_BELOW_BYTES = 30 * 2**30
+_CAPABILITIES = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
+_FOUR_SLICES_UP_TO = 56
+"""Multiprocessors of an A30, which has four slices of compute and of memory; larger GPUs have seven and eight."""
+_RESERVED_FRACTION = 0.0053
+"""Memory that each instance lacks, as a share of the whole GPU's: 430 MiB of 80 GiB (1g.10gb has 9,728 MiB, 3g.40gb
+40,192 MiB), 203 MiB and more of 40 GiB (1g.5gb has 4,864 MiB)."""
+_PROFILE = re.compile(r"(\d)g\.(\d+)gb")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigProfile:
-    """One size of slice: compute slices, memory slices, and how many of each the whole GPU has."""
+    """One size of slice: its multiprocessors and slices of memory, and how many of each the whole GPU has.
 
+    `compute` counts slices of compute, of which the GPU has `of_compute`. `usable_fraction` is the share of the GPU's
+    usable memory that an instance may fill.
+    """
+
+    name: str
     compute: int
     memory: int
+    units: int
     of_compute: int
     of_memory: int
-
-    @property
-    def name(self) -> str:
-        """Name the profile by its compute slices, such as 3g."""
-        return f"{self.compute}g"
+    of_units: int
+    usable_fraction: float
 
     @property
     def compute_fraction(self) -> float:
-        """Return the share of the GPU's arithmetic that the slice has."""
-        return self.compute / self.of_compute
+        """Return the share of the GPU's multiprocessors that the slice has."""
+        return self.units / self.of_units
 
     @property
     def memory_fraction(self) -> float:
-        """Return the share of the GPU's memory that the slice has."""
+        """Return the share of the GPU's memory, of its bandwidth and of its L2 cache that the slice has."""
         return self.memory / self.of_memory
 
     @property
@@ -42,11 +53,83 @@ class MigProfile:
         return 1 / min(self.compute_fraction, self.memory_fraction)
 
 
-def mig_profiles(spec: GpuSpec) -> tuple[MigProfile, ...]:
-    """Return the slices that a GPU can be parted into, smallest first; empty where it cannot."""
-    if spec.vendor != "NVIDIA" or spec.compute_capability not in _GENERATIONS:
-        return ()
-    if spec.memory_bytes < _FOUR_SLICES_BELOW_BYTES:
-        return tuple(MigProfile(compute=n, memory=n, of_compute=4, of_memory=4) for n in (1, 2, 4))
-    shapes = ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8))
-    return tuple(MigProfile(compute=c, memory=m, of_compute=7, of_memory=8) for c, m in shapes)
+def mig_profiles(parent: GpuSpec) -> tuple[MigProfile, ...]:
+    """Return the sizes of slices that a GPU can be cut into, smallest first; none for one that cannot be cut.
+
+    Args:
+        parent: The whole GPU.
+    """
+    return tuple(_profiles(parent)) if parent.compute_capability in _CAPABILITIES and parent.unit_count else ()
+
+
+def _profiles(parent: GpuSpec) -> Iterator[MigProfile]:
+    whole = parent.unit_count or 0
+    has_four = whole <= _FOUR_SLICES_UP_TO
+    of_compute, of_memory = (4, 4) if has_four else (7, 8)
+    reserved = _RESERVED_FRACTION * parent.memory_bytes / parent.expected_usable_bytes
+    sizes = ((1, 1), (2, 2), (4, 4)) if has_four else ((1, 1), (1, 2), (2, 2), (3, 4), (4, 4), (7, 8))
+    for compute, memory in sizes:
+        gigabytes = int(parent.memory_bytes / 2**30 * memory / of_memory + 0.5)
+        is_whole = memory == of_memory and parent.compute_capability != (8, 0)
+        units = whole if is_whole else compute * (whole // 4 if has_four else 2 * round(whole / 16))
+        yield MigProfile(
+            name=f"{compute}g.{gigabytes}gb", compute=compute, memory=memory, units=units,
+            of_compute=of_compute, of_memory=of_memory, of_units=whole,
+            usable_fraction=memory / of_memory - reserved,
+        )  # fmt: skip
+
+
+def mig_slice(parent: GpuSpec, profile: str) -> GpuSpec:
+    """Return a slice as a device of its own.
+
+    Multiprocessors, L2, memory and its bandwidth are the slice's own. The power limit, PCI Express and the copy engines
+    are shared; the power limit is taken as the share of the multiprocessors. NVLink is off under MIG.
+
+    Args:
+        parent: the whole GPU.
+        profile: such as 1g.10gb.
+
+    Raises:
+        UsageError: the GPU cannot be cut.
+        UnknownNameError: it has no such profile.
+    """
+    known = {each.name: each for each in mig_profiles(parent)}
+    if not known:
+        raise UsageError(f"{parent.id} cannot be cut into MIG slices: A30, A100, H100, H200, B200 and B300 can.")
+    found = known.get(profile.casefold())
+    if found is None:
+        raise UnknownNameError(f"MIG profile of {parent.id}", profile, known, hint=f"Known: {', '.join(known)}.")
+    share, memory = found.compute_fraction, found.memory_fraction
+    return replace(
+        parent,
+        id=f"{parent.id}/{found.name}",
+        name=f"{parent.name} MIG {found.name}",
+        aliases=(),
+        pci_ids=(),
+        memory_bytes=int(parent.memory_bytes * memory),
+        usable_bytes=int(parent.expected_usable_bytes * found.usable_fraction),
+        driver_total_bytes=None,
+        memory_bus_bits=None,
+        memory_bandwidth_bytes_per_s=parent.memory_bandwidth_bytes_per_s * memory,
+        l2_bytes=None if parent.l2_bytes is None else int(parent.l2_bytes * memory),
+        unit_count=found.units,
+        peak_flops_per_s={kind: rate and rate * share for kind, rate in parent.peak_flops_per_s.items()},
+        tdp_w=parent.tdp_w and parent.tdp_w * share,
+        tdp_min_w=None,
+        tdp_max_w=None,
+        nominal_tdp_w=None,
+        nvlink_bytes_per_s=None,
+        measured={},
+        notes=(
+            f"derived from {parent.id}: {found.units} of {found.of_units} multiprocessors, {found.memory} of "
+            f"{found.of_memory} memory slices; power limit, PCI Express and copy engines are shared.",
+        ),
+        figures={},
+        origin="derived",
+    )
+
+
+def split_name(name: str) -> tuple[str, str] | None:
+    """Return the GPU and the profile of a name such as a100-sxm4-80gb/1g.10gb; None for any other name."""
+    parent, slash, profile = name.rpartition("/")
+    return (parent, profile.strip()) if slash and _PROFILE.fullmatch(profile.strip().casefold()) else None

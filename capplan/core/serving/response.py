@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capplan.core.numbers import Interval
+from capplan.core.serving.data_parallel import Exchange
 from capplan.core.serving.queueing_batched import capacity_per_s
 from capplan.core.serving.simulation import Randomness, Station, simulate
 
@@ -40,12 +41,21 @@ class BatchPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostLimit:
+    """What the host can feed to one GPU: samples per second by one of its parts, such as PCIe. [1/s]"""
+
+    name: str
+    rate_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A GPU that holds the model, with its estimates over the batch, smallest first.
 
     `largest_batches` are those that it may be run with; all estimated ones where it is empty. `segment` is the market
     that its vendor sells it for, `licence` what its driver's licence forbids in a data centre; None where unknown or
-    nothing.
+    nothing. `host_limits` say how fast the host feeds one GPU, `exchange` how GPUs that train together exchange
+    gradients; None where they do not.
     """
 
     gpu: str
@@ -58,6 +68,8 @@ class Candidate:
     segment: str | None = None
     is_end_of_sale: bool = False
     licence: str | None = None
+    host_limits: tuple[HostLimit, ...] = ()
+    exchange: Exchange | None = None
 
     @property
     def allowed(self) -> tuple[int, ...]:

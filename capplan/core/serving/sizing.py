@@ -1,12 +1,22 @@
 """Size a fleet of each kind of GPU for a load: the highest rate of one, then the replicas, checked by simulation."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.numbers import Interval
-from capplan.core.serving.load import Load, OneGpu, Service, TrainingPurchase
+from capplan.core.serving.data_parallel import ParallelRates, parallel_rates
+from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.queueing_batched import greedy_batching
-from capplan.core.serving.response import BatchingPolicy, Candidate, Response, ResponseCurve, response_curves, responses
+from capplan.core.serving.response import (
+    BatchingPolicy,
+    BatchPoint,
+    Candidate,
+    Response,
+    ResponseCurve,
+    response_curves,
+    responses,
+)
 from capplan.core.serving.servers import replicas_for_rate
 
 _CHECK = 6_000
@@ -15,24 +25,51 @@ _NEARLY = 0.99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """How a GPU is run: its largest batch, and the samples per second that one then carries. [1/s]"""
+    """How a GPU is run: its largest batch, and the samples per second that one then carries. [1/s]
+
+    For training, `parallel` holds the rates alone, with others of its server and across servers.
+    """
 
     largest_batch: int
     rate_per_s: float
+    parallel: ParallelRates | None = None
+
+    def in_servers(self, demand_per_s: float, *, server_slots: int, full_servers: bool) -> "OperatingPoint":
+        """Return the point with the rate that GPUs keep when they train together in servers of a size.
+
+        Args:
+            demand_per_s: Samples per second that the fleet must reach.
+            server_slots: GPUs that a server or rented instance holds.
+            full_servers: True if servers come only full.
+        """
+        if self.parallel is None:
+            return self
+        rate = self.parallel.rate_for(demand_per_s, server_slots=server_slots, full_servers=full_servers)
+        return replace(self, rate_per_s=rate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
     """What one GPU of a kind can carry, as a function of the latency limit and of the estimate's error.
 
-    `curves` hold a service's latency over load by largest batch; `steady` a job's rates by batch. `correction`
-    brings the interpolated rate to the one that the final simulation confirmed.
+    `curves` hold a service's latency over load by largest batch. Without a service, a GPU is kept busy for
+    `share_fraction` of the time, and GPUs that train together keep `scaling_fraction` of their rate at most.
+    `correction` brings the interpolated rate to the one that the final simulation confirmed. `ceiling_fraction` is the
+    share of what its host can feed that may be used.
     """
 
     candidate: Candidate
     curves: tuple[ResponseCurve, ...] = ()
-    steady: tuple[OperatingPoint, ...] = ()
+    share_fraction: float = 1.0
+    scaling_fraction: float | None = None
     correction: float = 1.0
+    ceiling_fraction: float = 1.0
+
+    @property
+    def host_per_s(self) -> float:
+        """Return the samples per second that the host feeds to one GPU at most; infinite where unknown. [1/s]"""
+        fed = min((limit.rate_per_s for limit in self.candidate.host_limits), default=math.inf)
+        return self.ceiling_fraction * fed
 
     def operating_points(self, *, limit_s: float | None, latency_factor: float = 1.0) -> tuple[OperatingPoint, ...]:
         """Return the operating point of every largest batch that serves within the limit, at scaled batch times.
@@ -41,13 +78,34 @@ class Capacity:
         without a batching window).
         """
         if limit_s is None:
-            return tuple(replace(each, rate_per_s=each.rate_per_s / latency_factor) for each in self.steady)
+            return tuple(
+                self._steady(point, latency_factor)
+                for point in self.candidate.points
+                if point.batch in self.candidate.allowed
+            )
         rates = ((curve, curve.highest_rate(limit_s / latency_factor)) for curve in self.curves)
         return tuple(
-            OperatingPoint(largest_batch=curve.largest_batch, rate_per_s=rate * self.correction / latency_factor)
+            OperatingPoint(
+                largest_batch=curve.largest_batch,
+                rate_per_s=min(rate * self.correction / latency_factor, self.host_per_s),
+            )
             for curve, rate in rates
             if rate > 0
         )
+
+    def _steady(self, point: BatchPoint, latency_factor: float) -> OperatingPoint:
+        """Return how a GPU works through a job at a batch, in steps so many times longer."""
+        step_s = point.latency_s.expected * latency_factor
+        rate_per_s = min(self.share_fraction * point.batch / step_s, self.host_per_s)
+        if self.scaling_fraction is None:
+            return OperatingPoint(largest_batch=point.batch, rate_per_s=rate_per_s)
+        rates = parallel_rates(
+            alone_per_s=rate_per_s,
+            step_s=step_s,
+            scaling_fraction=self.scaling_fraction,
+            exchange=self.candidate.exchange,
+        )
+        return OperatingPoint(largest_batch=point.batch, rate_per_s=rates.within_per_s, parallel=rates)
 
     def operate(
         self, *, limit_s: float | None, latency_factor: float = 1.0, largest_batch: int | None = None
@@ -109,10 +167,8 @@ def size_fleets(candidates: Sequence[Candidate], load: Load) -> tuple[Sizing | I
     """Size every candidate for a load; aligned with `candidates`, which have at least one point each."""
     if isinstance(load, Service):
         return _size_service(candidates, load)
-    scaling = load.scaling_fraction if isinstance(load, TrainingPurchase) else 1.0
-    share = load.utilization_ceiling_fraction * scaling
     rate_per_s = 0.0 if isinstance(load, OneGpu) else load.rate_per_s
-    return tuple(_size_job(candidate, rate_per_s, share) for candidate in candidates)
+    return tuple(_size_job(candidate, load, rate_per_s) for candidate in candidates)
 
 
 def batching_policy_of(service: Service) -> BatchingPolicy:
@@ -125,13 +181,12 @@ def batching_policy_of(service: Service) -> BatchingPolicy:
     )
 
 
-def _size_job(candidate: Candidate, rate_per_s: float, share: float) -> Sizing:
-    steady = tuple(
-        OperatingPoint(largest_batch=point.batch, rate_per_s=share * point.batch / point.latency_s.expected)
-        for point in candidate.points
-        if point.batch in candidate.allowed
+def _size_job(candidate: Candidate, load: Job | TrainingPurchase | OneGpu, rate_per_s: float) -> Sizing:
+    capacity = Capacity(
+        candidate=candidate,
+        share_fraction=load.utilization_ceiling_fraction,
+        scaling_fraction=load.scaling_fraction if isinstance(load, TrainingPurchase) else None,
     )
-    capacity = Capacity(candidate=candidate, steady=steady)
     operating_point = capacity.operate(limit_s=None)
     if operating_point is None:
         raise ValueError(f"{candidate.gpu} has no batch")
@@ -142,7 +197,7 @@ def _size_job(candidate: Candidate, rate_per_s: float, share: float) -> Sizing:
 def _size_service(candidates: Sequence[Candidate], service: Service) -> tuple[Sizing | Infeasible, ...]:
     policy = batching_policy_of(service)
     capacities = [
-        Capacity(candidate=candidate, curves=curves)
+        Capacity(candidate=candidate, curves=curves, ceiling_fraction=service.utilization_ceiling_fraction)
         for candidate, curves in zip(
             candidates, response_curves(candidates, policy=policy, limit_s=service.latency_limit_s), strict=True
         )
@@ -176,8 +231,11 @@ def _confirm(
 ) -> list[Sizing | Infeasible]:
     """Simulate one replica fewer, as many, and one more than interpolated, and take the fewest that serve."""
     counts = [
-        _neighbours(replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operating_point.rate_per_s))
-        for _, operating_point in held
+        _neighbours(
+            replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operating_point.rate_per_s),
+            least=replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=capacity.host_per_s),
+        )
+        for capacity, operating_point in held
     ]
     questions = [
         (capacity.candidate, operating_point.largest_batch, service.peak_per_s / count)
@@ -195,8 +253,8 @@ def _confirm(
     return sized
 
 
-def _neighbours(count: int) -> tuple[int, ...]:
-    return tuple(each for each in (count - 1, count, count + 1) if each >= 1)
+def _neighbours(count: int, *, least: int) -> tuple[int, ...]:
+    return tuple(each for each in (count - 1, count, count + 1) if each >= least)
 
 
 def _serves(response: Response, service: Service) -> bool:

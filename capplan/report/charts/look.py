@@ -70,6 +70,18 @@ def log_ticks(values: Sequence[float]) -> list[float]:
     return held or [min(values)]
 
 
+def legend(labels: Sequence[str]) -> "alt.Legend":
+    """Return a legend with as many columns as leave room for its labels on a narrow page.
+
+    Args:
+        labels: What the legend names.
+    """
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    longest = max(map(len, labels), default=0)
+    return alt.Legend(columns=3 if longest <= _SHORT_LABEL else 2 if longest <= _MIDDLE_LABEL else 1)
+
+
 def spread(heights: Sequence[float], *, least: float) -> list[float]:
     """Move labels apart on a logarithmic axis, so that neighbours differ by a factor at least; their order is kept.
 
@@ -84,7 +96,63 @@ def spread(heights: Sequence[float], *, least: float) -> list[float]:
     return placed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled:
+    """A point of two logarithmic axes with the label that stands beside it; an empty one is not shown."""
+
+    x: float
+    y: float
+    label: str
+
+
+def apart(
+    points: Sequence[Labelled], *, wide: tuple[float, float], high: tuple[float, float]
+) -> list[tuple[float, bool]]:
+    """Place labels beside their points, so that none covers another label or point; earlier ones choose first.
+
+    Args:
+        points: The points with their labels.
+        wide: Ends of the x axis.
+        high: Ends of the y axis.
+
+    Returns:
+        For each point the height of its label, as a value of the y axis, and whether it stands left of the point.
+    """
+    dots = [(_share(each.x, wide), _share(each.y, high)) for each in points]
+    taken: list[tuple[float, float, float, float]] = []
+    placed: list[tuple[float, bool]] = []
+    for each, (across, up) in zip(points, dots, strict=True):
+        length = len(each.label) * _LETTER / WIDTH
+        best: tuple[int, int, bool] | None = None
+        for step, is_left in _PLACES if each.label else ():
+            left = across - (_GAP / WIDTH + length if is_left else -_GAP / WIDTH)
+            box = (left, up + step * _LINE / HEIGHT, left + length, up + (step + 1) * _LINE / HEIGHT)
+            if box[0] < 0 or box[2] > 1 or any(_meet(box, other) for other in taken):
+                continue
+            covered = sum(box[0] < u < box[2] and box[1] < v + _LINE / HEIGHT / 2 < box[3] for u, v in dots)
+            if best is None or covered < best[0]:
+                best = (covered, step, is_left)
+        _, step, is_left = best or (0, 0, False)
+        if each.label:
+            left = across - (_GAP / WIDTH + length if is_left else -_GAP / WIDTH)
+            taken.append((left, up + step * _LINE / HEIGHT, left + length, up + (step + 1) * _LINE / HEIGHT))
+        placed.append((each.y * (high[1] / high[0]) ** (step * _LINE / HEIGHT), is_left))
+    return placed
+
+
+def _share(value: float, ends: tuple[float, float]) -> float:
+    return math.log(value / ends[0]) / math.log(ends[1] / ends[0])
+
+
+def _meet(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+_PLACES = tuple((step, is_left) for step in (0, 1, -1, 2, -2, 3, -3) for is_left in (False, True))
+_LETTER, _LINE, _GAP = 6.2, 15.0, 8.0
+"""Width of a letter, height of a line, and distance of a label from its point. [pixels]"""
 _FEW_TICKS = 4
+_SHORT_LABEL, _MIDDLE_LABEL = 13, 18
 _TEXT = {"labelFont": FONT, "titleFont": FONT, "labelColor": "#3d444d", "titleColor": "#3d444d", "labelFontSize": 12}
 _SETTINGS: dict[str, Any] = {
     "background": "#ffffff",

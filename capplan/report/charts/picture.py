@@ -42,7 +42,7 @@ def compiled(drawing: Drawing) -> dict[str, object]:
     """Translate a chart into the lower language that the drawing program in a page runs."""
     import vl_convert  # noqa: PLC0415 - an optional package, wanted for pictures alone
 
-    spec = {**drawing.spec, "width": "container", "autosize": {"type": "fit", "contains": "padding"}}
+    spec = {**drawing.spec, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
     spec["background"] = None
     made: dict[str, object] = vl_convert.vegalite_to_vega(spec)
     return made

@@ -1,6 +1,6 @@
 """Encode documents as plain JSON values and decode them again, by their types."""
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -78,3 +78,42 @@ def as_tagged(value: object, kind: type[msgspec.Struct]) -> msgspec.Struct:
         kind: The struct type.
     """
     return kind(**{name: getattr(value, name) for name in kind.__struct_fields__})
+
+
+def flattened(kind: type) -> type[msgspec.Struct]:
+    """Return a struct type that holds the fields of a dataclass and of its parts side by side.
+
+    Args:
+        kind: A dataclass; its fields that are dataclasses named `...Part` are replaced by their own fields.
+    """
+    return msgspec.defstruct(
+        f"{kind.__name__}Document",
+        list(_flat_hints(kind).items()),
+        frozen=True,
+        kw_only=True,
+        namespace={"__doc__": kind.__doc__},
+    )
+
+
+def _flat_hints(kind: type) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, hint in get_type_hints(kind).items():
+        found |= _flat_hints(hint) if _is_part(hint) else {name: hint}
+    return found
+
+
+def _is_part(kind: object) -> bool:
+    return isinstance(kind, type) and is_dataclass(kind) and kind.__name__.endswith("Part")
+
+
+def flat_fields(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass and of its parts by name.
+
+    Args:
+        value: The dataclass.
+    """
+    found: dict[str, Any] = {}
+    for each in fields(value):
+        held = getattr(value, each.name)
+        found |= flat_fields(held) if _is_part(type(held)) else {each.name: held}
+    return found

@@ -136,7 +136,9 @@ def _answered(
     plan: PlanDocument, demand: Demand, market: Market, circumstances: Circumstances
 ) -> tuple[Answer, ModelReport]:
     _check_mode(plan, demand.load)
-    candidates = candidates_of(plan, market.gpus, largest_batches=circumstances.largest_batches)
+    candidates = candidates_of(
+        plan, market.gpus, assumptions=demand.assumptions, largest_batches=circumstances.largest_batches
+    )
     if not candidates:
         raise UsageError(f"{plan.model.name}: no GPU is left; see `capplan plan` for why each was rejected.")
     standards = _standards(plan, demand.constraints, circumstances)
@@ -292,7 +294,7 @@ def _picks(answer: Answer) -> tuple[PickRow, ...]:
     for sizing in answer.case.sizings:
         curves = {curve.largest_batch: curve for curve in sizing.capacity.curves}
         for operating_point in sizing.capacity.operating_points(limit_s=limit_s):
-            curve = curves.get(operating_point.largest_batch)
+            curve, rates = curves.get(operating_point.largest_batch), operating_point.parallel
             picks.append(
                 PickRow(
                     gpu=sizing.gpu,
@@ -301,6 +303,7 @@ def _picks(answer: Answer) -> tuple[PickRow, ...]:
                     capacity_per_s=curve.capacity_per_s if curve else operating_point.rate_per_s,
                     loads=curve.loads if curve else (),
                     percentiles_s=curve.percentiles_s if curve else (),
+                    parallel_rates_per_s=(rates.alone_per_s, rates.within_per_s, rates.across_per_s) if rates else None,
                 )
             )
     return tuple(picks)

@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from capplan.report.documents.codec import to_plain
+from capplan.report.documents.codec import flat_fields, to_plain
 from capplan.report.procurement.types import OptionRow, Report
 
 _LISTS_OF_WORDS = frozenset({"concerns", "violations"})
@@ -31,7 +31,7 @@ def render_report_csv(report: Report) -> str:
 
 def _flat(option: OptionRow) -> dict[str, Any]:
     flat: dict[str, Any] = {}
-    for name, value in to_plain(option).items():
+    for name, value in to_plain(flat_fields(option)).items():
         if name in _LISTS_OF_WORDS:
             flat[name] = "; ".join(value)
         elif isinstance(value, list):

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from capplan.core.numbers import Interval
+from capplan.core.serving.load import Job, Load, TrainingPurchase
 from capplan.report.procurement.types import OptionRow
-from capplan.units import format_fraction, format_rate, format_seconds
+from capplan.units import SECONDS, format_fraction, format_rate, format_seconds
 
 UNKNOWN = "unknown"
 
@@ -32,15 +33,32 @@ def fixed(amount: float | None, digits: int) -> str:
 
 def price(row: OptionRow) -> str:
     """Write an option's price with its unit and date."""
-    if row.price_usd is None:
+    if row.offer.price_usd is None:
         return "no price"
-    unit = "USD/GPU-h" if row.term != "buy" else "USD/GPU"
-    return f"{row.price_usd:,.3f} {unit}" if row.term != "buy" else f"{row.price_usd:,.0f} {unit}"
+    unit = "USD/GPU-h" if row.offer.term != "buy" else "USD/GPU"
+    return f"{row.offer.price_usd:,.3f} {unit}" if row.offer.term != "buy" else f"{row.offer.price_usd:,.0f} {unit}"
 
 
 def seconds(time_s: float | None) -> str:
     """Write a time; None is work that piles up without end."""
     return "overload" if time_s is None else format_seconds(time_s)
+
+
+def duration(time_s: float) -> str:
+    """Write how long a run takes: hours with one decimal, minutes below one hour."""
+    if time_s >= SECONDS["h"]:
+        return f"{time_s / SECONDS['h']:,.1f} h"
+    return f"{time_s / SECONDS['min']:.1f} min" if time_s >= SECONDS["min"] else format_seconds(time_s)
+
+
+def pace(row: OptionRow) -> str:
+    """Write how fast an option is: how long a run of a job or a training takes, else the latency."""
+    return seconds(row.response.latency_s.expected) if row.speed.finish_s is None else duration(row.speed.finish_s)
+
+
+def pace_head(load: Load) -> str:
+    """Return the heading over `pace`."""
+    return "finishes in" if isinstance(load, Job | TrainingPurchase) else "latency"
 
 
 def seconds_range(interval: Interval) -> str:
@@ -52,14 +70,14 @@ def seconds_range(interval: Interval) -> str:
 
 def evidence(row: OptionRow) -> str:
     """Write how an option's speed / price are known, with what speaks against relying on them."""
-    known = row.speed_tier + (f" / {row.price_tier}" if row.price_tier else "")
-    others = [concern for concern in row.concerns if not concern.startswith(("speed", "price is"))]
+    known = row.evidence.speed_tier + (f" / {row.offer.price_tier}" if row.offer.price_tier else "")
+    others = [concern for concern in row.evidence.concerns if not concern.startswith(("speed", "price is"))]
     return "; ".join([known, *others])
 
 
 def option_name(row: OptionRow | None) -> str:
     """Name an option: its GPU and term."""
-    return f"{row.gpu_name} {row.term}" if row else "none"
+    return f"{row.gpu_name} {row.offer.term}" if row else "none"
 
 
 def fraction(value: float | None) -> str:
@@ -79,8 +97,8 @@ def whole(value: float | None) -> str:
 
 def offer(row: OptionRow) -> str:
     """Name the provider, instance and region."""
-    region = row.region if row.region not in ("any", "n/a") else None
-    return ", ".join(word for word in (row.provider, row.instance, region) if word) or "no price known"
+    region = row.offer.region if row.offer.region not in ("any", "n/a") else None
+    return ", ".join(word for word in (row.offer.provider, row.offer.instance, region) if word) or "no price known"
 
 
 def short_money(amount: float) -> str:

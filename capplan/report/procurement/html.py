@@ -14,12 +14,12 @@ from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
 from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
-from capplan.core.serving.load import Job, OneGpu, Service
+from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.charts.picture import compiled, packed_drawing_program, vector
 from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
-from capplan.report.procurement.charts.money import charts, compared, front_points
+from capplan.report.procurement.charts.money import charts, compared, front_ends, front_points
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
     appendix_table,
@@ -33,10 +33,12 @@ from capplan.report.procurement.money_tables import (
 from capplan.report.procurement.rows.candidates import choosable
 from capplan.report.procurement.tables import (
     CONVENTIONS,
+    HOST_WORDS,
     assumption_table,
     cards,
     compared_table,
     facts_table,
+    host_table,
     latency_words,
     measured_table,
     offers_words,
@@ -80,6 +82,8 @@ def render_report_html(report: Report) -> str:
         fleet=_fleet(report),
         assumptions=assumption_table(report),
         conventions=CONVENTIONS,
+        host_words=HOST_WORDS,
+        pace_head=figures.capitalised(figures.pace_head(report.demand.load)),
         prices=price_table(report),
         specs=spec_table(report),
         versions=versions_words(report),
@@ -108,7 +112,7 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
     drawn = charts(report, model, prefix=identity) if model.options else ()
     return {
         "constraints": constraint_words(report.demand.constraints),
-        "licences": licence_words([option for option in model.options if option.is_leading]),
+        "licences": licence_words([option for option in model.options if option.evidence.is_leading]),
         "terms_table": terms_table(report, model),
         "cash": cash_table(report, model),
         "parts": breakdown_table(report, model),
@@ -122,15 +126,16 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "verdict": model.verdict,
         "cards": cards(report, model),
         "compared": compared_table(report, model),
-        "interval": figures.seconds_range(best.batch_latency_s) if best else figures.UNKNOWN,
+        "interval": figures.seconds_range(best.speed.batch_latency_s) if best else figures.UNKNOWN,
         "calibration": model.plan.provenance.calibration,
         "batches": sorted({pick.batch for pick in model.picks}),
-        "terms": sorted({option.term for option in model.options}),
+        "terms": sorted({option.offer.term for option in model.options}),
         "options": [_option(option, model, _digits(model), _factors(report)) for option in model.options],
         "offers_words": offers_words(model),
         "charts": [_with_markup(chart) for chart in drawn],
         "power": power_table(model),
         "operation": operation_table(report, model),
+        "host": host_table(report, model),
         "wins": wins_table(model),
         "measured": measured_table(model),
         "refused": refusal_table(model),
@@ -186,47 +191,50 @@ def _option(
     row: OptionRow, model: ModelReport, digits: Mapping[str, int], factors: tuple[float, float]
 ) -> dict[str, Any]:
     tags = (
-        ["no cheaper and faster option"] * row.on_front
-        + ["borderline memory"] * (not row.firm_fit)
-        + [f"speed: {row.speed_tier}"]
-        + ([f"price: {row.price_tier}"] if row.price_tier else [])
-        + [concern for concern in row.concerns if concern in _SHOWN_CONCERNS]
-        + list(row.violations)
+        ["no cheaper and faster option"] * row.evidence.on_front
+        + ["borderline memory"] * (not row.evidence.firm_fit)
+        + [f"speed: {row.evidence.speed_tier}"]
+        + ([f"price: {row.offer.price_tier}"] if row.offer.price_tier else [])
+        + [concern for concern in row.evidence.concerns if concern in _SHOWN_CONCERNS]
+        + list(row.evidence.violations)
     )
     return {
         "key": row.key,
         "name": row.gpu_name,
-        "term": row.term,
-        "search": " ".join((row.gpu, row.gpu_name, row.term, figures.offer(row), *tags)).lower(),
+        "term": row.offer.term,
+        "search": " ".join((row.gpu, row.gpu_name, row.offer.term, figures.offer(row), *tags)).lower(),
         "chosen": row.key == model.verdict.choice,
         "runner_up": row.key == model.verdict.runner_up,
-        "warnings": {"borderline memory", *row.concerns, *row.violations},
+        "warnings": {"borderline memory", *row.evidence.concerns, *row.evidence.violations},
         "tags": tags,
         "offer": figures.offer(row),
-        "price": None if row.price_usd is None else f"{_listed(row, factors):.10g}",
-        "price_unit": row.price_unit,
-        "price_unit_short": "/GPU" if row.term == Term.BUY else "/h",
-        "price_date": row.price_date or "",
-        "batch": row.batch,
+        "price": None if row.offer.price_usd is None else _shown_price(_listed(row, factors)),
+        "price_unit": row.offer.price_unit,
+        "price_unit_short": "/GPU" if row.offer.term == Term.BUY else "/h",
+        "price_date": row.offer.price_date or "",
+        "batch": row.speed.batch,
         "gpus": _shown_gpus(row),
         "gpus_words": figures.whole(_shown_gpus(row)),
-        "latency": row.latency_s.expected,
-        "latency_words": figures.seconds(row.latency_s.expected),
-        "headroom": row.headroom_fraction,
-        "headroom_words": figures.fraction(row.headroom_fraction),
-        "year": _blank(row.cost_usd_per_year),
-        "year_words": figures.fixed(row.cost_usd_per_year, digits["year"]),
-        "total": _blank(row.total_usd),
-        "total_words": figures.fixed(row.total_usd, digits["total"]),
-        "million": _blank(row.usd_per_million),
-        "million_words": figures.fixed(row.usd_per_million, digits["million"]),
+        "latency": row.response.latency_s.expected if row.speed.finish_s is None else row.speed.finish_s,
+        "latency_words": figures.pace(row),
+        "headroom": row.count.headroom_fraction,
+        "headroom_words": figures.fraction(row.count.headroom_fraction),
+        "year": _blank(row.money.cost_usd_per_year),
+        "year_words": figures.fixed(row.money.cost_usd_per_year, digits["year"]),
+        "total": _blank(row.money.total_usd),
+        "total_words": figures.fixed(row.money.total_usd, digits["total"]),
+        "million": _blank(row.money.usd_per_million),
+        "million_words": figures.fixed(row.money.usd_per_million, digits["million"]),
     }
 
 
 def _digits(model: ModelReport) -> dict[str, int]:
     """Return the decimals of each column of amounts."""
     fields = {"year": "cost_usd_per_year", "total": "total_usd", "million": "usd_per_million"}
-    return {name: figures.column_digits(getattr(row, field) for row in model.options) for name, field in fields.items()}
+    return {
+        name: figures.column_digits(getattr(row.money, field) for row in model.options)
+        for name, field in fields.items()
+    }
 
 
 def _factors(report: Report) -> tuple[float, float]:
@@ -237,11 +245,16 @@ def _factors(report: Report) -> tuple[float, float]:
 
 def _listed(row: OptionRow, factors: tuple[float, float]) -> float:
     """Return an option's price as it is listed, before the factors of the assumptions. [USD]"""
-    return (row.price_usd or 0.0) / factors[row.term == Term.BUY]
+    return (row.offer.price_usd or 0.0) / factors[row.offer.term == Term.BUY]
+
+
+def _shown_price(price_usd: float) -> str:
+    """Write a price short enough for its field; as long as it is not changed, the page computes with the whole one."""
+    return f"{price_usd:.3f}".rstrip("0").rstrip(".") if price_usd >= 1 else f"{price_usd:.4g}"
 
 
 def _shown_gpus(row: OptionRow) -> int:
-    return row.gpus_last_year if row.term == Term.BUY else row.gpus
+    return row.count.gpus_last_year if row.offer.term == Term.BUY else row.count.gpus
 
 
 def _blank(value: float | None) -> float | str:
@@ -256,7 +269,8 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
     for pick in model.picks:
         picks.setdefault(pick.gpu, {})[str(pick.batch)] = {
             "batch": pick.batch, "rate": pick.rate_per_gpu_per_s, "capacity": pick.capacity_per_s,
-            "loads": pick.loads, "percentiles": pick.percentiles_s, "time": times[pick.gpu, pick.batch],
+            "rates": pick.parallel_rates_per_s, "loads": pick.loads, "percentiles": pick.percentiles_s,
+            "time": times[pick.gpu, pick.batch],
         }  # fmt: skip
     labels = {point["key"]: point["label"] for point in front_points(report, model)}
     others = _other_offers(model)
@@ -272,28 +286,39 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "spares": load.spares,
         "ceiling": load.utilization_ceiling_fraction,
         "money": to_plain(report.demand.money),
+        "work": peak * load.deadline_s if isinstance(load, Job | TrainingPurchase) else None,
         "digits": _digits(model),
         "choice": model.verdict.choice,
         "runnerUp": model.verdict.runner_up,
+        "frontEnds": front_ends(report, model) if labels else None,
         "compared": [option.key for option in compared(model)],
         "load": _load_words(report),
         "constraintLines": _constraint_lines(report.demand.constraints),
         "picks": picks,
         "options": [
             {
-                "key": row.key, "gpu": row.gpu, "name": row.gpu_name, "term": row.term,
-                "price": None if row.price_usd is None else _listed(row, factors),
-                "slots": row.server_slots, "full": row.full_servers, "tdp": row.tdp_w,
-                "includesServer": row.includes_server, "batch": row.batch, "rate": row.rate_per_gpu_per_s,
-                "latency": row.latency_s.expected, "label": labels.get(row.key, ""),
-                "search": " ".join((row.gpu, row.gpu_name, row.term, "|", figures.offer(row))).lower(),
-                "offer": figures.offer(row), "others": others.get((row.gpu, row.term), []),
-                "commitment": COMMITMENT_YEARS.get(Term(row.term), 0) if row.price_usd is not None else 0,
+                "key": row.key, "gpu": row.gpu, "name": row.gpu_name, "term": row.offer.term,
+                "price": None if row.offer.price_usd is None else _listed(row, factors),
+                "slots": row.count.server_slots, "full": row.count.full_servers, "tdp": row.power.tdp_w,
+                "includesServer": row.offer.includes_server, "batch": row.speed.batch,
+                "rate": row.speed.rate_per_gpu_per_s, "rates": _parallel(row),
+                "latency": row.response.latency_s.expected, "label": labels.get(row.key, ""),
+                "search": " ".join((row.gpu, row.gpu_name, row.offer.term, "|", figures.offer(row))).lower(),
+                "offer": figures.offer(row), "others": others.get((row.gpu, row.offer.term), []),
+                "commitment": COMMITMENT_YEARS.get(Term(row.offer.term), 0) if row.offer.price_usd is not None else 0,
                 "eligible": row.key in pool,
             }
             for row in model.options
         ],
     }  # fmt: skip
+
+
+def _parallel(row: OptionRow) -> tuple[float, float, float] | None:
+    """Return one GPU's rates alone, with others of its server, and across servers; None but for training. [1/s]"""
+    speed = row.speed
+    if speed.rate_alone_per_s is None or speed.rate_within_server_per_s is None:
+        return None
+    return speed.rate_alone_per_s, speed.rate_within_server_per_s, speed.rate_across_servers_per_s or 0.0
 
 
 def _other_offers(model: ModelReport) -> dict[tuple[str, str], list[dict[str, Any]]]:

@@ -9,7 +9,7 @@ from capplan.core.economics.assumptions import Assumption, CostAssumptions, Dema
 from capplan.core.economics.constraints import Constraints, NameLists
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
-from capplan.report.documents.codec import as_tagged, tagged, to_plain
+from capplan.report.documents.codec import as_tagged, flat_fields, flattened, tagged, to_plain
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement.types import (
     REPORT_SCHEMA_VERSION,
@@ -32,7 +32,9 @@ _LOADS = {kind: tagged(kind, tag_field="kind", suffix="Load") for kind in (Servi
 
 if TYPE_CHECKING:
     LoadDocument: TypeAlias = msgspec.Struct
+    OptionDocument: TypeAlias = msgspec.Struct
 else:
+    OptionDocument = flattened(OptionRow)
     LoadDocument = Union[tuple(_LOADS.values())]  # noqa: UP007 - the members are made above
 
 
@@ -73,7 +75,7 @@ class ModelReportDocument(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     plan: PlanDocument
     verdict: Verdict
-    options: tuple[OptionRow, ...]
+    options: tuple[OptionDocument, ...]
     refusals: tuple[Refusal, ...]
     swings: tuple[SwingRow, ...]
     picks: tuple[PickRow, ...]
@@ -172,7 +174,7 @@ def _model(model: ModelReport) -> ModelReportDocument:
         name=model.plan.model.name,
         plan=model.plan,
         verdict=model.verdict,
-        options=model.options,
+        options=tuple(OptionDocument(**flat_fields(option)) for option in model.options),
         refusals=model.refusals,
         swings=model.swings,
         picks=model.picks,

@@ -57,7 +57,7 @@ def _model(report: Report, model: ModelReport) -> list[str]:
     if verdict.changes_if:
         parts.append("This changes if")
         parts.append("\n".join(f"- {escape_markdown(change)}" for change in verdict.changes_if))
-    if licences := licence_words([option for option in model.options if option.is_leading]):
+    if licences := licence_words([option for option in model.options if option.evidence.is_leading]):
         parts += ["\n".join(f"- {escape_markdown(words)}" for words in licences)]
     options = option_table(report, model)
     parts.append(render_markdown(Table(columns=options.columns, rows=options.rows[:_SHOWN])))

@@ -23,17 +23,21 @@ PARTS = (
 
 def priced(model: ModelReport) -> list[OptionRow]:
     """Return the options of the main table that have a price."""
-    return [option for option in model.options if option.is_leading and option.cost_usd_per_year is not None]
+    return [
+        option for option in model.options if option.evidence.is_leading and option.money.cost_usd_per_year is not None
+    ]
 
 
 def terms_table(report: Report, model: ModelReport) -> Table | None:
     """Compare the terms of each leading GPU: what its fleet costs in a year, with the provider."""
     if isinstance(report.demand.load, OneGpu):
         return None
-    leading = list(dict.fromkeys(option.gpu for option in model.options if option.cost_usd_per_year is not None))
+    leading = list(dict.fromkeys(option.gpu for option in model.options if option.money.cost_usd_per_year is not None))
     rows = []
     for gpu in leading[:_SHOWN_GPUS]:
-        mine = {option.term: option for option in reversed(model.options) if option.gpu == gpu and _counts(option)}
+        mine = {
+            option.offer.term: option for option in reversed(model.options) if option.gpu == gpu and _counts(option)
+        }
         name = next(option.gpu_name for option in model.options if option.gpu == gpu)
         rows.append((name, *(_term_cell(mine.get(term.value)) for term in _TERMS)))
     heads = " | ".join(f"{name}, USD/year>" for name in _TERMS.values())
@@ -41,27 +45,27 @@ def terms_table(report: Report, model: ModelReport) -> Table | None:
 
 
 def _counts(option: OptionRow) -> bool:
-    return option.cost_usd_per_year is not None and not option.is_marketplace
+    return option.money.cost_usd_per_year is not None and not option.offer.is_marketplace
 
 
 def _term_cell(option: OptionRow | None) -> str:
     if option is None:
         return "no price"
-    return f"{option.cost_usd_per_year or 0:,.0f} ({option.provider})"
+    return f"{option.money.cost_usd_per_year or 0:,.0f} ({option.offer.provider})"
 
 
 def breakdown_table(report: Report, model: ModelReport) -> Table | None:
     """Split the total cost of the leading options over the years counted, undiscounted."""
-    rows = [option for option in priced(model) if option.breakdown_usd]
-    used = [(name, field) for name, field in PARTS if any(getattr(row.breakdown_usd, field) for row in rows)]
+    rows = [option for option in priced(model) if option.money.breakdown_usd]
+    used = [(name, field) for name, field in PARTS if any(getattr(row.money.breakdown_usd, field) for row in rows)]
     if not rows or isinstance(report.demand.load, OneGpu):
         return None
     columns = [name for name, _ in used] + [f"total, {report.demand.money.years} years"]
     cells = [
         (
             figures.option_name(row),
-            *(f"{getattr(row.breakdown_usd, field):,.0f}" for _, field in used),
-            f"{row.total_usd or 0:,.0f}",
+            *(f"{getattr(row.money.breakdown_usd, field):,.0f}" for _, field in used),
+            f"{row.money.total_usd or 0:,.0f}",
         )
         for row in rows
     ]
@@ -82,8 +86,8 @@ def cash_table(report: Report, model: ModelReport) -> Table | None:
         f"option | first day (capex), USD> | {heads} | in all, USD> | paid back after",
         [
             (
-                figures.option_name(row), *(f"{amount:,.0f}" for amount in row.yearly_usd),
-                f"{sum(row.yearly_usd):,.0f}", _payback(report, row),
+                figures.option_name(row), *(f"{amount:,.0f}" for amount in row.money.yearly_usd),
+                f"{sum(row.money.yearly_usd):,.0f}", _payback(report, row),
             )
             for row in rows
         ],
@@ -91,13 +95,13 @@ def cash_table(report: Report, model: ModelReport) -> Table | None:
 
 
 def _payback(report: Report, row: OptionRow) -> str:
-    if row.term != Term.BUY:
+    if row.offer.term != Term.BUY:
         return ""
-    if row.payback_against is None:
+    if row.money.payback_against is None:
         return "no rent of this GPU to compare"
-    if row.payback_years is None:
+    if row.money.payback_years is None:
         return f"not within {report.demand.money.years} years"
-    return f"{row.payback_years:.1f} years"
+    return f"{row.money.payback_years:.1f} years"
 
 
 def constraint_words(constraints: Constraints) -> str | None:
@@ -125,27 +129,27 @@ def appendix_table(model: ModelReport) -> Table | None:
     """List the options that the main table leaves out, each with the reason."""
     rows = [
         (
-            figures.option_name(row), figures.offer(row), figures.whole(row.gpus), figures.money(row.cost_usd_per_year),
-            why_not_leading(row),
+            figures.option_name(row), figures.offer(row), figures.whole(row.count.gpus),
+            figures.money(row.money.cost_usd_per_year), why_not_leading(row),
         )
         for row in model.options
-        if not row.is_leading
+        if not row.evidence.is_leading
     ]  # fmt: skip
     return table("option | offer | GPUs> | USD per year> | why it is not in the main table", rows) if rows else None
 
 
 def why_not_leading(row: OptionRow) -> str:
     """Explain why an option is not in the main table."""
-    if row.cost_usd_per_year is None:
+    if row.money.cost_usd_per_year is None:
         return "no known price"
-    if row.violations:
-        return "; ".join(row.violations)
-    if not row.firm_fit:
+    if row.evidence.violations:
+        return "; ".join(row.evidence.violations)
+    if not row.evidence.firm_fit:
         return "memory is borderline"
-    if row.term == Term.SPOT:
+    if row.offer.term == Term.SPOT:
         return "spot, or more expensive than the options above"
-    if row.concerns:
-        return "; ".join(row.concerns)
+    if row.evidence.concerns:
+        return "; ".join(row.evidence.concerns)
     return "more expensive than the options above"
 
 

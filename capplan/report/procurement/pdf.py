@@ -19,6 +19,7 @@ from capplan.report.procurement.tables import (
     cards,
     compared_table,
     facts_table,
+    host_table,
     latency_words,
     measured_table,
     offers_words,
@@ -119,7 +120,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
             {"title": chart.title, "caption": chart.caption, "file": name, "alt": chart.description, "leads": leads}
         )
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
-    has_price = any(option.cost_usd_per_year is not None for option in model.options)
+    has_price = any(option.money.cost_usd_per_year is not None for option in model.options)
     return {
         "name": model.plan.model.name,
         "subject": f"{model.plan.model.name} · {workload_words(model.plan)}",
@@ -129,7 +130,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
         "reasons": list(model.verdict.reasons),
         "changes": list(model.verdict.changes_if),
         "compared": to_plain(compared_table(report, model)) if has_price else None,
-        "interval": figures.seconds_range(best.batch_latency_s) if best else figures.UNKNOWN,
+        "interval": figures.seconds_range(best.speed.batch_latency_s) if best else figures.UNKNOWN,
         "calibration": model.plan.provenance.calibration,
         "signed": has_price and not isinstance(report.demand.load, OneGpu),
         "options": to_plain(_cut(option_table(report, model))),
@@ -137,6 +138,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
         "charts": drawn,
         "power": to_plain(power_table(model)),
         "operation": to_plain(operation_table(report, model)),
+        "host": to_plain(host_table(report, model)),
         "wins": to_plain(wins_table(model)),
         "measured": to_plain(measured_table(model)),
         "refused": to_plain(refusal_table(model)),

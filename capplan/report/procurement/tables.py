@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import Term
-from capplan.core.serving.load import OneGpu, Service
+from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared
@@ -42,45 +42,42 @@ class Card:
 def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
     """Return the four figures that summarise a decision."""
     row, verdict, load = model.option(model.verdict.choice), model.verdict, report.demand.load
-    if row is None or row.cost_usd_per_year is None:
+    if row is None or row.money.cost_usd_per_year is None:
         return ()
     if isinstance(load, OneGpu):
+        speed, time_s = row.speed, row.speed.batch_latency_s
+        rate = f"{format_rate(speed.rate_per_gpu_per_s)}/s"
         return (
             _unit_cost(row),
-            Card(label="Throughput", figure=f"{format_rate(row.rate_per_gpu_per_s)}/s", range=f"at batch {row.batch}"),
+            Card(label="Throughput", figure=rate, range=f"at batch {speed.batch}"),
             Card(
-                label="Time of a batch", figure=format_seconds(row.batch_latency_s.expected),
-                range=_between(format_seconds(row.batch_latency_s.low), format_seconds(row.batch_latency_s.high)),
+                label="Time of a batch", figure=format_seconds(time_s.expected),
+                range=_between(format_seconds(time_s.low), format_seconds(time_s.high)),
             ),
-            Card(label="Memory", figure=format_bytes(row.memory_bytes.expected), range=_of_usable(row)),
+            Card(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), range=_of_usable(row)),
         )  # fmt: skip
     spread = _between(figures.money(verdict.cost_p10_usd), figures.money(verdict.cost_p90_usd)) + " (P10 to P90)"
-    spare = load.spares * (row.gpus // row.servers)
-    fleet = f"{row.gpus_needed} needed, {spare} spare; {row.servers} {_domain(row)}"
-    if row.gpus_last_year != row.gpus:
-        fleet += f"; {row.gpus_last_year} in the last year"
+    spare = load.spares * (row.count.gpus // row.count.servers)
+    fleet = f"{row.count.gpus_needed} needed, {spare} spare; {row.count.servers} {_domain(row)}"
+    if row.count.gpus_last_year != row.count.gpus:
+        fleet += f"; {row.count.gpus_last_year} in the last year"
     shown = [
-        Card(label="Cost per year", figure=f"{figures.money(row.cost_usd_per_year)} USD", range=spread),
-        Card(label="GPUs", figure=figures.whole(row.gpus), range=fleet),
+        Card(label="Cost per year", figure=f"{figures.money(row.money.cost_usd_per_year)} USD", range=spread),
+        Card(label="GPUs", figure=figures.whole(row.count.gpus), range=fleet),
     ]
     if isinstance(load, Service):
-        limit = f"limit {format_seconds(load.latency_limit_s)}; {format_seconds(row.latency_if_fast_s)} to " + (
-            figures.seconds(row.latency_if_slow_s)
+        limit = (
+            f"limit {format_seconds(load.latency_limit_s)}; {format_seconds(row.response.latency_if_fast_s)} to "
+            + (figures.seconds(row.response.latency_if_slow_s))
         )
         shown.append(
             Card(
-                label=f"{load.percentile:g}th percentile at peak", figure=format_seconds(row.latency_s.expected),
-                range=limit,
+                label=f"{load.percentile:g}th percentile at peak",
+                figure=format_seconds(row.response.latency_s.expected), range=limit,
             )
         )  # fmt: skip
-    else:
-        shown.append(
-            Card(
-                label="Per million samples",
-                figure=f"{figures.money(row.usd_per_million)} USD",
-                range=figures.price(row),
-            )
-        )
+    elif row.speed.finish_s is not None:
+        shown.insert(0, _finish_card(row, load))
     shown.append(
         Card(
             label="Scenarios carried", figure=figures.fraction(verdict.keeps_fraction),
@@ -90,6 +87,14 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
     if verdict.assured is not None:
         shown.append(_assured_card(verdict.assured))
     return tuple(shown)
+
+
+def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> Card:
+    """Say how long a run takes against the deadline, and what it were at the ends of the estimate."""
+    batch, finish_s = row.speed.batch_latency_s, row.speed.finish_s or 0.0
+    ends = [figures.duration(finish_s * end / batch.expected) for end in (batch.low, batch.high)]
+    allowed = figures.duration(load.deadline_s)
+    return Card(label="Finishes in", figure=figures.duration(finish_s), range=f"of {allowed}; {_between(*ends)}")
 
 
 def _assured_card(assured: AssuredRow) -> Card:
@@ -103,7 +108,7 @@ def _assured_card(assured: AssuredRow) -> Card:
 
 def _unit_cost(row: OptionRow) -> Card:
     return Card(
-        label="Per million samples", figure=f"{figures.money(row.usd_per_million)} USD", range=figures.price(row)
+        label="Per million samples", figure=f"{figures.money(row.money.usd_per_million)} USD", range=figures.price(row)
     )
 
 
@@ -112,19 +117,21 @@ def _between(low: str, high: str) -> str:
 
 
 def _of_usable(row: OptionRow) -> str:
-    return f"of {format_bytes(row.usable_bytes)} usable" if row.usable_bytes else "usable memory unknown"
+    return f"of {format_bytes(row.memory.usable_bytes)} usable" if row.memory.usable_bytes else "usable memory unknown"
 
 
 def _domain(row: OptionRow) -> str:
-    noun = "server" if row.term == Term.BUY else "instance"
-    return noun if row.servers == 1 else f"{noun}s"
+    noun = "server" if row.offer.term == Term.BUY else "instance"
+    return noun if row.count.servers == 1 else f"{noun}s"
 
 
 def latency_words(report: Report) -> str:
-    """Describe which latency the tables hold."""
+    """Describe which time the tables hold."""
     load = report.demand.load
     if isinstance(load, Service):
         return f"the {load.percentile:g}th percentile at peak, simulated, with only the needed GPUs up"
+    if isinstance(load, Job | TrainingPurchase):
+        return "how long one run takes with all GPUs but the spare ones"
     return "the time of one full batch"
 
 
@@ -134,15 +141,15 @@ def compared_table(report: Report, model: ModelReport) -> Table:
     shown = compared(model)
     rows = [
         (
-            f"{row.gpu_name} {row.term}{marks.get(row.key, '')}", figures.offer(row), figures.evidence(row),
-            figures.whole(row.gpus),
-            figures.seconds(row.latency_s.expected), figures.fraction(row.headroom_fraction),
-            figures.money(row.cost_usd_per_year), figures.money(row.total_usd),
+            f"{row.gpu_name} {row.offer.term}{marks.get(row.key, '')}", figures.offer(row), figures.evidence(row),
+            figures.whole(row.count.gpus),
+            figures.pace(row), figures.fraction(row.count.headroom_fraction),
+            figures.money(row.money.cost_usd_per_year), figures.money(row.money.total_usd),
         )
         for row in shown
     ]  # fmt: skip
-    years = report.demand.money.years
-    heading = f"option | offer | speed / price | GPUs> | latency> | head-room> | USD per year> | USD in {years} years>"
+    years, pace = report.demand.money.years, figures.pace_head(report.demand.load)
+    heading = f"option | offer | speed / price | GPUs> | {pace}> | head-room> | USD per year> | USD in {years} years>"
     if isinstance(report.demand.load, OneGpu):
         return table(
             "option | offer | speed / price | samples per s> | latency> | USD per hour or GPU> | USD per million>",
@@ -151,15 +158,15 @@ def compared_table(report: Report, model: ModelReport) -> Table:
                     cells[0],
                     cells[1],
                     cells[2],
-                    format_rate(row.rate_per_gpu_per_s),
+                    format_rate(row.speed.rate_per_gpu_per_s),
                     cells[4],
-                    figures.money(row.price_usd),
-                    figures.money(row.usd_per_million),
+                    figures.money(row.offer.price_usd),
+                    figures.money(row.money.usd_per_million),
                 )
                 for cells, row in zip(rows, shown, strict=True)
             ],
         )
-    if all(row.term != Term.BUY for row in shown):
+    if all(row.offer.term != Term.BUY for row in shown):
         return table(heading, rows)
     paying = [(*cells, _break_even(row)) for cells, row in zip(rows, shown, strict=True)]
     return table(f"{heading} | pays off", paying)
@@ -167,54 +174,54 @@ def compared_table(report: Report, model: ModelReport) -> Table:
 
 def option_table(report: Report, model: ModelReport) -> Table:
     """Show the leading options with what they take and cost; all of them where none leads."""
-    leading = [row for row in model.options if row.is_leading] or list(model.options)
+    leading = [row for row in model.options if row.evidence.is_leading] or list(model.options)
     digits = {
-        name: figures.column_digits(getattr(row, name) for row in leading)
+        name: figures.column_digits(getattr(row.money, name) for row in leading)
         for name in ("cost_usd_per_year", "total_usd", "usd_per_million")
     }
 
     def amount(row: OptionRow, name: str) -> str:
-        return figures.fixed(getattr(row, name), digits[name])
+        return figures.fixed(getattr(row.money, name), digits[name])
 
     rows = [
         (
-            f"{row.gpu_name} {row.term}", figures.offer(row), str(row.price_date or ""), figures.price(row),
-            str(row.batch), figures.whole(row.gpus), figures.seconds(row.latency_s.expected),
-            figures.fraction(row.headroom_fraction), amount(row, "cost_usd_per_year"), amount(row, "total_usd"),
-            amount(row, "usd_per_million"), figures.evidence(row), "yes" if row.on_front else "",
+            f"{row.gpu_name} {row.offer.term}", figures.offer(row), str(row.offer.price_date or ""), figures.price(row),
+            str(row.speed.batch), figures.whole(row.count.gpus), figures.pace(row),
+            figures.fraction(row.count.headroom_fraction), amount(row, "cost_usd_per_year"), amount(row, "total_usd"),
+            amount(row, "usd_per_million"), figures.evidence(row), "yes" if row.evidence.on_front else "",
         )
         for row in leading
     ]  # fmt: skip
-    years = report.demand.money.years
+    years, pace = report.demand.money.years, figures.pace_head(report.demand.load)
     heading = (
-        "option | offer | price of | price> | batch> | GPUs> | latency> | head-room> | USD/year> "
+        f"option | offer | price of | price> | batch> | GPUs> | {pace}> | head-room> | USD/year> "
         f"| USD, {years} years> | USD/million> | speed / price | none cheaper and faster"
     )
     return table(heading, rows)
 
 
 def _break_even(row: OptionRow) -> str:
-    if row.term != Term.BUY:
+    if row.offer.term != Term.BUY:
         return ""
-    if row.break_even_hours_per_year is None:
+    if row.money.break_even_hours_per_year is None:
         return "no on-demand price to compare"
-    share = row.break_even_hours_per_year / 8760
+    share = row.money.break_even_hours_per_year / 8760
     if share > 1:
-        return f"never against {row.break_even_against}"
-    return f"above {format_fraction(share)} use, against {row.break_even_against}"
+        return f"never against {row.money.break_even_against}"
+    return f"above {format_fraction(share)} use, against {row.money.break_even_against}"
 
 
 def power_table(model: ModelReport) -> Table:
     """List power, carbon and failure of the leading options."""
     rows = [
         (
-            f"{row.gpu_name} {row.term}",
-            f"{row.nameplate_w / 1000:.3g}" if row.nameplate_w is not None else figures.UNKNOWN,
-            figures.whole(row.energy_kwh_per_year),
-            figures.whole(row.carbon_kg_per_year),
-            figures.whole(row.embodied_kg),
-            f"{100 * row.availability_fraction:.4g} %",
-            f"{row.months_until_full:.0f}" if row.months_until_full is not None else "",
+            f"{row.gpu_name} {row.offer.term}",
+            f"{row.power.nameplate_w / 1000:.3g}" if row.power.nameplate_w is not None else figures.UNKNOWN,
+            figures.whole(row.power.energy_kwh_per_year),
+            figures.whole(row.power.carbon_kg_per_year),
+            figures.whole(row.power.embodied_kg),
+            f"{100 * row.count.availability_fraction:.4g} %",
+            f"{row.count.months_until_full:.0f}" if row.count.months_until_full is not None else "",
         )
         for row in model.options[:10]
     ]
@@ -231,10 +238,10 @@ def operation_table(report: Report, model: ModelReport) -> Table | None:
         return None
     rows = [
         (
-            f"{row.gpu_name} {row.term}", figures.whole(row.gpus),
-            figures.seconds(row.all_up_latency_s), figures.fraction(row.all_up_load_fraction),
-            figures.seconds(row.one_down_latency_s), figures.fraction(row.one_down_load_fraction),
-            figures.seconds(row.latency_s.expected), figures.seconds(row.doubled_latency_s),
+            f"{row.gpu_name} {row.offer.term}", figures.whole(row.count.gpus),
+            figures.seconds(row.response.all_up_latency_s), figures.fraction(row.response.all_up_load_fraction),
+            figures.seconds(row.response.one_down_latency_s), figures.fraction(row.response.one_down_load_fraction),
+            figures.seconds(row.response.latency_s.expected), figures.seconds(row.response.doubled_latency_s),
         )
         for row in model.options[:10]
     ]  # fmt: skip
@@ -242,6 +249,34 @@ def operation_table(report: Report, model: ModelReport) -> Table | None:
         "option | GPUs> | latency, all up> | load> | one server down> | load> | only those needed> | load doubled>",
         rows,
     )
+
+
+def host_table(report: Report, model: ModelReport) -> Table | None:
+    """Show what the leading options ask of their hosts: input over PCIe, and CPU time for a sample."""
+    cores = next((each.value for each in report.assumptions if each.key == "cpu_cores_per_gpu"), None)
+    per_sample = model.plan.model.input_bytes_per_sample
+    rows = [
+        (
+            f"{row.gpu_name} {row.offer.term}", format_rate(row.speed.rate_per_gpu_per_s),
+            f"{row.speed.rate_per_gpu_per_s * per_sample / 1e9:.3f}",
+            format_fraction(row.speed.rate_per_gpu_per_s / row.speed.pcie_per_s),
+            f"{1e3 * cores / row.speed.rate_per_gpu_per_s:.2f}" if cores else figures.UNKNOWN,
+            f"{row.speed.host_limit} of the host" if row.speed.is_host_bound else "the GPU",
+        )
+        for row in model.options[:10]
+        if row.speed.pcie_per_s
+    ]  # fmt: skip
+    heading = (
+        f"option | samples per s of one GPU> | input, GB/s> | of PCIe's printed rate> "
+        f"| ms of CPU time per sample, {cores:g} cores> | limited by"
+    )
+    return table(heading, rows) if rows else None
+
+
+HOST_WORDS = (
+    "Inputs cross PCIe once; copies run beside the GPU's work and are no part of its latency. The time that the CPU "
+    "needs to read and prepare a sample is counted only where the load file states cpu_ms_per_sample."
+)
 
 
 def wins_table(model: ModelReport) -> Table | None:
@@ -302,11 +337,11 @@ def workload_words(plan: PlanDocument) -> str:
 
 def offers_words(model: ModelReport) -> str:
     """Return how many offers were left out."""
-    unpriced = sum(row.price_usd is None for row in model.options)
+    unpriced = sum(row.offer.price_usd is None for row in model.options)
     words = (
         f"{len(model.options) - unpriced} priced options; {unpriced} GPUs without a known price are listed without cost"
     )
-    rest = sum(not row.is_leading for row in model.options)
+    rest = sum(not row.evidence.is_leading for row in model.options)
     more = f"{rest} options are in the appendix" if rest else "all are shown"
     return f"{words}; {more}, and {len(model.left_out)} other offers of these GPUs, each with its reason."
 
@@ -324,7 +359,7 @@ def assumption_table(report: Report) -> Table:
 
 def _age_mark(row: OptionRow) -> str:
     """Mark a price that is old or whose day is not known."""
-    marks = [concern for concern in row.concerns if concern in (Concern.OLD_PRICE, Concern.UNDATED_PRICE)]
+    marks = [concern for concern in row.evidence.concerns if concern in (Concern.OLD_PRICE, Concern.UNDATED_PRICE)]
     return f" ({', '.join(marks)})" if marks else ""
 
 
@@ -333,12 +368,12 @@ def price_table(report: Report) -> Table:
     rows: dict[str, tuple[str, ...]] = {}
     for model in report.models:
         for row in model.options:
-            if row.price_usd is not None:
+            if row.offer.price_usd is not None:
                 rows.setdefault(
                     row.key,
                     (
-                        row.gpu_name, row.term, figures.offer(row), figures.price(row),
-                        f"{row.price_date}{_age_mark(row)}", row.price_source or "",
+                        row.gpu_name, row.offer.term, figures.offer(row), figures.price(row),
+                        f"{row.offer.price_date}{_age_mark(row)}", row.offer.price_source or "",
                     ),
                 )  # fmt: skip
     return table("GPU | term | offer | price> | day | source", list(rows.values()))

@@ -7,6 +7,7 @@ from typing import Final
 
 from capplan.core.economics.assumptions import Assumption, Demand
 from capplan.core.economics.cost import Breakdown
+from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.report.documents.plan import PlanDocument
 
@@ -15,18 +16,9 @@ CURRENCY = "USD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptionRow:
-    """One way to meet the load: a GPU, bought or rented. Amounts in USD before tax; None where unknown.
+class OfferPart:
+    """Who offers an option's GPU, at which price and on which day; None without a price. [USD]"""
 
-    `latency_s` is the percentile at today's peak with only the needed GPUs up (for jobs the time of a full batch),
-    its ends those of the simulation; `latency_if_fast_s` and `latency_if_slow_s` are what it were at the ends of the
-    estimate's interval. A latency that is None means that work piles up without end.
-    """
-
-    key: str
-    rank: int | None
-    gpu: str
-    gpu_name: str
     term: str
     provider: str | None
     region: str | None
@@ -37,13 +29,78 @@ class OptionRow:
     price_source: str | None
     price_tier: str | None
     price_date_is: str | None
+    includes_server: bool
+    is_marketplace: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidencePart:
+    """How far an option can be trusted, and what keeps it from being recommended.
+
+    `violations` are the caps that it exceeds, `is_leading` says that the main table shows it, `on_front` that none is
+    cheaper and faster.
+    """
+
     speed_tier: str
     speed_evidence: str
     concerns: tuple[str, ...]
-    includes_server: bool
     firm_fit: bool
+    violations: tuple[str, ...]
+    is_leading: bool
+    on_front: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedPart:
+    """How fast one GPU is, and what limits it.
+
+    `finish_s` is how long the fleet takes for one run of a job or a training; None for a service. `host_per_s` is what
+    the host's `host_limit` feeds to one GPU at most, `pcie_per_s` what PCIe alone would; None where unknown.
+    `scaling_fraction` is the share of its rate that a GPU keeps beside the others of a training, over `link`; the three
+    rates are those of one GPU alone, with others of its server, and across servers.
+    """
+
     batch: int
     rate_per_gpu_per_s: float
+    batch_latency_s: Interval
+    finish_s: float | None
+    host_limit: str | None
+    host_per_s: float | None
+    is_host_bound: bool
+    pcie_per_s: float | None
+    scaling_fraction: float | None
+    link: str | None
+    rate_alone_per_s: float | None
+    rate_within_server_per_s: float | None
+    rate_across_servers_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponsePart:
+    """What requests see. Times are the percentile at today's peak; None means that work piles up without end. [s]
+
+    `latency_s` holds with only the needed GPUs up (for jobs it is the time of a full batch), its ends are those of the
+    simulation; `latency_if_fast_s` and `latency_if_slow_s` are what it were at the ends of the estimate's interval.
+    """
+
+    latency_s: Interval
+    latency_if_fast_s: float
+    latency_if_slow_s: float | None
+    load_fraction: float | None
+    busy_fraction: float | None
+    mean_batch: float | None
+    in_flight: float | None
+    all_up_latency_s: float | None
+    all_up_load_fraction: float | None
+    one_down_latency_s: float | None
+    one_down_load_fraction: float | None
+    doubled_latency_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountPart:
+    """How many GPUs and servers an option takes over the years, and how far they go."""
+
     gpus_needed: int
     gpus: int
     servers: int
@@ -54,29 +111,40 @@ class OptionRow:
     full_servers: bool
     gpu_hours_by_year: tuple[float, ...]
     samples_by_year: tuple[float, ...]
-    latency_s: Interval
-    latency_if_fast_s: float
-    latency_if_slow_s: float | None
-    batch_latency_s: Interval
-    load_fraction: float | None
-    busy_fraction: float | None
-    mean_batch: float | None
-    in_flight: float | None
     headroom_fraction: float
     availability_fraction: float
     months_until_full: float | None
-    all_up_latency_s: float | None
-    all_up_load_fraction: float | None
-    one_down_latency_s: float | None
-    one_down_load_fraction: float | None
-    doubled_latency_s: float | None
+    rack_units: int | None
+
+    @property
+    def gpus_last_year(self) -> int:
+        """GPUs of the last year's fleet, which is what is bought."""
+        return self.gpus_by_year[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPart:
+    """Memory of one process at the batch that is run, and what the GPU has. [bytes]"""
+
     memory_bytes: Interval
     usable_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerPart:
+    """Power, energy and carbon of the fleet; None where the GPU's power limit is unknown."""
+
     tdp_w: float | None
     nameplate_w: float | None
     energy_kwh_per_year: float | None
     carbon_kg_per_year: float | None
     embodied_kg: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyPart:
+    """What an option costs; None without a price. [USD before tax]"""
+
     yearly_usd: tuple[float, ...]
     initial_usd: float | None
     running_usd_per_year: float | None
@@ -84,35 +152,37 @@ class OptionRow:
     present_usd: float | None
     total_usd: float | None
     usd_per_million: float | None
+    residual_usd: float | None
     break_even_hours_per_year: float | None
     break_even_against: str | None
-    on_front: bool
-    is_marketplace: bool = False
-    is_leading: bool = True
-    violations: tuple[str, ...] = ()
-    licence: str | None = None
-    segment: str | None = None
-    rack_units: int | None = None
-    breakdown_usd: Breakdown | None = None
-    payback_years: float | None = None
-    payback_against: str | None = None
+    breakdown_usd: Breakdown | None
+    payback_years: float | None
+    payback_against: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionRow:
+    """One way to meet the load: a GPU, bought or rented. Documents hold the fields of all parts side by side."""
+
+    key: str
+    rank: int | None
+    gpu: str
+    gpu_name: str
+    segment: str | None
+    licence: str | None
+    offer: OfferPart
+    evidence: EvidencePart
+    speed: SpeedPart
+    response: ResponsePart
+    count: CountPart
+    memory: MemoryPart
+    power: PowerPart
+    money: MoneyPart
 
     @property
-    def capex_usd(self) -> float | None:
-        """Return what is paid on the first day; None without a price. [USD]"""
-        return self.yearly_usd[0] if self.yearly_usd else None
-
-    @property
-    def gpus_last_year(self) -> int:
-        """GPUs of the last year's fleet, which is what is bought."""
-        return self.gpus_by_year[-1]
-
-    @property
-    def residual_usd(self) -> float | None:
-        """Return what a bought fleet is worth in the end; None for rent and without price."""
-        if self.term != "buy" or self.total_usd is None:
-            return None
-        return (self.running_usd_per_year or 0.0) - self.yearly_usd[-1]
+    def is_bought(self) -> bool:
+        """Return True if the GPUs are bought, not rented."""
+        return self.offer.term == Term.BUY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +198,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickRow:
-    """What one GPU carries with one largest batch: for the page's choice of batch and load."""
+    """What one GPU carries with one largest batch: for the page's choice of batch and load.
+
+    `parallel_rates_per_s` are those of a training alone, with others of its server, and across servers. [1/s]
+    """
 
     gpu: str
     batch: int
@@ -136,6 +209,7 @@ class PickRow:
     capacity_per_s: float
     loads: tuple[float, ...]
     percentiles_s: tuple[float, ...]
+    parallel_rates_per_s: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

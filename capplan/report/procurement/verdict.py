@@ -7,7 +7,8 @@ from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
 from capplan.report.documents.plan import PlanDocument
-from capplan.report.procurement.figures import offer, option_name, price
+from capplan.report.procurement.figures import duration, offer, option_name, price
+from capplan.report.procurement.rows.candidates import PCIE
 from capplan.report.procurement.types import AssuredRow, OptionRow, Report, Verdict
 from capplan.units import format_fraction, format_rate, format_seconds
 
@@ -85,7 +86,7 @@ def make_verdict(plan: PlanDocument, answer: Answer, rows: Sequence[OptionRow]) 
     confidence = answer.confidence
     return Verdict(
         sentence=_sentence(plan, answer, choice, len(rows)),
-        reasons=tuple(_reasons(answer, choice, other, rows)) if choice else (),
+        reasons=tuple(_reasons(plan, answer, choice, other, rows)) if choice else (),
         changes_if=tuple(_changes(answer, choice, other, by_key)) if choice else (),
         choice=choice.key if choice else None,
         runner_up=other.key if other else None,
@@ -150,16 +151,16 @@ def _beyond_the_caps(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | N
     beyond = [
         row
         for option in answer.options
-        if (row := by_key[option.key]).violations and not row.concerns and row.term != Term.SPOT
+        if (row := by_key[option.key]).evidence.violations and not row.evidence.concerns and row.offer.term != Term.SPOT
         and (option.cost_per_year or 0.0) < choice.cost_per_year
     ]  # fmt: skip
-    best = min(beyond, key=lambda row: row.cost_usd_per_year or 0.0, default=None)
+    best = min(beyond, key=lambda row: row.money.cost_usd_per_year or 0.0, default=None)
     if best is None:
         return None
-    saving = 1 - (best.cost_usd_per_year or 0.0) / choice.cost_per_year
+    saving = 1 - (best.money.cost_usd_per_year or 0.0) / choice.cost_per_year
     return (
         f"{best.gpu_name} {_how(best)} would be {format_fraction(saving)} cheaper and exceeds a cap: "
-        f"{'; '.join(best.violations)}."
+        f"{'; '.join(best.evidence.violations)}."
     )
 
 
@@ -170,7 +171,7 @@ def _saving(answer: Answer, choice: OptionRow, other: OptionRow) -> float:
 
 def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, count: int) -> str:
     name = plan.model.name
-    if choice is None or choice.cost_usd_per_year is None:
+    if choice is None or choice.money.cost_usd_per_year is None:
         if not count and answer.not_considered and not answer.infeasible:
             return f"No GPU that the constraints admit is left for {name}."
         if not count:
@@ -181,38 +182,53 @@ def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, coun
     if isinstance(answer.demand.load, OneGpu):
         return (
             f"{choice.gpu_name} {_how(choice)} runs {name} at the lowest cost per sample: "
-            f"{format_usd(choice.usd_per_million or 0)} per million at batch {choice.batch}."
+            f"{format_usd(choice.money.usd_per_million or 0)} per million at batch {choice.speed.batch}."
         )
-    grown = f", {choice.gpus_last_year} by the last year" if choice.gpus_last_year != choice.gpus else ""
+    grown = (
+        f", {choice.count.gpus_last_year} by the last year" if choice.count.gpus_last_year != choice.count.gpus else ""
+    )
+    verb = "Buy" if choice.is_bought else "Rent"
     return (
-        f"{'Buy' if choice.term == Term.BUY else 'Rent'} {choice.gpus} × {choice.gpu_name} {_how(choice)}{grown}: "
-        f"{format_usd(choice.cost_usd_per_year)} per year for {name}."
+        f"{verb} {choice.count.gpus} × {choice.gpu_name} {_how(choice)}{grown}: "
+        f"{_finish_words(answer.demand.load, choice)}{format_usd(choice.money.cost_usd_per_year)} per year for {name}."
     )
 
 
+def _finish_words(load: Load, choice: OptionRow) -> str:
+    """Say how long a run takes against its deadline; nothing for a service."""
+    if not isinstance(load, Job | TrainingPurchase) or choice.speed.finish_s is None:
+        return ""
+    what = "training finishes" if isinstance(load, TrainingPurchase) else "a run finishes"
+    return f"{what} in {duration(choice.speed.finish_s)} of the {duration(load.deadline_s)} allowed, "
+
+
 def _how(row: OptionRow) -> str:
-    if row.term == Term.BUY:
-        return f"({row.provider})"
-    return f"{row.term} ({offer(row)})"
+    if row.offer.term == Term.BUY:
+        return f"({row.offer.provider})"
+    return f"{row.offer.term} ({offer(row)})"
 
 
-def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: Sequence[OptionRow]) -> list[str]:
+def _reasons(
+    plan: PlanDocument, answer: Answer, choice: OptionRow, other: OptionRow | None, rows: Sequence[OptionRow]
+) -> list[str]:
     load, reasons = answer.demand.load, []
     if isinstance(load, Service):
         reasons += _service_reasons(answer, load, choice)
     elif not isinstance(load, OneGpu):
+        rate, need = format_rate(choice.speed.rate_per_gpu_per_s), choice.count.gpus_needed
         reasons.append(
-            f"Each GPU works through {format_rate(choice.rate_per_gpu_per_s)} samples/s at batch {choice.batch}; "
-            f"{choice.gpus_needed} keep{'s' * (choice.gpus_needed == 1)} the deadline."
+            f"Each GPU works through {rate} samples/s at batch {choice.speed.batch}; "
+            f"{need} keep{'s' * (need == 1)} the deadline."
         )
-    priced = sum(row.cost_usd_per_year is not None for row in rows)
+        reasons += _parallel_words(choice)
+    priced = sum(row.money.cost_usd_per_year is not None for row in rows)
     if isinstance(load, OneGpu):
         reasons.append(f"Cheapest per sample of {priced} priced options, of {len(rows)} that hold the model.")
     else:
         unpriced = len(rows) - priced
         more = f"; {unpriced} more carry the load and have no known price" if unpriced else ""
         reasons.append(f"Cheapest of {priced} options with a price, those of full evidence first{more}.")
-    if other and other.cost_usd_per_year and choice.cost_usd_per_year:
+    if other and other.money.cost_usd_per_year and choice.money.cost_usd_per_year:
         mine, theirs = _worths(answer, choice, other)
         more = format_fraction(theirs / mine - 1)
         reasons.append(f"Runner-up: {other.gpu_name} {_how(other)}, {more} more expensive.")
@@ -225,25 +241,59 @@ def _reasons(answer: Answer, choice: OptionRow, other: OptionRow | None, rows: S
         reasons.append(_assured_words(fleet))
     if (pair := answer.payback) and not isinstance(load, OneGpu):
         reasons.append(_payback_words(pair, answer.case.money.years))
-    if not choice.firm_fit:
+    if not choice.evidence.firm_fit:
         reasons.append("Its memory is borderline: the estimate's interval straddles what may be filled.")
-    if choice.price_date:
-        advice = "; ask again before signing" if choice.concerns else ""
+    if choice.offer.price_date:
+        advice = "; ask again before signing" if choice.evidence.concerns else ""
         reasons.append(
-            f"Its price, {price(choice)}, is {choice.price_tier}, as of {choice.price_date}: "
-            f"{choice.price_source}{advice}."
+            f"Its price, {price(choice)}, is {choice.offer.price_tier}, as of {choice.offer.price_date}: "
+            f"{choice.offer.price_source}{advice}."
         )
-    reasons.append(f"Its speed is {_SPEED_WORDS[choice.speed_tier]}{_because(choice.speed_evidence)}.")
+    reasons += _host_words(plan, choice)
+    reasons.append(
+        f"Its speed is {_SPEED_WORDS[choice.evidence.speed_tier]}{_because(choice.evidence.speed_evidence)}."
+    )
     return reasons
+
+
+def _parallel_words(choice: OptionRow) -> list[str]:
+    """Say what training beside other GPUs leaves of one GPU's rate, and over which link."""
+    speed = choice.speed
+    if speed.link is None or speed.scaling_fraction is None or speed.rate_alone_per_s is None:
+        return []
+    return [
+        f"Alone a GPU trains {format_rate(speed.rate_alone_per_s)} samples/s; beside the others it keeps "
+        f"{format_fraction(speed.scaling_fraction)} of that, with gradients exchanged over {speed.link}."
+    ]
+
+
+def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
+    """Name what the host must do for one GPU, and say where it is the limit."""
+    speed = choice.speed
+    if speed.pcie_per_s is None or speed.host_per_s is None:
+        return []
+    taken = speed.rate_per_gpu_per_s * plan.model.input_bytes_per_sample / 1e9
+    share, left = format_fraction(speed.rate_per_gpu_per_s / speed.pcie_per_s), 1 / speed.rate_per_gpu_per_s
+    words = (
+        f"Host: one GPU's inputs take {taken:.3g} GB/s, {share} of PCIe's printed rate, "
+        f"and leave {format_seconds(left)} to prepare a sample"
+    )
+    if speed.is_host_bound:
+        return [
+            f"{words}. The host is the limit: {speed.host_limit} feed{'s' * (speed.host_limit == PCIE)} one GPU "
+            f"{format_rate(speed.host_per_s)} samples/s at most."
+        ]
+    return [f"{words}, on all of its CPU cores together."]
 
 
 def _service_reasons(answer: Answer, load: Service, choice: OptionRow) -> list[str]:
     sizing = next(each for each in answer.case.sizings if each.gpu == choice.gpu)
     fewest = fewest_possible(load, sizing.capacity.candidate)
+    rate = format_rate(choice.speed.rate_per_gpu_per_s)
     reasons = [
-        f"Each GPU takes batches of up to {choice.batch} and carries {format_rate(choice.rate_per_gpu_per_s)}/s: "
-        f"{sizing.need} needed at today's peak; {fewest} is the theoretical minimum.",
-        f"{load.percentile:g} % are answered within {format_seconds(choice.latency_s.expected)} at peak; "
+        f"Each GPU takes batches of up to {choice.speed.batch} and carries {rate}/s: {sizing.need} needed at today's "
+        f"peak; {fewest} is the theoretical minimum.",
+        f"{load.percentile:g} % are answered within {format_seconds(choice.response.latency_s.expected)} at peak; "
         f"{format_seconds(load.latency_limit_s)} is allowed.",
     ]
     exact_s = exact_mean_s(load, sizing)
@@ -262,16 +312,16 @@ def _service_reasons(answer: Answer, load: Service, choice: OptionRow) -> list[s
 
 def _worths(answer: Answer, choice: OptionRow, other: OptionRow) -> tuple[float, float]:
     if isinstance(answer.demand.load, OneGpu):
-        return choice.usd_per_million or 0.0, other.usd_per_million or 0.0
-    return choice.cost_usd_per_year or 0.0, other.cost_usd_per_year or 0.0
+        return choice.money.usd_per_million or 0.0, other.money.usd_per_million or 0.0
+    return choice.money.cost_usd_per_year or 0.0, other.money.cost_usd_per_year or 0.0
 
 
 def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key: Mapping[str, OptionRow]) -> list[str]:
     changes = []
     factor = answer.switching_price_factor
-    if other and factor and factor > 1 and choice.price_usd:
-        price = choice.price_usd * factor
-        unit = "a GPU-hour" if choice.term != Term.BUY else "a GPU"
+    if other and factor and factor > 1 and choice.offer.price_usd:
+        price = choice.offer.price_usd * factor
+        unit = "a GPU-hour" if choice.offer.term != Term.BUY else "a GPU"
         changes.append(
             f"its price rises by {format_fraction(factor - 1)} to {price:.4g} USD {unit}: then {other.gpu_name}."
         )

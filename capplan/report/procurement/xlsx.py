@@ -23,6 +23,7 @@ from capplan.report.procurement.tables import (
     cards,
     compared_table,
     facts_table,
+    host_table,
     latency_words,
     operation_table,
     power_table,
@@ -159,14 +160,14 @@ class _Writer:
         sheet.write_string(row, 0, "Recommended with the figures in this workbook", self.head)
         sheet.write_string(row, 1, "follows the shaded cells", self.head)
         figures_now: list[tuple[str, str, Any, str]] = [
-            ("GPU", "gpu", choice.gpu_name, ""), ("Term", "term", choice.term, ""),
+            ("GPU", "gpu", choice.gpu_name, ""), ("Term", "term", choice.offer.term, ""),
             ("Offer", "offer", figures.offer(choice), ""),
-            ("GPUs in the first year", "gpus0", choice.gpus_by_year[0], "#,##0"),
-            ("GPUs in the last year", f"gpus{years - 1}", choice.gpus_by_year[-1], "#,##0"),
-            ("USD per year", "annual", choice.cost_usd_per_year, "#,##0"),
-            (f"USD in {years} years", "total", choice.total_usd, "#,##0"),
-            ("USD on the first day (capex)", "initial", choice.initial_usd, "#,##0"),
-            ("USD per million samples", "million", choice.usd_per_million, "0.0000"),
+            ("GPUs in the first year", "gpus0", choice.count.gpus_by_year[0], "#,##0"),
+            ("GPUs in the last year", f"gpus{years - 1}", choice.count.gpus_by_year[-1], "#,##0"),
+            ("USD per year", "annual", choice.money.cost_usd_per_year, "#,##0"),
+            (f"USD in {years} years", "total", choice.money.total_usd, "#,##0"),
+            ("USD on the first day (capex)", "initial", choice.money.initial_usd, "#,##0"),
+            ("USD per million samples", "million", choice.money.usd_per_million, "0.0000"),
         ]  # fmt: skip
         for label, key, value, digits in figures_now:
             row += 1
@@ -178,7 +179,7 @@ class _Writer:
 
     def _cost_chart(self, sheet: Any, model: ModelReport, suffix: str, row: int, place: dict[str, str]) -> None:
         """Place a native bar chart of the leading options' yearly cost beside the live figures."""
-        count = min(10, sum(option.cost_usd_per_year is not None for option in model.options))
+        count = min(10, sum(option.money.cost_usd_per_year is not None for option in model.options))
         name = f"'Options{suffix}'"
         chart = self.book.add_chart({"type": "bar"})
         chart.add_series(
@@ -221,11 +222,13 @@ class _Writer:
                 sheet.write_string(row, 0, _text(words), self.wrap)
                 sheet.set_row(row, 30 if len(words) > 150 else 15)
             row += 1
-        if any(option.cost_usd_per_year is not None for option in model.options):
+        if any(option.money.cost_usd_per_year is not None for option in model.options):
             row = self.table(sheet, compared_table(self.report, model), row + 1)
         row = self.table(sheet, power_table(model), row + 1)
         if (operation := operation_table(self.report, model)) is not None:
             row = self.table(sheet, operation, row + 1)
+        if (host := host_table(self.report, model)) is not None:
+            row = self.table(sheet, host, row + 1)
         return row
 
     def table(self, sheet: Any, content: Table, row: int) -> int:
@@ -333,7 +336,9 @@ class _Writer:
     def cash(self, model: ModelReport, suffix: str, names: dict[str, str]) -> None:
         """Write what the leading options pay on the first day and each year, with a native chart of the sums."""
         shown = [
-            (row, option) for row, option in enumerate(model.options, start=4) if option.cost_usd_per_year is not None
+            (row, option)
+            for row, option in enumerate(model.options, start=4)
+            if option.money.cost_usd_per_year is not None
         ]
         if not shown or isinstance(self.report.demand.load, OneGpu):
             return
@@ -350,14 +355,14 @@ class _Writer:
         form = self.number["#,##0"]
         for row, (source, option) in enumerate(shown[:15], start=1):
             sheet.write_string(row, 0, _text(option.gpu_name))
-            sheet.write_string(row, 1, option.term)
+            sheet.write_string(row, 1, option.offer.term)
             cells = {key: f"{options}{letters}{source}" for key, letters in place.items()}
-            for year, paid in enumerate(option.yearly_usd):
+            for year, paid in enumerate(option.money.yearly_usd):
                 formula = self._paid(option, cells, year, names)
                 sheet.write_formula(row, 2 + year, formula, form, paid)
                 start, stop = xl_rowcol_to_cell(row, 2), xl_rowcol_to_cell(row, 2 + year)
                 sheet.write_formula(
-                    row, 3 + years + year, f"=SUM({start}:{stop})", form, sum(option.yearly_usd[: year + 1])
+                    row, 3 + years + year, f"=SUM({start}:{stop})", form, sum(option.money.yearly_usd[: year + 1])
                 )
         chart = self.book.add_chart({"type": "line"})
         for row in range(1, min(5, len(shown)) + 1):
@@ -383,7 +388,7 @@ class _Writer:
             year: The year.
             names: Defined names of the assumptions.
         """
-        if option.term != Term.BUY:
+        if option.offer.term != Term.BUY:
             rent = f"{cells['price']}*{names['rent_price_factor']}"
             return f"={cells[f'hours{year - 1}']}*{rent}" if year else "=0"
         if year == 0:

@@ -6,10 +6,11 @@ from functools import partial
 
 from capplan.core.economics.decide import factor_of
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
-from capplan.core.serving.load import OneGpu, Service
+from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.procurement import figures
 from capplan.report.procurement.rows.candidates import choosable
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.units import SECONDS
 
 Value = float | int | str | None
 
@@ -30,36 +31,69 @@ def option_columns(report: Report, model: ModelReport) -> list[Column]:
     pool = choosable(report, model)
     return [
         Column(key="gpu", title="GPU", value=lambda o: o.gpu_name, width=34),
-        Column(key="term", title="term", value=lambda o: o.term),
+        Column(key="term", title="term", value=lambda o: o.offer.term),
         Column(key="offer", title="offer", value=figures.offer, width=34),
-        Column(key="day", title="price of", value=lambda o: str(o.price_date or "")),
+        Column(key="day", title="price of", value=lambda o: str(o.offer.price_date or "")),
         Column(
             key="price",
             title="listed price, USD per GPU-hour or GPU",
             value=lambda o: _listed(report, o),
             digits="0.0000",
         ),
-        Column(key="batch", title="batch", value=lambda o: o.batch, digits="#,##0"),
-        Column(key="rate", title="samples/s per GPU", value=lambda o: o.rate_per_gpu_per_s, digits="#,##0.00"),
-        Column(key="latency", title="latency, s", value=lambda o: o.latency_s.expected, digits="0.000000"),
-        Column(key="slots", title="GPUs per server or instance", value=lambda o: o.server_slots, digits="#,##0"),
-        Column(key="full", title="comes only full", value=lambda o: "yes" if o.full_servers else "no"),
-        Column(key="tdp", title="TDP, W", value=lambda o: o.tdp_w, digits="#,##0"),
+        Column(key="batch", title="batch", value=lambda o: o.speed.batch, digits="#,##0"),
+        Column(key="rate", title="samples/s per GPU", value=lambda o: o.speed.rate_per_gpu_per_s, digits="#,##0.00"),
+        *_parallel_columns(report),
+        Column(key="latency", title="latency, s", value=lambda o: o.response.latency_s.expected, digits="0.000000"),
+        Column(key="slots", title="GPUs per server or instance", value=lambda o: o.count.server_slots, digits="#,##0"),
+        Column(key="full", title="comes only full", value=lambda o: "yes" if o.count.full_servers else "no"),
+        Column(key="tdp", title="TDP, W", value=lambda o: o.power.tdp_w, digits="#,##0"),
         *(column for year in range(report.demand.money.years) for column in _year_columns(year)),
-        Column(key="kwh", title="kWh per year", value=lambda o: o.energy_kwh_per_year, digits="#,##0.00"),
-        Column(key="initial", title="USD on the first day", value=lambda o: o.initial_usd, digits="#,##0.00"),
+        *_finish_columns(report),
+        Column(key="kwh", title="kWh per year", value=lambda o: o.power.energy_kwh_per_year, digits="#,##0.00"),
+        Column(key="initial", title="USD on the first day", value=lambda o: o.money.initial_usd, digits="#,##0.00"),
         Column(
-            key="running", title="USD per year running (first year)", value=lambda o: o.running_usd_per_year,
+            key="running", title="USD per year running (first year)", value=lambda o: o.money.running_usd_per_year,
             digits="#,##0.00",
         ),
-        Column(key="residual", title="USD residual value", value=lambda o: o.residual_usd, digits="#,##0.00"),
-        Column(key="total", title="USD in all", value=lambda o: o.total_usd, digits="#,##0.00"),
-        Column(key="present", title="USD net present", value=lambda o: o.present_usd, digits="#,##0.00"),
-        Column(key="annual", title="USD per year", value=lambda o: o.cost_usd_per_year, digits="#,##0.00"),
-        Column(key="million", title="USD per million samples", value=lambda o: o.usd_per_million, digits="0.0000"),
+        Column(key="residual", title="USD residual value", value=lambda o: o.money.residual_usd, digits="#,##0.00"),
+        Column(key="total", title="USD in all", value=lambda o: o.money.total_usd, digits="#,##0.00"),
+        Column(key="present", title="USD net present", value=lambda o: o.money.present_usd, digits="#,##0.00"),
+        Column(key="annual", title="USD per year", value=lambda o: o.money.cost_usd_per_year, digits="#,##0.00"),
+        Column(
+            key="million", title="USD per million samples", value=lambda o: o.money.usd_per_million, digits="0.0000"
+        ),
         Column(key="may", title="may be recommended", value=lambda o: "yes" if o.key in pool else "no"),
         Column(key="worth", title="ranked by", value=lambda o: _worth(report, o, pool), digits="#,##0.00"),
         Column(key="best", title="cheapest of those", value=lambda _: 0, digits="#,##0"),
+    ]  # fmt: skip
+
+
+def _parallel_columns(report: Report) -> list[Column]:
+    """Return the rates of a GPU that trains alone, with others of its server, and across servers; none else."""
+    if not isinstance(report.demand.load, TrainingPurchase):
+        return []
+    return [
+        Column(key="alone", title="samples/s alone", value=lambda o: o.speed.rate_alone_per_s, digits="#,##0.00"),
+        Column(
+            key="within", title="samples/s in one server", value=lambda o: o.speed.rate_within_server_per_s,
+            digits="#,##0.00",
+        ),
+        Column(
+            key="across", title="samples/s across servers", value=lambda o: o.speed.rate_across_servers_per_s,
+            digits="#,##0.00",
+        ),
+    ]  # fmt: skip
+
+
+def _finish_columns(report: Report) -> list[Column]:
+    """Return the hours until a run of a job or a training is finished; none for a service."""
+    if not isinstance(report.demand.load, Job | TrainingPurchase):
+        return []
+    return [
+        Column(
+            key="finish", title="hours until a run is finished", digits="#,##0.00",
+            value=lambda o: None if o.speed.finish_s is None else o.speed.finish_s / SECONDS["h"],
+        )
     ]  # fmt: skip
 
 
@@ -67,20 +101,20 @@ def _worth(report: Report, option: OptionRow, pool: frozenset[str]) -> Value:
     """Return what options are ranked by; a text, which MIN passes over, where an option may not be recommended."""
     if option.key not in pool:
         return "no"
-    return option.usd_per_million if isinstance(report.demand.load, OneGpu) else option.cost_usd_per_year
+    return option.money.usd_per_million if isinstance(report.demand.load, OneGpu) else option.money.cost_usd_per_year
 
 
 def _listed(report: Report, option: OptionRow) -> float | None:
     """Return an option's price as it is listed, before the factor of the assumptions."""
-    kind = "purchase_price_factor" if option.term == Term.BUY else "rent_price_factor"
-    return None if option.price_usd is None else option.price_usd / factor_of(report.assumptions, kind)
+    kind = "purchase_price_factor" if option.offer.term == Term.BUY else "rent_price_factor"
+    return None if option.offer.price_usd is None else option.offer.price_usd / factor_of(report.assumptions, kind)
 
 
 def _year_columns(year: int) -> list[Column]:
     name = f"year {year + 1}"
 
     def of_year(field: str, option: OptionRow) -> Value:
-        value: Value = getattr(option, field)[year]
+        value: Value = getattr(option.count, field)[year]
         return value
 
     pick = partial(partial, of_year)
@@ -112,12 +146,16 @@ class Formulas:
         """Return the formula of a column's cell."""
         if key == "best":
             return self._best()
+        if key == "finish":
+            return f"={self._finish()}"
+        if key == "rate" and isinstance(self.report.demand.load, TrainingPurchase):
+            return f"={self._rate_beside_others()}"
         stem = key.rstrip("0123456789")
         if key[len(stem) :] and stem in ("need", "servers", "gpus", "samples", "hours"):
             return None if self._one_gpu else f"={self._of_year(stem, int(key[len(stem) :]))}"
-        if self.option.price_usd is None and key != "kwh":
+        if self.option.offer.price_usd is None and key != "kwh":
             return None
-        spelled = self._bought() if self.option.term == Term.BUY else self._rented()
+        spelled = self._bought() if self.option.offer.term == Term.BUY else self._rented()
         found = spelled.get(key)
         return f"={found}" if found else None
 
@@ -151,6 +189,24 @@ class Formulas:
             return f"{gpus}*8760"
         return self._worked(year)
 
+    def _rate_beside_others(self) -> str:
+        """Spell one GPU's rate in the smallest fleet that keeps the deadline: alone, in one server, or across."""
+        peak, slots = self.names["peak_per_s"], self._cell("slots")
+        alone, within, across = (self._cell(key) for key in ("alone", "within", "across"))
+        is_one = f'AND({peak}<={alone}*1.000000001,OR({slots}=1,{self._cell("full")}="no"))'
+        wanted = f"{peak}/{within}"
+        fits = f"AND({slots}>1,ROUNDUP({wanted}-0.000000001*MAX(1,{wanted}),0)<={slots})"
+        return f"IF({is_one},{alone},IF({fits},{within},{across}))"
+
+    def _finish(self) -> str:
+        """Spell the hours that the first year's fleet takes for one run, spares aside."""
+        load = self.report.demand.load
+        deadline_h = load.deadline_s / SECONDS["h"] if isinstance(load, Job | TrainingPurchase) else 0.0
+        growth = f"*(1+{self.names['growth_per_year']})" if "growth_per_year" in self.names else ""
+        gpus, servers = self._cell("gpus0"), self._cell("servers0")
+        working = f"({gpus}-{self.names['spares']}*{gpus}/{servers})"
+        return f"{self.names['peak_per_s']}{growth}*{deadline_h!r}/({working}*{self._cell('rate')})"
+
     def _best(self) -> str:
         """Write the formula for whether this option is the cheapest recommendable one, up to rounding."""
         worth, column = self._cell("worth"), self.places["worth"]
@@ -159,11 +215,11 @@ class Formulas:
 
     @property
     def _commitment(self) -> int:
-        return COMMITMENT_YEARS.get(Term(self.option.term), 0) if self.option.term in list(Term) else 0
+        return COMMITMENT_YEARS.get(Term(self.option.offer.term), 0) if self.option.offer.term in list(Term) else 0
 
     def _signed_for(self, year: int) -> int:
         """Return the year, counted from 1, whose peak a year's fleet is sized for."""
-        if self.option.term == Term.BUY:
+        if self.option.offer.term == Term.BUY:
             return self._years
         years = self._commitment or 1
         return min(self._years, year // years * years + years)
@@ -185,7 +241,7 @@ class Formulas:
             most = f"({gpus}*{self._cell('rate')}/{ceiling!r})"
             load = f"MIN(1,{self._cell(f'samples{year}')}/(8760*3600)/{most})"
         used = f"({idle}+({n['power_fraction']}-{idle})*{load})"
-        unused = idle if self.option.term == Term.BUY or self._commitment else "0"
+        unused = idle if self.option.offer.term == Term.BUY or self._commitment else "0"
         share = f"({busy}*{used}+(1-{busy})*{unused})"
         return f"{gpus}*{self._cell('tdp')}*{n['server_power_factor']}*{share}/1000*{n['pue']}*8760"
 
@@ -194,8 +250,8 @@ class Formulas:
 
     def _bought(self) -> dict[str, str]:
         n, last, rate = self.names, self._years - 1, self.names["discount_fraction"]
-        chassis = n["chassis_usd_sxm" if self.option.full_servers else "chassis_usd_pcie"]
-        around = "0" if self.option.includes_server else f"{self._cell(f'servers{last}')}*{chassis}"
+        chassis = n["chassis_usd_sxm" if self.option.count.full_servers else "chassis_usd_pcie"]
+        around = "0" if self.option.offer.includes_server else f"{self._cell(f'servers{last}')}*{chassis}"
         price = f"{self._cell('price')}*{n['purchase_price_factor']}"
         hardware = f"({self._cell(f'gpus{last}')}*{price}+{around})"
         initial, running, residual = (self._cell(key) for key in ("initial", "running", "residual"))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from capplan.core.gpus.mig_slices import mig_slice, split_name
+from capplan.core.gpus.mig import mig_slice, split_name
 from capplan.core.gpus.names import GpuNames, NamedGpus
 from capplan.core.gpus.spec import Architecture, GpuSpec, PeakKind, Segment, Status
 from capplan.errors import UnknownNameError, UsageError

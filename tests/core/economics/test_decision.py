@@ -132,8 +132,14 @@ def test_growth_is_rented_year_by_year_and_bought_at_once():
 
 
 def test_the_cost_latency_front_drops_only_what_is_beaten():
-    found = answer(rent("fast", 3.0), rent("slow", 1.0))
+    # One fast GPU and two slow ones finish in an hour each; a pair of fast ones, rented together, in half an hour.
+    found = answer(rent("fast", 3.0, gpus=2), rent("slow", 1.0))
+    assert {option.key: option.finish_s for option in found.options} == {
+        "slow/on-demand": near(3600), "fast/on-demand": near(1800),
+    }  # fmt: skip
     assert set(found.recommendation.front) == {"slow/on-demand", "fast/on-demand"}  # more expensive, yet faster
+    alike = answer(rent("fast", 3.0), rent("slow", 1.0))
+    assert alike.recommendation.front == ("slow/on-demand",)  # as fast, and cheaper
     costly = answer(rent("fast", 1.0), rent("slow", 1.0))
     assert cost_latency_front(costly.options) == ("fast/on-demand",)
 
@@ -268,7 +274,7 @@ def test_a_load_taken_as_stated_needs_no_second_fleet():
 
 
 def test_no_option_is_both_cheaper_and_faster_than_one_on_the_front():
-    found = answer(rent("fast", 3.0), rent("slow", 1.0))
+    found = answer(rent("fast", 3.0, gpus=2), rent("slow", 1.0))
     assert set(found.recommendation.front) == {"fast/on-demand", "slow/on-demand"}  # 300 and 200 USD a year
 
 

@@ -27,7 +27,7 @@ def sizing(*, rate_per_s: float = 800.0) -> Sizing:
     point = BatchPoint(batch=8, latency_s=Interval.exact(8 / rate_per_s), memory_bytes=Interval.exact(4e9))
     candidate = Candidate(gpu="g", name="g", tdp_w=100.0, form_factor="PCIe", points=(point,))
     operation = OperatingPoint(largest_batch=8, rate_per_s=rate_per_s)
-    return Sizing(capacity=Capacity(candidate=candidate, steady=(operation,)), operating_point=operation, need=1)
+    return Sizing(capacity=Capacity(candidate=candidate), operating_point=operation, need=1)
 
 
 def tenant(name: str, gpus: float, *, memory_bytes: float = 4e9) -> Tenant:
@@ -59,15 +59,20 @@ def test_memory_that_does_not_suffice_opens_another_gpu():
 
 
 def test_slices_carry_what_their_arithmetic_allows():
-    # A 1g slice has 1/7 of the arithmetic: a job of 0.1 GPU takes 0.7 of it; one of 0.2 needs 2g (0.2 × 7/2 = 0.7).
+    # A slice of compute has 14 of 108 multiprocessors (13.0 %), one of memory an eighth of the bandwidth (12.5 %). A
+    # job of 0.1 GPU takes 0.1 / 0.125 = 0.8 of 1g.10gb; one of 0.2 takes 1.6 of it, 1.54 of 1g.20gb and 0.8 of 2g.20gb;
+    # one of 0.38 takes 0.38 × 108 / 42 = 0.977 of 3g.40gb.
     profiles = mig_profiles(load_gpus()["a100-sxm4-80gb"])
-    assert [(each.name, each.memory) for each in profiles] == [("1g", 1), ("2g", 2), ("3g", 4), ("4g", 4), ("7g", 8)]
-    packed = pack([tenant("a", 0.1), tenant("b", 0.2), tenant("c", 0.4)], budget_bytes=72e9, profiles=profiles)
+    assert [(each.name, each.units, each.memory) for each in profiles] == [
+        ("1g.10gb", 14, 1), ("1g.20gb", 14, 2), ("2g.20gb", 28, 2), ("3g.40gb", 42, 4), ("4g.40gb", 56, 4),
+        ("7g.80gb", 98, 8),
+    ]  # fmt: skip
+    packed = pack([tenant("a", 0.1), tenant("b", 0.2), tenant("c", 0.38)], budget_bytes=72e9, profiles=profiles)
     assert packed.sharing is Sharing.MIG
     assert {each.name: each.profile for members in packed.shared for each in members} == {
-        "a": "1g",
-        "b": "2g",
-        "c": "3g",
+        "a": "1g.10gb",
+        "b": "2g.20gb",
+        "c": "3g.40gb",
     }
     assert packed.gpus == 1  # 1 + 2 + 3 of seven compute slices, 1 + 2 + 4 of eight memory slices
 
@@ -75,7 +80,7 @@ def test_slices_carry_what_their_arithmetic_allows():
 def test_gpus_without_slices_share_by_time():
     gpus = load_gpus()
     assert mig_profiles(gpus["l4"]) == ()
-    assert [each.name for each in mig_profiles(gpus["a30"])] == ["1g", "2g", "4g"]
+    assert [each.name for each in mig_profiles(gpus["a30"])] == ["1g.6gb", "2g.12gb", "4g.24gb"]
     assert pack([tenant("a", 0.1), tenant("b", 0.2)], budget_bytes=20e9).sharing is Sharing.TIME
 
 

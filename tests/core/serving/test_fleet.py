@@ -1,10 +1,13 @@
 """Replicas, spares, availability and sizing against hand derivations and exact queues."""
 
+from dataclasses import replace
+
 import pytest
 
 from capplan.core.numbers import Interval
+from capplan.core.serving.data_parallel import Exchange, ParallelRates
 from capplan.core.serving.load import Job, Service, TrainingPurchase
-from capplan.core.serving.response import BatchPoint, Candidate
+from capplan.core.serving.response import BatchPoint, Candidate, HostLimit
 from capplan.core.serving.servers import (
     at_least_up,
     concurrency,
@@ -146,11 +149,53 @@ def test_job_by_hand():
     assert (sizing.need, sizing.operating_point.largest_batch, sizing.operating_point.rate_per_s) == (2, 32, near(720))
 
 
+# 1.28 M × 90 epochs in 2 days is 666.7/s.
+TRAINING = TrainingPurchase(
+    samples=1.28e6, epochs=90, deadline_s=172_800, runs_per_year=1, scaling_fraction=0.9, spares=0,
+    utilization_ceiling_fraction=1.0,
+)  # fmt: skip
+
+
 def test_training_by_hand():
-    # 1.28 M × 90 epochs in 2 days is 666.7/s; 32 in 100 ms, 90 % scaling, no ceiling: 288/s a GPU: three.
-    training = TrainingPurchase(
-        samples=1.28e6, epochs=90, deadline_s=172_800, runs_per_year=1, scaling_fraction=0.9, spares=0,
-        utilization_ceiling_fraction=1.0,
-    )  # fmt: skip
-    [sizing] = size_fleets([candidate({32: 0.1})], training)
+    # 32 in 100 ms, 90 % scaling, no ceiling: 288/s a GPU: three.
+    [sizing] = size_fleets([candidate({32: 0.1})], TRAINING)
     assert sizing.need == 3
+
+
+def exchange(*, inside: float = 300e9, network: float = 1.25e9, gradients: float = 1.25e9) -> Exchange:
+    """Return 1.25 GB of gradients over NVLink at 300 GB/s inside a server and 10 Gbit/s between servers."""
+    return Exchange(
+        gradient_bytes=gradients, inside_bytes_per_s=inside, inside_name="NVLink", network_bytes_per_s=network
+    )
+
+
+def test_what_an_exchange_of_gradients_leaves_of_a_step():
+    # Across: 2 × 1.25 GB / 1.25 GB/s = 2 s; a step of 0.6 s hides two thirds of itself, 0.4 s: 0.6 / (0.6 + 1.6).
+    # Inside: 2.5 GB / 300 GB/s = 8.33 ms, all hidden but the last of 25 MiB: 8.33 ms × 26,214,400 / 1.25e9 = 0.1748 ms.
+    found = exchange()
+    assert found.kept_fraction(step_s=0.6, is_across=True) == near(0.6 / 2.2)
+    assert found.kept_fraction(step_s=0.6, is_across=False) == near(0.6 / 0.60017476, rel=1e-6)
+
+
+def test_training_over_a_slow_network_is_not_credited_like_one_server():
+    # One GPU alone trains 32 / 0.6 s = 53.33/s; 90 % of it in one server, 27.27 % across servers.
+    slow = replace(candidate({32: 0.6}), exchange=exchange())
+    [sizing] = size_fleets([slow], TRAINING)
+    point = sizing.operating_point
+    # 66.67/s: alone it does not suffice, two in one server do (48/s each), and five across servers (14.55/s each).
+    assert point.parallel == ParallelRates(
+        alone_per_s=near(53.3333, rel=1e-5), within_per_s=near(48.0), across_per_s=near(14.5454, rel=1e-5)
+    )
+    assert point.in_servers(66.67, server_slots=8, full_servers=True).rate_per_s == near(48.0)
+    assert point.in_servers(66.67, server_slots=1, full_servers=True).rate_per_s == near(14.5454, rel=1e-5)
+    # Nine servers' worth in servers of eight needs the network, too; one GPU alone exchanges nothing.
+    assert point.in_servers(8.1 * 48, server_slots=8, full_servers=True).rate_per_s == near(14.5454, rel=1e-5)
+    assert point.in_servers(53.3, server_slots=4, full_servers=False).rate_per_s == near(53.3333, rel=1e-5)
+
+
+def test_a_host_that_feeds_less_than_a_gpu_could_take_sets_the_fleet():
+    # 8 in 10 ms are 800/s, 560/s at the ceiling of 0.7; a host that feeds 100/s leaves 70/s: 15 GPUs for 1000/s.
+    fed = replace(candidate({1: 0.004, 8: 0.010}), host_limits=(HostLimit(name="CPU cores", rate_per_s=100.0),))
+    [sizing] = size_fleets([fed], service(peak_per_s=1000.0, utilization_ceiling_fraction=0.7))
+    assert sizing.operating_point.rate_per_s == near(70.0)
+    assert sizing.need == 15

@@ -89,9 +89,10 @@ def made_answer(load: str) -> Answer:
     gpus = load_gpus()
     prices = load_prices(gpus)
     plan = read_plan(plan_document(), where="toynet")
+    demand = read_demand(EXAMPLES / f"{load}.load.yaml")
     return decide(
-        candidates_of(plan, gpus),
-        demand=read_demand(EXAMPLES / f"{load}.load.yaml"),
+        candidates_of(plan, gpus, assumptions=demand.assumptions),
+        demand=demand,
         rents=prices.hourly,
         purchases=prices.purchase,
         standards=Standards(certain_fits=plan.certain_gpus, today=date(2026, 11, 21)),

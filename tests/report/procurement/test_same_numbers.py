@@ -42,12 +42,12 @@ def test_page_workbook_and_python_agree(tmp_path: Path) -> None:
 
     checked = 0
     for option in changed.options:
-        if option.cost_usd_per_year is None or option.is_marketplace:
+        if option.money.cost_usd_per_year is None or option.offer.is_marketplace:
             continue
-        cells, row = driven["seen"][1][option.key], rows[option.gpu_name, option.term]
+        cells, row = driven["seen"][1][option.key], rows[option.gpu_name, option.offer.term]
         for name, head, value in (
-            ("year", "USD per year", option.cost_usd_per_year), ("total", "USD in all", option.total_usd),
-            ("million", "USD per million samples", option.usd_per_million),
+            ("year", "USD per year", option.money.cost_usd_per_year), ("total", "USD in all", option.money.total_usd),
+            ("million", "USD per million samples", option.money.usd_per_million),
         ):  # fmt: skip
             assert float(cells[name]["value"]) == near(value, rel=1e-9), (option.key, name)
             assert row[head] == near(value, rel=1e-9), (option.key, head)
@@ -58,5 +58,5 @@ def test_page_workbook_and_python_agree(tmp_path: Path) -> None:
     assert choice is not None
     assert "H100" in driven["live"]  # the driver filters by h100 at the end, and filters apply to the live line
     shown = decision(recalculated)
-    assert (shown["GPU"], shown["Term"]) == (choice.gpu_name, choice.term)
-    assert shown["USD per year"] == near(choice.cost_usd_per_year, rel=1e-9)
+    assert (shown["GPU"], shown["Term"]) == (choice.gpu_name, choice.offer.term)
+    assert shown["USD per year"] == near(choice.money.cost_usd_per_year, rel=1e-9)

@@ -1,10 +1,22 @@
 """The report's charts of money: cost against latency, where it goes, over the years, and what moves it."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from capplan.core.serving.load import Service
-from capplan.report.charts.look import LIMIT, MUTED, NUMBER, PALETTE, SHORT, data, drawing, log_ticks
+from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
+from capplan.report.charts.look import (
+    LIMIT,
+    MUTED,
+    NUMBER,
+    PALETTE,
+    SHORT,
+    Labelled,
+    apart,
+    data,
+    drawing,
+    legend,
+    log_ticks,
+)
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.speed import (
@@ -17,7 +29,10 @@ from capplan.report.procurement.charts.speed import (
 from capplan.report.procurement.money_tables import PARTS
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
 from capplan.report.table import table
-from capplan.units import format_seconds
+from capplan.units import SECONDS
+
+if TYPE_CHECKING:
+    import altair as alt
 
 _LABELLED = 8
 _BARS = 6
@@ -26,7 +41,7 @@ _BARS = 6
 def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, ...]:
     """Draw all charts that a model's figures allow; the first stands in the summary."""
     drawn: list[Chart | None] = []
-    if any(option.cost_usd_per_year is not None for option in model.options):
+    if any(option.money.cost_usd_per_year is not None for option in model.options):
         drawn += [cost_against_latency(report, model, prefix=prefix), breakdown_chart(report, model, prefix=prefix)]
         drawn += [cost_over_years(report, model, prefix=prefix)]
     drawn.append(latency_over_load(report, model, prefix=prefix))
@@ -44,7 +59,7 @@ def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, .
 
 def worth_usd(report: Report, option: OptionRow) -> float | None:
     """Return what options are ranked by: cost per year, or per million samples where no load is stated. [USD]"""
-    return option.usd_per_million if report.demand.load.kind == "one-gpu" else option.cost_usd_per_year
+    return option.money.usd_per_million if report.demand.load.kind == "one-gpu" else option.money.cost_usd_per_year
 
 
 def worth_unit(report: Report) -> str:
@@ -54,12 +69,12 @@ def worth_unit(report: Report) -> str:
 
 def front_points(report: Report, model: ModelReport) -> list[dict[str, Any]]:
     """Return the points of the chart of cost against latency; the choice is named first, then the best few."""
-    shown = [option for option in model.options if option.cost_usd_per_year is not None]
-    first = {option.gpu: option.key for option in reversed(shown) if option.is_leading}
+    shown = [option for option in model.options if option.money.cost_usd_per_year is not None]
+    first = {option.gpu: option.key for option in reversed(shown) if option.evidence.is_leading}
     labelled = set(list(reversed(first.values()))[:_LABELLED])
     return [
         {
-            "key": option.key, "name": figures.option_name(option), "ms": 1e3 * option.latency_s.expected,
+            "key": option.key, "name": figures.option_name(option), "x": _pace(option),
             "usd": worth_usd(report, option) or 0.0, "kind": _kind(model, option),
             "label": option.gpu_name.removeprefix("NVIDIA ") if option.key in labelled else "", "hot": False,
         }
@@ -67,40 +82,78 @@ def front_points(report: Report, model: ModelReport) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def front_ends(report: Report, model: ModelReport) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the ends of both axes of the chart of cost against latency: with room for labels and for the limit."""
+    points = front_points(report, model)
+    paces, costs = [each["x"] for each in points], [each["usd"] for each in points]
+    allowed = _most_pace(report.demand.load) or max(paces)
+    return (min(paces) / 1.3, max(*paces, allowed) * 1.6), (min(costs) / 1.5, max(costs) * 1.5)
+
+
+def _place_labels(points: Sequence[dict[str, Any]], ends: tuple[tuple[float, float], tuple[float, float]]) -> None:
+    """Give every point the height and the side of its label."""
+    labelled = [Labelled(x=each["x"], y=each["usd"], label=each["label"]) for each in points]
+    for point, (height, is_left) in zip(points, apart(labelled, wide=ends[0], high=ends[1]), strict=True):
+        point |= {"labelUsd": height, "left": is_left}
+
+
+def _labels(dots: "alt.Chart", *, x: "alt.X", y: "alt.Y") -> "list[alt.Chart]":
+    """Return the labels that stand right and left of their points."""
+    right = dots.mark_text(align="left", dx=8, baseline="middle", fontSize=11, color="#3d444d")
+    left = dots.mark_text(align="right", dx=-8, baseline="middle", fontSize=11, color="#3d444d")
+    return [
+        each.transform_filter(f"datum.left == {words}").encode(x=x, y=y, text="label:N")
+        for each, words in ((right, "false"), (left, "true"))
+    ]
+
+
+def _pace(option: OptionRow) -> float:
+    """Return where an option stands across: hours of a run of a job or a training, else its latency in ms."""
+    if option.speed.finish_s is not None:
+        return option.speed.finish_s / SECONDS["h"]
+    return 1e3 * option.response.latency_s.expected
+
+
+def _most_pace(load: Load) -> float | None:
+    """Return what is allowed across: the deadline [h] or the latency limit [ms]; None where neither is stated."""
+    if isinstance(load, Job | TrainingPurchase):
+        return load.deadline_s / SECONDS["h"]
+    return 1e3 * load.latency_limit_s if isinstance(load, Service) else None
+
+
 def _kind(model: ModelReport, option: OptionRow) -> str:
     if option.key == model.verdict.choice:
         return "recommended"
-    return "may be chosen" if option.is_leading else "in the appendix"
+    return "may be chosen" if option.evidence.is_leading else "in the appendix"
 
 
 def staircase(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the corners of the line below which no option lies: none is both cheaper and faster."""
     front: list[dict[str, Any]] = []
-    for point in sorted(points, key=lambda each: (each["ms"], each["usd"])):
+    for point in sorted(points, key=lambda each: (each["x"], each["usd"])):
         if not front or point["usd"] < front[-1]["usd"]:
             front.append(point)
-    return [{"ms": each["ms"], "usd": each["usd"]} for each in front]
+    return [{"x": each["x"], "usd": each["usd"]} for each in front]
 
 
 def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> Chart:
     """Draw cost against latency, the options that no other beats in both, and the limit."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
-    points, unit = front_points(report, model), worth_unit(report)
+    points, unit, ends = front_points(report, model), worth_unit(report), front_ends(report, model)
+    _place_labels(points, ends)
     kinds = ["recommended", "may be chosen", "in the appendix"]
-    times, costs = [each["ms"] for each in points], [each["usd"] for each in points]
-    limit_ms = 1e3 * report.demand.load.latency_limit_s if isinstance(report.demand.load, Service) else max(times)
-    wide = alt.Scale(type="log", domain=[min(times) / 1.3, max(*times, limit_ms) * 1.6], nice=False, clamp=True)
-    high = alt.Scale(type="log", domain=[min(costs) / 1.5, max(costs) * 1.5], nice=False, clamp=True)
-    x = alt.X(
-        "ms:Q", title="latency, ms", scale=wide, axis=_axis(NUMBER, log_ticks([min(times) / 1.3, limit_ms * 1.6]))
-    )
-    y = alt.Y("usd:Q", title=unit, scale=high, axis=_axis(SHORT, log_ticks([min(costs) / 1.5, max(costs) * 1.5])))
+    allowed = _most_pace(report.demand.load)
+    is_run = figures.pace_head(report.demand.load) == "finishes in"
+    across = "hours until a run is finished" if is_run else "latency, ms"
+    wide, high = (alt.Scale(type="log", domain=list(each), nice=False, clamp=True) for each in ends)
+    x = alt.X("x:Q", title=across, scale=wide, axis=_axis(NUMBER, log_ticks(ends[0])))
+    y = alt.Y("usd:Q", title=unit, scale=high, axis=_axis(SHORT, log_ticks(ends[1])))
     colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=[PALETTE[1], PALETTE[0], MUTED]), title=None)
     shape = alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["diamond", "circle", "cross"]), title=None)
     tip = [
         "name:N",
-        alt.Tooltip("ms:Q", title="latency, ms", format=",.2f"),
+        alt.Tooltip("x:Q", title=across, format=",.2f"),
         alt.Tooltip("usd:Q", title=unit, format=",.0f"),
     ]
     dots, steps = alt.Chart(data(points, "points")), alt.Chart(data(staircase(points), "front"))
@@ -116,25 +169,25 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
             tooltip=tip,
             size=alt.condition("datum.hot", alt.value(320), alt.value(75)),
         ),
-        dots.mark_text(align="left", dx=8, dy=4, fontSize=11, color="#3d444d").encode(x=x, y=y, text="label:N"),
+        *_labels(dots, x=x, y=alt.Y("labelUsd:Q", title=unit, scale=high)),
     ]
-    if isinstance(report.demand.load, Service):
-        limit = alt.Chart(data([{"ms": 1e3 * report.demand.load.latency_limit_s}], "limit"))
+    if allowed is not None:
+        limit = alt.Chart(data([{"x": allowed}], "limit"))
         layers.append(limit.mark_rule(color=LIMIT, strokeDash=[6, 4]).encode(x=x))
     content = table(
-        f"option | latency> | {unit}> | head-room> | none cheaper and faster",
+        f"option | {figures.pace_head(report.demand.load)}> | {unit}> | head-room> | none cheaper and faster",
         [
             (
-                figures.option_name(o), format_seconds(o.latency_s.expected), figures.money(worth_usd(report, o)),
-                figures.fraction(o.headroom_fraction), "yes" if o.on_front else "",
+                figures.option_name(o), figures.pace(o), figures.money(worth_usd(report, o)),
+                figures.fraction(o.count.headroom_fraction), "yes" if o.evidence.on_front else "",
             )
-            for o in [o for o in model.options if o.cost_usd_per_year is not None][:40]
+            for o in [o for o in model.options if o.money.cost_usd_per_year is not None][:40]
         ],
     )  # fmt: skip
-    limit_words = " The red line is the latency limit." if isinstance(report.demand.load, Service) else ""
+    limit_words = f" The red line is the {'deadline' if is_run else 'latency limit'}." if allowed is not None else ""
     return Chart(
-        identity=f"{prefix}-front", title="Cost against latency",
-        description=f"{unit} over latency of {len(points)} options; a stepped line joins those that none beats.",
+        identity=f"{prefix}-front", title="Cost against time to finish" if is_run else "Cost against latency",
+        description=f"{unit} over {across} of {len(points)} options; a stepped line joins those that none beats.",
         caption=f"The diamond is the recommendation. Below the stepped line lies no option.{limit_words}",
         drawing=drawing(alt.layer(*layers)), data=content, follows=True,
     )  # fmt: skip
@@ -150,11 +203,11 @@ def breakdown_rows(options: Sequence[OptionRow], years: int) -> list[dict[str, A
     """Return what each option costs in an average year by part; the residual value is taken off."""
     return [
         {"key": option.key, "name": figures.option_name(option), "part": name, "order": place,
-         "usd": getattr(option.breakdown_usd, field) / years}
+         "usd": getattr(option.money.breakdown_usd, field) / years}
         for option in options
-        if option.breakdown_usd
+        if option.money.breakdown_usd
         for place, (name, field) in enumerate(PARTS)
-        if getattr(option.breakdown_usd, field)
+        if getattr(option.money.breakdown_usd, field)
     ]  # fmt: skip
 
 
@@ -167,13 +220,15 @@ def breakdown_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart
         return None
     years = report.demand.money.years
     rows = breakdown_rows(shown, years)
-    names = [name for name, _ in PARTS]
-    colours = alt.Scale(domain=names, range=[*PALETTE, "#55606e", MUTED])
+    used = {row["part"] for row in breakdown_rows(model.options, years)}
+    hues = dict(zip((name for name, _ in PARTS), [*PALETTE, "#55606e", MUTED], strict=True))
+    names = [name for name in hues if name in used]
+    colours = alt.Scale(domain=names, range=[hues[name] for name in names])
     bars = alt.Chart(data(rows, "parts")).mark_bar(height=20)
     drawn = bars.encode(
         x=alt.X("usd:Q", title=f"USD per year, averaged over {years} years", axis=_axis(SHORT), stack=True),
         y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=230, ticks=False, domain=False)),
-        color=alt.Color("part:N", scale=colours, title=None, sort=names),
+        color=alt.Color("part:N", scale=colours, title=None, sort=names, legend=legend(names)),
         order="order:Q",
         tooltip=["name:N", "part:N", alt.Tooltip("usd:Q", title="USD per year", format=",.0f")],
     )
@@ -193,10 +248,10 @@ def year_rows(options: Sequence[OptionRow]) -> list[dict[str, Any]]:
             "key": option.key,
             "name": figures.option_name(option),
             "year": year,
-            "usd": sum(option.yearly_usd[: year + 1]),
+            "usd": sum(option.money.yearly_usd[: year + 1]),
         }
         for option in options
-        for year in range(len(option.yearly_usd))
+        for year in range(len(option.money.yearly_usd))
     ]
 
 
@@ -206,7 +261,7 @@ def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart
 
     shown = compared(model)
     rows = year_rows(shown)
-    last = max(row["year"] for row in rows)
+    last, names = max(row["year"] for row in rows), [figures.option_name(each) for each in shown]
     x = alt.X(
         "year:Q",
         title="after year",
@@ -215,7 +270,10 @@ def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart
     )
     y = alt.Y("usd:Q", title=f"{report.currency}, summed", axis=_axis(SHORT))
     colour = alt.Color(
-        "name:N", scale=alt.Scale(domain=[figures.option_name(each) for each in shown], range=list(PALETTE)), title=None
+        "name:N",
+        scale=alt.Scale(domain=names, range=list(PALETTE)),
+        title=None,
+        legend=legend([figures.option_name(each) for each in shown]),
     )
     lines = alt.Chart(data(rows, "lines"))
     tip = ["name:N", "year:Q", alt.Tooltip("usd:Q", format=",.0f")]
@@ -226,7 +284,7 @@ def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart
     content = table(
         "option | " + " | ".join(f"after year {year}>" for year in range(last + 1)),
         [
-            (figures.option_name(o), *(f"{sum(o.yearly_usd[: year + 1]):,.0f}" for year in range(last + 1)))
+            (figures.option_name(o), *(f"{sum(o.money.yearly_usd[: year + 1]):,.0f}" for year in range(last + 1)))
             for o in shown
         ],
     )
@@ -240,9 +298,9 @@ def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart
 
 def compared(model: ModelReport, *, count: int = 4) -> list[OptionRow]:
     """Return the options that page one compares: the choice, the runner-up, the cheapest to buy and to rent."""
-    priced = [option for option in model.options if option.cost_usd_per_year is not None]
+    priced = [option for option in model.options if option.money.cost_usd_per_year is not None]
     wanted = [model.option(model.verdict.choice), model.option(model.verdict.runner_up)]
-    wanted += [next((o for o in priced if (o.term == "buy") == bought), None) for bought in (True, False)]
+    wanted += [next((o for o in priced if (o.offer.term == "buy") == bought), None) for bought in (True, False)]
     picked = list({option.key: option for option in (*wanted, *priced) if option is not None}.values())
     return picked[:count]
 
@@ -272,7 +330,7 @@ def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Cha
         sort=[swing.label for swing in shown],
         axis=alt.Axis(labelLimit=230, ticks=False, domain=False),
     )
-    x = alt.X("usd:Q", title=unit, axis=_axis(SHORT), scale=alt.Scale(zero=False))
+    x = alt.X("usd:Q", title=unit, axis=_axis(SHORT), scale=alt.Scale(zero=False, padding=80))
     colour = alt.Color(
         "side:N", scale=alt.Scale(domain=["costs less", "costs more"], range=[PALETTE[2], PALETTE[1]]), title=None
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
-from capplan.report.charts.look import LIMIT, NUMBER, PALETTE, SHORT, data, drawing
+from capplan.report.charts.look import LIMIT, NUMBER, PALETTE, SHORT, data, drawing, legend
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.documents.plan import PlannedFit
 from capplan.report.procurement import figures
@@ -103,15 +103,15 @@ def latency_over_load(report: Report, model: ModelReport, *, prefix: str) -> Cha
     load, choice = report.demand.load, model.option(model.verdict.choice)
     if not isinstance(load, Service) or choice is None:
         return None
-    pick = next((each for each in model.picks if each.gpu == choice.gpu and each.batch == choice.batch), None)
+    pick = next((each for each in model.picks if each.gpu == choice.gpu and each.batch == choice.speed.batch), None)
     if pick is None or not pick.loads:
         return None
     rows = [{"rate": each * pick.capacity_per_s, "ms": 1e3 * s} for each, s in _finite(pick)]
     points = [
         {"what": words, "rate": load.peak_per_s / gpus, "ms": 1e3 * s}
         for words, gpus, s in (
-            ("all up", choice.gpus, choice.all_up_latency_s),
-            ("only those needed", choice.gpus_needed, choice.latency_s.expected),
+            ("all up", choice.count.gpus, choice.response.all_up_latency_s),
+            ("only those needed", choice.count.gpus_needed, choice.response.latency_s.expected),
         )
         if s is not None
     ]
@@ -156,7 +156,7 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     """Draw the memory of each leading GPU at its batch, by part, against what is usable."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
-    chosen = {option.gpu: option.batch for option in reversed(model.options)}
+    chosen = {option.gpu: option.speed.batch for option in reversed(model.options)}
     bars = [
         next(each for each in model.plan.fits_on(gpu) if each.batch == chosen[gpu])
         for gpu in leading_gpus(model, count=6)
@@ -188,7 +188,7 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     layers = [
         stacked.encode(
             x=alt.X("gib:Q", title="GiB", stack=True), y=y, order="order:Q",
-            color=alt.Color("part:N", scale=colours, title=None),
+            color=alt.Color("part:N", scale=colours, title=None, legend=legend(list(groups))),
             tooltip=["gpu:N", "part:N", alt.Tooltip("gib:Q", format=".3f")],
         ),
         marks.mark_tick(color=LIMIT, thickness=2, size=26).encode(x=x, y=y),

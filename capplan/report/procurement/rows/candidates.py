@@ -1,30 +1,87 @@
 """Turn the fits of a plan into the candidates that a procurement decision chooses from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from capplan.core.economics.assumptions import Assumption
+from capplan.core.economics.options import comes_on_boards
 from capplan.core.gpus.licences import driver_licence
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.gpus.spec import GpuSpec, Status
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
-from capplan.core.serving.response import BatchPoint, Candidate, SpeedTier
+from capplan.core.serving.data_parallel import Exchange
+from capplan.core.serving.response import BatchPoint, Candidate, HostLimit, SpeedTier
+from capplan.core.workload import Mode
 from capplan.report.documents.plan import PlanDocument, PlannedFit
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
 
+PCIE = "PCIe"
+
 
 def candidates_of(
-    plan: PlanDocument, gpus: Mapping[str, GpuSpec], *, largest_batches: Sequence[int] = ()
+    plan: PlanDocument,
+    gpus: Mapping[str, GpuSpec],
+    *,
+    assumptions: Sequence[Assumption] = (),
+    largest_batches: Sequence[int] = (),
 ) -> tuple[Candidate, ...]:
     """Return the GPUs that hold the model; batches that fit with borderline status are used where no other does.
 
     Args:
         plan: The plan of one model.
         gpus: The GPU specs by id.
+        assumptions: What is assumed of hosts and networks; without them neither limits anything.
         largest_batches: Batch limits that are compared. A GPU must hold one of them and is run with it; where there
             are none, all batches of the plan count.
     """
-    made = (_candidate(plan.fits_on(gpu), gpus.get(gpu), set(largest_batches)) for gpu in plan.gpus)
-    return tuple(each for each in made if each is not None)
+    values = {each.key: each.value for each in assumptions}
+    fits: dict[str, list[PlannedFit]] = {}
+    for fit in sorted(plan.fits, key=lambda each: each.batch):
+        fits.setdefault(fit.gpu, []).append(fit)
+    made = (_candidate(fits[gpu], gpus.get(gpu), set(largest_batches)) for gpu in plan.gpus)
+    return tuple(_surrounded(each, plan, gpus.get(each.gpu), values) for each in made if each is not None)
+
+
+def _surrounded(
+    candidate: Candidate, plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float]
+) -> Candidate:
+    """Return a candidate with what its host and its links allow."""
+    return replace(
+        candidate, host_limits=tuple(_host_limits(plan, spec, values)), exchange=_exchange(plan, spec, values)
+    )
+
+
+def _host_limits(plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float]) -> Iterator[HostLimit]:
+    input_bytes = plan.model.input_bytes_per_sample
+    if spec and spec.pcie_bytes_per_s and input_bytes:
+        yield HostLimit(name=PCIE, rate_per_s=spec.pcie_bytes_per_s / input_bytes)
+    if cpu_s := values.get("cpu_ms_per_sample", 0.0) / 1e3:
+        yield HostLimit(name="CPU cores", rate_per_s=values["cpu_cores_per_gpu"] / cpu_s)
+
+
+_PCIE_BYTES_PER_S = 32e9
+"""One direction of PCIe 4.0 x16, where a card's own link is not known. [bytes/s]"""
+
+
+def _exchange(plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float]) -> Exchange | None:
+    """Return how GPUs of a kind exchange gradients: boards of modules by their own link, cards by PCIe.
+
+    The NVLink of a card joins it to one other only.
+    """
+    if plan.workload.mode is not Mode.TRAINING or "network_gbit_per_gpu" not in values:
+        return None
+    is_board = comes_on_boards(spec.form_factor if spec else None)
+    link = spec.nvlink_bytes_per_s if spec and is_board else None
+    return Exchange(
+        gradient_bytes=float(plan.model.weight_bytes),
+        inside_bytes_per_s=link / 2 if link else (spec.pcie_bytes_per_s if spec else None) or _PCIE_BYTES_PER_S,
+        inside_name=_LINKS.get(spec.vendor, "GPU links") if link and spec else "PCIe",
+        network_bytes_per_s=values["network_gbit_per_gpu_sxm" if is_board else "network_gbit_per_gpu"] * 1e9 / 8,
+    )
+
+
+_LINKS = {"NVIDIA": "NVLink", "AMD": "Infinity Fabric", "Intel": "Gaudi links"}
 
 
 def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int]) -> Candidate | None:
@@ -67,15 +124,15 @@ def choosable(report: Report, model: ModelReport) -> frozenset[str]:
     An option needs a price, an allowed term and all caps kept; memory that certainly suffices, where any has it.
     """
     allowed = [option for option in model.options if _is_allowed(report, option)]
-    certain = [option for option in allowed if option.firm_fit] or allowed
-    full = [option for option in certain if not option.concerns] or certain
+    certain = [option for option in allowed if option.evidence.firm_fit] or allowed
+    full = [option for option in certain if not option.evidence.concerns] or certain
     return frozenset(option.key for option in full)
 
 
 def _is_allowed(report: Report, option: OptionRow) -> bool:
     load, money = report.demand.load, report.demand.money
-    if option.cost_usd_per_year is None or option.violations:
+    if option.money.cost_usd_per_year is None or option.evidence.violations:
         return False
-    if option.term == Term.SPOT and not load.allow_spot:
+    if option.offer.term == Term.SPOT and not load.allow_spot:
         return False
-    return COMMITMENT_YEARS.get(Term(option.term), 0) <= money.years
+    return COMMITMENT_YEARS.get(Term(option.offer.term), 0) <= money.years

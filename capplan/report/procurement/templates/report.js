@@ -30,12 +30,20 @@
   /* The parts of a cost over all years, as capplan/core/economics/cost.py names them. */
   const PARTS = ["GPUs", "chassis", "network", "energy", "space", "support", "staff", "licences", "rent", "residual value"];
 
+  /* One GPU's rate; that of a training depends on how many train together, and whether they share a server. */
+  function rateOf(held, option, demand) {
+    if (!held.rates) return held.rate;
+    const [alone, within, across] = held.rates;
+    if (demand <= alone * (1 + 1e-9) && (option.slots === 1 || !option.full)) return alone;
+    return option.slots > 1 && ceilGuarded(demand / within) <= option.slots ? within : across;
+  }
+
   /* What an option is and costs under the page's settings; null where the picked batch cannot carry the load. */
   function evaluate(option, data, s) {
     const pick = s.batch === "best" ? null : (data.picks[option.gpu] || {})[s.batch];
     if (s.batch !== "best" && !pick) return null;
-    const rate = pick ? pick.rate : option.rate;
     const one = data.kind === "one-gpu";
+    const rate = rateOf(pick || option, option, data.peak * s.load);
     const growth = s.growth ?? data.growth, spareServers = s.spares ?? data.spares;
     const grown = Array.from({ length: s.years }, (_, i) => (1 + growth) ** (i + 1));
     const yearly = grown.map((g) => one ? { need: 1, servers: 1, perServer: 1, gpus: 1 }
@@ -55,6 +63,7 @@
     } else if (pick) {
       found.latency = pick.time;
     }
+    if (data.work) found.latency = data.work * s.load * grown[0] / ((found.fleet.gpus - spares * found.fleet.perServer) * rate);
     found.headroom = one ? 0 : (found.fleet.gpus - spares * found.fleet.perServer) * rate / (data.peak * s.load * grown[0]) - 1;
     if (option.price === null) return found;
     const price = s.prices[option.key] ?? option.price;
@@ -104,7 +113,34 @@
     : v.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const time = (v) => v === null || v === undefined ? "overload"
     : v >= 1 ? `${significant(v)} s` : v >= 1e-3 ? `${significant(v * 1e3)} ms` : `${significant(v * 1e6)} µs`;
+  const duration = (v) => v >= 3600 ? `${fixed(v / 3600, 1)} h` : v >= 60 ? `${(v / 60).toFixed(1)} min` : time(v);
   const percent = (v) => `${significant(100 * v)} %`;
+
+  /* Labels beside their points, so that none covers another label or point; as capplan/report/charts/look.py does. */
+  function placeLabels(points, [wide, high]) {
+    const W = 560, H = 320, LETTER = 6.2, LINE = 15 / H, GAP = 8 / W, taken = [];
+    const share = (value, [low, end]) => Math.log(value / low) / Math.log(end / low);
+    const dots = points.map((each) => [share(each.x, wide), share(each.usd, high)]);
+    points.forEach((each, index) => {
+      const [across, up] = dots[index], length = each.label.length * LETTER / W;
+      const boxOf = (step, left) => {
+        const start = across - (left ? GAP + length : -GAP);
+        return [start, up + step * LINE, start + length, up + (step + 1) * LINE];
+      };
+      let best = { covered: Infinity, step: 0, left: false };
+      for (const step of each.label ? [0, 1, -1, 2, -2, 3, -3] : []) {
+        for (const left of [false, true]) {
+          const box = boxOf(step, left);
+          if (box[0] < 0 || box[2] > 1 || taken.some((o) => box[0] < o[2] && o[0] < box[2] && box[1] < o[3] && o[1] < box[3])) continue;
+          const covered = dots.filter(([u, v]) => box[0] < u && u < box[2] && box[1] < v + LINE / 2 && v + LINE / 2 < box[3]).length;
+          if (covered < best.covered) best = { covered, step, left };
+        }
+      }
+      if (each.label) taken.push(boxOf(best.step, best.left));
+      each.labelUsd = each.usd * (high[1] / high[0]) ** (best.step * LINE);
+      each.left = best.left;
+    });
+  }
 
   /* Vega travels compressed; where it cannot be unpacked the still pictures stay. */
   const starts = [];
@@ -209,7 +245,7 @@
         set("offer", option.offerWords || each.offer);
         set("batch", found ? found.batch : "–", found?.batch);
         set("gpus", found ? shown.toLocaleString("en-US") : "–", shown);
-        set("latency", found ? time(found.latency) : "cannot", found?.latency);
+        set("latency", found ? (data.work ? duration : time)(found.latency) : "cannot", found?.latency);
         set("headroom", found ? percent(found.headroom) : "–", found?.headroom);
         set("year", found ? fixed(found.perYear, data.digits.year) : "–", found?.perYear);
         set("total", found ? fixed(found.total, data.digits.total) : "–", found?.total);
@@ -289,12 +325,13 @@
       points = shown.map((each) => {
         const found = results.get(each.key).found;
         const kind = each.key === best ? "recommended" : choosable.includes(each.key) ? "may be chosen" : "in the appendix";
-        return { key: each.key, name: nameOf(each), ms: found.latency === null ? null : 1e3 * found.latency,
+        return { key: each.key, name: nameOf(each), x: found.latency === null ? null : data.work ? found.latency / 3600 : 1e3 * found.latency,
           usd: perSample ? found.perMillion : found.perYear, kind, label: each.label, hot: false };
-      }).filter((each) => each.ms !== null);
+      }).filter((each) => each.x !== null);
+      placeLabels(points, data.frontEnds);
       const front = [];
-      for (const each of [...points].sort((a, b) => a.ms - b.ms || a.usd - b.usd)) {
-        if (!front.length || each.usd < front[front.length - 1].usd) front.push({ ms: each.ms, usd: each.usd });
+      for (const each of [...points].sort((a, b) => a.x - b.x || a.usd - b.usd)) {
+        if (!front.length || each.usd < front[front.length - 1].usd) front.push({ x: each.x, usd: each.usd });
       }
       put("front", { points, front });
       const leading = (count) => [...new Set([best, ...data.compared, ...choosable])].filter((key) => key && results.get(key)?.found?.parts && results.get(key).matches).slice(0, count);

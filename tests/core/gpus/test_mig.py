@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from capplan.core.gpus.mig_slices import mig_slice, slice_profiles
+from capplan.core.gpus.mig import mig_profiles, mig_slice
 from capplan.core.gpus.spec import PeakKind
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs import Gpus
@@ -26,7 +26,7 @@ PROFILES = {
 
 @pytest.mark.parametrize("gpu", PROFILES)
 def test_a_gpu_has_the_profiles_of_the_user_guide(gpu: str) -> None:
-    assert [each.name for each in slice_profiles(load_gpus()[gpu])] == PROFILES[gpu].split()
+    assert [each.name for each in mig_profiles(load_gpus()[gpu])] == PROFILES[gpu].split()
 
 
 @pytest.mark.parametrize(
