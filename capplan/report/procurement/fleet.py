@@ -54,6 +54,7 @@ def _option(made: FleetOption, services: Sequence[ServiceAnswer]) -> FleetOption
         power_w=made.power_w,
         rack_units=made.rack_units,
         violations=violations_of(made, services),
+        concerns=tuple(each.value for each in concerns_of(made, services)),
     )
 
 
@@ -117,7 +118,8 @@ def fleet_table(fleet: FleetRow) -> Table:
     rows = [
         (
             f"{row.gpu_name} {row.term}{' (recommended)' if row.key == fleet.choice else ''}", row.provider or "",
-            row.sharing, str(row.needed), str(row.gpus_by_year[0]), str(row.owned), str(row.added_by_year[0]),
+            "; ".join(row.concerns), row.sharing, str(row.needed), str(row.gpus_by_year[0]), str(row.owned),
+            str(row.added_by_year[0]),
             figures.whole(row.cost_usd_per_year), figures.whole(row.total_usd),
             "" if row.power_w is None else f"{row.power_w / 1000:.1f}", str(row.rack_units or ""),
             "; ".join(row.violations),
@@ -125,13 +127,15 @@ def fleet_table(fleet: FleetRow) -> Table:
         for row in fleet.options[:_SHOWN]
     ]  # fmt: skip
     heading = (
-        "fleet | provider | sharing | GPUs needed> | with redundancy> | owned> | added> | USD per year> | USD in all> "
-        "| kW bought> | rack units bought> | exceeds"
+        "fleet | provider | weak evidence | sharing | GPUs needed> | with redundancy> | owned> | added> "
+        "| USD per year> | USD in all> | kW bought> | rack units bought> | exceeds"
     )
     content = table(heading, rows)
-    if any(row.violations for row in fleet.options[:_SHOWN]):
-        return content
-    return Table(columns=content.columns[:-1], rows=tuple(cells[:-1] for cells in content.rows))
+    said = [place for place in range(len(content.columns)) if any(cells[place] for cells in content.rows)]
+    return Table(
+        columns=tuple(content.columns[place] for place in said),
+        rows=tuple(tuple(cells[place] for place in said) for cells in content.rows),
+    )
 
 
 def sharing_table(fleet: FleetRow) -> Table | None:

@@ -2,6 +2,7 @@
 
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
+    TERMS_TITLE,
     appendix_table,
     breakdown_table,
     cash_table,
@@ -63,7 +64,7 @@ def _model(report: Report, model: ModelReport) -> list[str]:
     parts.append(render_markdown(Table(columns=options.columns, rows=options.rows[:_SHOWN])))
     parts.append(escape_markdown(offers_words(model)))
     for heading, content in (
-        ("Terms side by side", terms_table(report, model)),
+        (TERMS_TITLE, terms_table(report, model)),
         ("Cash by year", cash_table(report, model)),
         ("Where the money goes", breakdown_table(report, model)),
         ("Other options", appendix_table(model)),

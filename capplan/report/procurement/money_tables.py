@@ -21,6 +21,9 @@ PARTS = (
 )  # fmt: skip
 
 
+TERMS_TITLE = "Terms side by side, USD per year"
+
+
 def priced(model: ModelReport) -> list[OptionRow]:
     """Return the options of the main table that have a price."""
     return [
@@ -40,7 +43,7 @@ def terms_table(report: Report, model: ModelReport) -> Table | None:
         }
         name = next(option.gpu_name for option in model.options if option.gpu == gpu)
         rows.append((name, *(_term_cell(mine.get(term.value)) for term in _TERMS)))
-    heads = " | ".join(f"{name}, USD/year>" for name in _TERMS.values())
+    heads = " | ".join(f"{name}>" for name in _TERMS.values())
     return table(f"GPU | {heads}", rows) if rows else None
 
 
@@ -82,7 +85,7 @@ def cash_table(report: Report, model: ModelReport) -> Table | None:
         return None
     years = range(1, report.demand.money.years + 1)
     heads = " | ".join(f"year {year}, USD>" for year in years)
-    return table(
+    content = table(
         f"option | first day (capex), USD> | {heads} | in all, USD> | paid back after",
         [
             (
@@ -92,6 +95,12 @@ def cash_table(report: Report, model: ModelReport) -> Table | None:
             for row in rows
         ],
     )  # fmt: skip
+    return content if any(row.is_bought for row in rows) else without_last(content)
+
+
+def without_last(content: Table) -> Table:
+    """Return a table without its last column, where that has nothing to say."""
+    return Table(columns=content.columns[:-1], rows=tuple(cells[:-1] for cells in content.rows))
 
 
 def _payback(report: Report, row: OptionRow) -> str:

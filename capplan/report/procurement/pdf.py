@@ -2,17 +2,20 @@
 
 import json
 import re
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
 import typst
 
 from capplan.core.serving.load import OneGpu
+from capplan.report.charts.look import HEIGHT, Drawing
 from capplan.report.charts.picture import vector
 from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import charts
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
+from capplan.report.procurement.money_tables import TERMS_TITLE, breakdown_table, cash_table, terms_table
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     assumption_table,
@@ -39,6 +42,8 @@ from capplan.report.table import Table
 
 _FAMILY = re.compile(r'font-family="[^"]*"')
 _LONGEST = 40
+_WIDTH, _SHRINK = 330, 0.65
+"""Width of a chart [pixels], and what is left of its height."""
 _LEADING = 12
 _LEADING_CHARTS = ("years", "sensitivity")
 
@@ -115,7 +120,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
     for chart in charts(report, model, prefix=identity) if model.options else ():
         name = f"{chart.identity}.svg"
         leads = chart.identity.removeprefix(f"{identity}-") in _LEADING_CHARTS
-        pictures[name] = for_paper(vector(chart.drawing)).encode()
+        pictures[name] = for_paper(vector(smaller(chart.drawing))).encode()
         drawn.append(
             {"title": chart.title, "caption": chart.caption, "file": name, "alt": chart.description, "leads": leads}
         )
@@ -136,6 +141,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
         "options": to_plain(_cut(option_table(report, model))),
         "options_note": f"Latency is {latency_words(report)}. {offers_words(model)}",
         "charts": drawn,
+        "money": _money(report, model),
         "power": to_plain(power_table(model)),
         "operation": to_plain(operation_table(report, model)),
         "host": to_plain(host_table(report, model)),
@@ -145,6 +151,15 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
         "facts": to_plain(facts_table(model.plan)),
         "notes": [*model.plan.assumptions, *model.plan.notes],
     }
+
+
+def _money(report: Report, model: ModelReport) -> list[dict[str, Any]]:
+    """Return the tables of money that the load allows, with their titles."""
+    made = (
+        (TERMS_TITLE, terms_table(report, model)), ("Cash by year", cash_table(report, model)),
+        ("Where the money goes", breakdown_table(report, model)),
+    )  # fmt: skip
+    return [{"title": title, "table": to_plain(content)} for title, content in made if content is not None]
 
 
 def _cut(content: Table) -> Table:
@@ -157,6 +172,13 @@ def _of_leading(report: Report) -> Table:
     leading = {option.gpu for model in report.models for option in model.options[:_LEADING]}
     content = spec_table(report)
     return Table(columns=content.columns, rows=tuple(row for row in content.rows if row[0] in leading))
+
+
+def smaller(drawing: Drawing) -> Drawing:
+    """Return a chart that is drawn smaller, so that its type is legible in half the width of a page."""
+    height = drawing.spec["height"]
+    shrunk = {"width": _WIDTH, "height": round(_SHRINK * height) if height == HEIGHT else height}
+    return replace(drawing, spec={**drawing.spec, **shrunk})
 
 
 def for_paper(picture: str) -> str:

@@ -220,7 +220,7 @@ def power_table(model: ModelReport) -> Table:
             figures.whole(row.power.energy_kwh_per_year),
             figures.whole(row.power.carbon_kg_per_year),
             figures.whole(row.power.embodied_kg),
-            f"{100 * row.count.availability_fraction:.4g} %",
+            f"{100 * row.count.availability_fraction:.6g} %",
             f"{row.count.months_until_full:.0f}" if row.count.months_until_full is not None else "",
         )
         for row in model.options[:10]

@@ -353,7 +353,8 @@ class FleetOptionRow:
 
     `needed` GPUs carry the first year's peaks, `whole` of them for one service each, `shared` with several. `owned` are
     used first, `added_by_year` are bought or rented. Amounts are for what is added. [USD] `power_w` and `rack_units`
-    are those of bought servers; `violations` are the caps that the fleet exceeds.
+    are those of bought servers; `violations` are the caps that the fleet exceeds, `concerns` what speaks
+    against its speed or price.
     """
 
     key: str
@@ -374,6 +375,7 @@ class FleetOptionRow:
     power_w: float | None = None
     rack_units: int | None = None
     violations: tuple[str, ...] = ()
+    concerns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -273,17 +273,15 @@ def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
     if speed.pcie_per_s is None or speed.host_per_s is None:
         return []
     taken = speed.rate_per_gpu_per_s * plan.model.input_bytes_per_sample / 1e9
-    share, left = format_fraction(speed.rate_per_gpu_per_s / speed.pcie_per_s), 1 / speed.rate_per_gpu_per_s
-    words = (
-        f"Host: one GPU's inputs take {taken:.3g} GB/s, {share} of PCIe's printed rate, "
-        f"and leave {format_seconds(left)} to prepare a sample"
-    )
+    share = format_fraction(speed.rate_per_gpu_per_s / speed.pcie_per_s)
+    every = format_seconds(1 / speed.rate_per_gpu_per_s)
+    words = f"Its host copies {taken:.3g} GB/s to each GPU, {share} of PCIe, and prepares a sample every {every}"
     if speed.is_host_bound:
         return [
             f"{words}. The host is the limit: {speed.host_limit} feed{'s' * (speed.host_limit == PCIE)} one GPU "
             f"{format_rate(speed.host_per_s)} samples/s at most."
         ]
-    return [f"{words}, on all of its CPU cores together."]
+    return [f"{words}."]
 
 
 def _service_reasons(answer: Answer, load: Service, choice: OptionRow) -> list[str]:

@@ -131,9 +131,9 @@ def test_the_decision_follows_the_rent_factor_as_in_python(tmp_path):
     assert python.key != before.verdict.choice
     content = with_sentinels(render_report_xlsx(made_report("image-service")), {"Rent prices": 20})
     shown = decision(recalculate(content, tmp_path))
-    assert (shown["GPU"], shown["Term"]) == (python.gpu_name, python.term)
-    assert shown["USD per year"] == near(python.cost_usd_per_year, rel=1e-9)
-    assert shown["USD in 3 years"] == near(python.total_usd, rel=1e-9)
+    assert (shown["GPU"], shown["Term"]) == (python.gpu_name, python.offer.term)
+    assert shown["USD per year"] == near(python.money.cost_usd_per_year, rel=1e-9)
+    assert shown["USD in 3 years"] == near(python.money.total_usd, rel=1e-9)
 
 
 CHANGED = {

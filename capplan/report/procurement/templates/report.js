@@ -442,17 +442,4 @@
   }
 
   if (window.DecompressionStream) startCharts().catch(() => {});
-
-  const tip = Object.assign(document.createElement("div"), { id: "tip", hidden: true });
-  tip.setAttribute("aria-hidden", "true");
-  document.body.append(tip);
-  document.addEventListener("pointermove", (event) => {
-    const words = event.target.closest?.("[data-tip]")?.dataset.tip;
-    tip.hidden = !words;
-    if (!words) return;
-    tip.textContent = words;
-    const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
-    tip.style.left = `${Math.max(8, left)}px`;
-    tip.style.top = `${Math.max(8, event.clientY - tip.offsetHeight - 10)}px`;
-  });
 })();
