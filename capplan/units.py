@@ -142,3 +142,12 @@ def format_fraction(fraction: float) -> str:
     '7.30 %'
     """
     return f"{_significant(100 * fraction, 3)} %"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun, in the plural unless it is one.
+
+    >>> counted(1, "GPU"), counted(132, "GPU")
+    ('1 GPU', '132 GPUs')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

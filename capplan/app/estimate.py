@@ -30,6 +30,7 @@ from capplan.core.workload import Workload
 from capplan.errors import UsageError
 from capplan.report.estimates import EstimateReport
 from capplan.specs.calibration import load_calibration
+from capplan.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
         gpus=gpus.choice.known,
         rents=cheapest_on_demand(gpus.prices),
     )
-    with feedback.progress(f"estimating {model.words} on {len(curves)} GPUs"):
+    with feedback.progress(f"estimating {model.words} on {counted(len(curves), 'GPU')}"):
         reports = tuple(_report(step, gpu, curve, adviser, request.gain_fraction) for gpu, curve in curves)
     compared = (
         _compare(model, request.workload, [gpu for gpu, _ in curves], batches[-1], calibration)

@@ -19,7 +19,7 @@ from capplan.core.plan.types import Change, Fit, Job, Limits, Plan, SortKey
 from capplan.core.workload import Framework, Layout, Precision, Workload
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
-from capplan.units import format_bytes, format_seconds
+from capplan.units import counted, format_bytes, format_seconds
 
 _FULL_DTYPES = frozenset({"float32", "float64"})
 
@@ -143,7 +143,7 @@ def plan_at_batches(model: Model, request: PlanRequest, context: PlanContext) ->
         MissingRecordingError: a trace lacks the recording of these conditions.
     """
     traced = model.traces_for(request.workload.configuration, request.batches)
-    with context.feedback.progress(f"planning {model.words} on {len(context.gpus)} GPUs"):
+    with context.feedback.progress(f"planning {model.words} on {counted(len(context.gpus), 'GPU')}"):
         plans = [
             make_plan(
                 trace,

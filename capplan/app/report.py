@@ -38,6 +38,7 @@ from capplan.specs.constraints import allowing_named_spot
 from capplan.specs.load import LoadFile, NamedLoad, demand_without_load, read_load_file
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.prices import Prices, load_price_file
+from capplan.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +237,7 @@ def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback
     powers = {2**power for power in range(max(request.largest_batches).bit_length())}
     batches = sorted(powers | set(request.largest_batches))
     traced = list(model.traces_at_each(request.workload.configuration, batches))
-    with feedback.progress(f"planning {model.words} on {len(gpus.chosen)} GPUs"):
+    with feedback.progress(f"planning {model.words} on {counted(len(gpus.chosen), 'GPU')}"):
         plans = [
             make_plan(
                 trace,

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -65,10 +66,18 @@ _FORMAT_BY_EXTENSION = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.
 def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | None) -> Format:
     """Decide the spelling: an explicit one, else the output file's extension, else a table.
 
+    What is spelled as text on a terminal is laid out in its width from here on.
+
     Raises:
         UsageError: contradictory or unknown formats, or an output whose folder does not exist or that is an input.
     """
     refuse_output(output)
+    found = _chosen_format(chosen, json_flag=json_flag, output=output)
+    lay_out(on_terminal=found is Format.TABLE and output is None)
+    return found
+
+
+def _chosen_format(chosen: Format | None, *, json_flag: bool, output: Path | None) -> Format:
     if json_flag:
         if chosen not in (None, Format.JSON):
             raise UsageError(f"--json contradicts --format {chosen}; give one of them.")
@@ -81,6 +90,18 @@ def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | Non
         known = ", ".join(_FORMAT_BY_EXTENSION)
         raise UsageError(f"{output}: the extension tells no format (known: {known}); add --format.")
     return _FORMAT_BY_EXTENSION[output.suffix]
+
+
+def lay_out(*, on_terminal: bool) -> None:
+    """Lay text out in the terminal's width from here on, or without a limit.
+
+    Args:
+        on_terminal: whether the answer is text for standard output; it is laid out only if that is a terminal.
+    """
+    from capplan.report.narrow import text_width
+
+    is_terminal = on_terminal and sys.stdout is not None and sys.stdout.isatty()
+    text_width.set(shutil.get_terminal_size().columns if is_terminal else None)
 
 
 def refuse_output(output: Path | None) -> None:
@@ -124,8 +145,11 @@ def emit(content: str, *, output: Path | None) -> None:
     Raises:
         UsageError: it cannot be written, as on a full disk.
     """
+    from capplan.report.narrow import text_width, wrapped_lines
+
+    width = text_width.get()
     if output is None:
-        _write_to_stdout(printable(content))
+        _write_to_stdout(printable(content if width is None else wrapped_lines(content, width)))
     else:
         write_atomically(output, printable(content).encode())
 

@@ -2,60 +2,64 @@
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from capplan.printable import printable_line
+from capplan.report.columns import Align, Column, Table
+from capplan.report.narrow import narrow_tables, text_width
 
-
-class Align(StrEnum):
-    """Where a column's cells stand; numbers stand right."""
-
-    LEFT = "left"
-    RIGHT = "right"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column's heading and alignment."""
-
-    title: str
-    align: Align = Align.LEFT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Headings and rows of text, ready to be rendered."""
-
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
+__all__ = ["Align", "Column", "Table", "escape_markdown", "render_csv", "render_markdown", "render_text", "table"]
 
 
 def table(titles: str, rows: Sequence[Sequence[str]]) -> Table:
-    """Make a table from headings parted by `|`; a heading that ends in `>` is right-aligned."""
-    columns = tuple(
-        Column(title=title.strip().removesuffix(">"), align=Align.RIGHT if title.strip().endswith(">") else Align.LEFT)
-        for title in titles.split("|")
-    )
+    """Make a table from headings parted by `|`: `cost>` is right-aligned, each `?` before it raises its rank."""
+    columns = tuple(_column(title.strip()) for title in titles.split("|"))
     return Table(columns=columns, rows=tuple(tuple(map(printable_line, row)) for row in rows))
 
 
+def _column(title: str) -> Column:
+    return Column(
+        title=title.lstrip("?").removesuffix(">"),
+        align=Align.RIGHT if title.endswith(">") else Align.LEFT,
+        rank=len(title) - len(title.lstrip("?")),
+    )
+
+
 def render_text(content: Table) -> str:
-    """Align the columns with blanks; nothing is cut however long a cell is."""
-    titles = tuple(column.title for column in content.columns)
-    lines = [titles, *content.rows]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(titles))]
+    """Align the columns with blanks; a cell of several lines makes its row as high.
 
-    def spell(line: Sequence[str]) -> str:
-        cells = (
+    Nothing is cut. Where the text is for a terminal, the table is made to fit it (see `capplan.report.narrow`).
+    """
+    width = text_width.get()
+    if width is None:
+        return _aligned(content)
+    blocks, left_out = narrow_tables(content, width)
+    note = f"Left out for want of room: {', '.join(left_out)}.\n" if left_out else ""
+    return "\n".join(_aligned(block.content, gap=block.gap) for block in blocks) + note
+
+
+def _aligned(content: Table, *, gap: int = 2) -> str:
+    rows = [
+        [cell.split("\n") for cell in row] for row in (tuple(each.title for each in content.columns), *content.rows)
+    ]
+    widths = [max(len(line) for row in rows for line in row[index]) for index in range(len(content.columns))]
+    between = " " * gap
+    head, *body = ["\n".join(_row_lines(row, widths, content.columns, between)) for row in rows]
+    rule = between.join("-" * width for width in widths)
+    return "\n".join([head, rule, *body]) + "\n"
+
+
+def _row_lines(
+    row: Sequence[Sequence[str]], widths: Sequence[int], columns: Sequence[Column], between: str
+) -> Iterator[str]:
+    """Yield the lines of a row; cells of fewer lines than others are filled up with blanks."""
+    for cells in zip_longest(*row, fillvalue=""):
+        padded = (
             cell.rjust(width) if column.align is Align.RIGHT else cell.ljust(width)
-            for cell, width, column in zip(line, widths, content.columns, strict=True)
+            for cell, width, column in zip(cells, widths, columns, strict=True)
         )
-        return "  ".join(cells).rstrip()
-
-    rule = "  ".join("-" * width for width in widths)
-    return "\n".join([spell(titles), rule, *map(spell, content.rows)]) + "\n"
+        yield between.join(padded).rstrip()
 
 
 def render_markdown(content: Table) -> str:

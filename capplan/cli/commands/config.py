@@ -1,7 +1,5 @@
 """`capplan config`: which defaults are in force, and which file each comes from."""
 
-import typer
-
 from capplan.cli.groups import with_groups
 from capplan.cli.options import AnswerOptions
 from capplan.cli.output import Format, render_table, to_json
@@ -37,7 +35,7 @@ def config(*, answer: AnswerOptions) -> None:
     elif rows or chosen is not Format.TABLE:
         answer.emit(render_table(table("command|option|value|file", rows), chosen))
     else:
-        typer.echo(f"no configuration file sets anything; capplan.toml may set {', '.join(KEYS)}.")
+        answer.emit(f"no configuration file sets anything; capplan.toml may set {', '.join(KEYS)}.\n")
 
 
 def _shown(value: object) -> str:

@@ -81,8 +81,7 @@ def _fastest(fits: Sequence[Fit]) -> Recommendation | None:
 
 
 def _smallest(fits: Sequence[Fit]) -> Recommendation:
-    largest = max(fit.batch for fit in fits)
-    holding = [fit for fit in fits if fit.batch == largest] if len({fit.batch for fit in fits}) > 1 else list(fits)
+    holding = _of_largest_batch(fits)
     sure = [fit for fit in holding if fit.status is FitStatus.FITS] or holding
     fit = min(sure, key=_size)
     reason = (
@@ -91,6 +90,14 @@ def _smallest(fits: Sequence[Fit]) -> Recommendation:
     )
     warning = "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None
     return Recommendation(criterion=Criterion.SMALLEST, fit=fit, reason=reason, warning=warning)
+
+
+def _of_largest_batch(fits: Sequence[Fit]) -> list[Fit]:
+    """Return the fits at the largest batch of those asked for; all of them where each GPU has a batch of its own."""
+    if _gpus(fits) == len(fits):
+        return list(fits)
+    largest = max(fit.batch for fit in fits)
+    return [fit for fit in fits if fit.batch == largest]
 
 
 def _size(fit: Fit) -> tuple[float, float, float, float, str]:

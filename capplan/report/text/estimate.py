@@ -32,12 +32,12 @@ def estimate_text(
         f"evidence: {EVIDENCE_WORDS[report.curve[-1].evidence]} ({report.curve[-1].evidence_reason})",
         "",
         render(table("batch>|latency>|90 % from>|to>|samples/s>|bound>|compute>|bandwidth>|launches>", _curve(report))),
-        _knee_sentence(report),
+        *filter(None, [_knee_sentence(report)]),
     ]
     if top:
         lines += ["", f"costliest kernels at batch {report.breakdown.batch}"]
         lines.append(
-            render(table("share>|time>|runs>|kernel|class|bound by|of bound>|operands", _kernels(report, top)))
+            render(table("share>|time>|?runs>|kernel|?class|bound by|of bound>|operands", _kernels(report, top)))
         )
         if any(kernel.efficiency_fraction > 1 for kernel in report.breakdown.kernels[:top]):
             lines.append(_OVER_BOUND)

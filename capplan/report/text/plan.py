@@ -11,8 +11,8 @@ from capplan.report.text.answer import EVIDENCE_WORDS
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
 
 _FIT_TITLES = (
-    "GPU|batch>|fits|peak memory>|of usable>|largest batch>|recommended>|latency>|interval>|bound>|samples/s>|bound by|"
-    "USD/hour>|USD/M samples>|evidence"
+    "GPU|batch>|?fits|peak memory>|???of usable>|?largest batch>|??recommended>|latency>|??interval>|???bound>|"
+    "samples/s>|???bound by|?USD/hour>|USD/M samples>|evidence"
 )
 _REJECTION_TITLES = "GPU|batch>|why not|largest batch>|GPUs needed>"
 

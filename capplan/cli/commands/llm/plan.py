@@ -24,6 +24,7 @@ from capplan.cli.output import (
 )
 from capplan.cli.progress import progress
 from capplan.printable import printable
+from capplan.units import counted
 
 if TYPE_CHECKING:
     from capplan.core.llm.fleet.planned import PlannedFleet
@@ -99,7 +100,7 @@ def plan(
         rents=rents,
         link_bytes_per_s=parse_link(search.link),
     )
-    with progress(f"searching deployments on {len(question.gpus)} GPUs"):
+    with progress(f"searching deployments on {counted(len(question.gpus), 'GPU')}"):
         found = plan_fleet(
             question,
             deployments=deployments,

@@ -1,0 +1,174 @@
+"""Fit tables and sentences to the width of a terminal, so that no line is broken in the middle of a row or word."""
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from capplan.report.columns import Align, Column, Table
+
+text_width: ContextVar[int | None] = ContextVar("text_width", default=None)
+"""The width in which text for people is laid out [characters]; None, as in files and pipes, leaves lines whole."""
+
+_GAPS = (2, 1)
+"""Blanks between two columns: usually, and where that makes a table fit. [characters]"""
+_LEAST_FOLDED = 20
+"""A folded column of text is at least this wide. [characters]"""
+_LONG_TABLE = 30
+"""Tables of more rows than this leave columns out; shorter ones continue in a second block. [rows]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NarrowTable:
+    """A table that fits a width, its cells folded with line breaks.
+
+    Attributes:
+        content: headings and rows.
+        gap: blanks between two columns.
+    """
+
+    content: Table
+    gap: int
+
+
+def narrow_tables(content: Table, width: int) -> tuple[list[NarrowTable], tuple[str, ...]]:
+    """Divide a table into tables that fit a width, each with the first column of the whole.
+
+    Texts are folded between words first, then headings, then columns stand one blank apart. Where that is not enough,
+    columns that have a rank are left out, the highest rank first. What is left of a table of at most 30 rows goes on
+    in further tables; a longer one loses its last columns.
+
+    Args:
+        content: the table.
+        width: the room there is. [characters]
+
+    Returns:
+        The tables, and the titles of the columns left out.
+    """
+    titles = [column.title for column in content.columns]
+    while not _fits(content, width) and len(content.columns) > 2:
+        index = _least_needed(content.columns)
+        if not content.columns[index].rank and len(content.rows) <= _LONG_TABLE:
+            break
+        content = _without(content, index)
+    left_out = tuple(title for title in titles if title not in {column.title for column in content.columns})
+    return [_folded(block, width) for block in _blocks(content, width)], left_out
+
+
+def wrapped_lines(text: str, width: int) -> str:
+    """Break lines longer than a width between words; what follows a break is indented by two more blanks."""
+    return "".join(f"{each}\n" for line in text.splitlines() for each in _wrapped(line, width))
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
+
+
+def _least_needed(columns: Sequence[Column]) -> int:
+    """Return the last of the columns of the highest rank; the first column of all is always needed."""
+    return max(range(1, len(columns)), key=lambda index: (columns[index].rank, index))
+
+
+def _without(content: Table, index: int) -> Table:
+    return _chosen(content, [each for each in range(len(content.columns)) if each != index])
+
+
+def _chosen(content: Table, indices: Sequence[int]) -> Table:
+    return Table(
+        columns=tuple(content.columns[index] for index in indices),
+        rows=tuple(tuple(row[index] for index in indices) for row in content.rows),
+    )
+
+
+def _blocks(content: Table, width: int) -> Iterator[Table]:
+    """Yield runs of columns that fit, each after the first column."""
+    run = [0]
+    for index in range(1, len(content.columns)):
+        if len(run) > 1 and not _fits(_chosen(content, [*run, index]), width):
+            yield _chosen(content, run)
+            run = [0]
+        run.append(index)
+    yield _chosen(content, run)
+
+
+def _fits(content: Table, width: int) -> bool:
+    return _total(_least_widths(content), _GAPS[-1]) <= width
+
+
+def _total(widths: Sequence[int], gap: int) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def _cell_widths(content: Table) -> list[int]:
+    return [max((len(row[index]) for row in content.rows), default=0) for index in range(len(content.columns))]
+
+
+def _least_widths(content: Table) -> list[int]:
+    """Return the width to which each column can be folded; the first column and numbers are kept whole."""
+    return [
+        max(_longest_word(column.title), _least_of_cells(column, cells) if index else cells)
+        for index, (column, cells) in enumerate(zip(content.columns, _cell_widths(content), strict=True))
+    ]
+
+
+def _least_of_cells(column: Column, cells: int) -> int:
+    return cells if column.align is Align.RIGHT else min(cells, _LEAST_FOLDED)
+
+
+def _longest_word(title: str) -> int:
+    return max((len(word) for word in title.split()), default=0)
+
+
+def _folded(content: Table, width: int) -> NarrowTable:
+    """Fold the widest texts, then the headings, by no more than is needed."""
+    least = _least_widths(content)
+    gap = next((each for each in _GAPS if _total(least, each) <= width), _GAPS[-1])
+    titled = [max(cell, len(column.title)) for cell, column in zip(_cell_widths(content), content.columns, strict=True)]
+    return NarrowTable(content=_folded_to(content, _shrunk(titled, least, width, gap)), gap=gap)
+
+
+def _folded_to(content: Table, widths: Sequence[int]) -> Table:
+    return Table(
+        columns=tuple(
+            Column(title=_fold(column.title, room), align=column.align)
+            for column, room in zip(content.columns, widths, strict=True)
+        ),
+        rows=tuple(
+            tuple(
+                _fold(cell, room) if index else cell for index, (cell, room) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in content.rows
+        ),
+    )
+
+
+def _shrunk(widths: Sequence[int], least: Sequence[int], room: int, gap: int) -> list[int]:
+    """Take characters from the widest column that can give one until the whole fits."""
+    found = list(widths)
+    while _total(found, gap) > room:
+        giving = [index for index in range(len(found)) if found[index] > least[index]]
+        if not giving:
+            break
+        found[max(giving, key=lambda index: found[index])] -= 1
+    return found
+
+
+def _fold(text: str, width: int) -> str:
+    return text if len(text) <= width else "\n".join(_Folding(width, break_on_hyphens=False).wrap(text))
+
+
+class _Folding(textwrap.TextWrapper):
+    """Break between words and after slashes, as in a list of regions."""
+
+    wordsep_simple_re = re.compile(r"(\s+|(?<=/))")
