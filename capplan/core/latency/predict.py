@@ -33,6 +33,7 @@ from capplan.core.ops.attention import AttentionBackend, choose_attention
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Framework, Workload
 
+_BINDINGS = tuple(Binding)
 _HOST_NORM = 4
 _WINOGRAD_GAIN, _MOST_WINOGRAD_GAIN = 2.25, 4.0
 """Multiplications that F(2x2, 3x3) and F(4x4, 3x3) save (Lavin and Gray, 2016, section 4)."""
@@ -237,20 +238,31 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
         device, host = interval_sides(calibration, gpu, workload)
         below = _mixed(device.below, host.below, shares[2, row])
         above = _mixed(device.above, host.above, shares[2, row])
+        expected = step_s[row]
+        columns = zip(
+            times.table.batches,
+            bound[row].tolist(),
+            zip(
+                (expected / np.exp(below)).tolist(), expected.tolist(), (expected * np.exp(above)).tolist(), strict=True
+            ),
+            shares[:, row].T.tolist(),
+            shares[:, row].argmax(axis=0).tolist(),
+            strict=True,
+        )
         answers[gpu.id] = tuple(
             LatencyEstimate(
                 batch=batch,
-                bound_s=float(bound[row, column]),
-                latency_s=_interval(float(step_s[row, column]), float(below[column]), float(above[column])),
-                bound_by=tuple(Binding)[int(shares[:, row, column].argmax())],
-                share_by_binding=tuple(zip(Binding, (float(x) for x in shares[:, row, column]), strict=True)),
+                bound_s=bound_s,
+                latency_s=Interval(low=low, expected=middle, high=high),
+                bound_by=_BINDINGS[largest],
+                share_by_binding=tuple(zip(_BINDINGS, by_binding, strict=True)),
                 calibration=name,
                 notes=notes,
                 micro_batches=workload.training.accumulate if workload.training else 1,
                 evidence=found.evidence,
                 evidence_reason=found.reason,
             )
-            for column, batch in enumerate(times.table.batches)
+            for batch, bound_s, (low, middle, high), by_binding, largest in columns
         )
     return answers
 
@@ -258,10 +270,6 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
 def _mixed(device: float, host: float, host_share: FloatArray) -> FloatArray:
     """Average one side of the interval between device and host, weighted by the share of launches."""
     return np.asarray(np.sqrt((1 - host_share) * device**2 + host_share * max(host, device) ** 2))
-
-
-def _interval(latency_s: float, below: float, above: float) -> Interval:
-    return Interval(low=latency_s / float(np.exp(below)), expected=latency_s, high=latency_s * float(np.exp(above)))
 
 
 def _shares(times: DeviceTimes, step_s: FloatArray, device_s: FloatArray) -> FloatArray:

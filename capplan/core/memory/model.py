@@ -25,6 +25,7 @@ from capplan.core.memory.index_limit import refused_above
 from capplan.core.memory.liveness import LiveCurve, live_curve
 from capplan.core.memory.replays import SharedStreams, Stream, StreamReplays
 from capplan.core.memory.schedule import (
+    BOUNDS,
     AllocationSchedule,
     Bound,
     ExtraSizes,
@@ -70,6 +71,7 @@ class MemoryModel:
     _replays: dict[tuple[Bound, ScheduleKey], StreamReplays] = field(default_factory=dict)
     _keys: dict[Version | None, Mapping[Bound, ScheduleKey]] = field(default_factory=dict)
     _peaks: dict[tuple[object, ...], MemoryEstimate] = field(default_factory=dict)
+    _unlimited: dict[tuple[Version | None, int], Mapping[Bound, Replay]] = field(default_factory=dict)
     _lives: dict[tuple[Stream, int], "_Live"] = field(default_factory=dict)
     _contexts: dict[Version | None, MemoryPart] = field(default_factory=dict)
     _inputs: dict[int, InputTensor] | None = None
@@ -177,17 +179,22 @@ class MemoryModel:
         self.check(batch)
         if available_bytes is None and gpu is not None:
             available_bytes = gpu.expected_usable_bytes
-        ends = {end: self._within(batch, gpu, end, available_bytes) for end in Bound}
-        expected = self.replays(gpu, Bound.EXPECTED)
-        key = (expected.stream, expected.sizes_name(batch), batch, *ends.values())
-        if key not in self._peaks:
-            self._peaks[key] = self._peaks_of(batch, gpu, ends)
+        free = self._without_limit(batch, gpu)
+        ends = free if available_bytes is None else self._within(free, batch, gpu, available_bytes)
         return replace(
-            self._peaks[key],
+            self._shared_peaks(batch, gpu, ends),
             context=self.context(gpu),
             usable_bytes=gpu.usable_bytes if gpu else None,
             notes=self._notes(gpu),
         )
+
+    def _shared_peaks(self, batch: int, gpu: GpuSpec | None, ends: Mapping[Bound, Replay]) -> MemoryEstimate:
+        """Return the peaks by part, made once for all GPUs whose event streams and replays are the same."""
+        expected = self.replays(gpu, Bound.EXPECTED)
+        key = (expected.stream, expected.sizes_name(batch), batch, *ends.values())
+        if key not in self._peaks:
+            self._peaks[key] = self._peaks_of(batch, gpu, ends)
+        return self._peaks[key]
 
     def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[Bound, Replay]) -> MemoryEstimate:
         """Lay out the peaks by part, for any GPU with this event stream; context and notes are of this one."""
@@ -213,16 +220,30 @@ class MemoryModel:
             self._lives[key] = _live_at(self.program(gpu), event)
         return self._lives[key]
 
-    def _within(self, batch: int, gpu: GpuSpec | None, end: Bound, available_bytes: float | None) -> Replay:
-        """Replay without a limit and, if that exceeds the capacity, within it: cached segments are then released."""
-        replays = self.replays(gpu, end)
-        free = replays.at(batch)
-        if available_bytes is None:
+    def _without_limit(self, batch: int, gpu: GpuSpec | None) -> Mapping[Bound, Replay]:
+        """Replay as if memory had no end; kept, because GPUs of one compute capability share it."""
+        key = (_capability(gpu), batch)
+        if key not in self._unlimited:
+            self._unlimited[key] = {end: self.replays(gpu, end).at(batch) for end in BOUNDS}
+        return self._unlimited[key]
+
+    def _within(
+        self, free: Mapping[Bound, Replay], batch: int, gpu: GpuSpec | None, available_bytes: float
+    ) -> Mapping[Bound, Replay]:
+        """Replay within a limit what overfills it: cached segments are then given back."""
+        context = self.context(gpu).size_bytes
+        smallest = capacity_for_allocator(available_bytes, context, Bound.HIGH)
+        if max(replay.peak_reserved_bytes for replay in free.values()) <= smallest:
             return free
-        capacity = capacity_for_allocator(available_bytes, self.context(gpu).size_bytes, end)
-        if free.peak_allocated_bytes > capacity or free.peak_reserved_bytes <= capacity:
+        return {
+            end: self._end_within(free[end], batch, gpu, end, capacity_for_allocator(available_bytes, context, end))
+            for end in BOUNDS
+        }
+
+    def _end_within(self, free: Replay, batch: int, gpu: GpuSpec | None, end: Bound, capacity_bytes: int) -> Replay:
+        if free.peak_allocated_bytes > capacity_bytes or free.peak_reserved_bytes <= capacity_bytes:
             return free
-        limited = replays.at(batch, capacity)
+        limited = self.replays(gpu, end).at(batch, capacity_bytes)
         return free if limited.failed_event is not None else limited
 
     def _op_name(self, op: int) -> str:
@@ -282,6 +303,12 @@ class MemoryModel:
         return (live_curve(self.traced).peak_bytes(batch) - held) / own if own > 0 else 1.0
 
     def _doubts(self) -> tuple[str, ...]:
+        """Return what makes activations uncertain on any GPU and at any batch; worked out once."""
+        if self._own_notes is None:
+            self._own_notes = self._found_doubts()
+        return self._own_notes
+
+    def _found_doubts(self) -> tuple[str, ...]:
         doubts = []
         assumed = sum(each.count for each in self.recording.assumed_values)
         if assumed:
@@ -294,9 +321,7 @@ class MemoryModel:
         return tuple(doubts)
 
     def _notes(self, gpu: GpuSpec | None) -> tuple[str, ...]:
-        if self._own_notes is None:
-            self._own_notes = self._doubts()
-        notes = list(self._own_notes)
+        notes = list(self._doubts())
         if self.workload.framework.is_engine:
             notes.append(
                 "weights and activations as the engine's kernels leave them; workspaces and context as PyTorch's"

@@ -87,11 +87,16 @@ def make_plan(
     recording = trace.recording(workload.configuration)
     ready = prepared or Prepared.of(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
     question = _Question(
-        trace=trace, recording=recording, workload=workload, limits=limits, memory=ready.memory, step=ready.step
+        trace=trace,
+        recording=recording,
+        workload=workload,
+        limits=limits,
+        memory=ready.memory,
+        step=ready.step,
+        rents=cheapest_on_demand(prices),
     )
     judged = _judge_all(question, list(gpus), batches)
-    rents = cheapest_on_demand(prices)
-    fits = (replace(each, rent=rents.get(each.gpu.id)) for each in judged if isinstance(each, Fit))
+    fits = (each for each in judged if isinstance(each, Fit))
     rejections = sorted(
         (each for each in judged if isinstance(each, Rejection)), key=lambda each: (each.batch, each.gpu.id)
     )
@@ -173,6 +178,7 @@ class _Question:
     limits: Limits
     memory: MemoryModel
     step: ExecutedStep
+    rents: Mapping[str, Price]
 
 
 def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -> list[Fit | Rejection]:
@@ -251,6 +257,7 @@ def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: 
         latency=latency,
         max_batch=candidate.max_batch,
         recommended_batch=recommended,
+        rent=question.rents.get(gpu.id),
         host_copy_s=input_bytes / gpu.pcie_bytes_per_s if gpu.pcie_bytes_per_s else None,
     )
 
