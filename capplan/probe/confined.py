@@ -2,7 +2,7 @@
 
 import contextlib
 
-from capplan.errors import CapplanError, UnknownNameError
+from capplan.errors import CapplanError
 
 
 def load_libraries() -> None:
@@ -40,8 +40,10 @@ def model_classes(model_type: str) -> frozenset[str]:
     from transformers import CONFIG_MAPPING
     from transformers.models.auto import modeling_auto
 
+    from capplan.probe.target.sources.transformers import unknown_architecture
+
     if model_type not in CONFIG_MAPPING:
-        raise UnknownNameError("transformers architecture", model_type, CONFIG_MAPPING)
+        raise unknown_architecture(model_type)
     found: set[str] = set()
     for name, mapping in vars(modeling_auto).items():
         if name.startswith("MODEL_") and name.endswith("_MAPPING_NAMES"):

@@ -32,6 +32,7 @@ MANY = "9" * 5000
         (("analyze", LONG), "unknown model"),
         (("analyze", f"{LONG}.py:Net"), "there is no file"),
         (("analyze", f"hf:{LONG}"), "unknown transformers architecture"),
+        (("analyze", "hf:bert-base-uncased"), "did you mean bert? For a checkpoint of the Hub, save its config.json"),
         (("analyze", f"a:{LONG}"), "no module a"),
         (("analyze", "a\0b"), "unknown model"),
         (("analyze", "a\0b.trace.json"), "cannot read"),

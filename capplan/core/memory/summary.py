@@ -25,7 +25,7 @@ class GpuMemory:
     """One GPU: does the batch fit, which is the largest that does, and how many GPUs it would take otherwise.
 
     `max_batch` fits by the expected sizes; `certain_batch` also at the upper end of every uncertain size and the lower
-    end of the usable memory.
+    end of the usable memory. `scales` is False where the trace holds at one batch alone: larger ones were not judged.
     """
 
     gpu: GpuSpec
@@ -36,6 +36,7 @@ class GpuMemory:
     certain_batch: int
     min_gpus: int | None
     advice: tuple[Advice, ...]
+    scales: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,4 +156,5 @@ def _answer_gpu(
         certain_batch=min(max_batch, largest_certain_batch(model, gpu=gpu, available_bytes=available)),
         min_gpus=1 if fits else gpus_to_shard(estimate, available_bytes=available.expected),
         advice=() if fits else advise(model, batch=batch, gpu=gpu, available_bytes=available, others=others),
+        scales=model.recording.exact_batch is None,
     )

@@ -258,6 +258,7 @@ def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: 
         max_batch=candidate.max_batch,
         recommended_batch=recommended,
         rent=question.rents.get(gpu.id),
+        scales=question.recording.exact_batch is None,
         host_copy_s=input_bytes / gpu.pcie_bytes_per_s if gpu.pcie_bytes_per_s else None,
     )
 

@@ -103,6 +103,7 @@ class Fit:
 
     `max_batch` is the largest that fits its memory; `recommended_batch` is where more batch stops
     buying throughput within memory and latency limit, None where no batch keeps the latency limit.
+    `scales` is False where the trace holds at this batch alone: larger ones were not judged, whatever the memory.
     `host_copy_s` is a bound: the batch's input over the printed PCIe rate, outside the latency. `rent` is the
     lowest dated on-demand price that is known for this GPU.
     """
@@ -116,6 +117,7 @@ class Fit:
     recommended_batch: int | None
     host_copy_s: float | None
     rent: Price | None = None
+    scales: bool = True
 
     @property
     def usd_per_million_samples(self) -> float | None:

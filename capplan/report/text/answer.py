@@ -1,5 +1,6 @@
 """The short answer to a plan: one screen that says what the model needs, what to take, and what else there is."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
     chosen = selection or Selection()
     above = [_model_line(plan), *_needs_lines(plan, width), *_take_lines(plan, width)]
     below = [*_changes_lines(plan, width), *_fits_lines(plan, width)]
-    closing = 3 if _own_note(plan) else 2
+    closing = 2 + len(_note_lines(plan, width))
     room = None if chosen.top is not None else max(1, MOST_LINES - len(above) - len(below) - closing - 2)
     ids = chosen.ids(plan, room)
     table = [line(""), *_table(plan, ids, width=width)] if ids else []
@@ -77,6 +78,11 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
 def render_answer(plan: Plan, *, width: int = WIDTH, selection: Selection | None = None) -> str:
     """Write the short answer as plain text."""
     return plain_text(answer_lines(plan, width=width, selection=selection))
+
+
+def largest_batch(fit: Fit) -> str:
+    """Write the largest batch that fits; at least that, where the trace says nothing of larger ones."""
+    return f"{fit.max_batch:,}" if fit.scales else f"≥ {fit.max_batch:,}"
 
 
 def _labelled(label: str, *pieces: "str | Span") -> Line:
@@ -220,7 +226,7 @@ def _columns(plan: Plan, fits: Sequence[Fit]) -> list[StyledColumn]:
         _column("from … to", [_span(fit) for fit in fits], rank=6),
         _column("samples/s", [format_rate(fit.latency.throughput_per_s.expected) for fit in fits], rank=3),
         _column("memory", [_memory(fit) for fit in fits], rank=5),
-        _column("max batch", [f"{fit.max_batch:,}" for fit in fits], rank=8),
+        _column("max batch", [largest_batch(fit) for fit in fits], rank=8),
     ]
     return [*columns, *_closing_columns(plan, fits)]
 
@@ -238,7 +244,7 @@ def _batch_columns(plan: Plan, rows: Sequence[Sequence[Fit]]) -> list[StyledColu
         columns.append(_column(f"batch {size}", times, rank=1))
     columns += [
         _column("most samples/s", [format_rate(fit.latency.throughput_per_s.expected) for fit in best], rank=3),
-        _column("max batch", [f"{fit.max_batch:,}" for fit in best], rank=8),
+        _column("max batch", [largest_batch(fit) for fit in best], rank=8),
     ]
     return [*columns, *_closing_columns(plan, best)]
 
@@ -344,8 +350,7 @@ def _remark_lines(plan: Plan, ids: Sequence[str], width: int) -> list[Line]:
     used = [kind for kind in Evidence if any(fit.latency.evidence is kind for fit in plan.fits if fit.gpu.id in ids)]
     if used:
         lines.append(line(Span(text=evidence_legend(used, width), style=Style.ASIDE)))
-    if note := _own_note(plan):
-        lines.append(line(Span(text=note, style=Style.UNSURE)))
+    lines += _note_lines(plan, width)
     more = len({fit.gpu.id for fit in plan.fits} - set(ids))
     rest = f"{more} more GPUs fit: --all or --top N. " if more > 0 else ""
     lines.append(line(Span(text=f"{rest}{_footer(plan, width - len(rest))}", style=Style.ASIDE)))
@@ -362,19 +367,22 @@ def evidence_legend(used: Sequence[Evidence], width: int) -> str:
     return text
 
 
-def _own_note(plan: Plan) -> str | None:
-    """Return what was assumed of this model in one line; conditions that hold for every plan are left out."""
+def _note_lines(plan: Plan, width: int) -> list[Line]:
+    """Write what was assumed of this model in two lines at most; conditions that hold for every plan are left out."""
     found = [*plan.cautions, *plan.notes]
     if not found:
-        return None
+        return []
     more = f" ({len(found) - 1} more: --all)" if len(found) > 1 else ""
-    return f"Note: {found[0].rstrip('.')}.{more}"
+    texts = textwrap.wrap(f"Note: {found[0].rstrip('.')}.{more}", width, subsequent_indent=" " * len("Note: "))
+    kept = [texts[0], " ".join([texts[1], *map(str.strip, texts[2:])])] if len(texts) > 1 else texts
+    return [line(Span(text=text, style=Style.UNSURE)) for text in kept]
 
 
 def _footer(plan: Plan, width: int) -> str:
     days = sorted(fit.rent.date for fit in plan.fits if fit.rent)
     pieces = [f"Estimates for {plan.workload.software}", f"{plan.limits.utilization_fraction:.0%} of memory"]
-    pieces += [f"prices of {days[0]} to {days[-1]}"] if days else []
+    span = " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else ""
+    pieces += [f"prices of {span}"] if span else []
     while len(pieces) > 1 and len(", ".join(pieces)) >= width:
         pieces.pop()
     return f"{', '.join(pieces)}."

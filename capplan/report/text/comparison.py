@@ -8,7 +8,7 @@ from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
 from capplan.core.workload import Precision
 from capplan.report.table import Align, render_csv, render_markdown, table
-from capplan.report.text.answer import EVIDENCE_WORDS, WIDTH, evidence_legend
+from capplan.report.text.answer import EVIDENCE_WORDS, WIDTH, evidence_legend, largest_batch
 from capplan.report.text.styled import Line, Span, Style, StyledColumn, cut_line, line, plain_text, styled_table
 from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
 
@@ -151,7 +151,7 @@ def _figure_columns(rows: Sequence[ComparisonRow]) -> list[StyledColumn]:
         _numbers("samples/s", rows, lambda fit: format_rate(fit.latency.throughput_per_s.expected), rank=1),
         StyledColumn(title="×", cells=tuple(Span(text=_gain(row)) for row in rows), rank=2),
         _numbers("memory", rows, lambda fit: format_bytes(fit.memory.total_bytes.expected), rank=3),
-        _numbers("max batch", rows, lambda fit: f"{fit.max_batch:,}", rank=8),
+        _numbers("max batch", rows, largest_batch, rank=8),
         _numbers("USD/M", rows, _cost, rank=4),
         StyledColumn(title="evidence", cells=evidence, align=Align.LEFT, rank=5),
     ]

@@ -133,7 +133,7 @@ def _gpu_table(answer: MemoryAnswer) -> Table:
 def _largest(each: GpuMemory) -> str:
     """Describe which batch fits for certain, and up to which it fits by the expected sizes."""
     if each.certain_batch == each.max_batch:
-        return str(each.max_batch)
+        return str(each.max_batch) if each.scales else f"≥ {each.max_batch}"
     return f"{each.certain_batch}, up to {each.max_batch}"
 
 

@@ -7,7 +7,7 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
-from capplan.report.text.answer import EVIDENCE_WORDS
+from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
 
 _FIT_TITLES = (
@@ -139,7 +139,7 @@ def _fit_row(fit: Fit) -> tuple[str, ...]:
         {FitStatus.FITS: "yes", FitStatus.BORDERLINE: "borderline"}[fit.status],
         format_bytes(memory.expected),
         share if fit.memory.usable_bytes else f"~{share}",
-        f"{fit.max_batch:,}",
+        largest_batch(fit),
         "none" if fit.recommended_batch is None else f"{fit.recommended_batch:,}",
         format_seconds(latency.expected),
         _span(latency),

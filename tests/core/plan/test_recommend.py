@@ -60,6 +60,18 @@ def test_cheapest_fastest_and_smallest_by_hand() -> None:
     assert made.best("smallest") == fits[2]
 
 
+def test_where_each_gpu_has_a_batch_of_its_own_the_smallest_of_all_is_named() -> None:
+    large = replace(fit(card("large", memory_gib=80)), batch=128)
+    small = replace(fit(card("small", memory_gib=16)), batch=8)
+    assert recommended([large, small]).best("smallest") == small
+
+
+def test_of_several_batches_the_smallest_must_hold_the_largest() -> None:
+    large, small = card("large", memory_gib=80), card("small", memory_gib=16)
+    fits = [replace(fit(large), batch=batch) for batch in (8, 128)] + [replace(fit(small), batch=8)]
+    assert recommended(fits).best("smallest") == fits[1]
+
+
 def test_without_a_price_only_the_smallest_is_recommended() -> None:
     made = recommended([fit(card("a", memory_gib=24)), fit(card("b", memory_gib=16))])
     assert [(each.criterion, each.fit.gpu.id) for each in made.recommended] == [(Criterion.SMALLEST, "b")]

@@ -32,6 +32,16 @@ def import_transformers() -> ModuleType:
     return import_library("transformers")
 
 
+def unknown_architecture(model_type: str) -> UnknownNameError:
+    """Return the refusal of an architecture that transformers does not know; names of checkpoints get a way out."""
+    from transformers import CONFIG_MAPPING
+
+    family = model_type.split("-", maxsplit=1)[0].lower()
+    hint = "For a checkpoint of the Hub, save its config.json and name hf:config.json."
+    nearest = [family] if family in CONFIG_MAPPING else None
+    return UnknownNameError("transformers architecture", model_type, CONFIG_MAPPING, hint=hint, nearest=nearest)
+
+
 _CAUSAL_LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel")
 
 
@@ -120,7 +130,7 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
     arguments = {_config_name(name): value for name, value in arguments.items()}
     model_type = given["model_type"]
     if model_type not in CONFIG_MAPPING:
-        raise UnknownNameError("transformers architecture", model_type, CONFIG_MAPPING)
+        raise unknown_architecture(model_type)
     with model_code(f"the config of {words}", error=UsageError):
         config_class = CONFIG_MAPPING[model_type]
         content = {key: value for key, value in given.items() if key != "auto_map"}
