@@ -47,7 +47,7 @@ def read_json(content: bytes | str, *, allow_infinite: bool = False) -> Any:
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise JsonError(f"holds {word}, which is no number in JSON")
+    raise JsonError(f"holds {word}, which is not a number in JSON")
 
 
 def _check_size(content: bytes | str) -> None:

@@ -46,12 +46,12 @@ def parse_quantity(text: str, units: Mapping[str, float], *, what: str) -> float
         what: what is read, for the error message.
 
     Raises:
-        UsageError: the text is no number, or its unit is not among `units`.
+        UsageError: the text is not a number, or its unit is not among `units`.
     """
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in units:
         known = ", ".join(unit for unit in units if unit)
-        raise UsageError(f"{what}: {text!r} is no quantity; write a number and one of {known}.")
+        raise UsageError(f"{what}: {text!r} is not a quantity; write a number and one of {known}.")
     value = float(match[1]) * units[match[2]]
     if not math.isfinite(value):
         raise UsageError(f"{what}: a number of {len(match[1])} characters is too large.")

@@ -48,7 +48,7 @@ def analyze(request: AnalyzeRequest, *, feedback: Feedback = SILENCE) -> Analyze
         TraceError: the model could not be traced, or is refused by `is_strict`.
     """
     if request.compares_counters and request.configuration.training is not None:
-        raise UsageError("--compare sets inference beside inference: drop --train.")
+        raise UsageError("--compare compares counts of inference: drop --train.")
     model = open_model(request.model, feedback=feedback)
     trace = model.trace_at(request.configuration, request.batch)
     if request.is_strict:

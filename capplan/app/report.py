@@ -141,7 +141,7 @@ def _sources(stated: LoadFile, request: ReportRequest) -> list[tuple[NamedLoad, 
             raise UsageError("name a model, or list services with their models in the load file.")
         return [(stated.loads[0], each) for each in request.models]
     if request.models:
-        raise UsageError("the load file lists services with their models; name no model beside it.")
+        raise UsageError("the load file lists services with their models; name no model on the command line.")
     folder = request.load.parent if request.load else Path()
     return [(each, ModelRequest(words=_beside(each.model or "", folder))) for each in stated.loads]
 

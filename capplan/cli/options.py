@@ -140,11 +140,11 @@ def parse_torch_version(text: str) -> tuple[int, int]:
     """Read "2.11" or "2.11.0+cu130" as (2, 11).
 
     Raises:
-        UsageError: it is no version.
+        UsageError: it is not a version.
     """
     pieces = text.split("+", maxsplit=1)[0].split(".")
     if len(pieces) < 2 or not all(piece.isascii() and piece.isdecimal() and len(piece) < 5 for piece in pieces[:2]):
-        raise UsageError(f"--torch {text!r} is no PyTorch version; write MAJOR.MINOR, such as {DEFAULT_TORCH}.")
+        raise UsageError(f"--torch {text!r} is not a PyTorch version; write MAJOR.MINOR, such as {DEFAULT_TORCH}.")
     return int(pieces[0]), int(pieces[1])
 
 

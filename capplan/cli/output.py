@@ -88,7 +88,7 @@ def _chosen_format(chosen: Format | None, *, json_flag: bool, output: Path | Non
         return Format.TABLE
     if output.suffix not in _FORMAT_BY_EXTENSION:
         known = ", ".join(_FORMAT_BY_EXTENSION)
-        raise UsageError(f"{output}: the extension tells no format (known: {known}); add --format.")
+        raise UsageError(f"{output}: the extension names no format (known: {known}); add --format.")
     return _FORMAT_BY_EXTENSION[output.suffix]
 
 

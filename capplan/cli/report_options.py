@@ -86,7 +86,7 @@ def check_outputs(outputs: Sequence[Path], *, force: bool) -> list[Path]:
     """
     for path in outputs:
         if path.suffix.lower() not in EXTENSIONS:
-            raise UsageError(f"{path}: the extension tells no format; known are {', '.join(EXTENSIONS)}.")
+            raise UsageError(f"{path}: the extension names no format; known are {', '.join(EXTENSIONS)}.")
         if path.is_dir() or not path.parent.is_dir():
             raise UsageError(f"cannot write {path}: its folder is missing, or it is a folder.")
         if path.exists() and not force:

@@ -56,7 +56,7 @@ def _piece_sizes(piece: str, text: str) -> list[int]:
 def _size(digits: str, text: str) -> int:
     if not (digits.isascii() and digits.isdecimal()) or len(digits) > _MOST_DIGITS:
         digits = digits if len(digits) <= _MOST_DIGITS else f"{digits[:_MOST_DIGITS]}..."
-        raise UsageError(f"--batch {text!r}: {digits!r} is no batch; write 8, 1,8,32, 1..1024, auto or max.")
+        raise UsageError(f"--batch {text!r}: {digits!r} is not a batch; write 8, 1,8,32, 1..1024, auto or max.")
     size = int(digits)
     if not 1 <= size <= LARGEST_BATCH:
         raise UsageError(f"--batch {text!r}: a batch lies between 1 and 2^40, not {size}.")

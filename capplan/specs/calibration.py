@@ -58,7 +58,7 @@ def _read(path: Path | None, name: str) -> Calibration:
     document = read_yaml(path or calibration_file(name), shown=where)
     version = document.pop("schema_version", None)
     if type(version) is not int or version != SCHEMA_VERSION:
-        raise SpecError(f"{where} is no calibration of schema_version {SCHEMA_VERSION}.")
+        raise SpecError(f"{where} is not a calibration of schema_version {SCHEMA_VERSION}.")
     return _Reader(where).calibration(document)
 
 

@@ -58,7 +58,7 @@ _KEYS: Mapping[str, Sequence[str]] = {
 def load_defaults(kind: str | None) -> dict[str, Assumption]:
     """Return the default assumptions: those of a kind of load, of costs, and of uncertainty."""
     tree = read_yaml(_DEFAULTS, shown=_DEFAULTS.name)
-    groups = [tree[name] for name in (kind, "host", "money", "doubt") if name]
+    groups = [tree[name] for name in (kind, "host", "money", "uncertainty") if name]
     return {key: _assumption(key, row) for group in groups for key, row in group.items()}
 
 

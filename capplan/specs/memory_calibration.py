@@ -36,7 +36,7 @@ def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
 def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
     version = document.get("schema_version")
     if type(version) is not int or version != SCHEMA_VERSION:
-        raise SpecError(f"{where} is no memory calibration of schema_version {SCHEMA_VERSION}.")
+        raise SpecError(f"{where} is not a memory calibration of schema_version {SCHEMA_VERSION}.")
     if unknown := sorted(set(document) - _KEYS):
         raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}.")
     try:

@@ -261,7 +261,7 @@ class _PriceReader(Checker):
     def _gpu(self, key: str, given: object) -> GpuSpec | None:
         gpu = self._gpus.get(given) if isinstance(given, str) else None
         if gpu is None:
-            self.refuse(key, f"{given!r} is no id of a GPU; run `capplan gpus` for all {len(self._gpus)}")
+            self.refuse(key, f"{given!r} is not an id of a GPU; run `capplan gpus` for all {len(self._gpus)}")
         return gpu
 
     def _count(self, key: str, given: object) -> int | None:

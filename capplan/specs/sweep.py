@@ -275,7 +275,7 @@ class _SweepReader(Checker):
     def _torch(self, key: str, given: object) -> tuple[int, int]:
         parts = str(given).split("+", maxsplit=1)[0].split(".")
         if len(parts) < 2 or not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts[:2]):
-            self.refuse(key, f'{given!r} is no PyTorch version; write MAJOR.MINOR in quotes, such as "2.11"')
+            self.refuse(key, f'{given!r} is not a PyTorch version; write MAJOR.MINOR in quotes, such as "2.11"')
             return (2, 11)
         return int(parts[0]), int(parts[1])
 

@@ -39,7 +39,7 @@ class ValueReader(Checker):
         if isinstance(given, str):
             match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M)?\s*/\s*(s|min|h|d)", given)
             if not match:
-                self.refuse(where, f"{given!r} is no rate; write samples per time such as 500/s or 2M/d")
+                self.refuse(where, f"{given!r} is not a rate; write samples per time such as 500/s or 2M/d")
                 return None
             return self.positive(where, float(match[1]) * _SCALES.get(match[2], 1) / SECONDS[match[3]])
         return self.positive(where, self.number(where, given))
@@ -64,7 +64,7 @@ class ValueReader(Checker):
         if isinstance(given, str):
             match = _COUNT.fullmatch(given)
             if not match:
-                self.refuse(where, f"{given!r} is no count; write a number such as 1281167 or 1.28M")
+                self.refuse(where, f"{given!r} is not a count; write a number such as 1281167 or 1.28M")
                 return None
             return self.positive(where, float(match[1]) * _SCALES[match[2]])
         return self.positive(where, self.number(where, given))
@@ -74,7 +74,7 @@ class ValueReader(Checker):
         if isinstance(given, str):
             match = _AMOUNT.fullmatch(given)
             if not match:
-                self.refuse(where, f"{given!r} is no amount; write US dollars such as 250000, 250k or 1.2M USD")
+                self.refuse(where, f"{given!r} is not an amount; write US dollars such as 250000, 250k or 1.2M USD")
                 return None
             return self.positive(where, float(match[1].replace(",", "")) * _SCALES.get(match[2] or match[3], 1))
         return self.positive(where, self.number(where, given))

@@ -94,8 +94,8 @@ def test_compare_puts_gpus_side_by_side(run: Run) -> None:
         (["--vendor", "NVidea"], "unknown vendor 'NVidea'; did you mean NVIDIA"),
         (["--sort", "speed"], "unknown column 'speed'"),
         (["--columns", "id,bf17"], "unknown column 'bf17'; did you mean bf16"),
-        (["--where", "bf16 > 3"], "--where bf16: '3' is no quantity"),
-        (["--min-memory", "24"], "--min-memory: '24' is no quantity"),
+        (["--where", "bf16 > 3"], "--where bf16: '3' is not a quantity"),
+        (["--min-memory", "24"], "--min-memory: '24' is not a quantity"),
         (["--specs", "nowhere"], "nowhere: is neither a folder of specs nor a .yaml file"),
         (["validate", "nowhere.yaml"], "nowhere.yaml: is neither"),
     ],
@@ -117,7 +117,7 @@ def test_a_bad_own_file_stops_every_command(run: Run, tmp_path: Path) -> None:
     assert run("gpus", "validate", path).exit_code == 2
 
 
-PLAIN_NUMBER = "1e12 is no plain number; write it like 12, 0.5 or 1.0e+12, or quote it if it is text"
+PLAIN_NUMBER = "1e12 is not a plain number; write it like 12, 0.5 or 1.0e+12, or quote it if it is text"
 
 
 def test_own_specs_are_shown_with_their_origin(run: Run, tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_what_is_no_file_is_not_appended_to(run: Run, tmp_path: Path) -> None:
     os.mkfifo(path)
     result = run("measure", *NET, *QUICK, "-o", path)
     assert result.exit_code == 2
-    assert f"{path} is no file" in result.stderr
+    assert f"{path} is not a file" in result.stderr
 
 
 @pytest.mark.parametrize("isolate", [[], ["--isolate"]])

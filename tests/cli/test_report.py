@@ -126,7 +126,7 @@ def test_terms_names_and_caps_stand_on_the_command_line(run: Run, plan: Path, tm
         (("--deny-gpu", "t44"), "unknown GPU 't44'"),
         (("--deny-provider", "awz"), "did you mean aws"),
         (("--segment", "datacenter"), "unknown segment 'datacenter'"),
-        (("--max-capex", "lots"), "--max-capex: 'lots' is no amount"),
+        (("--max-capex", "lots"), "--max-capex: 'lots' is not an amount"),
         (("--max-power", "20"), "--max-power"),
     ],
 )
@@ -168,7 +168,7 @@ def test_the_day_can_be_fixed(run: Run, plan: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("-o", "x.docx"), "x.docx: the extension tells no format; known are .html, .pdf, .xlsx, .md, .csv, .json."),
+        (("-o", "x.docx"), "x.docx: the extension names no format; known are .html, .pdf, .xlsx, .md, .csv, .json."),
         (("-o", "/nowhere/x.html"), "cannot write /nowhere/x.html"),
         (("--batch", "auto"), "a report compares listed batches"),
         (("--gpu", "h101"), "unknown GPU 'h101'"),

@@ -52,7 +52,7 @@ def test_errors_name_what_was_given_and_what_would_do(run: Run, file: Path, tmp_
         (("query", tmp_path, "fits"), "holds no results of a sweep"),
         (("query", out, "fits", "--format", "parquet"), "add -o FILE.parquet"),
         (("query", out, "select 1", "--where", "batch = 1"), "write the condition into the query"),
-        (("query", out, "regressions", "--against", out, "--threshold", "much"), "is no share"),
+        (("query", out, "regressions", "--against", out, "--threshold", "much"), "is not a share"),
     ]
     for words, message in cases:
         refused = run(*words)

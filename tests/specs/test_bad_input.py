@@ -16,7 +16,7 @@ WHOLE_CARD = (Path(__file__).parent / "example-10.yaml").read_text()
 @pytest.mark.parametrize(
     ("old", "new", "refusal"),
     [
-        ("value: 1500", "value: 1e12", "boost_clock.value: 1e12 is no plain number"),
+        ("value: 1500", "value: 1e12", "boost_clock.value: 1e12 is not a plain number"),
         ("value: 1500", "value: no", "boost_clock.value: YAML does not read 'no'"),
         ("value: 1500", "value: '1500'", "boost_clock.value: must be a number, not '1500'"),
         ("value: 1500", "value: true", "boost_clock.value: must be a number, not True"),
@@ -41,7 +41,7 @@ WHOLE_CARD = (Path(__file__).parent / "example-10.yaml").read_text()
         ("value: 15.36", "value: 30.72", "peak.fp16: 30.7 TFLOP/s is twice units × clock × operations per clock"),
         ("value: 15.36", "value: 17", "peak.fp16: 17.0 TFLOP/s is +10.7 % off units × clock"),
         ("value: 448", "value: 896", "bandwidth: 896 GB/s is +100.0 % off bus × data rate (448 GB/s)"),
-        ("value: 14, unit: Gbit/s", "value: 28, unit: Gbit/s", "memory_data_rate: 28 Gbit/s is no rate of GDDR6"),
+        ("value: 14, unit: Gbit/s", "value: 28, unit: Gbit/s", "memory_data_rate: 28 Gbit/s is not a rate of GDDR6"),
         (
             "value: 15.36, unit: TFLOP/s",
             "value: 15.36, unit: TFLOP/s, printed: {value: 15.36, sparse_factor: 2}",
@@ -56,7 +56,7 @@ WHOLE_CARD = (Path(__file__).parent / "example-10.yaml").read_text()
         ("tdp: {", "tdp_min: {value: 200, unit: W, source: made-up}\ntdp: {", "tdp_min: 200 W is above tdp (100 W)"),
         ("tdp: {", "usable: {value: 12, unit: GiB, source: made-up}\ntdp: {", "usable: 12.0 GiB is 0.750 of"),
         ("tdp: {", "notes: yes\ntdp: {", "notes: YAML does not read 'yes'"),
-        ("tdp: {", "exemptions: [{rule: x, keys: [], reason: why}]\ntdp: {", "exemptions[0].rule: 'x' is no rule"),
+        ("tdp: {", "exemptions: [{rule: x, keys: [], reason: why}]\ntdp: {", "exemptions[0].rule: 'x' is not a rule"),
         ("tdp: {", "exemptions: [{rule: ridge, keys: [[1]], reason: why}]\ntdp: {", "exemptions[0].keys: must be a"),
         ("fp16: {", "fp8: {value: 30.72, unit: TFLOP/s, source: made-up}\n  fp16: {", "peak.fp8: architecture ampere"),
     ],

@@ -77,7 +77,7 @@ def test_without_a_load_one_gpu_is_compared():
     [
         ("service:\n  peak: 100/s\n  mean: 200/s\n  latency: 50 ms\n", "service.mean: 200/s is above the peak"),
         ("service:\n  peak: 0\n  latency: 50 ms\n", "service.peak: must be above 0"),
-        ("service:\n  peak: -3/s\n  latency: 50 ms\n", "service.peak: '-3/s' is no rate"),
+        ("service:\n  peak: -3/s\n  latency: 50 ms\n", "service.peak: '-3/s' is not a rate"),
         ("service:\n  latency: 50 ms\n", "service.peak: is missing"),
         ("service:\n  peak: 100/s\n", "service.latency: is missing"),
         ("service:\n  peak: 100/s\n  latency: 50\n", "service.latency: must be a time with its unit"),
@@ -101,7 +101,7 @@ def test_without_a_load_one_gpu_is_compared():
         (SERVICE + "assumptions:\n  pue: {low: 1.1}\n", "assumptions.pue.value: is missing"),
         (SERVICE + "assumptions:\n  pue: high\n", "assumptions.pue.value: must be a number"),
         (SERVICE + "assumptions:\n  electricity: 0.2\n", "assumptions.electricity: unknown key"),
-        ("job:\n  samples: many\n  deadline: 6 h\n", "job.samples: 'many' is no count"),
+        ("job:\n  samples: many\n  deadline: 6 h\n", "job.samples: 'many' is not a count"),
         ("job:\n  samples: 5M\n  deadline: 30 h\n", "job.runs_per_year: 365 runs of 30 h do not fit into a year"),
         ("training:\n  samples: 5M\n  epochs: 0\n  deadline: 30 h\n", "training.epochs: must be above 0"),
         (SERVICE + "  peak: 100/s\n", "is given twice"),

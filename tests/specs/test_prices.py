@@ -58,7 +58,7 @@ def test_own_prices_replace_those_of_the_same_provider_region_and_term(gpus: Gpu
         ("date: 2026-11-01\n", "date: 1.11.2026\n", "date: must be the price's day as YYYY-MM-DD"),
         ("currency: USD", "currency: EUR", "currency: must be USD, not 'EUR'"),
         ("provider: aws\n", "", "provider: is missing"),
-        ("gpu: t4", "gpu: t5", "hourly[0].gpu: 't5' is no id of a GPU"),
+        ("gpu: t4", "gpu: t5", "hourly[0].gpu: 't5' is not an id of a GPU"),
         ("pricing: on-demand", "pricing: cheap", "hourly[0].pricing: 'cheap' is not known; use on-demand, spot"),
         ("pricing: on-demand", "pricing: buy", "hourly[0].pricing: 'buy' is not known"),
         ("per_hour: 4", "per_hour: -4", "hourly[0].per_hour: must be an amount above 0, not -4"),

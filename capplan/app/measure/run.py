@@ -55,7 +55,7 @@ class _Collector:
     def add(self, point: Point) -> Point:
         if isinstance(point, Measurement):
             if self.theory is not None:
-                point = self.theory.put_beside(point)
+                point = self.theory.with_theory(point)
             if not point.finite_outputs:
                 self.feedback.warn(
                     f"warning: {point.model.name} at batch {point.workload.batch} returned values that are not finite."

@@ -49,7 +49,7 @@ class MeasurementStore:
             raise UsageError(f"cannot write {self.path}: {error.strerror or error}.") from error
         try:
             if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
-                raise UsageError(f"{self.path} is no file: a measurement file is read again before it is appended to.")
+                raise UsageError(f"{self.path} is not a file; a measurement file is read before it is appended to.")
             self._acquire()
             self._mend()
         except BaseException:

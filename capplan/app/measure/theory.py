@@ -37,14 +37,14 @@ class GpuTheory:
     feedback: Feedback
     _reason: str | None = None
 
-    def put_beside(self, point: Measurement) -> Measurement:
+    def with_theory(self, point: Measurement) -> Measurement:
         """Return a measurement with bound, estimate and shares of the peaks, or with a note why there are none."""
         theory = self.at(point.workload.batch)
         if theory is not None:
-            beside = theory.beside(batch=point.workload.batch, median_s=point.latency.median)
-            if not isinstance(beside, Unsupported):
-                return replace(point, theory=beside)
-            self._give_up(beside.reason)
+            figures = theory.figures_at(batch=point.workload.batch, median_s=point.latency.median)
+            if not isinstance(figures, Unsupported):
+                return replace(point, theory=figures)
+            self._give_up(figures.reason)
         if self._reason is None:
             return point
         return replace(point, notes=(*point.notes, f"no estimate: {self._reason}"))
@@ -68,7 +68,7 @@ class GpuTheory:
 
     def _give_up(self, reason: str) -> None:
         self._reason = reason
-        self.feedback.warn(f"warning: no estimate beside the measurement: {reason}")
+        self.feedback.warn(f"warning: no estimate to compare the measurement with: {reason}")
 
 
 def find_theory(job: "Job", model: Model, request: TheoryRequest, feedback: Feedback) -> GpuTheory:
@@ -108,7 +108,7 @@ def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | No
         with feedback.brief("timing this CPU"), opened.current():
             benchmark = benchmark_host(opened, name=devices_at_hand()[CPU_ID])
     except CapplanError as error:
-        feedback.warn(f"warning: no estimate beside the measurement: the CPU could not be timed ({error})")
+        feedback.warn(f"warning: no estimate to compare the measurement with: the CPU could not be timed ({error})")
         return None, None
     spec = host_spec(benchmark, cache_bytes=_last_level_cache_bytes())
     own = load_calibration(request.calibration) if request.calibration else None

@@ -187,7 +187,7 @@ def canned_query(name: str, *, where: Sequence[str] = (), threshold_fraction: fl
     Args:
         name: a key of `CANNED`.
         where: conditions on the rows, in SQL.
-        threshold_fraction: what changes by no more than this share is no regression.
+        threshold_fraction: what changes by no more than this share is not a regression.
     """
     conditions = " AND ".join(f"({each})" for each in where) or "true"
     sql = CANNED[name].sql

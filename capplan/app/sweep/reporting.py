@@ -58,7 +58,7 @@ def swept_models(folder: Path) -> tuple[tuple[ModelRequest, ...], tuple[str, ...
     contents = read_contents(folder)
     labels = dict.fromkeys(unit.model for unit in contents.units.values() if unit.failed is None)
     if not labels:
-        raise UsageError(f"no model of {folder} has an answer; `capplan query {folder} failures` says why.")
+        raise UsageError(f"no model of {folder} has an answer; `capplan query {folder} failures` lists the reasons.")
     if len(labels) > MOST_MODELS:
         raise UsageError(
             f"{folder} holds {len(labels):,} models, and a report lays out at most {MOST_MODELS}; sweep fewer, or ask "

@@ -80,11 +80,11 @@ def _refuse_other_folder(request: SweepRequest) -> None:
     """
     folder = request.output
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"cannot write {folder}: it is no folder.")
+        raise UsageError(f"cannot write {folder}: it is not a folder.")
     if not manifest_path(folder).exists():
         strange = [path.name for path in folder.iterdir() if path.name != STATE_FOLDER] if folder.exists() else []
         if strange:
-            raise UsageError(f"{folder} holds {strange[0]}, which is no result of a sweep; use an empty or new folder.")
+            raise UsageError(f"{folder} holds {strange[0]}, which no sweep wrote; use an empty or new folder.")
         return
     if request.force:
         empty_folder(folder)

@@ -66,7 +66,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(f"{path} is damaged: {error}.") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise UsageError(f"{path} is no manifest of a sweep.")
+        raise UsageError(f"{path} is not a manifest of a sweep.")
     version = document.get("schema_version")
     if type(version) is not int or version > SCHEMA_VERSION:
         raise UsageError(f"{folder} has sweep schema {version!r}; this capplan reads up to {SCHEMA_VERSION}.")

@@ -32,7 +32,7 @@ def analyze(
     ] = None,
     top: Annotated[int, typer.Option(min=0, help="Rows by module and operator in tables; 0 leaves them out.")] = 20,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Set thop, fvcore and torch's counter beside, differences explained.")
+        bool, typer.Option("--compare", help="Compare with thop, fvcore and torch's counter, differences explained.")
     ] = False,
     strict: options.Strict = False,
     answer: options.AnswerOptions,

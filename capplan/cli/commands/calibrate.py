@@ -38,7 +38,7 @@ def device(
     ] = None,
     gpu: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="The device's GPU spec, where its name tells none.", show_default=False),
+        typer.Option(metavar="ID", help="The device's GPU spec, if its name is unknown.", show_default=False),
     ] = None,
     specs: options.SpecFolders = None,
     base: Annotated[
@@ -132,7 +132,7 @@ def host(
 def fit(
     measured: Measured,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the calibration goes.")],
-    name: Annotated[str, typer.Option(help="What estimates will call it.")] = "own",
+    name: Annotated[str, typer.Option(help="Name of the calibration, as estimates report it.")] = "own",
     made: Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="Its date; today by default.")] = None,
     specs: options.SpecFolders = None,
     traces: TracesOption = None,

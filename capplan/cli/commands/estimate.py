@@ -63,11 +63,11 @@ def estimate(
     check_plots(plot, roofline)
     if not gpus.narrows and not prices.filters():
         raise UsageError(
-            "estimate wants GPUs, such as --gpu l4 or --gpu t4,l4; `capplan plan` answers for all of them."
+            "estimate needs GPUs, such as --gpu l4 or --gpu t4,l4; `capplan plan` answers for all of them."
         )
     batches = parse_batches(batch)
     if batches.choice is not BatchChoice.LISTED:
-        raise UsageError("estimate wants batches, such as --batch 1..1024; `capplan plan` finds the largest that fits.")
+        raise UsageError("estimate needs batches, such as --batch 1..1024; `capplan plan` finds the largest that fits.")
     request = EstimateRequest(
         model=inputs.request(model),
         gpus=gpus.request(),

@@ -43,7 +43,7 @@ def memory(
         bool, typer.Option("--advice", help="Work out what other precisions, layouts, optimizers, ... would save.")
     ] = False,
     rule_of_thumb: Annotated[
-        bool, typer.Option("--rule-of-thumb", help="Set the classic estimate beside, with what it misses.")
+        bool, typer.Option("--rule-of-thumb", help="Compare with the classic estimate, and what it misses.")
     ] = False,
     plot: Annotated[
         Path | None,

@@ -22,18 +22,18 @@ def breaks_graph(kernel: Kernel) -> bool:
     return row.ends_graph or (row.ends_graph_if_masked and any(each.dtype in _MASKS for each in kernel.inputs[1:]))
 
 
-def piece_of_each(kernels: Sequence[Kernel], ops: Sequence[Op]) -> tuple[int, ...]:
+def subgraph_of_each(kernels: Sequence[Kernel], ops: Sequence[Op]) -> tuple[int, ...]:
     """Number the compiled graph that each operator belongs to; what breaks a graph runs between two."""
-    pieces: list[int] = []
-    piece = 0
+    subgraphs: list[int] = []
+    subgraph = 0
     for op in ops:
         broken = breaks_graph(kernels[op.kernel])
-        pieces.append(piece + broken)
-        piece += 2 * broken
-    return tuple(pieces)
+        subgraphs.append(subgraph + broken)
+        subgraph += 2 * broken
+    return tuple(subgraphs)
 
 
-def told_breaks(recording: Recording) -> tuple[str, ...]:
+def graph_break_notes(recording: Recording) -> tuple[str, ...]:
     """Return one sentence on a recording's graph breaks; None without any."""
     ops = [op for op in recording.steady_ops() if breaks_graph(recording.kernels[op.kernel])]
     if not ops:
@@ -43,4 +43,4 @@ def told_breaks(recording: Recording) -> tuple[str, ...]:
     rest = f" and {len(found) - 3} more places" if len(found) > 3 else ""
     breaks = "1 graph break" if len(ops) == 1 else f"{len(ops)} graph breaks"
     by = f"{breaks} by {', '.join(shown)}{rest}"
-    return (f"{by}: estimated piece by piece, without what each new graph costs Python",)
+    return (f"{by}: estimated subgraph by subgraph, without what each new graph costs Python",)

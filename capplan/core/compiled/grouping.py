@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from capplan.core.compiled.graph_breaks import piece_of_each
+from capplan.core.compiled.graph_breaks import subgraph_of_each
 from capplan.core.compiled.roles import (
     Reduced,
     elements,
@@ -30,14 +30,14 @@ class Flow:
     """A recording's operators with who feeds whom, by position.
 
     `producers` holds, per operator, the position of the last writer of each storage that it reads or overwrites,
-    -1 for what existed before. `depends` tells which operators depend on the model's input, `piece` which compiled
+    -1 for what existed before. `depends` tells which operators depend on the model's input, `subgraph` which compiled
     graph they belong to.
     """
 
     ops: tuple[Op, ...]
     producers: tuple[tuple[int, ...], ...]
     depends: tuple[bool, ...]
-    piece: tuple[int, ...]
+    subgraph: tuple[int, ...]
 
     def consumers(self) -> dict[int, list[int]]:
         """Return the operators that read what an operator wrote."""
@@ -64,8 +64,8 @@ def trace_flow(recording: Recording) -> Flow:
         depends.append(reads_input or any(source >= 0 and depends[source] for source in sources))
         for storage in op.writes:
             writer[storage] = index
-    piece = piece_of_each(recording.kernels, ops)
-    return Flow(ops=ops, producers=tuple(producers), depends=tuple(depends), piece=piece)
+    subgraph = subgraph_of_each(recording.kernels, ops)
+    return Flow(ops=ops, producers=tuple(producers), depends=tuple(depends), subgraph=subgraph)
 
 
 def group_operators(recording: Recording, flow: Flow, *, batch: int) -> list[int]:
@@ -87,7 +87,7 @@ def group_operators(recording: Recording, flow: Flow, *, batch: int) -> list[int
 
 def _together(flow: Flow, levels: Sequence[int], source: int, index: int) -> bool:
     same_level = flow.depends[source] == flow.depends[index] and levels[source] == levels[index]
-    return same_level and flow.piece[source] == flow.piece[index]
+    return same_level and flow.subgraph[source] == flow.subgraph[index]
 
 
 def _join_siblings(
@@ -103,7 +103,7 @@ def _join_siblings(
         for storage, source, operand in zip(op.reads, flow.producers[index], kernel.inputs, strict=False):
             if operand.is_weight or prod(operand.shape_at(here.batch)) != here.span:
                 continue
-            key = (flow.piece[index], storage, source, levels[index], here.span, here.reduced)
+            key = (flow.subgraph[index], storage, source, levels[index], here.span, here.reduced)
             groups.join(seen.setdefault(key, index), index)
 
 
@@ -120,7 +120,7 @@ def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups") -> None:
         own = groups.find(root)
         users = [user for index in inside for user in consumers.get(index, []) if groups.find(user) != own]
         takes = all(
-            facts[user].part is not None and not facts[user].needs_stored and flow.piece[user] == flow.piece[root]
+            facts[user].part is not None and not facts[user].needs_stored and flow.subgraph[user] == flow.subgraph[root]
             for user in users
         )
         if users and takes and len({groups.find(user) for user in users}) == 1:

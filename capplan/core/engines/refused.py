@@ -38,7 +38,7 @@ def refused_operators(recording: Recording, framework: Framework) -> tuple[str, 
     return tuple(found)
 
 
-def told_refusals(recording: Recording, framework: Framework) -> tuple[str, ...]:
+def refusal_notes(recording: Recording, framework: Framework) -> tuple[str, ...]:
     """Return which operators an engine would refuse, and what to do; empty if it accepts all."""
     refused = refused_operators(recording, framework)
     if not refused:

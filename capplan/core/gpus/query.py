@@ -54,7 +54,7 @@ def parse_conditions(text: str) -> list[Condition]:
     """Read comparisons joined by `and`, such as `bf16 >= 300 TFLOP/s and memory >= 80 GiB`.
 
     Raises:
-        UsageError: a part is no comparison, or its value has no unit of the column.
+        UsageError: a part is not a comparison, or its value has no unit of the column.
     """
     return [_parse_condition(part) for part in re.split(r"\s+and\s+|\s*,\s*", text.strip())]
 
@@ -62,7 +62,7 @@ def parse_conditions(text: str) -> list[Condition]:
 def _parse_condition(text: str) -> Condition:
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise UsageError(f"--where {text!r} is no comparison; write one like 'bf16 >= 300 TFLOP/s' or 'arch = Hopper'.")
+        raise UsageError(f"--where {text!r} is not a comparison; write 'bf16 >= 300 TFLOP/s' or 'arch = Hopper'.")
     attribute = find_attribute(match[1])
     sign, words = match[2], match[3].strip("'\"")
     if words in (Absence.UNSUPPORTED, Absence.UNKNOWN) and sign in ("=", "==", "!="):
@@ -79,7 +79,7 @@ def at_least(name: str, text: str, *, what: str) -> Condition:
     """Read a smallest value, such as "24GiB", of an attribute that has units.
 
     Raises:
-        UsageError: the text is no quantity.
+        UsageError: the text is not a quantity.
     """
     attribute = find_attribute(name)
     return Condition(attribute=attribute, operator=">=", wanted=parse_quantity(text, attribute.units or {}, what=what))

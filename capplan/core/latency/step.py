@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from capplan.core.compiled.graph_breaks import told_breaks
+from capplan.core.compiled.graph_breaks import graph_break_notes
 from capplan.core.compiled.rewrite import executed_recording
-from capplan.core.engines.refused import told_refusals
+from capplan.core.engines.refused import refusal_notes
 from capplan.core.engines.rewrite import engine_recording
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.lookup import part_for
@@ -46,11 +46,11 @@ class ExecutedStep:
                 recording=engine_recording(recording, workload),
                 workload=workload,
                 calibration=part_for(calibration, workload) if calibration else None,
-                graph_breaks=told_refusals(recording, workload.framework),
+                graph_breaks=refusal_notes(recording, workload.framework),
             )
         return cls(
             recording=executed_recording(recording, workload),
             workload=workload,
             calibration=part_for(calibration, workload) if calibration else None,
-            graph_breaks=() if is_eager else told_breaks(recording),
+            graph_breaks=() if is_eager else graph_break_notes(recording),
         )

@@ -24,7 +24,7 @@ from capplan.core.measurement.types import (
     MemoryLimit,
     ModelIdentity,
     Point,
-    TheoryBeside,
+    TheoryFigures,
     TimingMethod,
     TimingRules,
     WarmUp,
@@ -185,7 +185,7 @@ def _measurement_to_json(point: Measurement) -> dict[str, Any]:
     }
 
 
-def _theory_to_json(theory: TheoryBeside) -> dict[str, Any]:
+def _theory_to_json(theory: TheoryFigures) -> dict[str, Any]:
     return {
         "bound": _rounded(theory.bound_s),
         "expected": _rounded(theory.expected_s),
@@ -271,8 +271,8 @@ def _measurement(document: Mapping[str, Any]) -> Measurement:
     )
 
 
-def _theory(estimate: Mapping[str, Any]) -> TheoryBeside:
-    return TheoryBeside(
+def _theory(estimate: Mapping[str, Any]) -> TheoryFigures:
+    return TheoryFigures(
         bound_s=estimate["bound"],
         expected_s=estimate["expected"],
         low_s=estimate["low"],

@@ -12,7 +12,7 @@ from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
 from capplan.core.latency.op_table import KernelTable, kernel_table
 from capplan.core.latency.predict import estimate_latencies, time_kernels
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.measurement.types import TheoryBeside
+from capplan.core.measurement.types import TheoryFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Theory:
     step: ExecutedStep
     gpu: GpuSpec
 
-    def beside(self, *, batch: int, median_s: float) -> TheoryBeside | Unsupported:
+    def figures_at(self, *, batch: int, median_s: float) -> TheoryFigures | Unsupported:
         """Describe what was to be expected at a batch, or why nothing was."""
         (answer,) = estimate_latencies(self.step, gpus=[self.gpu], batches=[batch])
         rates = device_rates(self.gpu, self.step.workload)
@@ -31,7 +31,7 @@ class Theory:
         if isinstance(rates, Unsupported):
             return rates
         estimate, table = answer[0], self._table(batch)
-        return TheoryBeside(
+        return TheoryFigures(
             bound_s=estimate.bound_s,
             expected_s=estimate.latency_s.expected,
             low_s=estimate.latency_s.low,

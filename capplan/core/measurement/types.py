@@ -127,7 +127,7 @@ class WarmUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TheoryBeside:
+class TheoryFigures:
     """The bound and the estimate for the same batch on the same GPU, and the shares of its peaks that were reached.
 
     `mfu_fraction` is the time that the model's FLOPs take at the printed dense peaks over the measured median,
@@ -163,7 +163,7 @@ class Measurement:
     l2_flushed: bool = False
     power: MeasuredPower | None = None
     finite_outputs: bool = True
-    theory: TheoryBeside | None = None
+    theory: TheoryFigures | None = None
     notes: tuple[str, ...] = ()
     rules: TimingRules | None = None
 

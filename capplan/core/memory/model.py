@@ -28,10 +28,10 @@ from capplan.core.memory.schedule import (
     BOUNDS,
     AllocationSchedule,
     Bound,
-    ExtraSizes,
     Purpose,
     ScheduleKey,
-    build_program,
+    WorkspaceSizes,
+    build_schedule,
     schedule_key,
 )
 from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
@@ -67,7 +67,7 @@ class MemoryModel:
     workload: Workload
     calibration: MemoryCalibration
     expandable_segments: bool = False
-    _programs: dict[ScheduleKey, AllocationSchedule] = field(default_factory=dict)
+    _schedules: dict[ScheduleKey, AllocationSchedule] = field(default_factory=dict)
     _replays: dict[tuple[Bound, ScheduleKey], StreamReplays] = field(default_factory=dict)
     _keys: dict[Version | None, Mapping[Bound, ScheduleKey]] = field(default_factory=dict)
     _peaks: dict[tuple[object, ...], MemoryEstimate] = field(default_factory=dict)
@@ -116,22 +116,22 @@ class MemoryModel:
             self._refused = (refused_above(self.traced, self.workload),)
         return self._refused[0]
 
-    def program(self, gpu: GpuSpec | None) -> AllocationSchedule:
+    def schedule(self, gpu: GpuSpec | None) -> AllocationSchedule:
         """Return the event stream on a GPU's compute capability."""
         key = tuple(self._schedule_keys(gpu).values())
-        if key not in self._programs:
-            sizes = ExtraSizes(
+        if key not in self._schedules:
+            sizes = WorkspaceSizes(
                 workload=self.workload, compute_capability=_capability(gpu), calibration=self.calibration
             )
-            self._programs[key] = build_program(self.recording, sizes)
-        return self._programs[key]
+            self._schedules[key] = build_schedule(self.recording, sizes)
+        return self._schedules[key]
 
     def replays(self, gpu: GpuSpec | None, end: Bound) -> StreamReplays:
         """Return the replays of a GPU's event stream, shared by all GPUs whose streams are the same."""
         key = (end, self._schedule_keys(gpu)[end])
         if key not in self._replays:
             self._replays[key] = StreamReplays(
-                program=self.program(gpu),
+                schedule=self.schedule(gpu),
                 end=end,
                 expandable_segments=self.expandable_segments,
                 streams=self._streams,
@@ -199,12 +199,12 @@ class MemoryModel:
     def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[Bound, Replay]) -> MemoryEstimate:
         """Lay out the peaks by part, for any GPU with this event stream; context and notes are of this one."""
         expected = ends[Bound.EXPECTED]
-        program = self.program(gpu)
+        schedule = self.schedule(gpu)
         live = self._live(gpu, expected.peak_event)
-        op = program.event_ops[expected.peak_event]
+        op = schedule.event_ops[expected.peak_event]
         return MemoryEstimate(
             batch=batch,
-            parts=_parts(program, live, batch, ends, self._activation_shares(batch)),
+            parts=_parts(schedule, live, batch, ends, self._activation_shares(batch)),
             fragmentation=_fragmentation(ends),
             context=self.context(gpu),
             usable_bytes=None,
@@ -217,7 +217,7 @@ class MemoryModel:
         """Return what is in use after an event; cached, because many batches peak at the same one."""
         key = (self.replays(gpu, Bound.EXPECTED).stream, event)
         if key not in self._lives:
-            self._lives[key] = _live_at(self.program(gpu), event)
+            self._lives[key] = _live_at(self.schedule(gpu), event)
         return self._lives[key]
 
     def _without_limit(self, batch: int, gpu: GpuSpec | None) -> Mapping[Bound, Replay]:
@@ -288,7 +288,7 @@ class MemoryModel:
 
     def _activation_shares(self, batch: int) -> Interval:
         """Return activations over the recorded ones: exact unless values were assumed or the graph is compiled."""
-        spread = self.calibration.uncertain_fraction if self._doubts() else 0.0
+        spread = self.calibration.uncertain_fraction if self._uncertainties() else 0.0
         kept = LEAST_OF_ASSUMED if self.recording.assumed_values else 1 - spread
         least = most = 1.0
         if self.workload.framework not in (Framework.EAGER, Framework.TENSORRT, Framework.ONNXRUNTIME):
@@ -302,26 +302,26 @@ class MemoryModel:
         own = self.curve.peak_bytes(batch) - held
         return (live_curve(self.traced).peak_bytes(batch) - held) / own if own > 0 else 1.0
 
-    def _doubts(self) -> tuple[str, ...]:
+    def _uncertainties(self) -> tuple[str, ...]:
         """Return what makes activations uncertain on any GPU and at any batch; worked out once."""
         if self._own_notes is None:
-            self._own_notes = self._found_doubts()
+            self._own_notes = self._found_uncertainties()
         return self._own_notes
 
-    def _found_doubts(self) -> tuple[str, ...]:
-        doubts = []
+    def _found_uncertainties(self) -> tuple[str, ...]:
+        notes = []
         assumed = sum(each.count for each in self.recording.assumed_values)
         if assumed:
-            doubts.append(
+            notes.append(
                 f"{assumed} values that the model computes were assumed, every candidate as kept: "
                 "sizes that depend on them may be far smaller"
             )
         if unknown := uncounted(self.traced):
-            doubts.append(f"what these operators take beside their outputs is not known: {', '.join(unknown)}")
-        return tuple(doubts)
+            notes.append(f"what these operators take besides their outputs is not known: {', '.join(unknown)}")
+        return tuple(notes)
 
     def _notes(self, gpu: GpuSpec | None) -> tuple[str, ...]:
-        notes = list(self._doubts())
+        notes = list(self._uncertainties())
         if self.workload.framework.is_engine:
             notes.append(
                 "weights and activations as the engine's kernels leave them; workspaces and context as PyTorch's"
@@ -365,20 +365,20 @@ class _Live:
     passing: tuple[int, ...]
 
 
-def _live_at(program: AllocationSchedule, event: int) -> _Live:
+def _live_at(schedule: AllocationSchedule, event: int) -> _Live:
     live: dict[int, None] = {}
-    for each in program.events[: event + 1]:
+    for each in schedule.events[: event + 1]:
         if each >= 0:
             live[each] = None
         else:
             live.pop(~each, None)
-    first = len(program.recording.storages)
+    first = len(schedule.recording.storages)
     own = np.array([index for index in live if index < first], dtype=np.int64)
     beside = [index for index in live if index >= first]
-    constants, per_sample = program.constants[own], program.per_sample[own]
-    roles = [program.recording.storages[index].role for index in own.tolist()]
+    constants, per_sample = schedule.constants[own], schedule.per_sample[own]
+    roles = [schedule.recording.storages[index].role for index in own.tolist()]
     by_role = {role: np.array([each is role for each in roles], dtype=bool) for role in PART_NAMES}
-    is_saved = {index: program.extras[index - first].purpose is Purpose.SAVED for index in beside}
+    is_saved = {index: schedule.workspaces[index - first].purpose is Purpose.SAVED for index in beside}
     return _Live(
         storages=own,
         constants=constants,
@@ -390,9 +390,9 @@ def _live_at(program: AllocationSchedule, event: int) -> _Live:
 
 
 def _parts(
-    program: AllocationSchedule, live: _Live, batch: int, ends: Mapping[Bound, Replay], activations: Interval
+    schedule: AllocationSchedule, live: _Live, batch: int, ends: Mapping[Bound, Replay], activations: Interval
 ) -> tuple[MemoryPart, ...]:
-    sizes = program.sizes(batch, Bound.EXPECTED)
+    sizes = schedule.sizes(batch, Bound.EXPECTED)
     by_role = {role: constant + per_sample * batch for role, (constant, per_sample) in live.roles.items()}
     by_role[Role.ACTIVATION] += sum(sizes[index] for index in live.saved)
     exact = sum(by_role.values())
@@ -413,7 +413,7 @@ def _parts(
         MemoryPart(
             name="library workspaces",
             size_bytes=Interval(low=low, expected=workspace, high=high),
-            origin=program.extra_sizes.calibration.origin,
+            origin=schedule.workspace_sizes.calibration.origin,
         )
     )
     parts.append(MemoryPart(name="block rounding", size_bytes=Interval.exact(rounding), origin="allocator replay"))

@@ -29,23 +29,23 @@ class SharedStreams:
 
     _streams: dict[tuple[object, ...], Stream] = field(default_factory=dict)
 
-    def of(self, program: AllocationSchedule) -> Stream:
-        """Return the stream of a program: that of another one with the same events for the same purposes, if any."""
-        key = (program.events, program.purposes)
+    def of(self, schedule: AllocationSchedule) -> Stream:
+        """Return the stream of a schedule: that of another one with the same events for the same purposes, if any."""
+        key = (schedule.events, schedule.purposes)
         found = self._streams.get(key)
         if found is None:
-            found = self._streams[key] = Stream(repeats=program.repeats(), optional=program.optional)
+            found = self._streams[key] = Stream(repeats=schedule.repeats(), optional=schedule.optional)
         return found
 
 
 @dataclass(slots=True, kw_only=True)
 class StreamReplays:
-    """The replays of one program at one end of its uncertain sizes, kept by batch; they go with this object.
+    """The replays of one schedule at one end of its uncertain sizes, kept by batch; they go with this object.
 
     Programs that share their `streams` share the replays of equal sizes.
     """
 
-    program: AllocationSchedule
+    schedule: AllocationSchedule
     end: Bound
     expandable_segments: bool = False
     streams: SharedStreams = field(default_factory=SharedStreams)
@@ -70,20 +70,20 @@ class StreamReplays:
 
     @property
     def stream(self) -> Stream:
-        """Return the stream of events, shared with other programs that have the same."""
+        """Return the stream of events, shared with other schedules that have the same."""
         if self._stream is None:
-            self._stream = self.streams.of(self.program)
+            self._stream = self.streams.of(self.schedule)
         return self._stream
 
     def sizes_name(self, batch: int) -> bytes:
-        """Return a key that is equal for two batches or programs exactly if all blocks have equal sizes."""
+        """Return a key that is equal for two batches or schedules exactly if all blocks have equal sizes."""
         if batch not in self._names:
             self._names[batch] = array("q", self._sizes_at(batch)).tobytes()
         return self._names[batch]
 
     def live_bytes(self, batch: int) -> int:
         """Return the most that blocks in use take at once, each rounded up: a bound of the capacity. [bytes]"""
-        return self.program.live_bytes(self._sizes_at(batch))
+        return self.schedule.live_bytes(self._sizes_at(batch))
 
     def least_capacity(self, batch: int) -> int:
         """Return the least capacity at which a batch fits, to 0.05 %; kept by batch. [bytes]
@@ -107,13 +107,13 @@ class StreamReplays:
         if self._start is None:
             self._start = checkpoint(
                 sizes,
-                self.program.events,
-                until=self.program.constant_events,
+                self.schedule.events,
+                until=self.schedule.constant_events,
                 expandable_segments=self.expandable_segments,
             )
         return replay(
             sizes,
-            self.program.events,
+            self.schedule.events,
             capacity_bytes=capacity_bytes,
             expandable_segments=self.expandable_segments,
             optional=self.stream.optional,
@@ -123,5 +123,5 @@ class StreamReplays:
 
     def _sizes_at(self, batch: int) -> list[int]:
         if batch not in self._sizes:
-            self._sizes[batch] = self.program.sizes(batch, self.end)
+            self._sizes[batch] = self.schedule.sizes(batch, self.end)
         return self._sizes[batch]

@@ -52,10 +52,10 @@ BOUNDS = tuple(Bound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extra:
+class Workspace:
     """Memory that no storage of the recording holds: taken at op `birth`, returned after op `death` or within `birth`.
 
-    `kernel` sizes it; `purpose` says how.
+    Its size follows from `kernel`, by the rule of its `purpose`.
     """
 
     purpose: "Purpose"
@@ -79,32 +79,32 @@ class AllocationSchedule:
     """An event stream whose sizes wait for a batch.
 
     `events`: `e` >= 0 allocates block e, `~e` frees it; `event_ops` is the op of each, ALWAYS before the first.
-    Blocks are the recording's storages, then `extras`. `kinds` are the extras that differ in size, `kind_of_extra`
-    says which of them each extra is, and `convolutions` sizes those that are cuDNN's.
+    Blocks are the recording's storages, then `workspaces`. `kinds` are the workspaces that differ in size,
+    `kind_of_workspace` is the index of each workspace's kind, and `convolutions` sizes those of cuDNN.
     """
 
     recording: Recording
     constants: NDArray[np.int64]
     per_sample: NDArray[np.int64]
-    extras: tuple[Extra, ...]
-    kinds: tuple[Extra, ...]
-    kind_of_extra: NDArray[np.int64]
-    convolutions: "ConvolutionExtras"
-    extra_sizes: "ExtraSizes"
+    workspaces: tuple[Workspace, ...]
+    kinds: tuple[Workspace, ...]
+    kind_of_workspace: NDArray[np.int64]
+    convolutions: "CudnnWorkspaces"
+    workspace_sizes: "WorkspaceSizes"
     events: tuple[int, ...]
     event_ops: tuple[int, ...]
     _intervals: dict[int, list[Interval]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def purposes(self) -> tuple[Purpose, ...]:
-        """Return what each block that is no storage is for."""
-        return tuple(extra.purpose for extra in self.extras)
+        """Return what each block that is not a storage is for."""
+        return tuple(workspace.purpose for workspace in self.workspaces)
 
     @property
     def optional(self) -> frozenset[int]:
         """Blocks that cuDNN does without on a full device: it then takes an algorithm that needs less."""
         first = len(self.recording.storages)
-        return frozenset(first + index for index, extra in enumerate(self.extras) if extra.purpose is Purpose.SPARED)
+        return frozenset(first + index for index, each in enumerate(self.workspaces) if each.purpose is Purpose.SPARED)
 
     @property
     def constant_events(self) -> int:
@@ -117,10 +117,10 @@ class AllocationSchedule:
 
     def repeats(self) -> tuple[Repeat, ...]:
         """Return the stretches of the stream that repeat, as the layers of a deep model do."""
-        storages, extras = len(self.constants), len(self.extras)
-        kinds = np.zeros((storages + extras, 3), dtype=np.int64)
+        storages, workspaces = len(self.constants), len(self.workspaces)
+        kinds = np.zeros((storages + workspaces, 3), dtype=np.int64)
         kinds[:storages, 0], kinds[:storages, 1] = self.constants, self.per_sample
-        kinds[storages:, 2] = self.kind_of_extra + 1
+        kinds[storages:, 2] = self.kind_of_workspace + 1
         return find_repeats(event_words(self.events, kinds), self.events, first=self.constant_events)
 
     def sizes(self, batch: int, end: Bound) -> list[int]:
@@ -129,11 +129,12 @@ class AllocationSchedule:
         by_kind = self.convolutions.sizes(batch, end)
         single = np.flatnonzero(~self.convolutions.sized).tolist()
         if batch not in self._intervals:
-            self._intervals[batch] = [self.extra_sizes.of(self.kinds[each], self.recording, batch) for each in single]
+            size = self.workspace_sizes.of
+            self._intervals[batch] = [size(self.kinds[each], self.recording, batch) for each in single]
         for index, interval in zip(single, self._intervals[batch], strict=True):
             by_kind[index] = int(getattr(interval, end.value))
         storages = self.constants + self.per_sample * batch
-        found: list[int] = np.concatenate([storages, by_kind[self.kind_of_extra]]).tolist()
+        found: list[int] = np.concatenate([storages, by_kind[self.kind_of_workspace]]).tolist()
         return found
 
     def live_bytes(self, sizes: Sequence[int]) -> int:
@@ -145,8 +146,8 @@ class AllocationSchedule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvolutionExtras:
-    """What cuDNN takes for all kinds of extras at once: affine bytes that are relaid, and shares of those touched.
+class CudnnWorkspaces:
+    """What cuDNN takes for all kinds of workspaces at once: affine bytes that are relaid, and shares of those touched.
 
     `sized` says which kinds these arrays size; the others are sized one by one. The columns of `shares` are the low,
     expected and high end.
@@ -169,26 +170,26 @@ class ConvolutionExtras:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtraSizes:
+class WorkspaceSizes:
     """All that sizes the memory in addition to the storages, except the batch."""
 
     workload: Workload
     compute_capability: Version | None
     calibration: MemoryCalibration
 
-    def of(self, extra: Extra, recording: Recording, batch: int) -> Interval:
-        """Size one extra. [bytes]"""
-        kernel = recording.kernels[extra.kernel]
+    def of(self, workspace: Workspace, recording: Recording, batch: int) -> Interval:
+        """Size one workspace. [bytes]"""
+        kernel = recording.kernels[workspace.kernel]
         release = Release(
             torch_version=self.workload.torch_version, autocast=self.workload.precision.variant is Variant.AMP
         )
-        if extra.purpose in (Purpose.CUBLAS, Purpose.CUBLASLT):
-            table = CUBLAS_KEPT if extra.purpose is Purpose.CUBLAS else CUBLASLT_PASSING
+        if workspace.purpose in (Purpose.CUBLAS, Purpose.CUBLASLT):
+            table = CUBLAS_KEPT if workspace.purpose is Purpose.CUBLAS else CUBLASLT_PASSING
             row = library_workspace(
                 table, torch_version=self.workload.torch_version, compute_capability=self.compute_capability
             )
             return row.size_bytes if row else Interval.exact(0)
-        if extra.purpose is Purpose.SAVED:
+        if workspace.purpose is Purpose.SAVED:
             return Interval.exact(saved_bytes(kernel, batch=batch, release=release))
         passing = passing_bytes(
             kernel,
@@ -199,7 +200,7 @@ class ExtraSizes:
         )
         if not takes_cudnn(kernel):
             return passing
-        if extra.purpose is Purpose.PASSING:
+        if workspace.purpose is Purpose.PASSING:
             return Interval(low=passing.low, expected=passing.expected, high=passing.expected)
         return Interval(low=0, expected=0, high=passing.high - passing.expected)
 
@@ -252,52 +253,52 @@ def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], bat
         raise UsageError(f"batch {batch} needs more than 256 TiB, which no device can hold; use a smaller one.")
 
 
-def build_program(recording: Recording, sizes: ExtraSizes) -> AllocationSchedule:
+def build_schedule(recording: Recording, sizes: WorkspaceSizes) -> AllocationSchedule:
     """Lay out the event stream of a recording on devices of one compute capability."""
     storages = recording.storages
-    extras = tuple(_extras(recording, sizes))
+    workspaces = tuple(_workspaces(recording, sizes))
     born: dict[int, list[int]] = defaultdict(list)
     dying: dict[int, list[int]] = defaultdict(list)
     passing: dict[int, list[int]] = defaultdict(list)
     for index, storage in enumerate(storages):
         born[storage.birth].append(index)
         dying[storage.death].append(index)
-    for index, extra in enumerate(extras, start=len(storages)):
-        if extra.purpose in (Purpose.PASSING, Purpose.SPARED, Purpose.CUBLASLT):
-            passing[extra.birth].append(index)
+    for index, workspace in enumerate(workspaces, start=len(storages)):
+        if workspace.purpose in (Purpose.PASSING, Purpose.SPARED, Purpose.CUBLASLT):
+            passing[workspace.birth].append(index)
         else:
-            born[extra.birth].append(index)
-            dying[extra.death].append(index)
+            born[workspace.birth].append(index)
+            dying[workspace.death].append(index)
     events: list[int] = []
     event_ops: list[int] = []
     for op in range(ALWAYS, len(recording.ops)):
         here = [*born[op], *passing[op], *(~index for index in passing[op]), *(~index for index in dying[op])]
         events += here
         event_ops += [op] * len(here)
-    kinds, kind_of_extra = _kinds(extras)
+    kinds, kind_of_workspace = _kinds(workspaces)
     return AllocationSchedule(
         recording=recording,
         constants=np.array([s.size_bytes.constant for s in storages], dtype=np.int64),
         per_sample=np.array([s.size_bytes.per_sample for s in storages], dtype=np.int64),
-        extras=extras,
+        workspaces=workspaces,
         kinds=kinds,
-        kind_of_extra=kind_of_extra,
-        convolutions=_convolution_extras(kinds, sizes, recording),
-        extra_sizes=sizes,
+        kind_of_workspace=kind_of_workspace,
+        convolutions=_cudnn_workspaces(kinds, sizes, recording),
+        workspace_sizes=sizes,
         events=tuple(events),
         event_ops=tuple(event_ops),
     )
 
 
-def _kinds(extras: Sequence[Extra]) -> tuple[tuple[Extra, ...], NDArray[np.int64]]:
-    """Return one extra of each purpose and kernel, and which of these each extra is."""
+def _kinds(workspaces: Sequence[Workspace]) -> tuple[tuple[Workspace, ...], NDArray[np.int64]]:
+    """Return one workspace of each purpose and kernel, and which of these each workspace is."""
     places: dict[tuple[Purpose, int], int] = {}
-    kinds: list[Extra] = []
-    for extra in extras:
-        if (extra.purpose, extra.kernel) not in places:
-            places[extra.purpose, extra.kernel] = len(kinds)
-            kinds.append(extra)
-    return tuple(kinds), np.array([places[extra.purpose, extra.kernel] for extra in extras], dtype=np.int64)
+    kinds: list[Workspace] = []
+    for workspace in workspaces:
+        if (workspace.purpose, workspace.kernel) not in places:
+            places[workspace.purpose, workspace.kernel] = len(kinds)
+            kinds.append(workspace)
+    return tuple(kinds), np.array([places[each.purpose, each.kernel] for each in workspaces], dtype=np.int64)
 
 
 def _within_64_bits(size: Affine) -> tuple[int, int]:
@@ -305,7 +306,7 @@ def _within_64_bits(size: Affine) -> tuple[int, int]:
     return min(size.constant, 2**62), min(size.per_sample, 2**62)
 
 
-def _convolution_extras(kinds: Sequence[Extra], sizes: ExtraSizes, recording: Recording) -> ConvolutionExtras:
+def _cudnn_workspaces(kinds: Sequence[Workspace], sizes: WorkspaceSizes, recording: Recording) -> CudnnWorkspaces:
     rows: list[ConvolutionBytes | None] = [
         convolution_bytes(recording.kernels[kind.kernel], calibration=sizes.calibration)
         if kind.purpose in (Purpose.PASSING, Purpose.SPARED)
@@ -314,7 +315,7 @@ def _convolution_extras(kinds: Sequence[Extra], sizes: ExtraSizes, recording: Re
     ]
     nothing = ConvolutionBytes(relaid=Affine(0), touched=Affine(0), share=Interval.exact(0))
     filled = [row or nothing for row in rows]
-    return ConvolutionExtras(
+    return CudnnWorkspaces(
         sized=np.array([row is not None for row in rows], dtype=bool),
         spared=np.array([kind.purpose is Purpose.SPARED for kind in kinds], dtype=bool),
         relaid=np.array([_within_64_bits(row.relaid) for row in filled], dtype=np.int64).reshape(-1, 2),
@@ -325,9 +326,9 @@ def _convolution_extras(kinds: Sequence[Extra], sizes: ExtraSizes, recording: Re
     )
 
 
-def _extras(recording: Recording, sizes: ExtraSizes) -> list[Extra]:
+def _workspaces(recording: Recording, sizes: WorkspaceSizes) -> list[Workspace]:
     batch = recording.exact_batch or max(recording.batches)
-    extras: list[Extra] = []
+    workspaces: list[Workspace] = []
     end = len(recording.ops)
     cublas_taken = False
     traits = [_traits(kernel, sizes, recording, batch, index) for index, kernel in enumerate(recording.kernels)]
@@ -339,20 +340,20 @@ def _extras(recording: Recording, sizes: ExtraSizes) -> list[Extra]:
             cublas_taken = True
             # every inference but a process's first meets it from the start
             birth = ALWAYS if recording.configuration.training is None else index
-            extras.append(Extra(purpose=Purpose.CUBLAS, kernel=op.kernel, birth=birth, death=end))
-        extras += [Extra(purpose=purpose, kernel=op.kernel, birth=index, death=index) for purpose in purposes]
+            workspaces.append(Workspace(purpose=Purpose.CUBLAS, kernel=op.kernel, birth=birth, death=end))
+        workspaces += [Workspace(purpose=purpose, kernel=op.kernel, birth=index, death=index) for purpose in purposes]
         if kernel.name == "capplan.attention" and sizes.backend(kernel, batch) is AttentionBackend.MATH:
             users = [backward_by_storage[s] for s in op.writes if s in backward_by_storage]
             later = [user for user in users if user > index]
             if later:
-                extras.append(Extra(purpose=Purpose.SAVED, kernel=op.kernel, birth=index, death=max(later)))
-    return extras
+                workspaces.append(Workspace(purpose=Purpose.SAVED, kernel=op.kernel, birth=index, death=max(later)))
+    return workspaces
 
 
-def _traits(kernel: Kernel, sizes: ExtraSizes, recording: Recording, batch: int, index: int) -> tuple[Purpose, ...]:
+def _traits(kernel: Kernel, sizes: WorkspaceSizes, recording: Recording, batch: int, index: int) -> tuple[Purpose, ...]:
     purposes = [Purpose.CUBLASLT] * takes_cublaslt(kernel)
     for purpose in (Purpose.PASSING, Purpose.SPARED) if takes_cudnn(kernel) else (Purpose.PASSING,):
-        probe = Extra(purpose=purpose, kernel=index, birth=0, death=0)
+        probe = Workspace(purpose=purpose, kernel=index, birth=0, death=0)
         if sizes.of(probe, recording, batch).high > 0:
             purposes.append(purpose)
     return tuple(purposes)

@@ -34,7 +34,7 @@ _LAYOUTS = frozenset(layout + weight for layout in MemoryFormat for weight in ("
 _BACKENDS = ("meta", "fake", "real")
 _KNOWN_NAMESPACES = ("aten.", "capplan.")
 _AT_LEAST_ONE = ("groups", "group", "num_groups", "hidden_size", "layers")
-"""Attributes that formulas divide by or multiply with; zero or less is no operator."""
+"""Attributes that formulas divide by or multiply with; zero or less is not an operator."""
 
 
 def check_trace(document: Mapping[str, Any]) -> None:

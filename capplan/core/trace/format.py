@@ -54,7 +54,7 @@ def load_trace(content: bytes, *, where: str) -> Trace:
     document = _parse(content, where=where)
     version = document.get("schema_version")
     if type(version) is not int or version < 1:
-        raise TraceFileError(f"{where} is no trace file: its schema_version is {version!r}.")
+        raise TraceFileError(f"{where} is not a trace file: its schema_version is {version!r}.")
     if version > SCHEMA_VERSION:
         raise TraceFileError(
             f"{where} has trace schema {version}; this capplan reads up to {SCHEMA_VERSION}: upgrade capplan."

@@ -58,4 +58,4 @@ def refuse_seq_len(words: str, request: InputRequest) -> None:
         UsageError: it was given.
     """
     if request.seq_len is not None:
-        raise UsageError(f"--seq-len is for transformers models (hf:...), and {words} is none: use --input.")
+        raise UsageError(f"--seq-len is for transformers models (hf:...), and {words} is not one: use --input.")

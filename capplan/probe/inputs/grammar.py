@@ -100,7 +100,7 @@ def parse_request(
         UsageError: a value breaks its grammar, or two options contradict each other.
     """
     if inputs_from is not None and (inputs or input_size or seq_len):
-        raise UsageError("--inputs-from makes all inputs: drop --input, --input-size and --seq-len beside it.")
+        raise UsageError("--inputs-from makes all inputs: drop --input, --input-size and --seq-len.")
     if seq_len is not None and seq_len < 1:
         raise UsageError(f"--seq-len {seq_len} must be at least 1.")
     if seq_len is not None and seq_len > LONGEST_SEQUENCE:

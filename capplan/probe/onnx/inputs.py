@@ -122,7 +122,7 @@ def _assumed(port: Port, axis: int, dim: Dim, request: InputRequest, notes: dict
         if request.seq_len is not None:
             return request.seq_len
     name = f"dimension {dim!r}" if dim else f"dimension {axis}"
-    notes[f"{name} of the input {port.name!r} varies and is taken as {size}; say another with {option} or --input."] = (
+    notes[f"{name} of the input {port.name!r} varies and is taken as {size}; give another by {option} or --input."] = (
         None
     )
     return size

@@ -116,7 +116,7 @@ class _Walk:
     def _kept(self, start: int, end: int) -> bytes:
         self._kept_bytes += end - start
         if self._kept_bytes > LARGEST_SKELETON_BYTES:
-            raise self._damaged(start, f"more than {LARGEST_SKELETON_BYTES // 2**20} MiB beside the weights")
+            raise self._damaged(start, f"more than {LARGEST_SKELETON_BYTES // 2**20} MiB besides the weights")
         return self._content[start:end]
 
     def _walk(self, start: int, end: int) -> Iterator[_Field]:

@@ -90,7 +90,7 @@ def _refusal(path: Path) -> str:
         "TorchScript of torch.jit.save."
     )
     if path.suffix == ".json":
-        return f"{path} is no model by itself: write hf:{path} for a transformers config."
+        return f"{path} is not a model by itself: write hf:{path} for a transformers config."
     if not is_file(path):
         return f"there is no model or file {path}. {instead}"
     if path.suffix == ".gguf":
@@ -99,7 +99,7 @@ def _refusal(path: Path) -> str:
         return f"{path} is an engine built for one GPU, which says nothing of others. {instead}"
     if path.suffix == ".safetensors":
         return f"{path} holds weights and no model. {instead}"
-    return f"{path} is no model that can be read without running what it holds: loading a pickle does. {instead}"
+    return f"{path} is not a model that can be read without running what it holds: loading a pickle does. {instead}"
 
 
 def _bare_target(name: str, request: InputRequest) -> Target:

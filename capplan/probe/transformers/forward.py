@@ -33,7 +33,7 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
             specs.extend(MAKERS[name](config, request))
         except (KeyError, AttributeError, TypeError, ValueError) as error:  # no such maker, or a config unlike others
             raise UsageError(
-                f"{words}: what its input {name} is cannot be told from the config; spell the inputs out with --input "
+                f"{words}: what its input {name} is cannot be derived from the config; state the inputs with --input "
                 f"or --inputs-from (its forward takes {', '.join(needed)})."
             ) from error
     return SpecInputs(specs=tuple(specs))

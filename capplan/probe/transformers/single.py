@@ -28,7 +28,7 @@ def _past_values(config: Any, _request: InputRequest) -> list[InputSpec]:
     """
     length = getattr(config, "context_length", None) or getattr(config, "prediction_length", 512)
     if length is None:
-        raise UsageError(f"the config of {config.model_type} says no prediction_length: --arg prediction_length=24.")
+        raise UsageError(f"the config of {config.model_type} states no prediction_length: --arg prediction_length=24.")
     lags = getattr(config, "lags_sequence", None)
     steps = Affine(length + (max(lags) if lags else 0))
     if config.model_type in ("patchtst", "patchtsmixer"):
@@ -60,7 +60,7 @@ def _blip_tokens(config: Any, request: InputRequest) -> list[InputSpec]:
     text = [plain_token(config)] * sequence(config, request)
     placeholder = getattr(config, "image_token_id", None) or config.image_token_index
     if placeholder is None:
-        raise UsageError(f"the config of {config.model_type} says no image token: --arg image_token_index=50265.")
+        raise UsageError(f"the config of {config.model_type} states no image token: --arg image_token_index=50265.")
     row = (*[placeholder] * config.num_query_tokens, *text)
     return [InputSpec(name="input_ids", dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
 

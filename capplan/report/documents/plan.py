@@ -45,7 +45,7 @@ class PlannedModel(msgspec.Struct, frozen=True, kw_only=True):
     weight_bytes: int
     activation_peak_bytes: Annotated[
         int,
-        Meta(description="the most that lives at once beside weights, buffers and inputs, at batch 1, before rounding"),
+        Meta(description="most live bytes besides weights, buffers and inputs, at batch 1 and before rounding"),
     ]
     traffic_fixed_bytes: Annotated[
         int, Meta(description="bytes that the operators move whatever the batch, weights above all")
@@ -242,7 +242,7 @@ def read_plan(value: object, *, where: str) -> PlanDocument:
         UsageError: the value is not a plan, is damaged, or is of another schema version.
     """
     if not isinstance(value, dict) or "fits" not in value or "model" not in value:
-        raise UsageError(f"{where}: is no plan; `capplan plan MODEL --format json -o FILE` writes one.")
+        raise UsageError(f"{where}: is not a plan; `capplan plan MODEL --format json -o FILE` writes one.")
     if value.get("schema_version") != SCHEMA_VERSION:
         raise UsageError(
             f"{where}: a plan of schema {value.get('schema_version')!r}; this capplan reads {SCHEMA_VERSION}."

@@ -98,7 +98,7 @@ def _sentence(answer: FleetAnswer) -> str:
         return f"The {choice.owned} owned {name} carry {names}: nothing has to be bought or rented."
     verb = "Buy" if choice.term is Term.BUY else "Rent"
     count = added[-1] if choice.term is Term.BUY else added[0]
-    owned = f" beside the {choice.owned} owned" if choice.owned else ""
+    owned = f" in addition to the {choice.owned} owned" if choice.owned else ""
     words = f"{verb} {count} × {name}{owned} for {names}: {choice.cost.per_year:,.0f} USD per year"
     separate = answer.separate_usd_per_year
     if separate is None or len(answer.services) < 2:

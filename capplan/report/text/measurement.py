@@ -8,7 +8,7 @@ from capplan.core.measurement.batch_search import measured_curve
 from capplan.core.measurement.compare import Pairing
 from capplan.core.measurement.format import ROW_COLUMNS, measured_row
 from capplan.core.measurement.op_times import ProfiledBatch
-from capplan.core.measurement.types import Measurement, TheoryBeside, TimingMethod
+from capplan.core.measurement.types import Measurement, TheoryFigures, TimingMethod
 from capplan.report.table import Align, Column, Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
 
@@ -38,7 +38,7 @@ def _error(point: Measurement) -> str | None:
     return _signed_percentage(point.theory.error_fraction(point.latency.median)) if point.theory else None
 
 
-def _of_theory(spell: Callable[[TheoryBeside], str | None]) -> Callable[[Measurement], str | None]:
+def _of_theory(spell: Callable[[TheoryFigures], str | None]) -> Callable[[Measurement], str | None]:
     return lambda point: spell(point.theory) if point.theory else None
 
 

@@ -317,7 +317,7 @@ def _estimate(question: types.EstimateQuestion, case: Case) -> Reply:
     filters = _price_filters(question)
     if not (_names_gpus(question) or filters):
         raise UsageError(
-            "estimate wants GPUs, such as --gpu l4 or --gpu t4,l4; `capplan plan` answers for all of them."
+            "estimate needs GPUs, such as --gpu l4 or --gpu t4,l4; `capplan plan` answers for all of them."
         )
     request = EstimateRequest(
         model=case.model(question),

@@ -145,7 +145,7 @@ class ServedModel(Model):
 
     def target(self) -> "Target":
         """Refuse: the module itself is not built in this process."""
-        raise UsageError(f"{self.words}: the service builds no modules beside its traces.")
+        raise UsageError(f"{self.words}: the service builds no modules, it only reads traces.")
 
     @property
     def own_request(self) -> ModelRequest | None:

@@ -119,7 +119,7 @@ def checked_config(config: Mapping[str, Any]) -> bytes:
     check_bounds(config)
     kind = config.get("model_type")
     if not isinstance(kind, str) or not _PLAIN_NAME.fullmatch(kind):
-        raise UsageError('`config` is no transformers config: it has no model_type such as "bert".')
+        raise UsageError('`config` is not a transformers config: it has no model_type such as "bert".')
     return json.dumps(_cleaned(config), sort_keys=True, allow_nan=False).encode()
 
 

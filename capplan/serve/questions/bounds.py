@@ -39,7 +39,7 @@ def _check_plain(value: Any) -> None:
         if len(value) > LONGEST_TEXT:
             raise UsageError(f"the question holds a text of over {LONGEST_TEXT:,} characters.")
         if not _is_writable(value):
-            raise UsageError("the question holds half of a character, which is no text.")
+            raise UsageError("the question holds half of a character, which is not a text.")
     elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
         raise UsageError("the question holds an integer beyond 64 bits.")
     elif not isinstance(value, bool | int | float | None):

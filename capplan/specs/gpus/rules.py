@@ -104,7 +104,7 @@ def _formula(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
         elif _off(peak, 2 * expected) <= FORMULA_TOLERANCE:
             message = (
                 f"{format_flops_per_s(peak)} is twice units × clock × operations per clock: the rate with structured "
-                f"sparsity; write the dense {format_flops_per_s(peak / 2)} and `printed:` beside it"
+                f"sparsity; write the dense {format_flops_per_s(peak / 2)} and the printed figure as `printed:`"
             )
             yield Finding(rule="formula", key=key, message=message)
         elif _off(peak, expected) > FORMULA_TOLERANCE:
@@ -134,7 +134,7 @@ def _data_rate(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
         return
     low, high = MEMORY_DATA_RATES[kind]
     if not low <= rate <= high:
-        message = f"{rate / 1e9:g} Gbit/s is no rate of {kind}, which runs at {low / 1e9:g} to {high / 1e9:g}"
+        message = f"{rate / 1e9:g} Gbit/s is not a rate of {kind}, which runs at {low / 1e9:g} to {high / 1e9:g}"
         yield Finding(rule="data-rate", key="memory_data_rate", message=message)
 
 

@@ -123,7 +123,7 @@ class _SheetReader(EntryReader):
             self.refuse(key, "must have exactly rule, keys and reason")
             return None
         if given["rule"] not in RULES:
-            self.refuse(f"{key}.rule", f"{given['rule']!r} is no rule; rules are {', '.join(RULES)}")
+            self.refuse(f"{key}.rule", f"{given['rule']!r} is not a rule; rules are {', '.join(RULES)}")
             return None
         keys, reason = given["keys"], given["reason"]
         if not isinstance(keys, list) or not all(isinstance(name, str) and name in FIELDS for name in keys):

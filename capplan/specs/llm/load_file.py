@@ -177,7 +177,7 @@ class _Reader(ValueReader):
 
     def _speculation(self, tree: Tree) -> Speculation | None:
         if ("draft_tokens" in tree) != ("acceptance" in tree):
-            self.refuse("draft_tokens", "needs acceptance beside it, such as 3 and 0.7")
+            self.refuse("draft_tokens", "needs acceptance as well, such as 3 and 0.7")
         if "draft_tokens" not in tree:
             return None
         drafts = self._whole(tree, "draft_tokens", 1, least=1)

@@ -91,7 +91,7 @@ def _from_path(path: Path) -> LanguageModel:
     if path.suffix == ".safetensors":
         config = path.with_name("config.json")
         if not config.is_file():
-            raise SpecError(f"{path}: beside it there is no config.json, which states the model's layers.")
+            raise SpecError(f"{path}: its folder has no config.json, which states the model's layers.")
         if _PART.search(path.name):
             return _from_folder(path.parent, name=path.resolve().parent.name)
         tensors = read_safetensors_header(path)
@@ -149,7 +149,7 @@ def _gguf_parts(path: Path) -> list[Path]:
     parts = [path.with_name(f"{stem}-{index:05d}-of-{count:05d}.gguf") for index in range(1, min(count, 1000) + 1)]
     missing = [each.name for each in parts if not each.is_file()]
     if missing:
-        raise SpecError(f"{path}: its other parts must lie beside it; {missing[0]} is missing.")
+        raise SpecError(f"{path}: its other parts must lie in the same folder; {missing[0]} is missing.")
     return parts
 
 

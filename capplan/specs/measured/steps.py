@@ -180,7 +180,7 @@ def _version(text: str) -> tuple[int, int]:
         return _DEFAULT_TORCH
     pieces = text.partition("+")[0].split(".")
     if len(pieces) < 2 or not all(piece.isdecimal() for piece in pieces[:2]):
-        _fail(f"torch {text!r} is no version such as 2.9")
+        _fail(f"torch {text!r} is not a version such as 2.9")
     return int(pieces[0]), int(pieces[1])
 
 
@@ -203,13 +203,13 @@ def _number(text: str, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return float(_fail(f"{name} {text!r} is no number"))
+        return float(_fail(f"{name} {text!r} is not a number"))
 
 
 def _count(text: str, name: str) -> int:
     value = _number(text, name) if text else 0.0
     if not 1 <= value <= LARGEST_BATCH or value != int(value):
-        _fail(f"{name} {text!r} is no positive integer" + (" up to 2^40" if value > LARGEST_BATCH else ""))
+        _fail(f"{name} {text!r} is not a positive integer" + (" up to 2^40" if value > LARGEST_BATCH else ""))
     return int(value)
 
 

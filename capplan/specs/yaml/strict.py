@@ -63,7 +63,7 @@ def _read_text(path: Path, name: str) -> str:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise _refusal(name, "is no file")
+            raise _refusal(name, "is not a file")
         if status.st_size > MAX_FILE_BYTES:
             raise _refusal(name, f"{status.st_size:,} bytes; a file of specs has at most {MAX_FILE_BYTES:,}")
         with path.open("rb") as stream:
@@ -190,8 +190,8 @@ class _Reader:
             try:
                 return date.fromisoformat(text)
             except ValueError:
-                self._refuse(f"{text} is no day of the calendar")
+                self._refuse(f"{text} is not a day of the calendar")
                 return None
         if text.lower() in _MISREAD or _NUMBER_LIKE.fullmatch(text):
-            self._refuse(f"{text} is no plain number; write it like 12, 0.5 or 1.0e+12, or quote it if it is text")
+            self._refuse(f"{text} is not a plain number; write it like 12, 0.5 or 1.0e+12, or quote it if it is text")
         return text

@@ -1,6 +1,6 @@
 """Graph breaks: by TorchDynamo's documented defaults, values read by Python and sizes that hang on values."""
 
-from capplan.core.compiled.graph_breaks import told_breaks
+from capplan.core.compiled.graph_breaks import graph_break_notes
 from capplan.core.compiled.rewrite import fuse_recording
 from capplan.core.trace.types import Role
 from tests.core.compiled.fusion_cases import Tape
@@ -21,13 +21,13 @@ def names(recording):
 def test_a_chain_is_one_kernel_and_breaks_nowhere():
     recording = chain("relu", "tanh", "exp")
     assert names(fuse_recording(recording)) == ["fused"]
-    assert told_breaks(recording) == ()
+    assert graph_break_notes(recording) == ()
 
 
 def test_what_reads_values_parts_the_kernels_around_it():
     recording = chain("relu", "tanh", "nonzero", "exp", "relu")
     assert names(fuse_recording(recording)) == ["fused", "nonzero", "fused"]
-    (told,) = told_breaks(recording)
+    (told,) = graph_break_notes(recording)
     assert told.startswith("1 graph break by aten.nonzero in ")
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import capplan
-from capplan.core.engines.refused import refused_operators, told_refusals
+from capplan.core.engines.refused import refusal_notes, refused_operators
 from capplan.core.engines.rewrite import EPILOGUE, engine_recording
 from capplan.core.memory.liveness import live_curve
 from capplan.core.ops.flops import kernel_flops
@@ -85,7 +85,7 @@ def test_int8_products_read_int8_and_weights_take_a_byte() -> None:
 def test_operators_without_a_layer_are_named() -> None:
     spectral = capplan.trace(Spectral(), inputs=["x=64"]).recordings[0]
     assert "aten::_fft_r2c" in refused_operators(spectral, Framework.TENSORRT)
-    assert told_refusals(spectral, Framework.ONNXRUNTIME)[0].startswith("ONNX Runtime would refuse")
+    assert refusal_notes(spectral, Framework.ONNXRUNTIME)[0].startswith("ONNX Runtime would refuse")
     assert refused_operators(half(), Framework.TENSORRT) == ()
 
 

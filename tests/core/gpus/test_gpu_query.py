@@ -53,9 +53,9 @@ def test_conditions_keep_what_meets_them(where: str, ids: list[str]) -> None:
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("bf16", "'bf16' is no comparison; write one like"),
-        ("bf16 >= 300", "'300' is no quantity; write a number and one of"),
-        ("bf16 >= 300 GB", "'300 GB' is no quantity"),
+        ("bf16", "'bf16' is not a comparison; write "),
+        ("bf16 >= 300", "'300' is not a quantity; write a number and one of"),
+        ("bf16 >= 300 GB", "'300 GB' is not a quantity"),
         ("arch >= Hopper", "arch is a word; compare it with = or !="),
     ],
 )

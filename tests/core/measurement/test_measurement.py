@@ -23,7 +23,7 @@ from capplan.core.measurement.types import (
     MeasuredWorkload,
     Measurement,
     ModelIdentity,
-    TheoryBeside,
+    TheoryFigures,
     TimingMethod,
     WarmUp,
 )
@@ -55,7 +55,7 @@ FULL = Measurement(
     warm_up=WarmUp(runs=12, elapsed_s=0.5, first_s=0.2, stable=True),
     memory=MeasuredMemory(peak_allocated_bytes=10**9, peak_reserved_bytes=2 * 10**9, device_used_bytes=3 * 10**9),
     power=MeasuredPower(power_w=70.0, energy_j_per_sample=0.0875),
-    theory=TheoryBeside(
+    theory=TheoryFigures(
         bound_s=0.004,
         expected_s=0.011,
         low_s=0.009,

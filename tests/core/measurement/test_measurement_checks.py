@@ -56,7 +56,7 @@ def test_what_is_wrong_is_refused_by_its_place(path: tuple[str, ...], value: Any
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
 def test_a_sample_that_is_no_number_is_refused(word: str) -> None:
     text = json.dumps(point_to_json(FULL)).replace('"samples": [', f'"samples": [{word}, ')
-    with pytest.raises(MeasurementFileError, match=f"line 1 holds {word}, which is no number"):
+    with pytest.raises(MeasurementFileError, match=f"line 1 holds {word}, which is not a number"):
         parse(text + "\n")
 
 

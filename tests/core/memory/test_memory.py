@@ -83,7 +83,7 @@ def test_the_peak_is_a_maximum_of_affine_terms():
     assert set(curve.peak_terms()) == {Affine(10, 8), Affine(0, 16)}
 
 
-@settings(deadline=None)  # a loaded machine is no failure
+@settings(deadline=None)  # a loaded machine is not a failure
 @given(
     st.lists(st.integers(1, 50), min_size=2, max_size=12),
     st.lists(st.integers(0, 200), max_size=11),
@@ -111,8 +111,8 @@ def test_the_largest_batch_fits_and_the_next_does_not(sizes, available_mib):
     for batch, fits in ((found, True), (found + 1, False)):
         if batch:
             capacity = int(available_mib * MIB - context)
-            program = model.program(device)
-            replayed = replay(program.sizes(batch, Bound.EXPECTED), program.events, capacity_bytes=capacity)
+            schedule = model.schedule(device)
+            replayed = replay(schedule.sizes(batch, Bound.EXPECTED), schedule.events, capacity_bytes=capacity)
             assert (replayed.failed_event is None) is fits
 
 

@@ -60,15 +60,15 @@ def test_a_layout_left_empty_is_that_of_autocast_recipes(tmp_path, text, layout)
         ("m,g,eager,2.9,fp32,nchw,infer,8,,,,0", "latency_ms must be positive, is 0"),
         ("m,g,eager,2.9,fp32,nchw,infer,8,,,,-3", "latency_ms must be positive, is -3"),
         ("m,g,eager,2.9,fp32,nchw,infer,8,,,,nan", "latency_ms must be positive, is nan"),
-        ("m,g,eager,2.9,fp32,nchw,infer,8,,,,fast", "latency_ms 'fast' is no number"),
-        ("m,g,eager,2.9,fp32,nchw,infer,0,,,,5", "batch '0' is no positive integer"),
-        ("m,g,eager,2.9,fp32,nchw,infer,nan,,,,5", "batch 'nan' is no positive integer"),
-        ("m,g,eager,2.9,fp32,nchw,infer,inf,,,,5", "batch 'inf' is no positive integer up to 2^40"),
-        ("m,g,eager,2.9,fp32,nchw,infer,2.5,,,,5", "batch '2.5' is no positive integer"),
-        ("m,g,eager,2.9,fp32,nchw,infer,8,0x0,,,5", "input_size '0' is no positive integer"),
-        ("m,g", "batch '' is no positive integer"),
+        ("m,g,eager,2.9,fp32,nchw,infer,8,,,,fast", "latency_ms 'fast' is not a number"),
+        ("m,g,eager,2.9,fp32,nchw,infer,0,,,,5", "batch '0' is not a positive integer"),
+        ("m,g,eager,2.9,fp32,nchw,infer,nan,,,,5", "batch 'nan' is not a positive integer"),
+        ("m,g,eager,2.9,fp32,nchw,infer,inf,,,,5", "batch 'inf' is not a positive integer up to 2^40"),
+        ("m,g,eager,2.9,fp32,nchw,infer,2.5,,,,5", "batch '2.5' is not a positive integer"),
+        ("m,g,eager,2.9,fp32,nchw,infer,8,0x0,,,5", "input_size '0' is not a positive integer"),
+        ("m,g", "batch '' is not a positive integer"),
         ("m,g,eager,2.9,fp61,nchw,infer,8,,,,5", "unknown precision 'fp61'; did you mean fp16?"),
-        ("m,g,eager,new,fp32,nchw,infer,8,,,,5", "torch 'new' is no version such as 2.9"),
+        ("m,g,eager,new,fp32,nchw,infer,8,,,,5", "torch 'new' is not a version such as 2.9"),
         ("m,g,eager,2.9,fp32,nchw,sleep,8,,,,5", "task 'sleep' is neither infer nor train"),
         ("m,g,eager,2.9,fp32,nchw,infer,8,,,,9999999", "a step of 10000 s: are the units mixed up?"),
         (",g,eager,2.9,fp32,nchw,infer,8,,,,5", "model is empty"),
@@ -99,7 +99,7 @@ def test_parquet_says_what_csv_says(tmp_path):
     pd.read_csv(io.StringIO(HEAD + ROWS)).to_parquet(path)
     found = read_measured(path)
     assert [replace(step, file="measured.csv") for step in found.steps] == list(from_csv.steps)
-    assert [(row.line, row.reason) for row in found.skipped] == [(2, "batch '0' is no positive integer")]
+    assert [(row.line, row.reason) for row in found.skipped] == [(2, "batch '0' is not a positive integer")]
     assert found.steps[0].batch == 32
 
 

@@ -31,17 +31,17 @@ def test_plain_values_are_read_as_yaml_reads_them(write: Write) -> None:
 @pytest.mark.parametrize(
     ("content", "refusal"),
     [
-        ("a: {b: 1e12}", "a.b: 1e12 is no plain number"),
+        ("a: {b: 1e12}", "a.b: 1e12 is not a plain number"),
         ("a: {b: no}", "a.b: YAML does not read 'no' as text"),
         ("a: [1, Yes]", "a[1]: YAML does not read 'Yes' as text"),
         ("a: off", "a: YAML does not read 'off' as text"),
-        ("a: 0x1F", "a: 0x1F is no plain number"),
-        ("a: 017", "a: 017 is no plain number"),
-        ("a: 1_000", "a: 1_000 is no plain number"),
-        ("a: 190:20:30", "a: 190:20:30 is no plain number"),
-        ("a: .inf", "a: .inf is no plain number"),
-        ("a: .5", "a: .5 is no plain number"),
-        ("a: 2022-02-30", "a: 2022-02-30 is no day of the calendar"),
+        ("a: 0x1F", "a: 0x1F is not a plain number"),
+        ("a: 017", "a: 017 is not a plain number"),
+        ("a: 1_000", "a: 1_000 is not a plain number"),
+        ("a: 190:20:30", "a: 190:20:30 is not a plain number"),
+        ("a: .inf", "a: .inf is not a plain number"),
+        ("a: .5", "a: .5 is not a plain number"),
+        ("a: 2022-02-30", "a: 2022-02-30 is not a day of the calendar"),
         ("a: {b: }", "a.b: is empty"),
         ("a: 1\nb: 2\na: 3", "a: is given twice; keep one"),
         ("a: &x 1", "a: anchors and aliases"),
@@ -84,5 +84,5 @@ def test_a_missing_file_and_a_folder_are_refused(write: Write) -> None:
     path = write("a: 1")
     with pytest.raises(SpecFileError, match="No such file"):
         read_yaml(path.with_name("other.yaml"))
-    with pytest.raises(SpecFileError, match="is no file"):
+    with pytest.raises(SpecFileError, match="is not a file"):
         read_yaml(path.parent)

@@ -114,7 +114,7 @@ class TaskOptions:
         str, typer.Option(metavar="TASK", help="generate, embed (a vector a text) or rerank (a score a document).")
     ] = "generate"
     documents: Annotated[int, typer.Option(min=1, help="Documents of a request that is reranked.")] = 1
-    images: Annotated[int, typer.Option(min=0, help="Images of a request, beside --input-len tokens of text.")] = 0
+    images: Annotated[int, typer.Option(min=0, help="Images of a request, on top of --input-len tokens.")] = 0
     image_size: Annotated[str, typer.Option(metavar="WxH", help="Pixels of an image.")] = "1024x1024"
     image_tokens: Annotated[
         int | None,

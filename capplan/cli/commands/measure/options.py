@@ -71,7 +71,7 @@ class MeasureOptions:
     ] = None
     gpu: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="The device's GPU spec, where its name tells none.", show_default=False),
+        typer.Option(metavar="ID", help="The device's GPU spec, if its name is unknown.", show_default=False),
     ] = None
     specs: options.SpecFolders = None
     calibration: Annotated[Path | None, typer.Option(help="Own calibration for the estimates.", show_default=False)] = (

@@ -32,7 +32,7 @@ def check(
         str | None, typer.Option(metavar="TIME", help="Latency limit per batch, such as 50ms.", show_default=False)
     ] = None,
     sure: Annotated[
-        bool, typer.Option("--sure", help="Hold the bad end of every interval to the limits, not what is expected.")
+        bool, typer.Option("--sure", help="Compare the bad end of every interval, not the expected value.")
     ] = False,
     json_: JsonOption = False,
 ) -> None:

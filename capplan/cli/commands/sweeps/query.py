@@ -113,7 +113,7 @@ def _share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e6:
-        raise UsageError(f"--threshold {text!r} is no share; write 5% or 0.05.")
+        raise UsageError(f"--threshold {text!r} is not a share; write 5% or 0.05.")
     return value
 
 
@@ -129,7 +129,7 @@ def _format(chosen: QueryFormat | None, *, as_json: bool, output: Path | None) -
             raise UsageError(f"--json contradicts --format {chosen}; give one of them.")
         return QueryFormat.JSON
     if chosen is None and output is not None and output.suffix not in _BY_SUFFIX:
-        raise UsageError(f"{output}: the extension tells no format (known: {', '.join(_BY_SUFFIX)}); add --format.")
+        raise UsageError(f"{output}: the extension names no format (known: {', '.join(_BY_SUFFIX)}); add --format.")
     found = chosen or (QueryFormat.TABLE if output is None else _BY_SUFFIX[output.suffix])
     if found is QueryFormat.PARQUET and output is None:
         raise UsageError("Parquet is written to a file: add -o FILE.parquet.")

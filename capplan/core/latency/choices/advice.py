@@ -8,7 +8,7 @@ from capplan.core.gpus.spec import GpuSpec, Segment
 from capplan.core.latency.types import Binding, LatencyEstimate
 
 _NEXT_SPEEDUP = 1.15
-"""A GPU that gains less is no step up: the interval of a model on two GPUs is wider."""
+"""A GPU that gains less is not a step up: the interval of a model on two GPUs is wider."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def advise(
 def _asynchronous(latency_s: float, copy_s: float) -> Advice:
     """Return the gain of copies that overlap the step, which cost nothing unless they take longer than it."""
     return Advice(
-        change="asynchronous execution: inputs in pinned memory, copied beside the batch before (of copy and step)",
+        change="asynchronous execution: inputs in pinned memory, copied while the batch before runs (of copy and step)",
         speedup=(latency_s + copy_s) / max(latency_s, copy_s),
     )
 

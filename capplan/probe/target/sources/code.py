@@ -27,7 +27,7 @@ def code_target(words: str, request: InputRequest) -> Target:
     """
     where, _, name = words.rpartition(":")
     if not where:
-        raise UsageError(f"{words}: say which model of the file is meant, as {words}:Name.{_offer(words)}")
+        raise UsageError(f"{words}: name the model of the file, as {words}:Name.{_offer(words)}")
     module = load_code(where)
     thing = _attribute(module, name, where)
     full = full_words(words, request)
@@ -127,7 +127,7 @@ def _inputs(thing: Any, words: str, request: InputRequest) -> InputMaker:
         return SpecInputs(specs=(image_spec(request.size),), positional_names=names)
     takes = f"forward({', '.join(names)})" if names else "its forward"
     example = f"{names[0]}=3x224x224" if names else "3x224x224"
-    raise UsageError(f"{words}: say what {takes} is fed: --input {example}, --input-size or --inputs-from.")
+    raise UsageError(f"{words}: state the input for {takes}: --input {example}, --input-size or --inputs-from.")
 
 
 def _parameter_names(forward: Any) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def _not_exported(names: list[str]) -> str:
         return "was written by torch before 2.8: save it again with a later torch.export.save."
     if any("aotinductor" in name for name in names):
         return "is a compiled AOTInductor package, made for one GPU: save the program with torch.export.save."
-    return "is no archive of one torch.export program."
+    return "is not an archive of one torch.export program."
 
 
 def _weights(program: Mapping[str, Any]) -> dict[str, WeightMeta]:

@@ -115,7 +115,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     except JsonError as error:
         raise UsageError(f"{path} {error}.") from error
     if not isinstance(content, dict) or "model_type" not in content:
-        raise UsageError(f"{path} is no transformers config: it has no model_type.")
+        raise UsageError(f"{path} is not a transformers config: it has no model_type.")
     return content
 
 

@@ -19,7 +19,7 @@ def device_table(found: DeviceBenchmark) -> Table:
     rows += [("smallest kernel, on the device", "", _time(found.kernel_s))]
     rows += [("dispatch of a kernel, on the host", "", _time(found.dispatch_s))]
     memory = (
-        ("context beside the allocator", found.context_bytes),
+        ("context outside the allocator", found.context_bytes),
         ("memory in all", found.total_bytes),
         ("memory that can be allocated", found.usable_bytes),
     )

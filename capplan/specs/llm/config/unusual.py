@@ -15,7 +15,7 @@ _UNUSUAL = (
     ("altup_num_inputs", "alternating updates (AltUp)"),
     ("ssm_cfg", "Mamba-1 layers"),
     ("cross_attention_layers", "cross-attention to images"),
-    ("is_encoder_decoder", "an encoder beside the decoder"),
+    ("is_encoder_decoder", "an encoder in addition to the decoder"),
     ("lightning_attention", "lightning attention"),
     ("use_double_wide_mlp", "MLPs of double width in layers that share a cache"),
 )
