@@ -47,51 +47,15 @@ def fit_recording(
         DoesNotFitError: the model does not scale with the batch in this way.
     """
     fit = _Fit(passes, batches, half, formulas)
+    fit.require_same_structure()
     first = passes[0]
-    fit.require_same(lambda p: p.op_modules)
-    fit.require_same(lambda p: p.op_reads)
-    fit.require_same(lambda p: p.op_writes)
-    fit.require_same(lambda p: p.births)
-    fit.require_same(lambda p: p.deaths)
-    fit.require_same(lambda p: p.roles)
-    fit.require_same(lambda p: p.phases)
-    ops_count = len(first.op_kernels)
-    kernel_index: dict[tuple[int, ...], int] = {}
-    kernels: list[Kernel] = []
-    ops: list[Op] = []
-    columns = list(zip(*(p.op_kernels for p in passes), strict=True))
-    module_index: dict[int, int] = {}
-    for position, key in enumerate(columns):
-        index = kernel_index.get(key)
-        if index is None:
-            index = kernel_index[key] = len(kernels)
-            kernels.append(fit.kernel(key))
-        module = module_index.setdefault(first.op_modules[position], len(module_index))
-        ops.append(
-            Op(
-                kernel=index,
-                module=module,
-                reads=first.op_reads[position],
-                writes=first.op_writes[position],
-                calls=first.op_calls[position],
-            )
-        )
-    storages = tuple(
-        Storage(
-            size_bytes=fit.affine([p.sizes_bytes[i] for p in passes]),
-            role=first.roles[i],
-            birth=first.births[i],
-            death=ops_count if first.deaths[i] is None else max(first.deaths[i] or 0, 0),
-            parameter=parameters.get(i),
-        )
-        for i in range(len(first.sizes_bytes))
-    )
+    kernels, ops, used_modules = fit.kernels_and_ops()
     return Recording(
         configuration=configuration,
-        modules=tuple(modules[i] for i in module_index),
-        kernels=tuple(kernels),
-        ops=tuple(ops),
-        storages=storages,
+        modules=tuple(modules[i] for i in used_modules),
+        kernels=kernels,
+        ops=ops,
+        storages=fit.storages(parameters),
         phases=tuple(Phase(name=name, step=step, first_op=op) for name, step, op in first.phases),
         batches=tuple(batches),
         exact_batch=batches[0] if len(batches) == 1 else None,
@@ -135,6 +99,10 @@ def fit_dimension(values: Sequence[int], batches: Sequence[int]) -> Affine:
     return fitted
 
 
+_STRUCTURE = ("op_modules", "op_reads", "op_writes", "births", "deaths", "roles", "phases")
+"""What passes at all batches must have in common."""
+
+
 class _Fit:
     def __init__(
         self, passes: Sequence[Pass], batches: Sequence[int], half: torch.dtype | None, formulas: Formulas
@@ -145,10 +113,46 @@ class _Fit:
         self._half = half
         self._operands: dict[tuple[int, ...], Operand] = {}
 
-    def require_same(self, part: object) -> None:
-        first, *rest = (part(p) for p in self._passes)  # type: ignore[operator]  # a callable
-        if any(other != first for other in rest):
+    def require_same_structure(self) -> None:
+        """Raise unless all passes run the same operators in the same modules, on storages of the same lives."""
+        first, *rest = self._passes
+        if any(getattr(other, part) != getattr(first, part) for part in _STRUCTURE for other in rest):
             raise DoesNotFitError
+
+    def kernels_and_ops(self) -> tuple[tuple[Kernel, ...], tuple[Op, ...], tuple[int, ...]]:
+        """Return the distinct kernels, the ops that refer to them, and the indices of the modules that run ops."""
+        first = self._passes[0]
+        kernels: dict[tuple[int, ...], int] = {}
+        modules: dict[int, int] = {}
+        ops = []
+        for position, key in enumerate(zip(*(each.op_kernels for each in self._passes), strict=True)):
+            ops.append(
+                Op(
+                    kernel=kernels.setdefault(key, len(kernels)),
+                    module=modules.setdefault(first.op_modules[position], len(modules)),
+                    reads=first.op_reads[position],
+                    writes=first.op_writes[position],
+                    calls=first.op_calls[position],
+                )
+            )
+        return tuple(map(self.kernel, kernels)), tuple(ops), tuple(modules)
+
+    def storages(self, parameters: dict[int, int]) -> tuple[Storage, ...]:
+        """Return the storages; `parameters` maps those of the model's weights to their parameter's index."""
+        first = self._passes[0]
+        return tuple(
+            Storage(
+                size_bytes=self.affine([each.sizes_bytes[i] for each in self._passes]),
+                role=first.roles[i],
+                birth=first.births[i],
+                death=self._death(first.deaths[i]),
+                parameter=parameters.get(i),
+            )
+            for i in range(len(first.sizes_bytes))
+        )
+
+    def _death(self, death: int | None) -> int:
+        return len(self._passes[0].op_kernels) if death is None else max(death, 0)
 
     def affine(self, values: Sequence[int]) -> Affine:
         return fit_dimension(values, self._batches)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from capplan.cli import options
-from capplan.cli.commands.measure.options import MeasureOptions
+from capplan.cli.commands.measure.options import InsteadOptions, MeasureOptions
 from capplan.cli.groups import with_groups
 from capplan.cli.output import Format, resolve_format
 from capplan.errors import UsageError
@@ -22,22 +22,7 @@ def measure(
     ] = None,
     inputs: options.ModelOptions,
     how: MeasureOptions,
-    methods: Annotated[
-        str | None,
-        typer.Option(metavar="naive,sync,event", help="Put timing methods side by side.", show_default=False),
-    ] = None,
-    pipeline: Annotated[
-        str | None,
-        typer.Option(metavar="FILE.py:FUNCTION", help="Time a pipeline's stages instead.", show_default=False),
-    ] = None,
-    compare: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(metavar="A B", help="Compare two measurement files instead.", show_default=False),
-    ] = None,
-    export: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Show a measurement file instead, in any --format.", show_default=False),
-    ] = None,
+    instead: InsteadOptions,
     answer: options.AnswerOptions,
 ) -> None:
     """Time a model on the device at hand, and compare the measurement with theory.
@@ -58,34 +43,53 @@ def measure(
 
       capplan measure --export runs.jsonl --format csv -o measured.csv
     """
-    asked = [model, pipeline, compare, export]
-    if sum(each is not None for each in asked) != 1:
+    if sum(each is not None for each in (model, instead.pipeline, instead.compare, instead.export)) != 1:
         raise UsageError("name one thing to do: a MODEL, --pipeline, --compare, or --export.")
     lines, chosen = _destination(answer)
     output = None if lines else answer.output
-    if compare or export:
-        from capplan.cli.commands.measure import files
-
-        if compare:
-            files.compare(*compare, chosen=chosen, output=answer.output)
-        elif export:
-            files.export(export, chosen=chosen, output=answer.output)
-    elif pipeline or methods:
-        from capplan.cli.commands.measure import methods as demonstrations
-
-        if lines is not None:
-            raise UsageError("--methods and --pipeline show how timing goes wrong: nothing for a measurement file.")
-        if how.resume:
-            raise UsageError("--resume needs the measurement file to go on with: add -o FILE.jsonl.")
-        if pipeline:
-            demonstrations.show_pipeline(pipeline, how, chosen=chosen, output=output)
-        elif methods:
-            request = how.request(inputs.request(model or ""), lines=None)
-            demonstrations.show_methods(request, methods, chosen=chosen, output=output)
+    if instead.compare or instead.export:
+        _show_files(instead, chosen=chosen, output=answer.output)
+    elif instead.pipeline or instead.methods:
+        _refuse_lines(lines, how)
+        _show_methods(instead, model, inputs, how, chosen=chosen, output=output)
     else:
         from capplan.cli.commands.measure.points import measure_points
 
         measure_points(how.request(inputs.request(model or ""), lines=lines), chosen=chosen, output=output)
+
+
+def _show_files(instead: InsteadOptions, *, chosen: Format, output: Path | None) -> None:
+    from capplan.cli.commands.measure import files
+
+    if instead.compare:
+        files.compare(*instead.compare, chosen=chosen, output=output)
+    elif instead.export:
+        files.export(instead.export, chosen=chosen, output=output)
+
+
+def _refuse_lines(lines: Path | None, how: MeasureOptions) -> None:
+    if lines is not None:
+        raise UsageError("--methods and --pipeline show how timing goes wrong: nothing for a measurement file.")
+    if how.resume:
+        raise UsageError("--resume needs the measurement file to go on with: add -o FILE.jsonl.")
+
+
+def _show_methods(
+    instead: InsteadOptions,
+    model: str | None,
+    inputs: options.ModelOptions,
+    how: MeasureOptions,
+    *,
+    chosen: Format,
+    output: Path | None,
+) -> None:
+    from capplan.cli.commands.measure import methods
+
+    if instead.pipeline:
+        methods.show_pipeline(instead.pipeline, how, chosen=chosen, output=output)
+    elif instead.methods:
+        request = how.request(inputs.request(model or ""), lines=None)
+        methods.show_methods(request, instead.methods, chosen=chosen, output=output)
 
 
 def _destination(answer: options.AnswerOptions) -> tuple[Path | None, Format]:

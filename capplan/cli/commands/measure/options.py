@@ -150,6 +150,28 @@ class MeasureOptions:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsteadOptions:
+    """What the command does instead of measuring a model's points."""
+
+    methods: Annotated[
+        str | None,
+        typer.Option(metavar="naive,sync,event", help="Put timing methods side by side.", show_default=False),
+    ] = (None,)
+    pipeline: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.py:FUNCTION", help="Time a pipeline's stages instead.", show_default=False),
+    ] = (None,)
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(metavar="A B", help="Compare two measurement files instead.", show_default=False),
+    ] = (None,)
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Show a measurement file instead, in any --format.", show_default=False),
+    ] = (None,)
+
+
 def _above_zero(words: str, units: Mapping[str, float], *, what: str) -> float:
     value = parse_quantity(words, units, what=what)
     if value <= 0:
