@@ -157,19 +157,19 @@ class InsteadOptions:
     methods: Annotated[
         str | None,
         typer.Option(metavar="naive,sync,event", help="Put timing methods side by side.", show_default=False),
-    ] = (None,)
+    ] = None
     pipeline: Annotated[
         str | None,
         typer.Option(metavar="FILE.py:FUNCTION", help="Time a pipeline's stages instead.", show_default=False),
-    ] = (None,)
+    ] = None
     compare: Annotated[
         tuple[Path, Path] | None,
         typer.Option(metavar="A B", help="Compare two measurement files instead.", show_default=False),
-    ] = (None,)
+    ] = None
     export: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Show a measurement file instead, in any --format.", show_default=False),
-    ] = (None,)
+    ] = None
 
 
 def _above_zero(words: str, units: Mapping[str, float], *, what: str) -> float:

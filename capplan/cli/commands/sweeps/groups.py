@@ -58,9 +58,7 @@ class MeasuringOptions:
 
     measure: Annotated[
         bool,
-        typer.Option(
-            "--measure", help="Time every point that fits on the devices at hand (of the cluster), beside the theory."
-        ),
+        typer.Option("--measure", help="Time every point that fits on the devices at hand (of the cluster), too."),
     ] = False
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time of the repetitions of one measured point.")] = "10s"
 
