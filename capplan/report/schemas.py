@@ -7,30 +7,46 @@ from typing import Any
 
 import msgspec
 
+from capplan.core.calibrate.device import DeviceBenchmark
+from capplan.core.latency.calibration import HostCosts
 from capplan.report.documents.analysis import AnalysisDocument
 from capplan.report.documents.comparison import ComparisonDocument
 from capplan.report.documents.diff import DiffDocument
 from capplan.report.documents.estimate import EstimateDocument
 from capplan.report.documents.gate import CheckDocument
 from capplan.report.documents.gpus import GpusDocument, GpuSheetDocument, PricesDocument
+from capplan.report.documents.installed import InstalledGpusDocument
 from capplan.report.documents.llm.fleet import LlmFleetDocument
 from capplan.report.documents.llm.memory import LlmMemoryDocument, LlmModelsDocument
 from capplan.report.documents.llm.plan import LlmPlanDocument
 from capplan.report.documents.llm.serving import LlmEstimateDocument, LlmValidationDocument
 from capplan.report.documents.llm.simulation import SimulationDocument
-from capplan.report.documents.measurement import FailureDocument, MeasureDocument, MeasurementDocument
+from capplan.report.documents.local_state import CacheDocument, SettingsDocument
+from capplan.report.documents.measurement import (
+    FailureDocument,
+    MeasureDocument,
+    MeasurementComparisonsDocument,
+    MeasurementDocument,
+)
 from capplan.report.documents.memory import MemoryDocument
+from capplan.report.documents.pipeline import PipelinesDocument
 from capplan.report.documents.plan import PlanDocument
+from capplan.report.documents.sweep import SweepDocument
 from capplan.report.documents.validation import ValidationDocument
 from capplan.report.procurement.json import ReportDocument
 
 DOCUMENTS: dict[str, Any] = {
     "analyze": AnalysisDocument,
+    "cache": CacheDocument,
+    "calibrate-device": DeviceBenchmark,
+    "calibrate-host": HostCosts,
     "check": CheckDocument,
     "compare": ComparisonDocument,
+    "config": SettingsDocument,
     "diff": DiffDocument,
     "estimate": EstimateDocument,
     "gpus": GpusDocument,
+    "gpus-detect": InstalledGpusDocument,
     "gpus-show": GpuSheetDocument,
     "llm-estimate": LlmEstimateDocument,
     "llm-fleet": LlmFleetDocument,
@@ -40,10 +56,13 @@ DOCUMENTS: dict[str, Any] = {
     "llm-simulate": SimulationDocument,
     "llm-validate": LlmValidationDocument,
     "measure": (MeasureDocument, MeasurementDocument, FailureDocument),
+    "measure-compare": MeasurementComparisonsDocument,
+    "measure-pipeline": PipelinesDocument,
     "memory": MemoryDocument,
     "plan": (PlanDocument, tuple[PlanDocument, ...]),
     "prices": PricesDocument,
     "report": ReportDocument,
+    "sweep": SweepDocument,
     "validate": ValidationDocument,
 }
 """The type of each document by the name that `capplan schema` takes; several where a file may hold either."""

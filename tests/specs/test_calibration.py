@@ -34,7 +34,7 @@ def test_a_written_calibration_reads_back(tmp_path):
     ("change", "message"),
     [
         (lambda text: text.replace("l2_hit:", "l3_hit:"), r"constants\.l3_hit: unknown key; did you mean l2_hit"),
-        (lambda text: text.replace("schema_version: 2", "schema_version: 9"), "no calibration of schema_version 2"),
+        (lambda text: text.replace("schema_version: 2", "schema_version: 9"), "not a calibration of schema_version 2"),
         (lambda text: "a: [", "line 2: did not find expected node content"),
         (lambda text: text.replace("\nclasses:", "\nsorts:"), "classes: is missing"),
     ],
@@ -95,7 +95,7 @@ def test_a_file_written_by_hand_is_read(tmp_path):
         ("name: own", "name: own\nconstants: {}", "constants: is given twice"),
         ("name: own", "name: 5", "name: must be text, not 5"),
         ("name: own", "nom: own", "nom: unknown key"),
-        ("schema_version: 2", "schema_version: true", "no calibration of schema_version 2"),
+        ("schema_version: 2", "schema_version: true", "not a calibration of schema_version 2"),
         ("conv: {", "konv: {", r"classes\.konv: unknown key; did you mean conv"),
         ("compute: 0.9", "compute: 0", r"classes\.conv\.compute: must lie above 0"),
         ("{compute: 0.9, bandwidth: 0.8}", "5", r"classes\.conv: must be keys with values, not 5"),

@@ -43,17 +43,19 @@ def cache(
     entries = list(kept.entries())
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     if spelling is Format.JSON:
-        rows = [
-            {
-                "model": entry.words,
-                "options": list(entry.options),
-                "recordings": list(entry.configurations),
-                "size_bytes": entry.size_bytes,
-                "made": _date(entry.made_s),
-            }
+        from capplan.report.documents.local_state import CacheDocument, KeptTraceDocument
+
+        traces = tuple(
+            KeptTraceDocument(
+                model=entry.words,
+                options=tuple(entry.options),
+                recordings=tuple(entry.configurations),
+                size_bytes=entry.size_bytes,
+                made=_date(entry.made_s),
+            )
             for entry in entries
-        ]
-        emit(to_json({"folder": str(kept.folder), "traces": rows}), output=output)
+        )
+        emit(to_json(CacheDocument(folder=str(kept.folder), traces=traces)), output=output)
         return
     content = table(
         "model|options|recordings|size>|made",

@@ -1,6 +1,5 @@
 """`capplan calibrate`: make a calibration from measurements, or of the device at hand."""
 
-from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -88,9 +87,7 @@ def device(
         written = device_spec(made.benchmark, gpu=made.gpu, folder=spec, measured_on=date.today())
         warn(f"{written}: what was measured, for --specs {spec}")
     is_json = chosen is Format.JSON
-    emit(
-        to_json(asdict(made.benchmark)) if is_json else render_table(device_table(made.benchmark), chosen), output=None
-    )
+    emit(to_json(made.benchmark) if is_json else render_table(device_table(made.benchmark), chosen), output=None)
 
 
 @app.command("host")
@@ -125,7 +122,7 @@ def host(
         calibration = host_calibration(costs, base=base, made=date.today(), command=command_line())
         emit(dump_calibration(calibration), output=output)
     is_json = chosen is Format.JSON
-    emit(to_json(asdict(costs)) if is_json else render_table(host_table(costs), chosen), output=None)
+    emit(to_json(costs) if is_json else render_table(host_table(costs), chosen), output=None)
 
 
 @app.command("fit")

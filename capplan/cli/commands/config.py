@@ -30,8 +30,11 @@ def config(*, answer: AnswerOptions) -> None:
         for each in sorted(in_force(settings, command).values(), key=lambda each: each.key)
     ]
     if chosen is Format.JSON:
+        from capplan.report.documents.local_state import SettingDocument, SettingsDocument
+
         keys = ("command", "option", "value", "file")
-        answer.emit(to_json({"settings": [dict(zip(keys, row, strict=True)) for row in rows]}))
+        found = tuple(SettingDocument(**dict(zip(keys, row, strict=True))) for row in rows)
+        answer.emit(to_json(SettingsDocument(settings=found)))
     elif rows or chosen is not Format.TABLE:
         answer.emit(render_table(table("command|option|value|file", rows), chosen))
     else:

@@ -163,7 +163,8 @@ def detect(
     """Detect the GPUs of this machine and how they differ from their specs. Exit 1 if there is none."""
     from capplan.core.gpus.installed import match_gpu
     from capplan.probe.installed_gpus import find_installed_gpus
-    from capplan.report.text.gpus.installed import installed_document, render_installed
+    from capplan.report.documents.installed import installed_document
+    from capplan.report.text.gpus.installed import render_installed
     from capplan.specs import load_gpus
 
     known = load_gpus(overlays=specs or ())

@@ -1,10 +1,14 @@
 """The types of measured points as `capplan.core.measurement.format` writes them: a line each, or one document."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from capplan.core.measurement.compare import Comparison, Pairing, Verdict
+from capplan.core.measurement.op_times import ProfiledBatch
+from capplan.core.measurement.statistics import Confidence
 from capplan.core.measurement.types import FailureKind, TimingMethod
 from capplan.core.workload import Framework, Layout, Precision
 
@@ -189,3 +193,65 @@ class MeasureDocument(msgspec.Struct, frozen=True, kw_only=True):
     measurements: tuple[MeasurementDocument, ...]
     failures: tuple[FailureDocument, ...]
     profiles: tuple[ProfileDocument, ...] | UnsetType = UNSET
+
+
+class MeasurementComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that two runs answered: the second median over the first, with its 95 % interval. [s]"""
+
+    model: str
+    batch: int
+    precision: Precision
+    framework: Framework
+    layout: Layout
+    first_median_s: float
+    second_median_s: float
+    ratio: Confidence
+    verdict: Verdict
+
+
+class MeasurementComparisonsDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan measure --compare A B --format json` writes."""
+
+    comparisons: tuple[MeasurementComparison, ...]
+
+
+def profiles_document(profiled: Iterable[ProfiledBatch]) -> tuple[ProfileDocument, ...]:
+    """Return profiled batches as a document.
+
+    Args:
+        profiled: The batches with their times by class of kernel.
+    """
+    return tuple(
+        ProfileDocument(
+            batch=batch.batch,
+            classes=tuple(
+                ProfileClass(label=row.label, calls=row.calls, measured_s=row.measured_s, estimated_s=row.estimated_s)
+                for row in batch.classes
+            ),
+        )
+        for batch in profiled
+    )
+
+
+def comparisons_document(pairing: Pairing) -> MeasurementComparisonsDocument:
+    """Return the questions that two runs both answered as a document.
+
+    Args:
+        pairing: The questions of two runs.
+    """
+    return MeasurementComparisonsDocument(comparisons=tuple(map(_comparison, pairing.pairs)))
+
+
+def _comparison(pair: Comparison) -> MeasurementComparison:
+    workload = pair.first.workload
+    return MeasurementComparison(
+        model=pair.first.model.words,
+        batch=workload.batch,
+        precision=workload.precision,
+        framework=workload.framework,
+        layout=workload.layout,
+        first_median_s=pair.first.latency.median,
+        second_median_s=pair.second.latency.median,
+        ratio=pair.ratio,
+        verdict=pair.verdict,
+    )

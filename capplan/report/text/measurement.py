@@ -1,8 +1,7 @@
 """Measurements for people, for a sheet, and as the CSV that `capplan validate` reads."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from capplan.core.measurement.batch_search import measured_curve
 from capplan.core.measurement.compare import Pairing
@@ -214,8 +213,3 @@ def profile_table(profiled: ProfiledBatch) -> Table:
     if estimated_s and total_s:
         whole[4:] = [format_seconds(estimated_s), _signed_percentage(estimated_s / total_s - 1)]
     return table("class|calls>|measured>|share>|estimate>|error>", [*rows, whole])
-
-
-def profile_to_json(profiled: ProfiledBatch) -> dict[str, Any]:
-    """Encode a profiled batch as a JSON document. [s]"""
-    return {"batch": profiled.batch, "classes": [asdict(row) for row in profiled.classes]}

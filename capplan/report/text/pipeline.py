@@ -1,6 +1,4 @@
-"""A timed pipeline as tables and JSON: per stage and end to end, both ways."""
-
-from typing import Any
+"""A timed pipeline as tables: per stage and end to end, both ways."""
 
 from capplan.core.measurement.pipeline import PipelineTimes, typical_s
 from capplan.report.table import Table, table
@@ -40,34 +38,6 @@ def pipeline_tables(timed: PipelineTimes) -> list[tuple[str, Table]]:
         (f"{head}; medians", table("stage|host, left free>|device, by events>|host, waiting>", stages)),
         (f"end to end; {_WAYS}", table("way|latency of one>|one after another, each>|throughput, samples/s>", whole)),
     ]
-
-
-def pipeline_to_json(timed: PipelineTimes) -> dict[str, Any]:
-    """Encode a pipeline as a JSON document. [s]"""
-    return {
-        "name": timed.name,
-        "batch": timed.batch,
-        "device": timed.device,
-        "has_events": timed.has_events,
-        "repetitions": timed.repetitions,
-        "stages": [
-            {
-                "name": stage.name,
-                "host_s": typical_s(stage.host_s),
-                "device_s": typical_s(stage.device_s),
-                "waited_s": typical_s(stage.waited_s),
-            }
-            for stage in timed.stages
-        ],
-        "end_to_end": {
-            "free_latency_s": timed.free_latency_s,
-            "stalled_latency_s": timed.stalled_latency_s,
-            "free_s": timed.free_s / timed.repetitions,
-            "stalled_s": timed.stalled_s / timed.repetitions,
-            "free_throughput_per_s": timed.free_throughput_per_s,
-            "stalled_throughput_per_s": timed.stalled_throughput_per_s,
-        },
-    }
 
 
 def _spelt(time_s: float | None) -> str:

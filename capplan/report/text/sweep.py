@@ -1,7 +1,6 @@
-"""The overview at the end of a sweep, for people and as a document."""
+"""The overview at the end of a sweep, for people."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
 from capplan.printable import printable_line
@@ -48,48 +47,6 @@ def _group_line(group: FailureGroup) -> str:
     reason = printable_line(group.reason)
     shown = reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + " …"
     return f"  {group.count:5,} {group.kind}: {shown} ({', '.join(group.examples)}{' …' * (group.count > 3)})"
-
-
-def overview_to_json(overview: SweepOverview) -> dict[str, Any]:
-    """Return the overview as a document.
-
-    Args:
-        overview: the sweep's counts and failures.
-    """
-    return {
-        "folder": overview.folder,
-        **standing_to_json(overview.standing),
-        "gpus": overview.gpus,
-        "workloads": overview.workloads,
-        "dataset_rows": overview.rows,
-        "files": overview.files,
-        "answered": overview.answered,
-        "measured": overview.measured,
-        "failures": [
-            {"kind": each.kind, "reason": each.reason, "count": each.count, "examples": list(each.examples)}
-            for each in overview.failures
-        ],
-        "notes": list(overview.notes),
-    }
-
-
-def standing_to_json(standing: Standing) -> dict[str, Any]:
-    """Return how far a sweep is as a document.
-
-    Args:
-        standing: the counts. [s, 1/s]
-    """
-    rate, remaining = standing.rows_per_s, standing.remaining_s
-    return {
-        "models": standing.models,
-        "finished": standing.finished,
-        "kept": standing.kept,
-        "failed": standing.failed,
-        "rows": standing.rows,
-        "elapsed_s": round(standing.elapsed_s, 3),
-        "rows_per_s": None if rate is None else round(rate, 1),
-        "remaining_s": None if remaining is None else round(remaining, 1),
-    }
 
 
 def query_table(names: Sequence[str], rows: Sequence[Sequence[object]], *, spelling: str) -> str:

@@ -176,7 +176,7 @@ def test_files_that_are_no_exported_program_are_told(tmp_path: Path) -> None:
     other = tmp_path / "other.pt2"
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("x/readme.txt", "hello")
-    for path, said in ((damaged, "damaged"), (other, "no archive of one"), (tmp_path / "none.pt2", "No such file")):
+    for path, said in ((damaged, "damaged"), (other, "not an archive of one"), (tmp_path / "none.pt2", "No such file")):
         with pytest.raises(UsageError, match=said):
             find(path)
 

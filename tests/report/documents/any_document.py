@@ -47,6 +47,8 @@ def _strategy(info: types.Type) -> st.SearchStrategy[Any]:
             return st.one_of([_strategy(each) for each in members if not isinstance(each, types.CustomType)])
         case types.VarTupleType(item_type=item):
             return st.lists(_strategy(item), min_size=info.min_length or 0, max_size=2).map(tuple)
+        case types.TupleType(item_types=items):
+            return st.tuples(*map(_strategy, items))
         case types.DictType(key_type=key, value_type=value):
             return st.dictionaries(_strategy(key), _strategy(value), max_size=3)
         case _:

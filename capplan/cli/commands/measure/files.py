@@ -1,13 +1,12 @@
 """`capplan measure --compare` and `--export`: measurement files compared, or shown in another form. No torch."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 from capplan.app.measure.files import compare_files, stored_measurements
 from capplan.cli.commands.measure.points import render_measurements
 from capplan.cli.output import Format, emit, render_table, to_json, warn
 from capplan.cli.progress import TERMINAL
-from capplan.core.measurement.compare import Comparison, Pairing
+from capplan.core.measurement.compare import Pairing
 from capplan.core.measurement.types import Measurement
 
 
@@ -38,22 +37,9 @@ def _short(point: Measurement) -> str:
 
 
 def _render(pairing: Pairing, chosen: Format) -> str:
+    from capplan.report.documents.measurement import comparisons_document
     from capplan.report.text.measurement import comparison_table
 
     if chosen is Format.JSON:
-        return to_json({"comparisons": list(map(_comparison, pairing.pairs))})
+        return to_json(comparisons_document(pairing))
     return render_table(comparison_table(pairing), chosen)
-
-
-def _comparison(pair: Comparison) -> dict[str, object]:
-    return {
-        "model": pair.first.model.words,
-        "batch": pair.first.workload.batch,
-        "precision": pair.first.workload.precision.value,
-        "framework": pair.first.workload.framework.value,
-        "layout": pair.first.workload.layout.value,
-        "first_median_s": pair.first.latency.median,
-        "second_median_s": pair.second.latency.median,
-        "ratio": asdict(pair.ratio),
-        "verdict": pair.verdict.value,
-    }

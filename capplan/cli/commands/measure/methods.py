@@ -52,11 +52,12 @@ def show_pipeline(words: str, how: MeasureOptions, *, chosen: Format, output: Pa
         MeasurementError: a stage failed.
     """
     from capplan.app.measure.methods import time_pipeline
-    from capplan.report.text.pipeline import pipeline_tables, pipeline_to_json
+    from capplan.report.documents.pipeline import pipelines_document
+    from capplan.report.text.pipeline import pipeline_tables
 
     timed = time_pipeline(words, curve=how.curve(), device=how.device, rules=how.rules())
     if chosen is Format.JSON:
-        emit(to_json({"pipelines": [pipeline_to_json(each) for each in timed]}), output=output)
+        emit(to_json(pipelines_document(timed)), output=output)
         return
     tables = [titled for each in timed for titled in pipeline_tables(each)]
     emit("\n".join(f"{title}\n\n{render_table(content, chosen)}" for title, content in tables), output=output)

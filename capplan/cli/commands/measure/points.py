@@ -46,10 +46,11 @@ def conclude(failures: Sequence[Failure]) -> None:
 
 
 def _emit(made: "MeasureAnswer", chosen: Format, output: Path | None) -> None:
-    from capplan.report.text.measurement import profile_table, profile_to_json
+    from capplan.report.documents.measurement import profiles_document
+    from capplan.report.text.measurement import profile_table
 
     if chosen is Format.JSON:
-        profiled = {"profiles": [profile_to_json(each) for each in made.profiles]} if made.profiles else {}
+        profiled = {"profiles": profiles_document(made.profiles)} if made.profiles else {}
         emit(to_json({**points_to_json(list(made.points)), **profiled}), output=output)
         return
     measured = [point for point in made.points if isinstance(point, Measurement)]

@@ -10,7 +10,8 @@ from capplan.app.sweep.progress import Unwatched, Watcher
 from capplan.cli.output import warn
 from capplan.core.sweep.overview import Failed, Standing
 from capplan.printable import printable_line
-from capplan.report.text.sweep import standing_to_json
+from capplan.report.documents.codec import to_plain
+from capplan.report.documents.sweep import standing_document
 from capplan.units import format_seconds
 
 _LINE_EVERY_S = 0.2
@@ -96,11 +97,11 @@ class JsonLines:
 
     def started(self, standing: Standing) -> None:
         """Write what is to be computed."""
-        self._write({"event": "started", **standing_to_json(standing)})
+        self._write({"event": "started", **to_plain(standing_document(standing))})
 
     def moved(self, standing: Standing) -> None:
         """Write how far the sweep is."""
-        self._write({"event": "progress", **standing_to_json(standing)})
+        self._write({"event": "progress", **to_plain(standing_document(standing))})
 
     def failed(self, model: str, workload: str, failed: Failed) -> None:
         """Write a failure."""
@@ -113,7 +114,7 @@ class JsonLines:
 
     def ended(self, standing: Standing) -> None:
         """Write the counts at the end."""
-        self._write({"event": "ended", **standing_to_json(standing)})
+        self._write({"event": "ended", **to_plain(standing_document(standing))})
 
     def _write(self, event: dict[str, object]) -> None:
         sys.stderr.write(json.dumps(event, ensure_ascii=False) + "\n")

@@ -48,7 +48,8 @@ def sweep(
     """
     from capplan.app.sweep.request import SweepRequest
     from capplan.app.sweep.run import sweep as run
-    from capplan.report.text.sweep import overview_to_json, render_overview
+    from capplan.report.documents.sweep import sweep_document
+    from capplan.report.text.sweep import render_overview
     from capplan.specs.sweep import read_sweep_file
 
     request = SweepRequest(
@@ -67,7 +68,7 @@ def sweep(
     )
     watcher = make_watcher(progress)
     answer = run(request, watcher=watcher)
-    emit(to_json(overview_to_json(answer)) if as_json else render_overview(answer), output=None)
+    emit(to_json(sweep_document(answer)) if as_json else render_overview(answer), output=None)
     if measuring.measure and not answer.measured:
         raise MeasurementError("nothing was measured; the estimates are kept.")
     if answer.failures and (strict or not answer.answered):
