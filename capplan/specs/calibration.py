@@ -16,9 +16,9 @@ from capplan.core.latency.calibration import (
     GlobalConstants,
     HostCosts,
     IntervalWidth,
-    Origin,
 )
 from capplan.core.latency.classes import ALL_CLASSES
+from capplan.core.origin import Origin
 from capplan.errors import SpecError
 from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file

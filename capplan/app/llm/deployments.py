@@ -11,12 +11,14 @@ from capplan.core.llm.memory import StageMemory
 from capplan.core.llm.memory_answer import MemoryRequest
 from capplan.core.llm.model import LanguageModel
 from capplan.core.llm.quantisation import Quantisation
+from capplan.core.llm.serving.evidence import Evidence, evidence_of
 from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.tensors import all_tensors
+from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.llm.timing.engine_rules import decode_class, engine_variant, prefill_class
 from capplan.core.llm.timing.machine import Machine, machine_of
 from capplan.core.llm.timing.stage_kernels import Formats, stage_kernels
-from capplan.core.llm.timing.work import Kernels
+from capplan.core.llm.timing.work import Kernels, kernel_classes
 from capplan.core.llm.weights import EngineLayout, stage_weights
 from capplan.errors import UsageError
 from capplan.specs import Gpus
@@ -59,6 +61,18 @@ class ServingDeployment:
     kernels: Kernels
     sequences_that_fit: Callable[[float], float]
     stage: StageMemory
+
+    def evidence(self, calibration: LlmCalibration) -> Evidence:
+        """Classify the deployment by what a calibration was learnt from."""
+        return evidence_of(
+            calibration,
+            model=self.model.architecture.name,
+            gpu=self.gpu.id,
+            vendor=self.gpu.vendor,
+            engine=self.engine,
+            segment=str(self.gpu.segment) if self.gpu.segment else None,
+            kernels=kernel_classes(self.kernels),
+        )
 
 
 @dataclass(slots=True)

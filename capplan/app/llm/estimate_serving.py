@@ -7,14 +7,14 @@ from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDep
 from capplan.app.llm.validate_serving import constants_of, width_name
 from capplan.core.llm.serving.cases import Case, Metric, Serving, answer, metric_of
 from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
-from capplan.core.llm.serving.evidence import Adjustment, Evidence, evidence_of, interval, learn_adjustment
+from capplan.core.llm.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
 from capplan.core.llm.serving.explain import explain_step
 from capplan.core.llm.serving.runs import MeasuredRun
 from capplan.core.llm.serving.service import Demand, Service, ServingTimes
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.llm.timing.constants import Constants
-from capplan.core.llm.timing.work import Load, kernel_classes
+from capplan.core.llm.timing.work import Load
 from capplan.errors import CapplanError, UsageError
 from capplan.specs.llm.memory_calibration import find_engine
 
@@ -58,7 +58,7 @@ def estimate_serving(
     capacity = _check_size(question, deployment)
     constants = constants_of(calibration)
     adjustments = _adjustments(question, deployment, calibration, constants)
-    basis = _Basis(calibration, constants, _evidence(deployment, calibration), adjustments)
+    basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments)
     points = tuple(_point(question, deployment, clients, basis) for clients in question.concurrencies)
     service = Service(
         kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine, constants=constants
@@ -109,18 +109,6 @@ def _check_context(deployment: ServingDeployment, tokens: float) -> None:
             f"{deployment.words.model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
             "shorten --input-len or --output-len."
         )
-
-
-def _evidence(deployment: ServingDeployment, calibration: LlmCalibration) -> Evidence:
-    return evidence_of(
-        calibration,
-        model=deployment.model.architecture.name,
-        gpu=deployment.gpu.id,
-        vendor=deployment.gpu.vendor,
-        engine=deployment.engine,
-        segment=str(deployment.gpu.segment) if deployment.gpu.segment else None,
-        kernels=kernel_classes(deployment.kernels),
-    )
 
 
 def _case(deployment: ServingDeployment, demand: Demand, *, clients: float) -> Case:
@@ -214,7 +202,7 @@ def _adjustments(
     if not ratios:
         return {}
     learnt = learn_adjustment(
-        ratios, width=calibration.widths[_width(Metric.TPOT, deployment)], evidence=_evidence(deployment, calibration)
+        ratios, width=calibration.widths[_width(Metric.TPOT, deployment)], evidence=deployment.evidence(calibration)
     )
     inverse = Adjustment(factor=1.0 / learnt.factor, deviation=learnt.deviation, runs=learnt.runs)
     return {Metric.TPOT: learnt, Metric.OUTPUT_TOKENS_PER_S: inverse}

@@ -20,8 +20,9 @@ from capplan.core.llm.serving.learn import (
 )
 from capplan.core.llm.serving.priors import default_layout, default_prior
 from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
-from capplan.core.llm.timing.calibration import LlmCalibration, Origin, Width
+from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.numbers import FloatArray
+from capplan.core.origin import Origin
 from capplan.errors import UsageError
 
 FEWEST_RUNS = 20

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords
 from capplan.app.llm.fleet.fleet_money import MoneyQuestion, known_prices
-from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
-from capplan.app.llm.fleet.search import DEFAULT_ENGINES, PlanQuestion
+from capplan.app.llm.fleet.load_question import question_of
+from capplan.app.llm.fleet.rents import cheapest_rents
+from capplan.app.llm.fleet.search import PlanQuestion
 from capplan.app.llm.plan_serving import plan_fleet, plan_serving
 from capplan.app.llm.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.app.report import today
@@ -54,20 +55,7 @@ def report_serving(request: ServingReportRequest) -> ServingReport:
     gpus = load_gpus(overlays=request.specs)
     prices = known_prices(gpus, request.specs)
     rents = cheapest_rents(prices)
-    named = request.gpus or asked.gpus
-    question = PlanQuestion(
-        model=request.model,
-        load=asked.load,
-        limits=asked.limits,
-        gpus=tuple(gpus.find(name).id for name in named) if named else searched_gpus(gpus, rents),
-        engines=asked.engines or DEFAULT_ENGINES,
-        weights=asked.weights or ("",),
-        kv=asked.kv,
-        choice=asked.choice,
-        batch_limits=asked.batch_limits or (0,),
-        redundancy=asked.redundancy,
-        rents=rents,
-    )
+    question = question_of(request.model, asked, gpus=gpus, rents=rents, named=request.gpus)
     deployments, calibration = Deployments(gpus=gpus), load_time_calibration(None)
     fleet = plan_fleet(
         question,

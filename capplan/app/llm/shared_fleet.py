@@ -6,13 +6,13 @@ from pathlib import Path
 
 from capplan.app.llm.deployments import Deployments
 from capplan.app.llm.fleet.fleet_money import known_prices
-from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
-from capplan.app.llm.fleet.search import DEFAULT_ENGINES, PlanQuestion
+from capplan.app.llm.fleet.load_question import question_of
+from capplan.app.llm.fleet.rents import cheapest_rents
 from capplan.app.llm.plan_serving import plan_serving
-from capplan.core.llm.fleet.deployment_plan import DeploymentPlan, RentedGpu
+from capplan.core.llm.fleet.deployment_plan import DeploymentPlan
 from capplan.core.llm.fleet.shared_fleet import SharedFleet, shared_fleets
-from capplan.specs import Gpus, load_gpus
-from capplan.specs.llm.load_file import ServingLoadFile, read_fleet_file
+from capplan.specs import load_gpus
+from capplan.specs.llm.load_file import read_fleet_file
 from capplan.specs.llm.time_calibration import load_time_calibration
 
 
@@ -40,23 +40,7 @@ def plan_shared_fleet(file: Path, *, specs: Sequence[Path] = (), calibration: Pa
     rents = cheapest_rents(known_prices(gpus, specs))
     deployments, constants = Deployments(gpus=gpus), load_time_calibration(calibration)
     plans = tuple(
-        plan_serving(_question(model, each, gpus, rents), deployments=deployments, calibration=constants)
+        plan_serving(question_of(model, each, gpus=gpus, rents=rents), deployments=deployments, calibration=constants)
         for model, each in asked
     )
     return FleetAnswer(plans=plans, fleets=shared_fleets(plans))
-
-
-def _question(model: str, asked: ServingLoadFile, gpus: Gpus, rents: dict[str, RentedGpu]) -> PlanQuestion:
-    return PlanQuestion(
-        model=model,
-        load=asked.load,
-        limits=asked.limits,
-        gpus=tuple(gpus.find(name).id for name in asked.gpus) if asked.gpus else searched_gpus(gpus, rents),
-        engines=asked.engines or DEFAULT_ENGINES,
-        weights=asked.weights or ("",),
-        kv=asked.kv,
-        choice=asked.choice,
-        batch_limits=asked.batch_limits or (0,),
-        redundancy=asked.redundancy,
-        rents=rents,
-    )

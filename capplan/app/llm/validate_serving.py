@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
 from capplan.core.llm.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.core.llm.serving.cases import Case, Metric, Serving, answer, metric_of
-from capplan.core.llm.serving.evidence import Adjustment, evidence_of, interval
+from capplan.core.llm.serving.evidence import Adjustment, interval
 from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
 from capplan.core.llm.serving.service import Demand
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.llm.timing.constants import Constants, Layout
-from capplan.core.llm.timing.work import kernel_classes
 from capplan.errors import CapplanError, UsageError
 
 LONGEST_TOKENS = 2_000_000
@@ -152,15 +151,7 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
     for metric in judged_metrics(item.run):
         if not 0 < metric_of(times, metric) < float("inf"):
             raise UsageError(f"the predicted {metric} is {metric_of(times, metric):g}; the row's load has no answer.")
-    evidence = evidence_of(
-        calibration,
-        model=deployment.model.architecture.name,
-        gpu=deployment.gpu.id,
-        vendor=deployment.gpu.vendor,
-        engine=deployment.engine,
-        segment=str(deployment.gpu.segment) if deployment.gpu.segment else None,
-        kernels=kernel_classes(deployment.kernels),
-    )
+    evidence = deployment.evidence(calibration)
     return [
         JudgedAnswer(
             run=replace(item.run, gpu=deployment.gpu.id, model=deployment.model.architecture.name),

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from capplan.core.calibrate.accuracy import ErrorStatistics, error_statistics
 from capplan.core.calibrate.dataset import LEVEL_KINDS, FitRows, TimedStep, lay_out
 from capplan.core.calibrate.residuals import LatencyFit
-from capplan.core.latency.calibration import Calibration, IntervalWidth, Origin
+from capplan.core.latency.calibration import Calibration, IntervalWidth
 from capplan.core.latency.lookup import FEW_ROWS, KERNELS, LAUNCHES, MANY_ROWS
 from capplan.core.latency.op_table import IntArray
 from capplan.core.numbers import BoolArray, FloatArray
+from capplan.core.origin import Origin
 
 StringArray = NDArray[np.str_]
 

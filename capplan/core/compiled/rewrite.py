@@ -16,7 +16,7 @@ from capplan.core.compiled.norms import split_norms
 from capplan.core.compiled.roles import FUSED, arithmetic, part, reduces_across_memory
 from capplan.core.ops.catalogue import FusedRole
 from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, Op, Operand, Phase, Recording, Storage
+from capplan.core.trace.types import Kernel, Op, Operand, Phase, Recording, Storage, first_and_last_use
 from capplan.core.workload import Framework, Workload
 
 _SAMPLE_BATCH = 64
@@ -178,13 +178,7 @@ class _Rewriting:
     def _storages(self, ops: list[Op]) -> tuple[Storage, ...]:
         """Return births and deaths in the new order; storages that live inside one kernel get no size."""
         end = len(self.source.ops)
-        first: dict[int, int] = {}
-        last: dict[int, int] = {}
-        for index, op in enumerate(ops):
-            for storage in op.writes:
-                first.setdefault(storage, index)
-            for storage in (*op.reads, *op.writes):
-                last[storage] = index
+        first, last = first_and_last_use(ops)
         born = {storage for op in self.flow.ops for storage in op.writes}
         placed: list[Storage] = []
         for storage, facts in enumerate(self.source.storages):

@@ -12,7 +12,17 @@ from capplan.core.compiled.rewrite import WEIGHT_ONLY, fuse_recording
 from capplan.core.compiled.roles import FUSED
 from capplan.core.ops.catalogue import FusedRole, OperatorClass, operator_class
 from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import ALWAYS, ITEM_BYTES, Kernel, Op, Operand, Recording, Role, Storage
+from capplan.core.trace.types import (
+    ALWAYS,
+    ITEM_BYTES,
+    Kernel,
+    Op,
+    Operand,
+    Recording,
+    Role,
+    Storage,
+    first_and_last_use,
+)
 from capplan.core.workload import Precision, Workload
 
 EPILOGUE = "epilogue"
@@ -172,13 +182,7 @@ def _reader_counts(recording: Recording) -> dict[int, int]:
 def _replaced(recording: Recording, ops: Sequence[Op], storages: Sequence[Storage]) -> Recording:
     """Return a recording with other operators, and the births and deaths of storages by their order."""
     end = len(recording.ops)
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for index, op in enumerate(ops):
-        for storage in op.writes:
-            first.setdefault(storage, index)
-        for storage in (*op.reads, *op.writes):
-            last[storage] = index
+    first, last = first_and_last_use(ops)
     placed: list[Storage] = []
     for index, facts in enumerate(storages):
         is_kept = facts.death >= end or facts.role in (Role.PARAMETER, Role.BUFFER)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import date
+
+from capplan.core.origin import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +86,6 @@ class IntervalWidth:
     between_other_sheets: float
     rows: int
     coverage_fraction: float = 0.9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """What a calibration was made from."""
-
-    made: date
-    command: str
-    sources: tuple[str, ...]
-    rows: int
-    held_out_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ class MemoryEstimate:
     """Peak memory of one workload at one batch on one GPU.
 
     `parts` lie inside the allocated peak (`torch.cuda.max_memory_allocated`); `fragmentation` is what the
-    caching allocator reserves on top; `context` is what CUDA takes beside the allocator.
+    caching allocator reserves on top; `context` is what CUDA takes outside the allocator.
     """
 
     batch: int
@@ -43,6 +43,11 @@ class MemoryEstimate:
     peak_module: str
     largest: tuple[LiveTensor, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def all_parts(self) -> tuple[MemoryPart, ...]:
+        """The parts with fragmentation and CUDA context, which add up to the total. [bytes]"""
+        return (*self.parts, self.fragmentation, self.context)
 
     @property
     def peak_allocated_bytes(self) -> Interval:
@@ -57,7 +62,7 @@ class MemoryEstimate:
     @property
     def total_bytes(self) -> Interval:
         """What nvidia-smi would show for the process. [bytes]"""
-        return _total((*self.parts, self.fragmentation, self.context))
+        return _total(self.all_parts)
 
 
 def _total(parts: Sequence[MemoryPart]) -> Interval:

@@ -11,7 +11,7 @@ from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
-from capplan.core.trace.types import Parameter
+from capplan.core.trace.types import HasParameters
 from capplan.core.workload import DEFAULT_UTILIZATION, Precision, Workload
 
 
@@ -52,7 +52,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFacts:
+class ModelFacts(HasParameters):
     """Facts of a model that hold on any GPU.
 
     MACs and FLOPs are of one sample's forward pass or training step. `activation_peak_bytes` is the most
@@ -63,7 +63,6 @@ class ModelFacts:
 
     name: str
     class_name: str
-    parameters: tuple[Parameter, ...]
     macs_per_sample: int
     flops_per_sample: int
     activation_peak_bytes: int
@@ -71,21 +70,6 @@ class ModelFacts:
     traffic_bytes_per_sample: int
     uncounted: tuple[str, ...]
     input_bytes_per_sample: int
-
-    @property
-    def parameter_count(self) -> int:
-        """Elements of all parameters, each counted once."""
-        return sum(p.elements for p in self.parameters if not p.is_buffer)
-
-    @property
-    def buffer_count(self) -> int:
-        """Elements of all buffers, each counted once."""
-        return sum(p.elements for p in self.parameters if p.is_buffer)
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of the parameters in the model's own dtypes. [bytes]"""
-        return sum(p.size_bytes for p in self.parameters if not p.is_buffer)
 
     @property
     def dtype(self) -> str | None:

@@ -6,7 +6,7 @@ dozen kernels hundreds of times, so whatever depends on shapes alone is computed
 All sizes are functions of the batch; FLOPs and bytes are not stored but derived (`core.counting`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -122,6 +122,18 @@ ALWAYS = -1
 """Birth of a storage that exists before the first op."""
 
 
+def first_and_last_use(ops: Sequence[Op]) -> tuple[dict[int, int], dict[int, int]]:
+    """Return by storage the op that writes it first, and the op that reads or writes it last."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for index, op in enumerate(ops):
+        for storage in op.writes:
+            first.setdefault(storage, index)
+        for storage in (*op.reads, *op.writes):
+            last[storage] = index
+    return first, last
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     """One block of memory: its size, the op that made it, the op after which it was released.
@@ -214,6 +226,28 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HasParameters:
+    """A model's parameters and buffers, with their sums."""
+
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def parameter_count(self) -> int:
+        """Elements of all parameters, each counted once."""
+        return sum(each.elements for each in self.parameters if not each.is_buffer)
+
+    @property
+    def buffer_count(self) -> int:
+        """Elements of all buffers, each counted once."""
+        return sum(each.elements for each in self.parameters if each.is_buffer)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the parameters in the model's own dtypes. [bytes]"""
+        return sum(each.size_bytes for each in self.parameters if not each.is_buffer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputTensor:
     """One input of the model: its name, dtype and shape over the batch."""
 
@@ -240,7 +274,7 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(HasParameters):
     """A model's facts: parameters, inputs, and a recording per configuration.
 
     `target` is the words that name the model ("timm:resnet50 --arg ..."), `class_name` its class.
@@ -249,7 +283,6 @@ class Trace:
     name: str
     target: str
     class_name: str
-    parameters: tuple[Parameter, ...]
     inputs: tuple[InputTensor, ...]
     recordings: tuple[Recording, ...]
     provenance: Provenance
@@ -268,21 +301,6 @@ class Trace:
             f"the trace of {self.name} has no recording {configuration} (it has {held}); make one with "
             f"`capplan trace {self.target} {trace_options(configuration)}-o FILE`."
         )
-
-    @property
-    def parameter_count(self) -> int:
-        """Elements of all parameters, each counted once."""
-        return sum(p.elements for p in self.parameters if not p.is_buffer)
-
-    @property
-    def buffer_count(self) -> int:
-        """Elements of all buffers, each counted once."""
-        return sum(p.elements for p in self.parameters if p.is_buffer)
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of parameters in the model's own dtypes. [bytes]"""
-        return sum(p.size_bytes for p in self.parameters if not p.is_buffer)
 
 
 def trace_options(configuration: Configuration) -> str:

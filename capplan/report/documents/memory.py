@@ -152,7 +152,7 @@ def _peak(estimate: MemoryEstimate) -> _Peak:
         "peak_allocated_bytes": estimate.peak_allocated_bytes,
         "peak_reserved_bytes": estimate.peak_reserved_bytes,
         "total_bytes": estimate.total_bytes,
-        "parts": (*estimate.parts, estimate.fragmentation, estimate.context),
+        "parts": estimate.all_parts,
         "peak_op": estimate.peak_op,
         "peak_module": estimate.peak_module,
     }

@@ -119,7 +119,7 @@ def _needs_lines(plan: Plan, width: int) -> list[Line]:
         return []
     largest = max((fit for fit in plan.fits if fit.gpu.id == best.gpu.id), key=lambda fit: fit.batch)
     memory = largest.memory
-    parts = sorted((*memory.parts, memory.fragmentation, memory.context), key=lambda part: -part.size_bytes.expected)
+    parts = sorted(memory.all_parts, key=lambda part: -part.size_bytes.expected)
     shown = [
         f"{part.name} {format_bytes(part.size_bytes.expected)}" for part in parts if part.size_bytes.expected >= 2**20
     ]

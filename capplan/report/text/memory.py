@@ -25,7 +25,7 @@ def render_memory_csv(answer: MemoryAnswer) -> str:
     rows = []
     asked = [(each.gpu.id, each.estimate) for each in answer.gpus] or [("", answer.estimate)]
     for gpu, estimate in asked:
-        for part in (*estimate.parts, estimate.fragmentation, estimate.context):
+        for part in estimate.all_parts:
             rows.append((answer.name, gpu, str(estimate.batch), part.name, *_plain(part.size_bytes), part.origin))
         for name, peak in _peaks(estimate.peak_allocated_bytes, estimate.peak_reserved_bytes, estimate.total_bytes):
             rows.append((answer.name, gpu, str(estimate.batch), name, *_plain(peak), ""))

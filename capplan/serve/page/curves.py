@@ -135,13 +135,13 @@ def part_names(fits: Sequence[Fit]) -> list[str]:
     """Return the names of the parts of memory, the largest first; small ones stand together at the end."""
     sizes: dict[str, float] = {}
     for fit in fits:
-        for part in (*fit.memory.parts, fit.memory.fragmentation, fit.memory.context):
+        for part in fit.memory.all_parts:
             sizes[part.name] = max(sizes.get(part.name, 0.0), part.size_bytes.expected)
     return sorted((name for name, size in sizes.items() if size > 0), key=lambda name: -sizes[name])
 
 
 def _bar(fit: Fit, parts: Sequence[str]) -> Bar:
-    held = {part.name: part.size_bytes for part in (*fit.memory.parts, fit.memory.fragmentation, fit.memory.context)}
+    held = {part.name: part.size_bytes for part in fit.memory.all_parts}
     usable = usable_memory(fit.gpu).expected
     total = fit.memory.total_bytes.expected
     return Bar(

@@ -72,10 +72,7 @@ def _throughput(subject: Subject) -> list[str]:
 
 def _memory(subject: Subject) -> list[str]:
     memory = subject.fit.memory
-    lines = [
-        f"{format_bytes(part.size_bytes.expected):>10}  {part.name}: {part.origin}"
-        for part in (*memory.parts, memory.fragmentation, memory.context)
-    ]
+    lines = [f"{format_bytes(part.size_bytes.expected):>10}  {part.name}: {part.origin}" for part in memory.all_parts]
     total = memory.total_bytes
     lines.append(
         f"{format_bytes(total.expected):>10}  total ({format_bytes(total.low)} to {format_bytes(total.high)}), at its "

@@ -15,10 +15,10 @@ from capplan.core.llm.timing.calibration import (
     KernelConstants,
     LinkConstants,
     LlmCalibration,
-    Origin,
     Width,
 )
 from capplan.core.llm.timing.kernel_classes import KernelClass
+from capplan.core.origin import Origin
 from capplan.errors import SpecError
 from capplan.specs.folders import calibration_file
 

@@ -3,10 +3,11 @@ from datetime import date
 
 import pytest
 
-from capplan.core.latency.calibration import Calibration, DeviceFactors, GlobalConstants, Origin
+from capplan.core.latency.calibration import Calibration, DeviceFactors, GlobalConstants
 from capplan.core.latency.lookup import gpu_evidence, resolve_constants
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.types import Evidence
+from capplan.core.origin import Origin
 from capplan.core.workload import Precision, Workload
 from tests.core.latency.latency_cases import gpu
 

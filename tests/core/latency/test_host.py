@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.latency.calibration import HostCosts, Origin
+from capplan.core.latency.calibration import HostCosts
 from capplan.core.latency.host import host_step_s
 from capplan.core.latency.lookup import calibration_notes
 from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.step import ExecutedStep
+from capplan.core.origin import Origin
 from capplan.core.workload import Framework, Precision, Workload
 from capplan.errors import SpecError
 from capplan.specs.calibration import dump_calibration, load_calibration

@@ -23,13 +23,12 @@ from capplan.core.llm.fleet.limits import BrokenLimit, broken_at, broken_limit, 
 from capplan.core.llm.fleet.support import support_problem
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.serving.cases import Metric, Serving
-from capplan.core.llm.serving.evidence import Adjustment, Evidence, evidence_of, half_width, interval
+from capplan.core.llm.serving.evidence import Adjustment, Evidence, half_width, interval
 from capplan.core.llm.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
 from capplan.core.llm.serving.service import Demand, Service
 from capplan.core.llm.simulation.load_answer import LatencyLimits, LoadAnswer, Statistic
 from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.llm.timing.constants import Constants
-from capplan.core.llm.timing.work import kernel_classes
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError
 from capplan.specs.llm.memory_calibration import find_engine
@@ -186,7 +185,7 @@ class Search:
         load = self.question.load
         whole = at.e2e_s(load.output_len)
         rate = load.rate_per_s if load.concurrency is None else load.concurrency / whole
-        evidence = self._evidence(deployment)
+        evidence = deployment.evidence(self.calibration)
         ttft, tpot, e2e = self._intervals(deployment, evidence, at.ttft_s, at.tpot_s, whole)
         return _Times(
             rate_per_s=rate or 0.0,
@@ -207,17 +206,6 @@ class Search:
         tpot = interval(tpot_s, width=width, evidence=evidence, adjustment=Adjustment())
         factor = half_width(width, evidence)
         return ttft, tpot, Interval(low=e2e_s / factor, expected=e2e_s, high=e2e_s * factor)
-
-    def _evidence(self, deployment: ServingDeployment) -> Evidence:
-        return evidence_of(
-            self.calibration,
-            model=deployment.model.architecture.name,
-            gpu=deployment.gpu.id,
-            vendor=deployment.gpu.vendor,
-            engine=deployment.engine,
-            segment=str(deployment.gpu.segment) if deployment.gpu.segment else None,
-            kernels=kernel_classes(deployment.kernels),
-        )
 
     def _width(self, metric: Metric, deployment: ServingDeployment) -> Width:
         name = width_name(metric, Serving.OPEN_LOAD, has_experts=deployment.model.architecture.is_moe)
@@ -261,7 +249,7 @@ class Search:
     ) -> DeploymentFit:
         load, limits = self.question.load, self.question.limits
         replicas = needed + self.question.redundancy
-        evidence = self._evidence(deployment)
+        evidence = deployment.evidence(self.calibration)
         gaps = answer.tpot_s if load.output_len > 1 else answer.ttft_s
         means = [each.mean for each in (answer.ttft_s, gaps, answer.e2e_s)]
         if limits.statistic is Statistic.MEAN:

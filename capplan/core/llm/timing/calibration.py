@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
 
 from capplan.core.llm.timing.kernel_classes import KernelClass
+from capplan.core.origin import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,17 +97,6 @@ class Width:
     other_gpu: float
     other_both: float
     transfer: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where the constants come from: the command, its files, rows, and the cross-validated errors."""
-
-    made: date
-    command: str
-    sources: tuple[str, ...]
-    rows: int
-    held_out_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,17 @@ _GEMMA3 = Traits(
 )
 _LATENT = Traits(mlp_bias=False)
 
+_GPT2 = Traits(
+    qkv_bias=True,
+    output_bias=True,
+    norm_bias=True,
+    gated=False,
+    mlp_bias=True,
+    tied=True,
+    learned_positions=True,
+    rotary=False,
+)
+
 TRAITS: Mapping[str, Traits] = {
     "llama": _LLAMA,
     "mistral": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, windows=Windows.ALL),
@@ -123,26 +134,8 @@ TRAITS: Mapping[str, Traits] = {
     "stablelm": Traits(output_bias=False, mlp_bias=False, norm_bias=True),
     "cohere": Traits(norms=1, tied=True, mlp_bias=False),
     "cohere2": Traits(norms=1, tied=True, mlp_bias=False, windows=Windows.ALL_BUT_EVERY_NTH, window_period=4),
-    "gpt2": Traits(
-        qkv_bias=True,
-        output_bias=True,
-        norm_bias=True,
-        gated=False,
-        mlp_bias=True,
-        tied=True,
-        learned_positions=True,
-        rotary=False,
-    ),
-    "gpt_bigcode": Traits(
-        qkv_bias=True,
-        output_bias=True,
-        norm_bias=True,
-        gated=False,
-        mlp_bias=True,
-        tied=True,
-        learned_positions=True,
-        rotary=False,
-    ),
+    "gpt2": _GPT2,
+    "gpt_bigcode": _GPT2,
     "gpt_neox": Traits(norm_bias=True, gated=False, mlp_bias=True, defaults={"attention_bias": True}),
     "opt": Traits(
         qkv_bias=True,
