@@ -1,0 +1,112 @@
+"""Every `capplan` command and option that a page names exists."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from capplan.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.name != "changelog.md"),
+]
+"""All pages but the changelog, which names what there was."""
+FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+OTHER_TOOLS = ("python ", "--build-arg")
+"""Beginnings of code spans with options of other programs."""
+INLINE = re.compile(r"`([^`\n]+)`")
+COMMAND = re.compile(r"^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?capplan (?P<words>[a-z-].*)$")
+
+
+def commands_of(text: str) -> Iterator[str]:
+    """Yield the command lines of a page, those in shell blocks and those in code spans."""
+    for kind, block in FENCE.findall(text):
+        if kind in ("sh", "console", "text", "bash", ""):
+            yield from block.replace("\\\n", " ").splitlines()
+    yield from INLINE.findall(FENCE.sub("", text))
+
+
+def words_of(line: str) -> list[str] | None:
+    found = COMMAND.match(line.strip())
+    if found is None:
+        return None
+    lexer = shlex.shlex(found["words"], posix=True, punctuation_chars="|;>&")
+    lexer.whitespace_split, lexer.commenters = True, "#"
+    try:
+        words = list(lexer)
+    except ValueError:  # prose between backticks
+        return None
+    ends = [index for index, word in enumerate(words) if set(word) <= set("|;>&")]
+    return words[: ends[0]] if ends else words
+
+
+def problem(words: list[str]) -> str | None:
+    """Return what is wrong with a command's names; None where they exist."""
+    command = get_command(app)
+    context = typer.Context(command, info_name="capplan")
+    named, rest = ["capplan"], list(words)
+    outer = {name: each for each in command.get_params(context) for name in each.opts}
+    while rest and rest[0] in outer:  # options before the command
+        takes_value = not getattr(outer[rest[0]], "is_flag", False)
+        del rest[: 1 + takes_value]
+    while rest and isinstance(command, TyperGroup) and not rest[0].startswith("-"):
+        inner = command.get_command(context, rest[0])
+        if inner is None:
+            is_placeholder = rest[0].isupper() or rest[0] in ("...", "…")
+            takes_more = any(each.param_type_name == "argument" for each in command.params)
+            return None if is_placeholder or takes_more else f"{' '.join(named)} has no command {rest[0]!r}"
+        command, context = inner, typer.Context(inner, parent=context, info_name=rest[0])
+        named.append(rest.pop(0))
+    known = {name for each in command.get_params(context) for name in (*each.opts, *each.secondary_opts)}
+    for word in rest:
+        option = word.split("=")[0].rstrip(",.:)")
+        if option.startswith("--") and option != "--" and option not in known | set(outer):
+            return f"{' '.join(named)} has no option {option}"
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    found = [(line, words) for line in commands_of(page.read_text()) if (words := words_of(line))]
+    wrong = [f"{line.strip()}: {said}" for line, words in found if (said := problem(words))]
+    assert wrong == []
+
+
+def test_a_wrong_command_and_a_wrong_option_are_found() -> None:
+    assert problem(["plan", "resnet50", "--batch", "32"]) is None
+    assert problem(["plan", "resnet50", "--batches", "32"]) == "capplan plan has no option --batches"
+    assert problem(["gpus", "shew"]) == "capplan gpus has no command 'shew'"
+    assert words_of("capplan plan x.py:Net --batch 8 | head -3  # short") == ["plan", "x.py:Net", "--batch", "8"]
+
+
+def options_of(command: typer.core.TyperCommand, context: typer.Context) -> Iterator[str]:
+    """Yield the options of a command and of all below it."""
+    for each in command.get_params(context):
+        yield from (*each.opts, *each.secondary_opts)
+    if isinstance(command, TyperGroup):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            yield from options_of(inner, typer.Context(inner, parent=context, info_name=name))
+
+
+def test_every_option_that_a_page_names_exists() -> None:
+    command = get_command(app)
+    known = set(options_of(command, typer.Context(command, info_name="capplan")))
+    named = {
+        (page.name, option)
+        for page in PAGES
+        for span in INLINE.findall(FENCE.sub("", page.read_text()))
+        if not span.startswith(OTHER_TOOLS)
+        for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", span)
+    }
+    assert len(named) > 100
+    assert {each for each in named if each[1] not in known} == set()
