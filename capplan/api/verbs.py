@@ -84,9 +84,17 @@ def trace(model: "ModelLike", **options: Unpack[TraceOptions]) -> "Trace":
             batch to trace at; `formulas`, which count the FLOPs of operators that capplan does not know, by name
             (`my::op`), as functions of an `OperatorCall`; `anonymous`, to drop the names of modules and parameters.
 
+    Returns:
+        The model as facts: shapes over the batch, operators with MACs and bytes, lifetimes of tensors; no weights.
+
     Raises:
         UsageError: there is no such model, or it does not take these arguments and inputs.
         TraceError: the model could not be traced.
+
+    Examples:
+        >>> from torch import nn
+        >>> trace(nn.Linear(1000, 10), inputs=["1000"]).parameter_count
+        10010
     """
     from capplan.app.trace import TraceRequest
     from capplan.app.trace import trace as make_trace
@@ -116,6 +124,9 @@ def load_trace(path: str | Path) -> "Trace":
     Args:
         path: what `capplan trace` wrote.
 
+    Returns:
+        The trace, as `trace` gave it.
+
     Raises:
         TraceFileError: it is truncated, damaged, not a trace, or written by a newer capplan.
     """
@@ -133,8 +144,15 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> "Gpus":
     Args:
         overlays: folders and files of own specs; the last wins.
 
+    Returns:
+        All GPUs by id: memory in bytes, bandwidth in bytes/s, dense peaks in FLOP/s, power in watts.
+
     Raises:
         SpecError: a spec file does not hold what it must.
+
+    Examples:
+        >>> load_gpus()["l4"].memory_bandwidth_bytes_per_s
+        300000000000.0
     """
     from capplan.specs import load_gpus as read_gpus
 
@@ -150,9 +168,20 @@ def analyze(model: "ModelLike", **options: Unpack[AnalyzeOptions]) -> "AnalyzeAn
             view; `compare`, to count by thop, fvcore and torch's counter too; `strict`, to refuse a model with
             operators that could not be counted.
 
+    Returns:
+        `analysis`, with `macs`, `flops` [FLOP] and `size_bytes` at the batch, in all and by operator and module; one
+        multiply-accumulate is two FLOPs. `comparisons` with other counters where they were asked for.
+
     Raises:
         UsageError: there is no such model.
         TraceError: the model could not be traced, or is refused by `strict`.
+
+    Examples:
+        A linear layer of 1000 by 10 at batch 32 takes 32 · 1000 · 10 multiply-accumulates.
+
+        >>> from torch import nn
+        >>> analyze(nn.Linear(1000, 10), inputs=["1000"], batch=32).analysis.macs
+        320000
     """
     from capplan.app.analyze import AnalyzeRequest
     from capplan.app.analyze import analyze as count
@@ -187,10 +216,20 @@ def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options
             "throughput", "latency", "memory", "cost" or "name"; `strict`, to refuse a model with operators that could
             not be counted.
 
+    Returns:
+        `fits` and `rejections`. A fit has `latency.latency_s` [s] and `memory.total_bytes` [bytes] as intervals with
+        `low`, `expected` and `high`, `max_batch`, and `usd_per_million_samples` [USD]; a rejection says by how much
+        it misses.
+
     Raises:
         UsageError: there is no such model or GPU.
         TraceError: the model could not be traced, or is refused by `strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+
+    Examples:
+        >>> from torch import nn
+        >>> plan(nn.Linear(1000, 10), inputs=["1000"], batches=[32], gpus=["l4"]).best().gpu.id
+        'l4'
     """
     from capplan.app.answers import PlanAnswer
     from capplan.app.plan import PlanRequest
@@ -234,6 +273,10 @@ def compare(
             `training`, `torch_version`; `utilization_fraction`, `max_latency_s`, `min_throughput_per_s`;
             `providers`, `priced`, `max_usd_per_hour`; `sort` by "asked", "throughput", "latency", "memory" or "cost".
 
+    Returns:
+        `rows`: one for each model, number format, framework, layout, GPU and batch, with its fit or the reason why
+        there is none, and its throughput as a multiple of the first row of the same GPU and batch.
+
     Raises:
         UsageError: there is no such model or GPU.
         TraceError: a model could be traced under none of the conditions.
@@ -274,10 +317,22 @@ def memory(model: "ModelLike", *, batch: int = 1, **options: Unpack[MemoryOption
             `utilization_fraction` of usable memory that may be filled (0.9 by default); `rank_count` GPUs that share
             the work by `shardings`; `expandable_segments`; `advice`, to work out what would save memory; `strict`.
 
+    Returns:
+        `estimate`, the peak by part as intervals [bytes], for the first GPU or for none; `gpus`, whether the batch fits
+        each GPU and which is the largest that does.
+
     Raises:
         UsageError: there is no such model or GPU.
         TraceError: the model could not be traced, or is refused by `strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+
+    Examples:
+        The weights of a linear layer of 1000 by 10 are 10,010 numbers of 4 bytes, which the allocator rounds up.
+
+        >>> from torch import nn
+        >>> parts = memory(nn.Linear(1000, 10), inputs=["1000"], batch=32).estimate.parts
+        >>> next(part.size_bytes.expected for part in parts if part.name == "weights") >= 40_040
+        True
     """
     from capplan.app.memory import MemoryRequest
     from capplan.app.memory import memory as answer
@@ -314,6 +369,10 @@ def estimate(
         **options: those of a model, of the workload and of GPUs; `calibration`, a file of the caller's own;
             `gain_fraction`, below which doubling the batch no longer pays; `compare_frameworks`; `providers` whose
             on-demand prices count, `priced` GPUs only, `max_usd_per_hour` of one GPU.
+
+    Returns:
+        `reports`, one for each GPU: a `curve` with latency [s] and throughput [1/s] as intervals over the batches, the
+        knee, the costliest kernels and modules, the classic bound [s], and advice with its computed gain.
 
     Raises:
         UsageError: there is no such model or GPU, or no GPU can run the workload.
@@ -353,6 +412,10 @@ def make_report(
             the buyer admits (`terms`, `providers`, `regions`, `segments`, `deny_*`, `marketplaces`) and caps
             (`max_capex_usd`, `max_usd_per_year`, `max_power_w`, `max_rack_units`); `measured`, measurement files to
             compare with; `utilization_fraction`; `title`.
+
+    Returns:
+        The report: for each model its decision, options with costs [USD], latencies [s], power [W], and assumptions.
+        `capplan.report.procurement.render` writes it as a page, PDF, workbook, Markdown, CSV or JSON.
 
     Raises:
         UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
@@ -403,6 +466,9 @@ def validate(
         traces: a folder for the models' traces; by default in the user's cache.
         allow_code: import the Python files and packages that rows name; otherwise these rows are skipped.
 
+    Returns:
+        Errors as fractions (0.07 is 7 %), by cell and over all rows, and every row with its prediction [s].
+
     Raises:
         UsageError: a file is missing, unreadable or lacks a column, or `by` names an unknown one.
     """
@@ -441,6 +507,9 @@ def calibrate(
         traces: a folder for the models' traces; by default in the user's cache.
         allow_code: import the Python files and packages that rows name; otherwise these rows are skipped.
 
+    Returns:
+        The calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows.
+
     Raises:
         UsageError: a file cannot be read, or fewer than 20 rows are usable.
     """
@@ -469,8 +538,8 @@ def measure(
 ) -> "tuple[Point, ...]":
     """Time a model on the device at hand: a `Measurement` per batch, or the `Failure` of one that did not run.
 
-    A module is copied, with its weights. Bound and estimate stand beside a measurement whose device's name the GPU
-    database knows, or whose `gpu` is given; why there are none is one of its notes.
+    A module is copied, with its weights. A measurement has a bound and an estimate if the GPU database knows its
+    device's name, or if `gpu` is given; otherwise one of its notes says why there are none.
 
     Args:
         model: words as on the command line, or an `nn.Module`.
@@ -483,6 +552,9 @@ def measure(
             each point in a process of its own;
             `lines`, a measurement file that points are appended to, and `resume`, to skip those it holds; `profile`, a
             folder; `gpu`, `specs` and `calibration` of the estimates.
+
+    Returns:
+        A point for each batch: statistics of its repetitions [s], throughput [1/s], memory peaks [bytes], power [W].
 
     Raises:
         UsageError: there is no such model, or it does not take these arguments and inputs.
@@ -534,6 +606,9 @@ def sweep(
             `memory_limit_bytes` of one model; `specs`, own GPU specs; `measure`, to time what fits on the devices at
             hand; `retry_failed`; `force`, to replace the results of another sweep.
 
+    Returns:
+        The results, as `read_sweep` opens them.
+
     Raises:
         UsageError: a name or glob matches nothing, a key is unknown, or the folder holds something else.
     """
@@ -573,6 +648,9 @@ def read_sweep(path: "str | Path") -> "SweepResults":
 
     Args:
         path: the folder that `capplan sweep -o` wrote.
+
+    Returns:
+        The results; a row has latencies in seconds, sizes in bytes and prices in US dollars.
 
     Raises:
         UsageError: it holds no results of a sweep, or pyarrow is not installed.
