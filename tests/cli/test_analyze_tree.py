@@ -101,3 +101,13 @@ def test_json_holds_the_tree_and_what_other_dtypes_take(run: Run, net_trace: Pat
     }  # fmt: skip
     shallow = json.loads(run("analyze", net_trace, "--json", "--depth", "1").stdout)
     assert max(node["depth"] for node in shallow["tree"]) == 1
+
+
+def test_what_no_formula_counts_is_named_once_with_its_share_of_the_bytes(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "pairs.py").write_text(
+        "import torch\n\n\nclass Net(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return torch.cdist(x, x) + 1\n"
+    )
+    said = run("analyze", f"{tmp_path}/pairs.py:Net", "--input", "x=5x7").stdout
+    # cdist reads 5 x 7 numbers twice and writes 5 x 5, of 4 bytes: 380 B; the addition reads and writes 25: 200 B
+    assert f"{100 * 200 / 580:.1f} % of bytes counted; uncounted: 1 × aten::_cdist_forward;" in said

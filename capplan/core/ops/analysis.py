@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
+from capplan.core.ops.flops import counted_bytes_fraction, kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.trace.types import Op, Recording, Role, Trace
 from capplan.core.workload import Configuration
 
@@ -82,19 +82,15 @@ def analyze_trace(trace: Trace, *, configuration: Configuration, batch: int, dep
     for op, elements in by_first_use:
         first_use_operators["", recording.kernels[op.kernel].name if op else UNUSED] += elements
         first_use_both[key_both(op) if op else ("", UNUSED)] += elements
-    missed = uncounted(recording)
-    by_operator = view(lambda op: ("", key_both(op)[1]), first_use_operators)
-    total_bytes = sum(share.size_bytes for share in by_operator)
-    missed_bytes = sum(share.size_bytes for share in by_operator if share.operator in missed)
     return Analysis(
         trace=trace,
         configuration=configuration,
         batch=batch,
-        by_operator=by_operator,
+        by_operator=view(lambda op: ("", key_both(op)[1]), first_use_operators),
         by_module=view(lambda op: (key_both(op)[0], ""), by_owner),
         by_module_and_operator=view(key_both, first_use_both),
-        uncounted=missed,
-        counted_bytes_fraction=1 - missed_bytes / total_bytes if total_bytes else 1.0,
+        uncounted=uncounted(recording),
+        counted_bytes_fraction=counted_bytes_fraction(recording, batch),
     )
 
 

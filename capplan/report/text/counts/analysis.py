@@ -1,6 +1,5 @@
 """A model's counts as text, Markdown or CSV."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -25,8 +24,7 @@ class AnalysisView:
 def coverage_line(analysis: Analysis) -> str:
     """Describe how much was counted, and what was not."""
     recording = analysis.trace.recording(analysis.configuration)
-    calls = Counter(recording.kernels[op.kernel].name for op in recording.steady_ops())
-    missed = ", ".join(f"{calls[name]} × {name}" for name in analysis.uncounted)
+    missed = ", ".join(analysis.uncounted)
     share = f"{100 * analysis.counted_bytes_fraction:.1f} % of bytes counted"
     assumed = "".join(f"; assumed: {each.what} ({each.count} times)" for each in recording.assumed_values)
     return f"{share}; uncounted: {missed or 'none'}{assumed}; traced on {recording.backend}"
