@@ -17,7 +17,7 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
 from capplan.core.batches import parse_batches
-from capplan.core.plan.planner import make_plan
+from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Limits
 from capplan.core.trace.format import load_trace
 from capplan.core.workload import Workload
@@ -56,15 +56,8 @@ def plan_cpu_s(path: Path, runs: int) -> tuple[float, int, int]:
     times = []
     for _ in range(runs):
         start = time.process_time()
-        make_plan(
-            trace,
-            gpus=gpus,
-            batches=batches,
-            workload=Workload(),
-            limits=Limits(),
-            calibration=calibration,
-            memory_calibration=memory_calibration,
-        )
+        prepared = Prepared.of(trace, Workload(), calibration=calibration, memory_calibration=memory_calibration)
+        make_plan(prepared, gpus=gpus, batches=batches, limits=Limits())
         times.append(time.process_time() - start)
     return min(times), len(gpus), len(batches.sizes)
 

@@ -1,10 +1,13 @@
 """The layout of the package: import rules, folder sizes, and what a light command may load."""
 
+import ast
 import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -24,6 +27,53 @@ def test_no_folder_holds_more_modules_than_a_reader_can_survey() -> None:
     counts = modules_by_folder()
     print("\n".join(f"{count:3d} {folder}" for folder, count in sorted(counts.items())))
     assert {folder: count for folder, count in counts.items() if count > LARGEST_FOLDER} == {}
+
+
+TORCH_SIGNATURES = {"attend", "encoder_layer", "multi_head_attention", "_convolution"}
+"""Functions that stand in for PyTorch's own, with PyTorch's parameters."""
+
+
+def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield path, node
+
+
+def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (function.end_lineno or 0) - function.lineno + 1
+
+
+def test_functions_are_short() -> None:
+    lengths = sorted(lines_of(function) for _, function in functions())
+    print(
+        f"{len(lengths)} functions: median {median(lengths)} lines, 90th percentile {lengths[len(lengths) * 9 // 10]}"
+    )
+    assert median(lengths) < 10
+    assert lengths[len(lengths) * 9 // 10] < 25
+
+
+def test_functions_take_few_parameters() -> None:
+    """Options of commands aside, which typer reads from signatures."""
+    counts = {
+        f"{path.relative_to(PACKAGE)}: {function.name}": len(
+            (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+        )
+        for path, function in functions()
+        if path.relative_to(PACKAGE).parts[0] != "cli" and function.name not in TORCH_SIGNATURES
+    }
+    assert {name: count for name, count in counts.items() if count > 8} == {}
+
+
+def test_commands_turn_words_into_a_request_and_render_the_answer() -> None:
+    """What a command does, its options and help aside, takes at most 40 lines."""
+    long = {
+        f"{path.relative_to(PACKAGE)}: {function.name}": length
+        for path, function in functions()
+        if "commands" in path.parts
+        and (length := (function.end_lineno or 0) - function.body[-1 if len(function.body) == 1 else 1].lineno + 1) > 40
+    }
+    assert long == {}
 
 
 def test_every_package_is_listed_for_the_wheel() -> None:

@@ -146,13 +146,15 @@ def plan_at_batches(model: Model, request: PlanRequest, context: PlanContext) ->
     with context.feedback.progress(f"planning {model.words} on {counted(len(context.gpus), 'GPU')}"):
         plans = [
             make_plan(
-                trace,
+                model.prepared(
+                    trace,
+                    request.workload,
+                    calibration=context.calibration,
+                    memory_calibration=context.memory_calibration,
+                ),
                 gpus=context.gpus,
                 batches=batches,
-                workload=request.workload,
                 limits=request.limits,
-                calibration=context.calibration,
-                memory_calibration=context.memory_calibration,
                 prices=context.prices,
                 sort=request.sort,
             )

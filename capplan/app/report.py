@@ -240,13 +240,15 @@ def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback
     with feedback.progress(f"planning {model.words} on {counted(len(gpus.chosen), 'GPU')}"):
         plans = [
             make_plan(
-                trace,
+                model.prepared(
+                    trace,
+                    request.workload,
+                    calibration=load_calibration(),
+                    memory_calibration=load_memory_calibration(),
+                ),
                 gpus=gpus.chosen,
                 batches=Batches(choice=BatchChoice.LISTED, sizes=held),
-                workload=request.workload,
                 limits=Limits(utilization_fraction=request.utilization_fraction),
-                calibration=load_calibration(),
-                memory_calibration=load_memory_calibration(),
             )
             for trace, held in traced
         ]

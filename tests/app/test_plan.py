@@ -2,16 +2,22 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capplan.app.gpus.choice import GpuRequest
+from capplan.app.models import ReadModel
 from capplan.app.plan import PlanRequest, plan
 from capplan.core.batches import BatchChoice, Batches
+from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Job
+from capplan.core.trace.types import Trace
+from capplan.core.workload import Precision, Workload
 from capplan.errors import TraceError, UnknownNameError
 from capplan.probe.inputs.request import ModelRequest
 from tests.app.conftest import builds
+from tests.core.plan.test_plan import matrix_trace
 
 
 def ask(nets: Path, name: str, *sizes: int) -> PlanRequest:
@@ -49,3 +55,25 @@ def test_an_unknown_gpu_is_refused_before_the_model_is_built(nets: Path) -> None
     with pytest.raises(UnknownNameError, match="l4"):
         plan(replace(ask(nets, "Even", 8), gpus=GpuRequest(ids=("l44",))))
     assert builds(nets) == 0
+
+
+def test_a_model_that_outlives_a_question_keeps_what_its_plans_share() -> None:
+    kept: list[Prepared] = []
+
+    class Keeps(ReadModel):
+        def prepared(self, trace: Trace, workload: Workload, **calibrations: Any) -> Prepared:
+            if not kept:
+                kept.append(ReadModel.prepared(self, trace, workload, **calibrations))
+            return kept[0]
+
+    trace = matrix_trace()
+    request = PlanRequest(
+        models=(Keeps(held=trace, words="matrix"),),
+        gpus=GpuRequest(ids=("l4",)),
+        batches=Batches(choice=BatchChoice.LISTED, sizes=(8,)),
+        workload=Workload(precision=Precision.FP32),
+    )
+    first, second = plan(request), plan(request)
+    assert len(kept) == 1
+    assert [each.fits for each in first] == [each.fits for each in second]
+    assert first[0].model is kept[0].facts

@@ -15,7 +15,7 @@ from capplan.core.measurement.format import parse_points, point_to_json
 from capplan.core.memory.model import MemoryModel
 from capplan.core.ops.analysis import analyze_trace
 from capplan.core.ops.checks import check_operators
-from capplan.core.plan.planner import make_plan
+from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Limits
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
@@ -80,10 +80,8 @@ def answer(trace: Trace) -> None:
         analyze_trace(trace, configuration=configuration, batch=batch, depth=None)
         workload = workload_of(configuration)
         MemoryModel(trace=trace, workload=workload, calibration=MEMORY).estimate(batch=batch, gpu=GPUS["l4"])
-        make_plan(
-            trace, gpus=[GPUS["l4"]], batches=LISTED, workload=workload, limits=LIMITS, calibration=CALIBRATION,
-            memory_calibration=MEMORY,
-        )  # fmt: skip
+        prepared = Prepared.of(trace, workload, calibration=CALIBRATION, memory_calibration=MEMORY)
+        make_plan(prepared, gpus=[GPUS["l4"]], batches=LISTED, limits=LIMITS)
 
 
 @given(data=st.data())

@@ -1,16 +1,26 @@
 """`capplan cache`: the traces kept from earlier runs, shown and cleared."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
+from capplan.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    OutputOption,
+    emit,
+    render_table,
+    resolve_format,
+    to_json,
+)
 from capplan.cli.sparing import SparingGroup
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from capplan.app.kept_traces.cache import TraceCache
+    from capplan.app.kept_traces.cache import Entry, TraceCache
 
 app = typer.Typer(
     cls=SparingGroup,
@@ -36,47 +46,54 @@ def cache(
     """
     if context.invoked_subcommand is not None:
         return
-    from capplan.report.table import render_csv, render_markdown, render_text, table
-    from capplan.units import format_bytes
-
     kept = _cache()
     entries = list(kept.entries())
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
-    if spelling is Format.JSON:
-        from capplan.report.documents.local_state import CacheDocument, KeptTraceDocument
+    render = {Format.JSON: _as_json, Format.TABLE: _as_text}.get(spelling, _as_table)
+    emit(render(kept, entries, spelling), output=output)
 
-        traces = tuple(
-            KeptTraceDocument(
-                model=entry.words,
-                options=tuple(entry.options),
-                recordings=tuple(entry.configurations),
-                size_bytes=entry.size_bytes,
-                made=_date(entry.made_s),
-            )
-            for entry in entries
+
+def _as_json(kept: "TraceCache", entries: "Sequence[Entry]", spelling: Format) -> str:
+    from capplan.report.documents.local_state import CacheDocument, KeptTraceDocument
+
+    del spelling
+    traces = tuple(
+        KeptTraceDocument(
+            model=entry.words,
+            options=tuple(entry.options),
+            recordings=tuple(entry.configurations),
+            size_bytes=entry.size_bytes,
+            made=_date(entry.made_s),
         )
-        emit(to_json(CacheDocument(folder=str(kept.folder), traces=traces)), output=output)
-        return
-    content = table(
-        "model|options|recordings|size>|made",
-        [
-            (
-                entry.words,
-                " ".join(entry.options),
-                ", ".join(entry.configurations),
-                format_bytes(entry.size_bytes),
-                _date(entry.made_s),
-            )
-            for entry in entries
-        ],
+        for entry in entries
     )
-    if spelling is Format.TABLE:
-        size = format_bytes(sum(entry.size_bytes for entry in entries))
-        emit(
-            f"{len(entries)} traces, {size}, in {kept.folder}\n{render_text(content) if entries else ''}", output=output
+    return to_json(CacheDocument(folder=str(kept.folder), traces=traces))
+
+
+def _as_text(kept: "TraceCache", entries: "Sequence[Entry]", spelling: Format) -> str:
+    from capplan.units import format_bytes
+
+    size = format_bytes(sum(entry.size_bytes for entry in entries))
+    listed = _as_table(kept, entries, spelling) if entries else ""
+    return f"{len(entries)} traces, {size}, in {kept.folder}\n{listed}"
+
+
+def _as_table(kept: "TraceCache", entries: "Sequence[Entry]", spelling: Format) -> str:
+    from capplan.report.table import table
+    from capplan.units import format_bytes
+
+    del kept
+    rows = [
+        (
+            entry.words,
+            " ".join(entry.options),
+            ", ".join(entry.configurations),
+            format_bytes(entry.size_bytes),
+            _date(entry.made_s),
         )
-    else:
-        emit({Format.CSV: render_csv, Format.MD: render_markdown}[spelling](content), output=output)
+        for entry in entries
+    ]
+    return render_table(table("model|options|recordings|size>|made", rows), spelling)
 
 
 @app.command("clear")

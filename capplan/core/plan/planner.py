@@ -37,6 +37,8 @@ class Prepared:
     """
 
     trace: Trace
+    workload: Workload
+    calibration: Calibration | None
     memory: MemoryModel
     step: ExecutedStep
     facts: "ModelFacts"
@@ -58,6 +60,8 @@ class Prepared:
         recording = trace.recording(workload.configuration)
         return cls(
             trace=trace,
+            workload=workload,
+            calibration=calibration,
             memory=MemoryModel(trace=trace, workload=workload, calibration=memory_calibration),
             step=ExecutedStep.of(recording, workload, calibration=calibration),
             facts=model_facts(trace, recording),
@@ -65,34 +69,33 @@ class Prepared:
 
 
 def make_plan(
-    trace: Trace,
+    prepared: Prepared,
     *,
     gpus: Iterable[GpuSpec],
     batches: Batches,
-    workload: Workload,
     limits: Limits,
-    calibration: Calibration | None,
-    memory_calibration: MemoryCalibration = UNCALIBRATED,
     prices: Iterable[Price] = (),
     sort: SortKey = SortKey.THROUGHPUT,
-    prepared: Prepared | None = None,
 ) -> Plan:
     """Answer for every GPU and batch: does it fit, how fast is it, and what binds it.
 
-    `prepared` is what an earlier plan of the same trace, workload and calibrations has prepared.
-
-    Raises:
-        MissingRecordingError: the trace lacks the workload's recording.
+    Args:
+        prepared: the trace under a workload; what it holds may come from an earlier plan.
+        gpus: the GPUs to judge.
+        batches: the batches to judge on each GPU.
+        limits: memory that may be filled, latency and throughput.
+        prices: hourly prices, of which the lowest on-demand one of each GPU counts.
+        sort: the order of the fits.
     """
+    trace, workload = prepared.trace, prepared.workload
     recording = trace.recording(workload.configuration)
-    ready = prepared or Prepared.of(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
     question = _Question(
         trace=trace,
         recording=recording,
         workload=workload,
         limits=limits,
-        memory=ready.memory,
-        step=ready.step,
+        memory=prepared.memory,
+        step=prepared.step,
         rents=cheapest_on_demand(prices),
     )
     judged = _judge_all(question, list(gpus), batches)
@@ -101,16 +104,16 @@ def make_plan(
         (each for each in judged if isinstance(each, Rejection)), key=lambda each: (each.batch, each.gpu.id)
     )
     return Plan(
-        model=ready.facts,
+        model=prepared.facts,
         target=trace.target,
         workload=workload,
         limits=limits,
         fits=rank_fits(fits, sort),
         rejections=tuple(rejections),
-        assumptions=_assumptions(question, calibration),
+        assumptions=_assumptions(question, prepared.calibration),
         notes=trace.provenance.notes,
         versions=trace.provenance.versions,
-        calibration=calibration.name if calibration else None,
+        calibration=prepared.calibration.name if prepared.calibration else None,
         cautions=cautions(recording),
     )
 

@@ -32,10 +32,8 @@ def trace_module(
     make_inputs: MakeInputs,
     *,
     name: str,
-    target: str | None = None,
     configurations: Sequence[Configuration] = (Configuration(),),
     exact_batch: int | None = None,
-    provenance: Provenance | None = None,
     rebuild: Builder | None = None,
     has_values: bool = False,
     formulas: Formulas = NO_FORMULAS,
@@ -61,15 +59,16 @@ def trace_module(
     parameters = tuple(_parameters(module))
     made = [tracer.record(configuration) for configuration in configurations]
     assumptions = dict.fromkeys(note for each in made for note in each.notes)
-    provenance = provenance or Provenance(capplan_version=__version__, versions={"torch": torch.__version__})
     return Trace(
         name=name,
-        target=target or name,
+        target=name,
         class_name=type(module).__name__,
         parameters=parameters,
         inputs=made[0].inputs if made else (),
         recordings=tuple(each.recording for each in made),
-        provenance=replace(provenance, notes=(*provenance.notes, *assumptions)),
+        provenance=Provenance(
+            capplan_version=__version__, versions={"torch": torch.__version__}, notes=tuple(assumptions)
+        ),
     )
 
 
@@ -96,23 +95,23 @@ def trace_target(
     from capplan.version import __version__
 
     built = build_module(target) if module is None else module
-    return trace_module(
+    made = trace_module(
         built.module,
         target.make_inputs,
         name=target.name,
-        target=target.words,
         configurations=configurations,
         exact_batch=exact_batch if exact_batch is not None else target.only_batch,
-        provenance=Provenance(
-            capplan_version=__version__,
-            versions=target.versions,
-            source_sha256=target.source_sha256,
-            notes=(*target.notes, *built.notes),
-        ),
         rebuild=target.build,
         has_values=built.is_from_cpu,
         formulas=formulas,
     )
+    provenance = Provenance(
+        capplan_version=__version__,
+        versions=target.versions,
+        source_sha256=target.source_sha256,
+        notes=(*target.notes, *built.notes, *made.provenance.notes),
+    )
+    return replace(made, target=target.words, provenance=provenance)
 
 
 def build_module(target: Any) -> Built:

@@ -7,7 +7,7 @@ import pytest
 from capplan.core.batches import Batches, parse_batches
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.memory.types import FitStatus
-from capplan.core.plan.planner import make_plan
+from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Constraint, Limits, Plan, SortKey
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import (
@@ -86,15 +86,8 @@ def planned(
     gpus: Sequence[GpuSpec], words: str, *, limits: Limits | None = None, sort: SortKey = SortKey.THROUGHPUT
 ) -> Plan:
     batches: Batches = parse_batches(words)
-    return make_plan(
-        matrix_trace(),
-        gpus=gpus,
-        batches=batches,
-        workload=Workload(precision=Precision.FP32),
-        limits=limits or Limits(),
-        calibration=None,
-        sort=sort,
-    )
+    prepared = Prepared.of(matrix_trace(), Workload(precision=Precision.FP32), calibration=None)
+    return make_plan(prepared, gpus=gpus, batches=batches, limits=limits or Limits(), sort=sort)
 
 
 def test_model_facts_by_hand() -> None:

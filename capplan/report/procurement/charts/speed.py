@@ -1,6 +1,7 @@
 """The report's charts of speed and memory: over the batch, over the load, by part, and under the roofline."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
@@ -28,11 +29,12 @@ def throughput_over_batch(model: ModelReport, *, prefix: str) -> Chart:
         model,
         identity=f"{prefix}-throughput",
         title="Throughput over batch",
-        label="samples per second",
-        value=lambda each: each.throughput_per_s.interval,
-        spell=format_rate,
+        quantity=_Quantity(
+            label="samples per second",
+            value=lambda each: each.throughput_per_s.interval,
+            spell=format_rate,
+        ),
         caption="Lines are expected; the band is the interval of the leading GPU, the others' are in the table.",
-        scale=1.0,
     )
 
 
@@ -44,13 +46,25 @@ def latency_over_batch(report: Report, model: ModelReport, *, prefix: str) -> Ch
         model,
         identity=f"{prefix}-latency",
         title="Latency of one batch",
-        label="time of one batch, ms",
-        value=lambda each: each.latency_s.interval,
-        spell=format_seconds,
+        quantity=_Quantity(
+            label="time of one batch, ms",
+            value=lambda each: each.latency_s.interval,
+            spell=format_seconds,
+            scale=1e3,
+        ),
         caption=f"One batch alone, without waiting; the band is the interval of the leading GPU.{limit}",
-        scale=1e3,
         limit=limit_s,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quantity:
+    """What a chart shows of each fit: the axis' label, the value, how it is written, and its factor on the axis."""
+
+    label: str
+    value: Callable[[PlannedFit], Interval]
+    spell: Callable[[float], str]
+    scale: float = 1.0
 
 
 def _over_batch(
@@ -58,13 +72,11 @@ def _over_batch(
     *,
     identity: str,
     title: str,
-    label: str,
-    value: Callable[[PlannedFit], Interval],
-    spell: Callable[[float], str],
+    quantity: _Quantity,
     caption: str,
-    scale: float,
     limit: float | None = None,
 ) -> Chart:
+    value, scale = quantity.value, quantity.scale
     rows = {gpu: model.plan.fits_on(gpu) for gpu in leading_gpus(model)}
     series = [
         Series(
@@ -76,14 +88,17 @@ def _over_batch(
     ]
     batches = sorted({float(each.batch) for estimates in rows.values() for each in estimates})
     axes = Axes(
-        x_title="batch", y_title=label, x_ticks=tuple(batches[:: max(1, -(-len(batches) // 8))]), y_format=NUMBER
+        x_title="batch",
+        y_title=quantity.label,
+        x_ticks=tuple(batches[:: max(1, -(-len(batches) // 8))]),
+        y_format=NUMBER,
     )
     drawn = series_chart(series, title="", axes=axes, limit=scale * limit if limit else None)
     names = ", ".join(one.label for one in series)
     content = table(
         "GPU | batch> | low> | expected> | high> | bound by",
         [
-            (each.gpu_name, str(each.batch), *(spell(v) for v in _ends(value(each))), each.bound_by)
+            (each.gpu_name, str(each.batch), *(quantity.spell(v) for v in _ends(value(each))), each.bound_by)
             for estimates in rows.values()
             for each in estimates
         ],
