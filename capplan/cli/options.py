@@ -94,6 +94,15 @@ Activations = Annotated[
     str | None,
     typer.Option(metavar="int8|fp8", help="Quantise their activations, too.", show_default=False),
 ]
+SelectedShare = Annotated[
+    float | None,
+    typer.Option(
+        "--selected-share",
+        metavar="SHARE",
+        help="Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.",
+        show_default=False,
+    ),
+]
 BatchOption = Annotated[
     str, typer.Option("--batch", "-b", help="8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.")
 ]
@@ -158,6 +167,7 @@ class ModelOptions:
     seq_len: SequenceLength = None
     inputs_from: InputsFrom = None
     prepare: Prepare = None
+    selected_share: SelectedShare = None
     weights: Weights = None
     activations: Activations = None
 
@@ -192,6 +202,7 @@ class ModelOptions:
             seq_len=self.seq_len,
             inputs_from=self.inputs_from,
             prepare=tuple(each for each in self.prepare or () if not each.startswith(_TORCHAO)),
+            selected_share=self.selected_share,
             weights=self._weights(),
             activations=self.activations,
         )

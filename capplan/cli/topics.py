@@ -11,7 +11,9 @@ from typer.core import TyperCommand
 from capplan.cli.colour import ColorChoice, is_coloured
 
 OPTION_TOPICS: Mapping[str, tuple[str, ...]] = {
-    "Model and inputs": ("arg", "input_", "input_size", "seq_len", "inputs_from", "prepare", "weights", "activations"),
+    "Model and inputs": (
+        "arg", "input_", "input_size", "seq_len", "inputs_from", "prepare", "selected_share", "weights", "activations",
+    ),
     "Batch and number formats": (
         "batch", "precision", "framework", "layout", "torch_version", "train", "optimizer", "checkpointing",
         "accumulate",

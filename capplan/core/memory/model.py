@@ -41,6 +41,7 @@ from capplan.core.ops.flops import uncounted
 from capplan.core.trace.types import ALWAYS, InputTensor, Recording, Role, Trace
 from capplan.core.workload import Framework, Workload
 from capplan.errors import UsageError
+from capplan.units import format_fraction
 
 PART_NAMES: Mapping[Role, str] = {
     Role.PARAMETER: "weights",
@@ -52,8 +53,11 @@ PART_NAMES: Mapping[Role, str] = {
 }
 LARGEST_SHOWN = 10
 LEAST_OF_ASSUMED = 0.2
-"""Least share of the activations that is left where the tracer assumed values: it takes every candidate of a `nonzero`
-or of a non-maximum suppression as kept. Detectors' training kept 0.21 and more (docs/memory-accuracy.md)."""
+"""Least share of the activations that is left where the tracer took every candidate as kept: detectors' training kept
+0.21 and more (docs/memory-accuracy.md)."""
+ASSUMED_FACTOR = 2.0
+"""How far activations may lie either way where a share of the candidates was taken as kept: published peaks of
+detectors in training are 1.2 to 1.9 times the expected ones."""
 
 
 @dataclass(slots=True)
@@ -290,6 +294,8 @@ class MemoryModel:
         """Return activations over the recorded ones: exact unless values were assumed or the graph is compiled."""
         spread = self.calibration.uncertain_fraction if self._uncertainties() else 0.0
         kept = LEAST_OF_ASSUMED if self.recording.assumed_values else 1 - spread
+        if any(each.share is not None and each.share < 1 for each in self.recording.assumed_values):
+            kept, spread = 1 / ASSUMED_FACTOR, ASSUMED_FACTOR - 1
         least = most = 1.0
         if self.workload.framework not in (Framework.EAGER, Framework.TENSORRT, Framework.ONNXRUNTIME):
             most = max(1.0, self._eager_activations(batch))
@@ -312,9 +318,11 @@ class MemoryModel:
         notes = []
         assumed = sum(each.count for each in self.recording.assumed_values)
         if assumed:
+            shares = {each.share for each in self.recording.assumed_values if each.share is not None}
+            kept = f"{format_fraction(min(shares))} of candidates (--selected-share)" if shares else "every candidate"
             notes.append(
-                f"{assumed} values that the model computes were assumed, every candidate as kept: "
-                "sizes that depend on them may be far smaller"
+                f"{assumed} values that the model computes were assumed, {kept} as kept: "
+                "sizes that depend on them may differ"
             )
         if unknown := uncounted(self.traced):
             notes.append(f"what these operators take besides their outputs is not known: {', '.join(unknown)}")

@@ -2,6 +2,7 @@
 
 from capplan.core.ops.flops import uncounted
 from capplan.core.trace.types import AssumedValue, Recording
+from capplan.units import format_fraction
 
 _BRANCHES = frozenset({"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal", "aten.item"})
 _KEPT_ROWS = frozenset(
@@ -27,7 +28,8 @@ def _of_assumed_value(assumed: AssumedValue) -> str:
     if name in _BRANCHES:
         return f"the data decides a branch or a size ({name}, {times}); the way that made-up input takes was traced"
     if name in _KEPT_ROWS:
-        return f"the data decides how many rows are kept ({name}, {times}); all of them are taken as kept"
+        kept = "all" if assumed.share is None else f"--selected-share {format_fraction(assumed.share)}"
+        return f"the data decides how many rows are kept ({name}, {times}); {kept} of them are taken as kept"
     if name in _DISTINCT:
         return f"the data decides how many distinct values there are ({name}, {times}); one is assumed"
     return f"the result of {name} depends on the data ({times}); an assumed one was traced"

@@ -41,7 +41,7 @@ def _anonymous_recording(recording: Recording, modules: dict[str, str], operator
         modules=tuple(modules[path] for path in recording.modules),
         kernels=tuple(_renamed(kernel, operators) for kernel in recording.kernels),
         assumed_values=tuple(
-            AssumedValue(what=operators.get(each.what, each.what), count=each.count)
+            AssumedValue(what=operators.get(each.what, each.what), count=each.count, share=each.share)
             for each in recording.assumed_values
         ),
     )

@@ -127,7 +127,9 @@ def _check_batches(row: Mapping[str, Any], place: str) -> int:
         raise DamageError(f"{place}.batches", batches, "the batches that were traced")
     check_choice(member(row, "backend", f"{place}."), f"{place}.backend", _BACKENDS)
     for index, assumed in enumerate(as_list(member(row, "assumed_values", f"{place}."), f"{place}.assumed_values")):
-        what, count = as_row(assumed, 2, f"{place}.assumed_values[{index}]")
+        what, count, *share = as_list(assumed, f"{place}.assumed_values[{index}]") or (None, None)
+        if len(share) > 1 or not all(isinstance(each, int | float) and 0 < each <= 1 for each in share):
+            raise DamageError(f"{place}.assumed_values[{index}]", assumed, "a name, a count and a share up to 1")
         check_text(what, f"{place}.assumed_values[{index}]")
         check_whole(count, f"{place}.assumed_values[{index}] count", low=0, high=LARGEST_NUMBER)
     return int(exact if exact is not None else min(batches))

@@ -202,6 +202,11 @@ def _configuration_from_json(row: dict[str, Any]) -> Configuration:
     )
 
 
+def _assumed_row(assumed: AssumedValue) -> list[Any]:
+    row = [assumed.what, assumed.count]
+    return row if assumed.share is None else [*row, assumed.share]
+
+
 def _recording_to_json(recording: Recording) -> dict[str, Any]:
     storages = recording.storages
     return {
@@ -209,7 +214,7 @@ def _recording_to_json(recording: Recording) -> dict[str, Any]:
         "batches": list(recording.batches),
         "exact_batch": recording.exact_batch,
         "backend": recording.backend,
-        "assumed_values": [[assumed.what, assumed.count] for assumed in recording.assumed_values],
+        "assumed_values": [_assumed_row(assumed) for assumed in recording.assumed_values],
         "phases": [[phase.name, phase.step, phase.first_op] for phase in recording.phases],
         "modules": list(recording.modules),
         "kernels": [_kernel_to_json(kernel) for kernel in recording.kernels],
@@ -257,7 +262,10 @@ def _recording_from_json(row: dict[str, Any]) -> Recording:
         batches=tuple(row["batches"]),
         exact_batch=row["exact_batch"],
         backend=row["backend"],
-        assumed_values=tuple(AssumedValue(what=what, count=count) for what, count in row["assumed_values"]),
+        assumed_values=tuple(
+            AssumedValue(what=what, count=count, share=share[0] if share else None)
+            for what, count, *share in row["assumed_values"]
+        ),
     )
 
 

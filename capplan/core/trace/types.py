@@ -161,10 +161,15 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssumedValue:
-    """A data-dependent value that the tracer assumed, and how often: it is always reported."""
+    """A data-dependent value that the tracer assumed, and how often: it is always reported.
+
+    `share` is how much of the candidates an operator that selects some of them was taken to keep, 0 to 1; None for
+    other operators, and in traces that kept all.
+    """
 
     what: str
     count: int
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

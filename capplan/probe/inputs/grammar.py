@@ -21,6 +21,11 @@ LONGEST_SEQUENCE = 2**24
 
 GRAMMAR = "NAME=[DTYPE:]DIM(xDIM)*, e.g. x=3x224x224 or ids=int64:Nx128, with N for the batch"
 
+SELECTED_SHARE = 0.25
+"""Share of candidates that stay where the data decides: a detector trains on one region with an object in four
+(Girshick 2015, section 2.3; `positive_fraction` of torchvision), and of 6,000 anchors suppression leaves 2,000 (Ren et
+al. 2015, section 3.3), of which the top 1,000 are used."""
+
 _MOST_DIGITS = 18
 _DTYPES = tuple(
     dtype for dtype in ITEM_BYTES if not dtype.startswith(("half", "q", "float8", "float4", "int4", "uint4"))
@@ -69,7 +74,8 @@ class InputRequest:
     """The user's arguments and inputs of a model; empty where the model's source derives them.
 
     `arguments` go to the constructor or the config, in order. `size` is the shape of one image or clip.
-    `inputs_from` and `prepare` name functions (`FILE.py:function`, or a step's name).
+    `inputs_from` and `prepare` name functions (`FILE.py:function`, or a step's name). `selected_share` is the share of
+    candidates that stay where the data decides (non-maximum suppression, masks), 0 to 1.
     """
 
     arguments: tuple[Argument, ...] = ()
@@ -78,6 +84,7 @@ class InputRequest:
     seq_len: int | None = None
     inputs_from: str | None = None
     prepare: tuple[str, ...] = ()
+    selected_share: float = SELECTED_SHARE
 
     @property
     def says_inputs(self) -> bool:
@@ -93,8 +100,9 @@ def parse_request(
     seq_len: int | None = None,
     inputs_from: str | None = None,
     prepare: Sequence[str] = (),
+    selected_share: float | None = None,
 ) -> InputRequest:
-    """Read the options `--arg`, `--input`, `--input-size`, `--seq-len`, `--inputs-from` and `--prepare`.
+    """Read the options that say what a model is built with and fed.
 
     Raises:
         UsageError: a value breaks its grammar, or two options contradict each other.
@@ -105,6 +113,8 @@ def parse_request(
         raise UsageError(f"--seq-len {seq_len} must be at least 1.")
     if seq_len is not None and seq_len > LONGEST_SEQUENCE:
         raise UsageError(f"--seq-len must be at most {LONGEST_SEQUENCE:,} tokens; more are not traced.")
+    if selected_share is not None and not 0 < selected_share <= 1:
+        raise UsageError(f"--selected-share {selected_share:g} must be above 0 and at most 1, such as 0.25.")
     specs = tuple(map(parse_input, inputs))
     named = [spec.name for spec in specs if spec.name]
     if repeated := sorted({name for name in named if named.count(name) > 1}):
@@ -116,6 +126,7 @@ def parse_request(
         seq_len=seq_len,
         inputs_from=inputs_from,
         prepare=tuple(prepare),
+        selected_share=SELECTED_SHARE if selected_share is None else selected_share,
     )
 
 

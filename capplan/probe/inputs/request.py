@@ -10,9 +10,10 @@ from capplan.probe.inputs.grammar import InputRequest, parse_request
 class ModelRequest:
     """Name a model as on the command line, with its arguments and inputs as typed.
 
-    `words` name the model or a trace file; `arg`, `inputs`, `input_size`, `seq_len`, `inputs_from` and `prepare` are
-    the values of the options of the same names. `weights` and `activations` are the number formats that its linear
-    layers are quantised to once it is traced; they are no part of `options`, and whoever runs the model refuses them.
+    `words` name the model or a trace file; `arg`, `inputs`, `input_size`, `seq_len`, `inputs_from`, `prepare` and
+    `selected_share` are the values of the options of the same names. `weights` and `activations` are the number formats
+    that its linear layers are quantised to once it is traced; they are no part of `options`, and whoever runs the model
+    refuses them.
     """
 
     words: str
@@ -22,6 +23,7 @@ class ModelRequest:
     seq_len: int | None = None
     inputs_from: str | None = None
     prepare: tuple[str, ...] = ()
+    selected_share: float | None = None
     weights: str | None = None
     activations: str | None = None
 
@@ -30,7 +32,10 @@ class ModelRequest:
         """Return everything said of arguments and inputs as the words of a command line."""
         repeated = (("--arg", self.arg), ("--input", self.inputs), ("--prepare", self.prepare))
         words = [word for option, values in repeated for value in values for word in (option, value)]
-        single = (("--input-size", self.input_size), ("--seq-len", self.seq_len), ("--inputs-from", self.inputs_from))
+        single = (
+            ("--input-size", self.input_size), ("--seq-len", self.seq_len), ("--inputs-from", self.inputs_from),
+            ("--selected-share", self.selected_share),
+        )  # fmt: skip
         return (*words, *(word for option, value in single if value is not None for word in (option, str(value))))
 
     def parse(self) -> InputRequest:
@@ -51,4 +56,5 @@ class ModelRequest:
             seq_len=self.seq_len,
             inputs_from=self.inputs_from,
             prepare=self.prepare,
+            selected_share=self.selected_share,
         )

@@ -1,4 +1,4 @@
-"""Assume values where a model asks for what depends on data: all selected, False for truth, 1 for a number.
+"""Assume values where a model asks for what depends on data: a share selected, False for truth, 1 for a number.
 
 What a model asserts is taken to hold. Where nothing else helps, the choices of a router are taken to be balanced: each
 of the n alternatives as often as the others, in turn.
@@ -7,6 +7,8 @@ Each assumed value is counted under its operator's name, so that no answer rests
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 import torch
@@ -14,10 +16,56 @@ from torch import Tensor
 
 from capplan.probe.record.value_store import count_true
 
+SELECTING = frozenset({"aten.index", "aten.nonzero", "aten.masked_select", "torchvision.nms"})
+"""Operators that keep some of their candidates."""
 
-def assume_output(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+
+@dataclass(slots=True, kw_only=True)
+class Selection:
+    """How many candidates stay where the data decides, in one pass at one batch.
+
+    Detectors select from what they selected: boxes that are large enough, of these the ones with a high score, of these
+    the ones that do not overlap. The share is taken once of such a chain: a number of candidates that a selection left
+    is kept whole. Only masks of integers (classes, not scores) are another question and take the share again.
+    """
+
+    share: float
+    batch: int = 1
+    _left: set[int] = field(default_factory=set)
+
+    def kept(self, candidates: int, *, by_class: bool = False) -> int:
+        """Return how many candidates stay; as many of each sample where they are as many, so that sizes stay affine.
+
+        Args:
+            candidates: the elements of a mask, or the boxes of a suppression.
+            by_class: whether the mask compares integers.
+        """
+        if not candidates or (candidates in self._left and not by_class):
+            return candidates
+        samples = self.batch if candidates % self.batch == 0 else 1
+        found = samples * ceil(self.share * (candidates // samples))
+        self._left.add(found)
+        return found
+
+
+_COMPARING = frozenset({"aten.eq", "aten.ne", "aten.gt", "aten.ge", "aten.lt", "aten.le"})
+
+
+def note_class_mask(name: str, args: tuple[Any, ...], out: Any) -> None:
+    """Mark a mask that compares integers, such as the classes of regions."""
+    if name in _COMPARING and isinstance(out, Tensor) and isinstance(args[0], Tensor) and args[0].dtype in _CLASSES:
+        out.__dict__["_by_class"] = True
+
+
+_CLASSES = (torch.int64, torch.int32)
+
+
+def assume_output(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], selection: Selection) -> Any:
     """Make an output of a data-dependent operator without its data; NotImplemented where no rule serves."""
-    rule = _RULES.get(overload._schema.name)
+    name = overload._schema.name
+    if (selecting := _SELECTED.get(name)) is not None:
+        return selecting(selection, *args, **kwargs)
+    rule = _RULES.get(name)
     return rule(*args, **kwargs) if rule is not None else NotImplemented
 
 
@@ -79,7 +127,15 @@ def _scalar(tensor: Tensor) -> bool | int | float:
     return 1.0 if tensor.is_floating_point() else 1
 
 
-def _index(x: Tensor, indices: list[Tensor | None], count: Callable[[Tensor], int] = Tensor.numel) -> Tensor:
+def _selected(selection: Selection, mask: Tensor) -> int:
+    return selection.kept(mask.numel(), by_class="_by_class" in mask.__dict__)
+
+
+def _selected_index(selection: Selection, x: Tensor, indices: list[Tensor | None]) -> Tensor:
+    return _index(x, indices, lambda mask: _selected(selection, mask))
+
+
+def _index(x: Tensor, indices: list[Tensor | None], count: Callable[[Tensor], int]) -> Tensor:
     """Index by masks as by positions; a mask selects `count` of them."""
     unmasked: list[Tensor | None] = []
     for index in indices:
@@ -90,13 +146,13 @@ def _index(x: Tensor, indices: list[Tensor | None], count: Callable[[Tensor], in
     return torch.ops.aten.index.Tensor(x, unmasked)  # type: ignore[no-any-return]  # torch.ops is untyped
 
 
-def _nonzero(x: Tensor) -> Tensor:
-    return x.new_empty((x.dim(), x.numel()), dtype=torch.int64).t()
+def _nonzero(selection: Selection, x: Tensor) -> Tensor:
+    return x.new_empty((x.dim(), _selected(selection, x)), dtype=torch.int64).t()
 
 
-def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
+def _masked_select(selection: Selection, x: Tensor, mask: Tensor) -> Tensor:
     shape = torch.broadcast_shapes(x.shape, mask.shape)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    return x.new_empty((torch.Size(shape).numel(),))
+    return x.new_empty((selection.kept(torch.Size(shape).numel(), by_class="_by_class" in mask.__dict__),))
 
 
 def _unique2(x: Tensor, _sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
@@ -113,8 +169,8 @@ def _unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: 
     return _unique2(x, True, return_inverse, return_counts)
 
 
-def _nms(boxes: Tensor, *_: Any) -> Tensor:
-    return boxes.new_empty((boxes.shape[0],), dtype=torch.int64)
+def _nms(selection: Selection, boxes: Tensor, *_: Any) -> Tensor:
+    return boxes.new_empty((selection.kept(boxes.shape[0]),), dtype=torch.int64)
 
 
 def _repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
@@ -133,12 +189,14 @@ _RULES: Mapping[str, Callable[..., Any]] = {
     "aten::_local_scalar_dense": _scalar,
     "aten::is_nonzero": _scalar,
     "aten::equal": _equal,
-    "aten::index": _index,
-    "aten::nonzero": _nonzero,
-    "aten::masked_select": _masked_select,
     "aten::_unique2": _unique2,
     "aten::unique_consecutive": _unique_consecutive,
     "aten::repeat_interleave": _repeat_interleave,
     "aten::bincount": _bincount,
+}
+_SELECTED: Mapping[str, Callable[..., Tensor]] = {
+    "aten::index": _selected_index,
+    "aten::nonzero": _nonzero,
+    "aten::masked_select": _masked_select,
     "torchvision::nms": _nms,
 }

@@ -14,7 +14,15 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.foreign.where import calling_line
-from capplan.probe.record.assumed_values import assume_output, assumed_values, is_choice, needs_values, selected_output
+from capplan.probe.record.assumed_values import (
+    Selection,
+    assume_output,
+    assumed_values,
+    is_choice,
+    needs_values,
+    note_class_mask,
+    selected_output,
+)
 from capplan.probe.record.schema import describe_operator
 from capplan.probe.record.shape_rules import broadcasts
 from capplan.probe.record.types import Operator
@@ -42,8 +50,11 @@ _SCALARS_MOVED = frozenset({"aten.masked_fill"})
 class KnownValues:
     """Runs operators on the meta device and, where every input's value is known, on the values too."""
 
-    def __init__(self, device: torch.device, *, assumes_choices: bool = False) -> None:
+    def __init__(
+        self, device: torch.device, *, assumes_choices: bool = False, selection: Selection | None = None
+    ) -> None:
         self.device = device
+        self._selection = selection or Selection(share=1.0)
         self.chose = False
         self._assumes_choices = assumes_choices
         self.assumed: dict[str, int] = {}
@@ -129,6 +140,7 @@ class KnownValues:
             if out is not None:
                 return out
         out = operator.overload(*args, **kwargs)
+        note_class_mask(operator.name, args, out)
         if operator.is_assumed:
             self._assume(operator.name, args, out)
         return out
@@ -219,7 +231,7 @@ class KnownValues:
             self._spoiled[value.untyped_storage()._cdata] = value
 
     def _assume_output(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        out = assume_output(operator.overload, args, kwargs)
+        out = assume_output(operator.overload, args, kwargs, self._selection)
         if out is NotImplemented:
             return operator.overload(*args, **kwargs)
         self.count_assumed(operator.name)

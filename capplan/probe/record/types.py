@@ -72,6 +72,7 @@ class Pass:
     deaths: list[int | None] = field(default_factory=list)
     phases: list[tuple[str, int, int]] = field(default_factory=list)
     assumed: dict[str, int] = field(default_factory=dict)
+    selected_share: float = 1.0
     flops: dict[int, int] = field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ from capplan.probe.foreign.code import first_line, model_code, no_weights
 from capplan.probe.foreign.cpu_build import LARGEST_BUILD_BYTES, build_on_cpu
 from capplan.probe.foreign.meta import SmallValues, defeated_meta
 from capplan.probe.foreign.torchvision_ops import import_torchvision, lacks_operators
-from capplan.probe.inputs.grammar import ModelInputs
+from capplan.probe.inputs.grammar import SELECTED_SHARE, ModelInputs
 from capplan.probe.inputs.tensors import Device, InputMaker
 
 Step = Callable[[torch.nn.Module], torch.nn.Module | None]
@@ -37,7 +37,8 @@ class Target:
     ("torchvision", "timm", "transformers", "file", "package"). `steps` change the module once it is built.
     `scheme` is how a checkpoint's linear layers are quantised.
     `only_batch` is the one batch that it can run, where its graph is fixed. `source_sha256` hashes the source that it
-    is built from. `notes` tell the user what was chosen for them.
+    is built from. `notes` tell the user what was chosen for them. `selected_share` is the share of candidates that stay
+    where the data decides.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Target:
     source_sha256: str | None = None
     notes: tuple[str, ...] = ()
     scheme: Scheme | None = None
+    selected_share: float = SELECTED_SHARE
 
     def build(self) -> torch.nn.Module:
         """Build a fresh module, on the default device of the enclosing context.

@@ -23,6 +23,7 @@ from capplan.core.trace.types import (
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError
 from capplan.probe.foreign.code import model_code
+from capplan.probe.record.assumed_values import SELECTING
 from capplan.probe.record.types import Pass, RawKernel
 
 
@@ -60,7 +61,10 @@ def fit_recording(
         batches=tuple(batches),
         exact_batch=batches[0] if len(batches) == 1 else None,
         backend=backend,
-        assumed_values=tuple(AssumedValue(what=what, count=count) for what, count in sorted(first.assumed.items())),
+        assumed_values=tuple(
+            AssumedValue(what=what, count=count, share=first.selected_share if what in SELECTING else None)
+            for what, count in sorted(first.assumed.items())
+        ),
     )
 
 

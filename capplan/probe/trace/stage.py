@@ -23,7 +23,9 @@ from capplan.probe.foreign.half import kept_in_full
 from capplan.probe.foreign.packed import Packed, packed_weights
 from capplan.probe.foreign.preserve import host_generators, preserved, swapped
 from capplan.probe.foreign.subclasses import stored_tensors
+from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
+from capplan.probe.record.assumed_values import Selection
 from capplan.probe.record.known_values import KnownValues
 from capplan.probe.record.recorder import Recorder
 from capplan.probe.record.types import Pass
@@ -65,6 +67,7 @@ class Stage:
         self._operators: dict[Any, Any] = {}
         self._seen: dict[int, list[SeenInput]] = {}
         self.assumes_choices = False
+        self.selected_share = SELECTED_SHARE
         self.assumed_any = self.chose = False
         self.notes: tuple[str, ...] = ()
         self._keeps = self._draws = False
@@ -101,7 +104,11 @@ class Stage:
         Raises:
             TraceError: the model's code raised, or its output is of no use.
         """
-        known = KnownValues(self.factory.device, assumes_choices=self.assumes_choices)
+        known = KnownValues(
+            self.factory.device,
+            assumes_choices=self.assumes_choices,
+            selection=Selection(share=self.selected_share, batch=batch),
+        )
         recorder = Recorder(self._operators, known, PRELUDES)
         tensors = self._adopt_weights(recorder)
         recorder.packed = self._packed
@@ -129,6 +136,7 @@ class Stage:
         if output is None:
             raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
         record.assumed = known.assumed
+        record.selected_share = self.selected_share
         self.notes = (*([_DRAWS_NOTE] if self._draws else ()), *known.notes())
         del output
         self._keeps = recorder.outlived()

@@ -16,6 +16,7 @@ from capplan.probe.foreign.compilation import uncompiled
 from capplan.probe.foreign.packed import packed_weights
 from capplan.probe.foreign.preserve import globals_preserved
 from capplan.probe.foreign.subclasses import is_main, stored_tensors
+from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.target.types import Built
 from capplan.probe.trace.backends import LARGEST_REAL_BYTES, Backend, Builder, building, building_with_values
@@ -37,13 +38,15 @@ def trace_module(
     rebuild: Builder | None = None,
     has_values: bool = False,
     formulas: Formulas = NO_FORMULAS,
+    selected_share: float = SELECTED_SHARE,
 ) -> Trace:
     """Trace a module; `make_inputs(batch, device=...)` gives `args`, `kwargs` and `names`.
 
     The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `rebuild`
     makes the module anew where the first backend fails: on meta with small values kept, or with real weights;
     `has_values` says that the module's small buffers carry theirs already.
-    `formulas` count the FLOPs of operators that capplan does not know.
+    `formulas` count the FLOPs of operators that capplan does not know. `selected_share` is the share of candidates that
+    stay where the data decides.
 
     Raises:
         TraceError: the model could not be run on any backend; the message says where it stopped.
@@ -54,8 +57,9 @@ def trace_module(
     module = uncompiled(module)
     initialise_lazy(module, make_inputs, name=name)
     tracer = _Tracer(
-        module, make_inputs, name=name, batches=batches, rebuild=rebuild, has_values=has_values, formulas=formulas
-    )
+        module, make_inputs, name=name, batches=batches, rebuild=rebuild, has_values=has_values, formulas=formulas,
+        selected_share=selected_share,
+    )  # fmt: skip
     parameters = tuple(_parameters(module))
     made = [tracer.record(configuration) for configuration in configurations]
     assumptions = dict.fromkeys(note for each in made for note in each.notes)
@@ -104,6 +108,7 @@ def trace_target(
         rebuild=target.build,
         has_values=built.is_from_cpu,
         formulas=formulas,
+        selected_share=target.selected_share,
     )
     provenance = Provenance(
         capplan_version=__version__,
@@ -164,8 +169,10 @@ class _Tracer:
         rebuild: Builder | None,
         has_values: bool,
         formulas: Formulas,
+        selected_share: float,
     ) -> None:
         self._formulas = formulas
+        self._selected_share = selected_share
         self._module = module
         self._make_inputs = make_inputs
         self._name = name
@@ -249,6 +256,7 @@ class _Tracer:
         stage = Stage(module, self._make_inputs, configuration, name=self._name, backend=backend)
         stage.assumes_choices = assumes_choices
         stage.formulas = self._formulas
+        stage.selected_share = self._selected_share
         self._stage = stage
         with stage.set():
             passes = [stage.run_again(self._batches[0])]

@@ -72,10 +72,11 @@ class DtypeDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssumedValueDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that depends on the data and was assumed while tracing."""
+    """A value that depends on the data and was assumed while tracing; `share` of the candidates was taken as kept."""
 
     what: str
     count: int
+    share: float | None = None
 
 
 class CountDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +171,8 @@ def analysis_document(
         counted_bytes_fraction=analysis.counted_bytes_fraction,
         backend=recording.backend,
         assumed_values=tuple(
-            AssumedValueDocument(what=each.what, count=each.count) for each in recording.assumed_values
+            AssumedValueDocument(what=each.what, count=each.count, share=each.share)
+            for each in recording.assumed_values
         ),
         notes=trace.provenance.notes,
         versions=dict(trace.provenance.versions),

@@ -236,6 +236,11 @@ def test_guesses_and_unknown_operators_widen_the_interval():
     activations = part(sure, "activations").expected
     assert part(unsure, "activations") == Interval(low=0.2 * activations, expected=activations, high=1.25 * activations)
     assert any("assumed" in note for note in unsure.notes)
+    shared = replace(guessed, assumed_values=(AssumedValue(what="aten.nonzero", count=3, share=0.25),))
+    partly = estimate_memory(replace(trace, recordings=(shared,)), Workload(), batch=1, gpu=None)
+    # a share of the candidates: half as much or twice as much may be held
+    assert part(partly, "activations") == Interval(low=0.5 * activations, expected=activations, high=2 * activations)
+    assert any("25.0 % of candidates (--selected-share)" in note for note in partly.notes)
     odd = replace(trace.recordings[0], kernels=(replace(trace.recordings[0].kernels[0], name="mylib.magic"),))
     unknown = estimate_memory(replace(trace, recordings=(odd,)), Workload(), batch=1, gpu=None)
     assert any("mylib::magic" in note for note in unknown.notes)

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from capplan.core.ops.analysis import Analysis, Share
+from capplan.core.trace.types import AssumedValue
 from capplan.report.documents.analysis import parameter_bytes_by_dtype
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.report.text.counts.module_tree import dtype_table, tree_table
 from capplan.report.text.counts.module_tree import share as share_of
-from capplan.units import format_bytes, format_count, format_flops
+from capplan.units import format_bytes, format_count, format_flops, format_fraction
 
 _TITLES = "module|operator|calls>|MACs>|FLOPs>|share>|parameters>|bytes>"
 
@@ -26,8 +27,13 @@ def coverage_line(analysis: Analysis) -> str:
     recording = analysis.trace.recording(analysis.configuration)
     missed = ", ".join(analysis.uncounted)
     share = f"{100 * analysis.counted_bytes_fraction:.1f} % of bytes counted"
-    assumed = "".join(f"; assumed: {each.what} ({each.count} times)" for each in recording.assumed_values)
+    assumed = "".join(f"; assumed: {_assumed(each)}" for each in recording.assumed_values)
     return f"{share}; uncounted: {missed or 'none'}{assumed}; traced on {recording.backend}"
+
+
+def _assumed(value: AssumedValue) -> str:
+    kept = "" if value.share is None else f", {format_fraction(value.share)} kept by --selected-share"
+    return f"{value.what} ({value.count} times{kept})"
 
 
 def render_analysis_text(analysis: Analysis, *, view: AnalysisView = AnalysisView()) -> str:
