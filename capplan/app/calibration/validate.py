@@ -12,6 +12,7 @@ from capplan.core.calibrate.validation import validate as judge
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
+from capplan.core.latency.host import host_copy_s, with_copy
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
@@ -40,7 +41,8 @@ class ValidateRequest:
 
     `measured` are CSV or Parquet files or lines of `capplan measure`. `keys` are the columns that make a cell.
     `traces` is a folder for the models' traces, None for the user's cache. `allows_code` imports the Python files
-    and packages that rows name; otherwise such rows are skipped.
+    and packages that rows name; otherwise such rows are skipped. `with_copies` says that every row's timer held the
+    copy of the inputs from the host; otherwise only those do that say so.
     """
 
     measured: tuple[Path, ...]
@@ -49,6 +51,7 @@ class ValidateRequest:
     overlays: tuple[Path, ...] = ()
     traces: Path | None = None
     allows_code: bool = False
+    with_copies: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,7 @@ def validate(request: ValidateRequest) -> ValidateAnswer:
         gpus=load_gpus(overlays=request.overlays),
         calibration=load_calibration(request.calibration),
         folder=request.traces,
+        with_copies=request.with_copies,
     )
     skipped = [row for file in files for row in file.skipped]
     found = judge(judged, [*skipped, *refused], by=list(request.keys))
@@ -86,7 +90,12 @@ def validate(request: ValidateRequest) -> ValidateAnswer:
 
 
 def predict_steps(
-    steps: Sequence[MeasuredStep], *, gpus: Gpus, calibration: Calibration, folder: Path | None
+    steps: Sequence[MeasuredStep],
+    *,
+    gpus: Gpus,
+    calibration: Calibration,
+    folder: Path | None,
+    with_copies: bool = False,
 ) -> tuple[list[JudgedStep], list[SkippedRow]]:
     """Predict measured steps, and return those that cannot be predicted with the reason.
 
@@ -95,6 +104,7 @@ def predict_steps(
         gpus: the database that knows their GPUs.
         calibration: what the predictions rest on.
         folder: where traces are kept; None for the user's cache.
+        with_copies: every row's timer held the copy of the inputs from the host; else those that say so.
     """
     judged: list[JudgedStep] = []
     skipped: list[SkippedRow] = []
@@ -111,9 +121,25 @@ def predict_steps(
                 answer = answers[step.gpu, step.batch]
                 if isinstance(answer, str):
                     skipped.append(SkippedRow(line=step.line, file=step.file, reason=answer))
+                    continue
+                found = _as_timed(step, answer, trace, gpus, with_copies=with_copies)
+                if isinstance(found, str):
+                    skipped.append(SkippedRow(line=step.line, file=step.file, reason=found))
                 else:
-                    judged.append(JudgedStep(step=step, estimate=answer))
+                    judged.append(JudgedStep(step=step, estimate=found))
     return judged, skipped
+
+
+def _as_timed(
+    step: MeasuredStep, estimate: LatencyEstimate, trace: Trace, gpus: Gpus, *, with_copies: bool
+) -> LatencyEstimate | str:
+    """Add the copy of the inputs where the row's timer held it; a reason where the GPU's link is not known."""
+    if not (with_copies or step.includes_copy):
+        return estimate
+    copy_s = host_copy_s(trace.inputs, gpus.find(step.gpu), batch=step.batch)
+    return (
+        f"the link of {step.gpu} is not known, and the copy is timed" if copy_s is None else with_copy(estimate, copy_s)
+    )
 
 
 def _by_workload(steps: Sequence[MeasuredStep]) -> Iterator[tuple[Workload, list[MeasuredStep]]]:

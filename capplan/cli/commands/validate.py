@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from capplan.core.calibrate.validation import Validation
 
 Measured = Annotated[
-    list[Path], typer.Argument(metavar="MEASURED...", help="Measurements: CSV, .csv.gz or Parquet.", show_default=False)
+    list[Path],
+    typer.Argument(
+        metavar="MEASURED...", help="Measurements: CSV, .csv.gz, Parquet or .jsonl of measure.", show_default=False
+    ),
 ]
 TracesOption = Annotated[
     Path | None,
@@ -40,6 +43,9 @@ def validate(
     specs: options.SpecFolders = None,
     traces: TracesOption = None,
     allow_code: AllowCode = False,
+    host_copy: Annotated[
+        bool, typer.Option("--host-copy", help="The timers held the copy of the inputs from the host, too.")
+    ] = False,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst rows to show.")] = 15,
     plot: Annotated[
         Path | None,
@@ -50,7 +56,9 @@ def validate(
     """Compare predictions with measurements: error, bias, coverage and ranks per cell, and the worst rows.
 
     Columns: model, gpu, framework, torch, precision, layout, task, batch, input_size, latency_ms or samples_per_s;
-    optionally reparam and fast_norm (timm's switches) and peak_allocated_bytes.
+    optionally reparam and fast_norm (timm's switches), peak_allocated_bytes, arg (KEY=VALUE for constructor or config,
+    such as attn_implementation=eager) and host_copy (1 where the timer held the copy of the inputs). Files of
+    `capplan measure` (.jsonl) are read, too.
 
     Examples:
 
@@ -73,6 +81,7 @@ def validate(
             overlays=tuple(specs or ()),
             traces=traces,
             allows_code=allow_code,
+            with_copies=host_copy,
         )
     )
     if plot is not None and made.judged:

@@ -37,7 +37,8 @@ class MeasuredStep:
     """One row of measurements: a model, where and how it ran, and how long a step took. [s]
 
     `input_size` is (3, 224, 224) for images or (128,) for a sequence; empty where the model's own is meant.
-    `line` is the row's number in its `file`, from 1, headings apart.
+    `line` is the row's number in its `file`, from 1, headings apart. `arguments` are KEY=VALUE for the model's
+    constructor or config. `includes_copy` says that the timer also held the copy of the inputs from the host.
     """
 
     line: int
@@ -47,6 +48,8 @@ class MeasuredStep:
     batch: int
     latency_s: float
     input_size: tuple[int, ...] = ()
+    arguments: tuple[str, ...] = ()
+    includes_copy: bool = False
     reparameterized: Switch = Switch.UNKNOWN
     fast_norm: Switch = Switch.UNKNOWN
     peak_allocated_bytes: int | None = None

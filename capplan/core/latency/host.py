@@ -1,11 +1,18 @@
-"""What a host needs to run a model's operators: as `capplan calibrate host` measures it, operator by operator."""
+"""What a host needs to run a model's operators, as `capplan calibrate host` measures it, and to copy its inputs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import HostCosts
 from capplan.core.latency.classes import ALL_CLASSES, CHANNELS_LAST_SUFFIX, CONV, is_convolution
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.op_table import KernelTable
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.numbers import Interval
+from capplan.core.trace.types import InputTensor
 
 QUEUED_LAUNCH_S = 2.5e-6
 """Time between kernels in a full queue, where no device is at hand: 2.6 µs on an A100, 2.1 on an A40, 2.5 on an H200,
@@ -32,3 +39,33 @@ def _operator_s(costs: HostCosts, label: str) -> float:
     plain = label.removesuffix(CHANNELS_LAST_SUFFIX)
     known = costs.operators_s.get(plain, costs.operators_s.get(stands_in))
     return float(np.median(list(costs.operators_s.values()))) if known is None else known
+
+
+_PAGEABLE_SHARE = 0.4
+"""Of a link's printed rate, where host memory is pageable: 2.3 to 5.4 of 8 GB/s on PCIe 2 (Harris, "How to Optimize
+Data Transfers in CUDA C/C++", 2012), about 6 of 15.8 on PCIe 3."""
+
+
+def host_copy_s(inputs: Sequence[InputTensor], gpu: GpuSpec, *, batch: int) -> float | None:
+    """Return the time that a batch's inputs take from pageable host memory; None where the link is unknown. [s]
+
+    Args:
+        inputs: the model's inputs.
+        gpu: the GPU that they are copied to.
+        batch: how many samples they hold.
+    """
+    if gpu.pcie_bytes_per_s is None:
+        return None
+    return sum(each.size_bytes(batch) for each in inputs) / (_PAGEABLE_SHARE * gpu.pcie_bytes_per_s)
+
+
+def with_copy(estimate: LatencyEstimate, copy_s: float) -> LatencyEstimate:
+    """Return an estimate of a step that waits for the copy of its inputs, bound and interval with it.
+
+    Args:
+        estimate: the step with its inputs on the device.
+        copy_s: what the copy takes. [s]
+    """
+    step = estimate.latency_s
+    longer = Interval(low=step.low + copy_s, expected=step.expected + copy_s, high=step.high + copy_s)
+    return replace(estimate, latency_s=longer, notes=(*estimate.notes, "with the copy of the inputs from the host"))

@@ -20,7 +20,7 @@ from capplan.errors import CapplanError, TraceFileError, UsageError
 from capplan.files import replace_whole
 from capplan.probe.cuda.autocast import contexts_of_models
 from capplan.probe.cuda.rules import autocast_of_cuda
-from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.inputs.grammar import InputRequest, parse_argument
 from capplan.probe.target.resolve import load_target
 from capplan.probe.target.types import Target
 from capplan.probe.trace.tracer import trace_target
@@ -33,6 +33,7 @@ class ModelRun:
 
     model: str
     input_size: tuple[int, ...]
+    arguments: tuple[str, ...] = ()
     reparameterized: bool
     fast_norm: bool
     configuration: Configuration
@@ -50,6 +51,7 @@ class ModelRun:
         return cls(
             model=step.model,
             input_size=step.input_size,
+            arguments=step.arguments,
             reparameterized=step.reparameterized is Switch.ON,
             fast_norm=step.fast_norm is Switch.ON or (is_open and under_autocast),
             configuration=step.workload.configuration,
@@ -86,7 +88,7 @@ class TraceFolder:
     def _path(self, run: ModelRun) -> Path:
         key = [
             __version__, torch.__version__, run.model, run.input_size, run.reparameterized, run.fast_norm,
-            str(run.configuration), *_contents(run.model),
+            str(run.configuration), *run.arguments, *_contents(run.model),
         ]  # fmt: skip
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
         return self._folder / f"{digest}.trace.json.gz"
@@ -132,16 +134,17 @@ def _read_trace(words: str) -> Trace:
 
 def _requests(run: ModelRun) -> Iterator[InputRequest]:
     """Yield requests for a size: as the input's, and as the constructor's argument."""
+    given = tuple(map(parse_argument, run.arguments))
     if not run.input_size:
-        yield InputRequest()
+        yield InputRequest(arguments=given)
     elif run.model.startswith("hf:"):
         length = run.input_size[0]
-        yield InputRequest(seq_len=length)
-        yield InputRequest(seq_len=length, arguments=(("max_position_embeddings", length),))
+        yield InputRequest(seq_len=length, arguments=given)
+        yield InputRequest(seq_len=length, arguments=(*given, ("max_position_embeddings", length)))
     else:
         size = run.input_size if len(run.input_size) > 1 else (3, run.input_size[0], run.input_size[0])
-        yield InputRequest(size=size)
-        yield InputRequest(arguments=(("img_size", size[-1]),))
+        yield InputRequest(size=size, arguments=given)
+        yield InputRequest(arguments=(*given, ("img_size", size[-1])))
 
 
 def _switched(target: Target, run: ModelRun) -> Target:

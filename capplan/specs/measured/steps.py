@@ -13,7 +13,7 @@ from capplan.tables import columns_of, read_rows
 
 COLUMNS = (
     "model", "gpu", "framework", "torch", "precision", "layout", "task", "batch", "input_size", "latency_ms",
-    "samples_per_s", "peak_allocated_bytes", "reparam", "fast_norm",
+    "samples_per_s", "peak_allocated_bytes", "reparam", "fast_norm", "arg", "host_copy",
 )  # fmt: skip
 _REQUIRED = ("model", "gpu", "batch")
 _TASKS = {"": False, "infer": False, "inference": False, "train": True, "training": True}
@@ -124,6 +124,8 @@ class _Reader:
             batch=batch,
             latency_s=_latency_s(words, batch),
             input_size=_size(words["input_size"]),
+            arguments=_arguments(words["arg"]),
+            includes_copy=_switch(words["host_copy"], "host_copy") is Switch.ON,
             reparameterized=_switch(words["reparam"], "reparam"),
             fast_norm=_switch(words["fast_norm"], "fast_norm") if "fast_norm" in row else Switch.OFF,
             peak_allocated_bytes=_count(words["peak_allocated_bytes"], "peak_allocated_bytes")
@@ -218,6 +220,16 @@ def _size(text: str) -> tuple[int, ...]:
     if not text:
         return ()
     return tuple(_count(piece, "input_size") for piece in text.lower().split("x"))
+
+
+def _arguments(text: str) -> tuple[str, ...]:
+    """Read KEY=VALUE, separated by blanks."""
+    found = tuple(text.split())
+    for each in found:
+        key, equals, value = each.partition("=")
+        if not equals or not key.replace(".", "").isidentifier() or not value:
+            _fail(f"arg {each[:60]!r} is not KEY=VALUE such as attn_implementation=eager")
+    return found
 
 
 def _switch(text: str, name: str) -> Switch:

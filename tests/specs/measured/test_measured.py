@@ -136,3 +136,19 @@ def test_rows_of_the_same_words_share_them(tmp_path):
     assert first.workload is second.workload
     assert first.model is second.model
     assert first.gpu is second.gpu
+
+
+def test_a_row_says_arguments_and_what_its_timer_held(tmp_path):
+    head = "model,gpu,batch,latency_ms,arg,host_copy\n"
+    found = read(tmp_path, head + "hf:bert,t4,1,5,attn_implementation=eager num_hidden_layers=2,1\nhf:bert,t4,1,5,,\n")
+    first, second = found.steps
+    assert first.arguments == ("attn_implementation=eager", "num_hidden_layers=2")
+    assert first.includes_copy
+    assert second.arguments == ()
+    assert not second.includes_copy
+
+
+@pytest.mark.parametrize("words", ["eager", "=eager", "a b=1", "attn="])
+def test_an_argument_without_key_or_value_is_skipped(tmp_path, words):
+    found = read(tmp_path, f"model,gpu,batch,latency_ms,arg\nhf:bert,t4,1,5,{words}\n")
+    assert "is not KEY=VALUE" in found.skipped[0].reason

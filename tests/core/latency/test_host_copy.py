@@ -1,0 +1,31 @@
+"""The copy of inputs from the host, where a timer held it."""
+
+from dataclasses import replace
+
+import pytest
+
+from capplan.core.latency.host import host_copy_s, with_copy
+from capplan.core.latency.types import Binding, LatencyEstimate
+from capplan.core.numbers import Interval
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import InputTensor
+from capplan.specs import load_gpus
+
+IMAGES = InputTensor(name="x", dtype="float32", shape=(Affine(0, 1), Affine(3), Affine(224), Affine(224)))
+
+
+def test_pageable_memory_reaches_two_fifths_of_the_link():
+    gpu = replace(load_gpus().find("t4"), pcie_bytes_per_s=16e9)
+    # 12 images of 3 x 224 x 224 floats are 7,225,344 bytes; 0.4 x 16 GB/s
+    assert host_copy_s([IMAGES], gpu, batch=12) == pytest.approx(7_225_344 / 6.4e9)
+    assert host_copy_s([IMAGES], replace(gpu, pcie_bytes_per_s=None), batch=12) is None
+
+
+def test_a_copy_lengthens_the_step_and_its_interval():
+    estimate = LatencyEstimate(
+        batch=12, bound_s=1.0, latency_s=Interval(low=2.0, expected=3.0, high=5.0), bound_by=next(iter(Binding)),
+        share_by_binding=(), calibration=None,
+    )  # fmt: skip
+    found = with_copy(estimate, 0.5)
+    assert found.latency_s == Interval(low=2.5, expected=3.5, high=5.5)
+    assert any("copy of the inputs" in note for note in found.notes)
