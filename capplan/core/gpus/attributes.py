@@ -37,7 +37,7 @@ UNKNOWN_CELL = "?"
 class Attribute:
     """One figure that a GPU can be listed, filtered, sorted and compared by.
 
-    `units` reads it on the command line and `spell` writes it; `base_name` is its name in base units in
+    `units` reads it on the command line and `to_text` writes it; `base_name` is its name in base units in
     JSON and CSV.
     """
 
@@ -45,12 +45,12 @@ class Attribute:
     base_name: str
     value: Callable[[GpuSpec], Value]
     units: Mapping[str, float] | None = None
-    spell: Callable[[float], str] | None = None
+    to_text: Callable[[float], str] | None = None
 
     @property
     def is_number(self) -> bool:
         """Return whether values can be added, divided and aligned to the right."""
-        return self.spell is not None
+        return self.to_text is not None
 
     def cell(self, spec: GpuSpec) -> str:
         """Return a GPU's value for people."""
@@ -59,7 +59,7 @@ class Attribute:
             return UNSUPPORTED_CELL
         if value is Absence.UNKNOWN:
             return UNKNOWN_CELL
-        return self.spell(value) if self.spell and isinstance(value, int | float) else str(value)
+        return self.to_text(value) if self.to_text and isinstance(value, int | float) else str(value)
 
 
 def _known(value: float | str | date | None) -> Value:
@@ -88,8 +88,8 @@ def _words(name: str, base_name: str, value: Callable[[GpuSpec], Value]) -> Attr
     return Attribute(name=name, base_name=base_name, value=value)
 
 
-def _quantity(name: str, base_name: str, units: Mapping[str, float], spell: Callable[[float], str]) -> Attribute:
-    return Attribute(name=name, base_name=base_name, value=_field(base_name), units=units, spell=spell)
+def _quantity(name: str, base_name: str, units: Mapping[str, float], to_text: Callable[[float], str]) -> Attribute:
+    return Attribute(name=name, base_name=base_name, value=_field(base_name), units=units, to_text=to_text)
 
 
 def _plain(value: float) -> str:
@@ -146,7 +146,7 @@ ATTRIBUTES: Mapping[str, Attribute] = {
                 base_name=f"peak_{kind.name.lower()}_flops_per_s",
                 value=_peak(kind),
                 units=FLOPS_PER_S,
-                spell=_operations_per_s if kind is PeakKind.INT8 else format_flops_per_s,
+                to_text=_operations_per_s if kind is PeakKind.INT8 else format_flops_per_s,
             )
             for kind in PeakKind
         ),

@@ -14,7 +14,7 @@ from capplan.core.llm.architecture import Architecture
 from capplan.errors import UsageError
 
 FEWEST_ROWS = 5
-"""Runs without which the sampler's three constants cannot be told apart."""
+"""Runs without which the sampler's three constants cannot be distinguished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ def points_to_json(points: Iterable[Point]) -> dict[str, Any]:
 def parse_points(content: bytes, *, where: str) -> MeasurementFile:
     """Read a measurement file, or the document that `--format json` prints.
 
-    A last line that lacks its end was cut off by a crash or a full disk: it is dropped, and told by `is_cut`.
+    A last line that lacks its end was cut off by a crash or a full disk: it is dropped, and `is_cut` reports it.
 
     Raises:
         MeasurementFileError: a line is damaged, holds no point, or is from a newer capplan.

@@ -60,7 +60,7 @@ def times_by_class(
     """Match a profiler's operators to a recording's kernels, by name and shapes, and add their times up by class.
 
     The outermost operator that the recording knows counts, with all that ran inside it; time outside of any is
-    told as not in the trace.
+    reported as not in the trace.
     """
     matcher = _Matcher(recording, batch)
     spent: dict[str, list[float]] = {}

@@ -12,7 +12,7 @@ from capplan.core.trace.types import Op, Recording, Role, Trace
 from capplan.core.workload import Configuration
 
 UNUSED = "(not used)"
-"""Where parameters are told that no operator of the recording reads."""
+"""Where parameters are listed that no operator of the recording reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Explain why other counters differ: their figures and ours in multiply-accumulates, with the cause of each difference.
 
 Both counts are split over the modules whose code did the work; what a module has of its own, its children's share
-taken off, is compared and told by the module's class. The differences add up to the whole, to the unit.
+taken off, is compared and reported by the module's class. The differences add up to the whole, to the unit.
 """
 
 from collections import defaultdict

@@ -303,10 +303,10 @@ def _reject(
     )
 
 
-def _interval(interval: Interval, spell: Callable[[float], str]) -> str:
+def _interval(interval: Interval, to_text: Callable[[float], str]) -> str:
     if interval.low == interval.high:
-        return spell(interval.expected)
-    return f"{spell(interval.expected)} ({spell(interval.low)} to {spell(interval.high)})"
+        return to_text(interval.expected)
+    return f"{to_text(interval.expected)} ({to_text(interval.low)} to {to_text(interval.high)})"
 
 
 _TF32_RULES: Mapping[Precision, str] = {

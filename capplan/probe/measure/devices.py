@@ -85,8 +85,8 @@ class CudaDevice(TorchDevice):
 
     def _memory_fraction(self) -> float:
         """Return the share of the memory that this process may take; torch before 2.8 does not report it: all of it."""
-        told = getattr(torch.cuda, "get_per_process_memory_fraction", None)
-        return 1.0 if told is None else float(told(self.torch_device))
+        found = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+        return 1.0 if found is None else float(found(self.torch_device))
 
 
 class XpuDevice(TorchDevice):
@@ -119,11 +119,11 @@ class XpuDevice(TorchDevice):
         """Read the allocator's peaks and the device memory in use, where this torch reports them."""
         if not hasattr(torch.xpu, "max_memory_reserved"):
             return MeasuredMemory()
-        told = self._free_and_total()
+        found = self._free_and_total()
         return MeasuredMemory(
             peak_allocated_bytes=torch.xpu.max_memory_allocated(self.torch_device),
             peak_reserved_bytes=torch.xpu.max_memory_reserved(self.torch_device),
-            device_used_bytes=None if told is None else told[1] - told[0],
+            device_used_bytes=None if found is None else found[1] - found[0],
         )
 
     def free_cached(self) -> None:
@@ -137,10 +137,10 @@ class XpuDevice(TorchDevice):
 
     def available_bytes(self) -> int | None:
         """Return free driver memory plus unused allocator memory; None where this torch cannot report it. [bytes]"""
-        if (told := self._free_and_total()) is None:
+        if (found := self._free_and_total()) is None:
             return None
         unused = torch.xpu.memory_reserved(self.torch_device) - torch.xpu.memory_allocated(self.torch_device)
-        return told[0] + unused
+        return found[0] + unused
 
     @contextlib.contextmanager
     def limited_to(self, allowed_bytes: int) -> Iterator[None]:
@@ -199,8 +199,8 @@ class MpsDevice(TorchDevice):
 
     def total_bytes(self) -> int | None:
         """Return what Metal recommends as the most; the memory itself is shared with the host. [bytes]"""
-        told = getattr(torch.mps, "recommended_max_memory", None)
-        return None if told is None else int(told())
+        found = getattr(torch.mps, "recommended_max_memory", None)
+        return None if found is None else int(found())
 
     def available_bytes(self) -> int | None:
         """Return what Metal recommends as the most, less what the process has. [bytes]"""

@@ -136,8 +136,8 @@ class Nvml:
 
     def throttling(self) -> tuple[str, ...]:
         """Return what holds the clocks down now."""
-        told = self._ask("nvmlDeviceGetCurrentClocksEventReasons")  # the newer name, which older drivers lack
-        bits = told or self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
+        reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons")  # the newer name, which older drivers lack
+        bits = reasons or self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
         return tuple(name for bit, name in _THROTTLING.items() if bits & bit)
 
     def process_bytes(self) -> int | None:

@@ -108,7 +108,7 @@ def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
     """Trace a model as it was measured; at one batch only where that is asked for.
 
     Raises:
-        CapplanError: none of the ways to give the model its size works; the first failure is told.
+        CapplanError: none of the ways to give the model its size works; the first failure is reported.
     """
     if run.model.endswith(TRACE_SUFFIXES):
         raise UsageError(f"{run.model} holds one batch alone, and {exact_batch} was measured.")

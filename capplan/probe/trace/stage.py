@@ -150,14 +150,14 @@ class Stage:
         except TraceError as error:
             if error.__cause__ is None:
                 raise
-            told = self.paths.locate(str(error)).rstrip(".") + self._given() + _ADVICE
-            raise TraceError(told) from error.__cause__
+            message = self.paths.locate(str(error)).rstrip(".") + self._given() + _ADVICE
+            raise TraceError(message) from error.__cause__
 
     def _given(self) -> str:
         """Format the inputs of the last pass: "; given x float32 [2, 3, 224, 224]"."""
         last = next(reversed(self._seen.values()), [])
-        spelt = (f"{name} {str(dtype).removeprefix('torch.')} {list(shape)}" for name, dtype, shape in last)
-        return f"; given {', '.join(spelt)}" if last else ""
+        inputs_text = (f"{name} {str(dtype).removeprefix('torch.')} {list(shape)}" for name, dtype, shape in last)
+        return f"; given {', '.join(inputs_text)}" if last else ""
 
     def _execute(self, args: Any, kwargs: Any, recorder: Recorder) -> Any:
         def call() -> Any:

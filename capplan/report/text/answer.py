@@ -298,10 +298,10 @@ def _changes_lines(plan: Plan, width: int) -> list[Line]:
     if not changes:
         return []
     where = f"on {changes[0].before.gpu.id}: "
-    told = [f"{each.name} {_time(each)}, ×{each.speedup:.2f} ({each.option})" for each in changes]
-    if _LABEL_WIDTH + len(where) + len("; ".join(told)) > width:
-        told = [f"{each.option} ×{each.speedup:.2f} ({_time(each)})" for each in changes]
-    return [_fitted("Faster?", [where + told[0], *told[1:]], width=width, separator="; ")]
+    parts = [f"{each.name} {_time(each)}, ×{each.speedup:.2f} ({each.option})" for each in changes]
+    if _LABEL_WIDTH + len(where) + len("; ".join(parts)) > width:
+        parts = [f"{each.option} ×{each.speedup:.2f} ({_time(each)})" for each in changes]
+    return [_fitted("Faster?", [where + parts[0], *parts[1:]], width=width, separator="; ")]
 
 
 def _time(change: Change) -> str:
@@ -360,8 +360,8 @@ def _remark_lines(plan: Plan, ids: Sequence[str], width: int) -> list[Line]:
 def evidence_legend(used: Sequence[Evidence], width: int) -> str:
     """Explain the words of the evidence column; where the line is too long, the plainest words are left out."""
     for plain in ((), (Evidence.MEASURED,), (Evidence.MEASURED, Evidence.SPEC_SHEET)):
-        told = [f"{EVIDENCE_WORDS[kind]}: {_EVIDENCE_MEANINGS[kind]}" for kind in used if kind not in plain]
-        text = f"Evidence: {'; '.join(told)}."
+        parts = [f"{EVIDENCE_WORDS[kind]}: {_EVIDENCE_MEANINGS[kind]}" for kind in used if kind not in plain]
+        text = f"Evidence: {'; '.join(parts)}."
         if len(text) <= width:
             break
     return text

@@ -17,11 +17,11 @@ class _Figure:
     """A column of the table: its title and how a measurement fills it; None where it cannot."""
 
     title: str
-    spell: Callable[[Measurement], str | None]
+    to_text: Callable[[Measurement], str | None]
 
 
-def _spelt(value: float | None, spell: Callable[[float], str]) -> str | None:
-    return None if value is None else spell(value)
+def _text_of(value: float | None, to_text: Callable[[float], str]) -> str | None:
+    return None if value is None else to_text(value)
 
 
 def _signed_percentage(fraction: float) -> str:
@@ -37,31 +37,31 @@ def _error(point: Measurement) -> str | None:
     return _signed_percentage(point.theory.error_fraction(point.latency.median)) if point.theory else None
 
 
-def _of_theory(spell: Callable[[TheoryFigures], str | None]) -> Callable[[Measurement], str | None]:
-    return lambda point: spell(point.theory) if point.theory else None
+def _of_theory(to_text: Callable[[TheoryFigures], str | None]) -> Callable[[Measurement], str | None]:
+    return lambda point: to_text(point.theory) if point.theory else None
 
 
 _FIGURES = (
-    _Figure(title="median", spell=lambda point: format_seconds(point.latency.median)),
-    _Figure(title="95 % interval", spell=_interval),
-    _Figure(title="mean", spell=lambda point: format_seconds(point.latency.mean)),
-    _Figure(title="std", spell=lambda point: format_seconds(point.latency.std)),
-    _Figure(title="p90", spell=lambda point: format_seconds(point.latency.p90)),
-    _Figure(title="p95", spell=lambda point: format_seconds(point.latency.p95)),
-    _Figure(title="p99", spell=lambda point: format_seconds(point.latency.p99)),
-    _Figure(title="repetitions", spell=lambda point: str(len(point.samples_s))),
-    _Figure(title="samples/s (FPS)", spell=lambda point: format_rate(point.throughput_per_s)),
-    _Figure(title="allocated", spell=lambda point: _spelt(point.memory.peak_allocated_bytes, format_bytes)),
-    _Figure(title="reserved", spell=lambda point: _spelt(point.memory.peak_reserved_bytes, format_bytes)),
-    _Figure(title="device used", spell=lambda point: _spelt(point.memory.device_used_bytes, format_bytes)),
-    _Figure(title="process", spell=lambda point: _spelt(point.memory.process_bytes, format_bytes)),
-    _Figure(title="power", spell=lambda point: f"{point.power.power_w:.0f} W" if point.power else None),
-    _Figure(title="J/sample", spell=lambda point: f"{point.power.energy_j_per_sample:.3g}" if point.power else None),
-    _Figure(title="bound", spell=_of_theory(lambda theory: _spelt(theory.bound_s, format_seconds))),
-    _Figure(title="estimate", spell=_of_theory(lambda theory: _spelt(theory.expected_s, format_seconds))),
-    _Figure(title="error", spell=_error),
-    _Figure(title="MFU", spell=_of_theory(lambda theory: _spelt(theory.mfu_fraction, format_fraction))),
-    _Figure(title="MBU", spell=_of_theory(lambda theory: _spelt(theory.mbu_fraction, format_fraction))),
+    _Figure(title="median", to_text=lambda point: format_seconds(point.latency.median)),
+    _Figure(title="95 % interval", to_text=_interval),
+    _Figure(title="mean", to_text=lambda point: format_seconds(point.latency.mean)),
+    _Figure(title="std", to_text=lambda point: format_seconds(point.latency.std)),
+    _Figure(title="p90", to_text=lambda point: format_seconds(point.latency.p90)),
+    _Figure(title="p95", to_text=lambda point: format_seconds(point.latency.p95)),
+    _Figure(title="p99", to_text=lambda point: format_seconds(point.latency.p99)),
+    _Figure(title="repetitions", to_text=lambda point: str(len(point.samples_s))),
+    _Figure(title="samples/s (FPS)", to_text=lambda point: format_rate(point.throughput_per_s)),
+    _Figure(title="allocated", to_text=lambda point: _text_of(point.memory.peak_allocated_bytes, format_bytes)),
+    _Figure(title="reserved", to_text=lambda point: _text_of(point.memory.peak_reserved_bytes, format_bytes)),
+    _Figure(title="device used", to_text=lambda point: _text_of(point.memory.device_used_bytes, format_bytes)),
+    _Figure(title="process", to_text=lambda point: _text_of(point.memory.process_bytes, format_bytes)),
+    _Figure(title="power", to_text=lambda point: f"{point.power.power_w:.0f} W" if point.power else None),
+    _Figure(title="J/sample", to_text=lambda point: f"{point.power.energy_j_per_sample:.3g}" if point.power else None),
+    _Figure(title="bound", to_text=_of_theory(lambda theory: _text_of(theory.bound_s, format_seconds))),
+    _Figure(title="estimate", to_text=_of_theory(lambda theory: _text_of(theory.expected_s, format_seconds))),
+    _Figure(title="error", to_text=_error),
+    _Figure(title="MFU", to_text=_of_theory(lambda theory: _text_of(theory.mfu_fraction, format_fraction))),
+    _Figure(title="MBU", to_text=_of_theory(lambda theory: _text_of(theory.mbu_fraction, format_fraction))),
 )
 
 
@@ -75,15 +75,15 @@ def render_measurements_markdown(points: Sequence[Measurement]) -> str:
     return _render(points, render_markdown, bullet="- ")
 
 
-def _render(points: Sequence[Measurement], spell: Callable[[Table], str], *, bullet: str) -> str:
+def _render(points: Sequence[Measurement], to_text: Callable[[Table], str], *, bullet: str) -> str:
     groups: dict[str, list[Measurement]] = {}
     for point in points:
         groups.setdefault(_headline(point), []).append(point)
     pieces = []
     for headline, members in groups.items():
         lines = dict.fromkeys(line for point in members for line in (*_device_lines(point), *point.notes))
-        told = [f"{bullet}{line}" for line in (*_curve_lines(members), *lines)]
-        pieces.append("\n".join([headline, "", spell(_table(members)), *told]) + "\n")
+        notes = [f"{bullet}{line}" for line in (*_curve_lines(members), *lines)]
+        pieces.append("\n".join([headline, "", to_text(_table(members)), *notes]) + "\n")
     return "\n".join(pieces)
 
 
@@ -103,7 +103,7 @@ def _headline(point: Measurement) -> str:
 
 
 def _table(points: Sequence[Measurement]) -> Table:
-    cells = [[figure.spell(point) for point in points] for figure in _FIGURES]
+    cells = [[figure.to_text(point) for point in points] for figure in _FIGURES]
     kept = [
         (figure.title, column)
         for figure, column in zip(_FIGURES, cells, strict=True)
@@ -204,8 +204,8 @@ def profile_table(profiled: ProfiledBatch) -> Table:
             f"{row.calls:g}",
             format_seconds(row.measured_s),
             format_fraction(row.measured_s / total_s) if total_s else "unknown",
-            _spelt(row.estimated_s, format_seconds) or "unknown",
-            _spelt(row.error_fraction, _signed_percentage) or "unknown",
+            _text_of(row.estimated_s, format_seconds) or "unknown",
+            _text_of(row.error_fraction, _signed_percentage) or "unknown",
         )
         for row in profiled.classes
     ]

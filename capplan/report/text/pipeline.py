@@ -9,14 +9,14 @@ _WAYS = "latency is of one repetition waited for at its end, throughput of many,
 
 def pipeline_tables(timed: PipelineTimes) -> list[tuple[str, Table]]:
     """Lay a pipeline out: a titled table of its stages, and one of the whole."""
-    told = "" if timed.has_events else "; no events on this device: nothing runs behind the host"
-    head = f"{timed.name} at batch {timed.batch} on {timed.device}, {timed.repetitions} repetitions{told}"
+    note = "" if timed.has_events else "; no events on this device: nothing runs behind the host"
+    head = f"{timed.name} at batch {timed.batch} on {timed.device}, {timed.repetitions} repetitions{note}"
     stages = [
         (
             stage.name,
-            _spelt(typical_s(stage.host_s)),
-            _spelt(typical_s(stage.device_s)),
-            _spelt(typical_s(stage.waited_s)),
+            _text_of(typical_s(stage.host_s)),
+            _text_of(typical_s(stage.device_s)),
+            _text_of(typical_s(stage.waited_s)),
         )
         for stage in timed.stages
     ]
@@ -40,5 +40,5 @@ def pipeline_tables(timed: PipelineTimes) -> list[tuple[str, Table]]:
     ]
 
 
-def _spelt(time_s: float | None) -> str:
+def _text_of(time_s: float | None) -> str:
     return "unknown" if time_s is None else format_seconds(time_s)

@@ -101,12 +101,12 @@ def _headline(plan: Plan) -> str:
 
 def _recommended(plan: Plan) -> list[str]:
     """Return a sentence for each recommendation."""
-    told = []
+    lines = []
     for each in plan.recommended:
         warning = f" (careful: {each.warning})" if each.warning else ""
         name = each.criterion.value.replace("_", " ").replace("priced", "with a price")
-        told.append(f"{name}: {each.fit.gpu.id} at batch {each.fit.batch}, {each.reason}{warning}")
-    return told
+        lines.append(f"{name}: {each.fit.gpu.id} at batch {each.fit.batch}, {each.reason}{warning}")
+    return lines
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:

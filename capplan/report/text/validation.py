@@ -45,8 +45,8 @@ def validation_chart(judged: Sequence[JudgedStep]) -> Drawing:
     series = []
     for gpu, points in sorted(by_gpu.items()):
         every = -(-len(points) // _MOST_DOTS)
-        told = f" (every {every}th)" if every > 1 else ""
-        series.append(Series(label=f"{gpu}: {len(points)} rows{told}", points=points[::every], is_line=False))
+        thinned = f" (every {every}th)" if every > 1 else ""
+        series.append(Series(label=f"{gpu}: {len(points)} rows{thinned}", points=points[::every], is_line=False))
     errors = sorted(abs(row.estimate.latency_s.expected / row.step.latency_s - 1) for row in judged)
     typical = (
         f"median error {100 * errors[len(errors) // 2]:.1f} % of {len(errors)} rows; dashed: a quarter more and less"
@@ -97,13 +97,13 @@ def _reasons(skipped: Sequence[SkippedRow]) -> list[tuple[str, ...]]:
     for row in skipped:
         rows.setdefault(row.reason, []).append(row)
     ordered = sorted(rows.items(), key=lambda item: -len(item[1]))
-    told: list[tuple[str, ...]] = [
+    reason_rows: list[tuple[str, ...]] = [
         (str(len(same)), f"{same[0].file}, row {same[0].line}", why) for why, same in ordered[:_MOST_REASONS]
     ]
     if more := ordered[_MOST_REASONS:]:
         count = sum(len(same) for _, same in more)
-        told.append((str(count), "", f"{len(more)} other reasons: --format json has them"))
-    return told
+        reason_rows.append((str(count), "", f"{len(more)} other reasons: --format json has them"))
+    return reason_rows
 
 
 def _cells(found: ErrorStatistics) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def throughput_over_batch(model: ModelReport, *, prefix: str) -> Chart:
         quantity=_Quantity(
             label="samples per second",
             value=lambda each: each.throughput_per_s.interval,
-            spell=format_rate,
+            to_text=format_rate,
         ),
         caption="Lines are expected; the band is the interval of the leading GPU, the others' are in the table.",
     )
@@ -49,7 +49,7 @@ def latency_over_batch(report: Report, model: ModelReport, *, prefix: str) -> Ch
         quantity=_Quantity(
             label="time of one batch, ms",
             value=lambda each: each.latency_s.interval,
-            spell=format_seconds,
+            to_text=format_seconds,
             scale=1e3,
         ),
         caption=f"One batch alone, without waiting; the band is the interval of the leading GPU.{limit}",
@@ -63,7 +63,7 @@ class _Quantity:
 
     label: str
     value: Callable[[PlannedFit], Interval]
-    spell: Callable[[float], str]
+    to_text: Callable[[float], str]
     scale: float = 1.0
 
 
@@ -98,7 +98,7 @@ def _over_batch(
     content = table(
         "GPU | batch> | low> | expected> | high> | bound by",
         [
-            (each.gpu_name, str(each.batch), *(quantity.spell(v) for v in _ends(value(each))), each.bound_by)
+            (each.gpu_name, str(each.batch), *(quantity.to_text(v) for v in _ends(value(each))), each.bound_by)
             for estimates in rows.values()
             for each in estimates
         ],

@@ -55,7 +55,7 @@ def render_analysis_csv(analysis: Analysis) -> str:
 
 
 def _render(
-    analysis: Analysis, tree: Table, spell: Callable[[Table], str], *, heading: Callable[[str], str], top: int
+    analysis: Analysis, tree: Table, to_text: Callable[[Table], str], *, heading: Callable[[str], str], top: int
 ) -> str:
     trace = analysis.trace
     dtypes = ", ".join(f"{dtype} {format_bytes(size)}" for dtype, size in parameter_bytes_by_dtype(analysis).items())
@@ -66,17 +66,17 @@ def _render(
         f"{format_bytes(analysis.size_bytes)} read and written",
         coverage_line(analysis),
     ]
-    pieces = ["\n".join(f"{line}  " if spell is render_markdown else line for line in facts), ""]
-    pieces += [heading("Modules, each with all below it"), spell(tree)]
+    pieces = ["\n".join(f"{line}  " if to_text is render_markdown else line for line in facts), ""]
+    pieces += [heading("Modules, each with all below it"), to_text(tree)]
     by_operator = [*analysis.by_operator, _total(analysis, module="", operator="total")]
-    pieces += [heading("By operator"), spell(_table(by_operator, analysis, hide=0))]
+    pieces += [heading("By operator"), to_text(_table(by_operator, analysis, hide=0))]
     if shown := analysis.by_module_and_operator[:top]:
         hidden = len(analysis.by_module_and_operator) - len(shown)
         more = f", the first {len(shown)} of {len(shown) + hidden} by FLOPs: --top, or --format csv" if hidden else ""
         rows = shown if hidden else [*shown, _total(analysis, module="total", operator="")]
-        pieces += [heading(f"By module and operator{more}"), spell(_table(rows, analysis, hide=None))]
+        pieces += [heading(f"By module and operator{more}"), to_text(_table(rows, analysis, hide=None))]
     pieces += [heading("Parameters by dtype, and what other dtypes would take (scales left out)")]
-    pieces += [spell(dtype_table(analysis))]
+    pieces += [to_text(dtype_table(analysis))]
     return "\n".join([*pieces, *(f"· {note}" for note in trace.provenance.notes)]).rstrip() + "\n"
 
 

@@ -16,7 +16,7 @@ def render_comparison_markdown(comparisons: Sequence[Comparison], *, macs: int, 
     return _render(comparisons, macs, params, render_markdown)
 
 
-def _render(comparisons: Sequence[Comparison], macs: int, params: int, spell: Callable[[Table], str]) -> str:
+def _render(comparisons: Sequence[Comparison], macs: int, params: int, to_text: Callable[[Table], str]) -> str:
     rows: list[Sequence[str]] = [("capplan", f"{macs:,}", "", f"{params:,}", "")]
     for comparison in comparisons:
         count = comparison.count
@@ -30,4 +30,4 @@ def _render(comparisons: Sequence[Comparison], macs: int, params: int, spell: Ca
         if count.skipped:
             skipped = ", ".join(f"{calls} {name}" for name, calls in count.skipped.items())
             rows.append(("", "", "", "", f"by its own report it skipped {skipped}"))
-    return spell(table("counter|MACs>|difference>|parameters>|cause", rows))
+    return to_text(table("counter|MACs>|difference>|parameters>|cause", rows))

@@ -79,8 +79,8 @@ def _points(estimate: ServingEstimate) -> Table:
     return table(_HEADINGS, rows)
 
 
-def _range(interval: Interval, spell: Callable[[float], str]) -> str:
-    return f"{spell(interval.low)} to {spell(interval.high)}"
+def _range(interval: Interval, to_text: Callable[[float], str]) -> str:
+    return f"{to_text(interval.low)} to {to_text(interval.high)}"
 
 
 def _all_notes(estimate: ServingEstimate) -> tuple[str, ...]:
