@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.choices.advice import Advice
-from capplan.core.latency.choices.knee import knee_batch, saturating_batch
+from capplan.core.latency.choices.knee import device_batch, knee_batch, saturating_batch
 from capplan.report.estimates import EstimateReport
 from capplan.report.table import render_csv, render_markdown, render_text, table
 from capplan.report.text.answer import EVIDENCE_WORDS
@@ -32,7 +32,7 @@ def estimate_text(
         f"evidence: {EVIDENCE_WORDS[report.curve[-1].evidence]} ({report.curve[-1].evidence_reason})",
         "",
         render(table("batch>|latency>|90 % from>|to>|samples/s>|bound>|compute>|bandwidth>|launches>", _curve(report))),
-        *filter(None, [_knee_sentence(report)]),
+        *filter(None, [_knee_sentence(report), _device_sentence(report)]),
     ]
     if top:
         lines += ["", f"costliest kernels at batch {report.breakdown.batch}"]
@@ -115,6 +115,16 @@ def _knee_sentence(report: EstimateReport) -> str:
         f"knee at batch {knee}{largest}: from there doubling gains under {format_fraction(report.gain_fraction)}; "
         f"95 % of the best throughput from batch {full}; {helps}"
     )
+
+
+def _device_sentence(report: EstimateReport) -> str:
+    """Say up to which batch the host decides, where it does at one of those asked for."""
+    first = device_batch(report.curve)
+    if first == report.curve[0].batch:
+        return ""
+    if first is None:
+        return f"the host's launches decide up to batch {report.curve[-1].batch}, the largest asked for"
+    return f"the host's launches decide below batch {first}, the device from there on"
 
 
 def _kernels(report: EstimateReport, top: int) -> Sequence[Sequence[str]]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from capplan.core.latency.types import LatencyEstimate
+from capplan.core.latency.types import Binding, LatencyEstimate
 
 
 def knee_batch(estimates: Sequence[LatencyEstimate], *, gain_fraction: float = 0.10) -> int:
@@ -25,6 +25,23 @@ def saturating_batch(estimates: Sequence[LatencyEstimate], *, share_fraction: fl
     points = sorted((estimate.batch, estimate.throughput_per_s.expected) for estimate in estimates)
     best = max(rate for _, rate in points)
     return next(batch for batch, rate in points if rate >= share_fraction * best)
+
+
+def device_batch(estimates: Sequence[LatencyEstimate]) -> int | None:
+    """Find the smallest batch from which on the device decides a step's time, not the host's launches.
+
+    Args:
+        estimates: a curve; the batches between its points are not looked at.
+
+    Returns:
+        The batch; None where the host decides at the largest one.
+    """
+    found: int | None = None
+    for estimate in sorted(estimates, key=lambda each: -each.batch):
+        if estimate.bound_by is Binding.LAUNCHES:
+            break
+        found = estimate.batch
+    return found
 
 
 def gain_of_doubling(batch: int, rate: float, other: int, other_rate: float) -> float:

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from capplan.core.latency.choices.knee import knee_batch, saturating_batch
+from capplan.core.latency.choices.knee import device_batch, knee_batch, saturating_batch
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
 
@@ -44,3 +46,12 @@ def test_between_batches_that_do_not_double_gains_count_per_doubling():
 def test_saturation_is_a_share_of_the_best():
     assert saturating_batch(curve(RATES)) == 4
     assert saturating_batch(curve(RATES), share_fraction=0.99) == 8
+
+
+@pytest.mark.parametrize(("waiting", "batch"), [((), 1), ((1,), 2), ((1, 2), 4), ((1, 2, 4, 8), None), ((1, 4), 8)])
+def test_the_device_takes_over_above_the_last_batch_that_waits_for_launches(waiting, batch):
+    points = [
+        replace(each, bound_by=Binding.LAUNCHES if each.batch in waiting else Binding.BANDWIDTH)
+        for each in curve(RATES)
+    ]
+    assert device_batch(points) == batch
