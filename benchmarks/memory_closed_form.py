@@ -31,7 +31,7 @@ from capplan.probe.target.resolve import load_target
 from capplan.probe.target.sources.timm import timm_names
 from capplan.probe.target.sources.torchvision import torchvision_names
 from capplan.probe.trace.backends import building
-from capplan.probe.trace.tracer import trace_module
+from capplan.probe.trace.tracer import Remake, trace_module
 
 OUTPUT = Path(__file__).resolve().parent.parent / "docs" / "memory-closed-form.csv"
 LARGEST_BATCH = 1024
@@ -84,7 +84,7 @@ def compare(model: str, *, count: int) -> Row:
         with building():
             module = target.build()
         trace = functools.partial(
-            trace_module, module, target.make_inputs, name=target.name, rebuild=target.build, target=target.words
+            trace_module, module, target.make_inputs, name=target.name, remake=Remake(rebuild=target.build)
         )
         closed = trace(exact_batch=target.only_batch).recording(Configuration())
         if closed.exact_batch is not None:

@@ -6,8 +6,8 @@ shows. The first two come from replaying the allocator over the recording's even
 end of what libraries take; storages themselves are exact.
 
 A compiled inference holds what its fused kernels write: tensors inside a kernel are never allocated. Its expected peak
-is that, its high end the eager one. A graph replayed from a pool of its own is taken as a share of eager mode. A compiled
-training step is taken as in eager mode.
+is that, its high end the eager one. A graph replayed from a pool of its own is taken as a share of eager mode, a
+compiled training step as in eager mode.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,6 +28,17 @@ BATCHES = (2, 3, 5)
 """Two batches to fit, a third to check. Batch 1 is special (broadcasts, squeezes) and never fitted from."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remake:
+    """How a module is made anew where the first backend fails: on meta with small values kept, or with real weights.
+
+    `has_values` says that the module's small buffers carry theirs already.
+    """
+
+    rebuild: Builder | None = None
+    has_values: bool = False
+
+
 def trace_module(
     module: nn.Module,
     make_inputs: MakeInputs,
@@ -35,18 +46,15 @@ def trace_module(
     name: str,
     configurations: Sequence[Configuration] = (Configuration(),),
     exact_batch: int | None = None,
-    rebuild: Builder | None = None,
-    has_values: bool = False,
+    remake: Remake = Remake(),
     formulas: Formulas = NO_FORMULAS,
     selected_share: float = SELECTED_SHARE,
 ) -> Trace:
     """Trace a module; `make_inputs(batch, device=...)` gives `args`, `kwargs` and `names`.
 
-    The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `rebuild`
-    makes the module anew where the first backend fails: on meta with small values kept, or with real weights;
-    `has_values` says that the module's small buffers carry theirs already.
-    `formulas` count the FLOPs of operators that capplan does not know. `selected_share` is the share of candidates that
-    stay where the data decides.
+    The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `remake` says
+    how the module is made anew where the first backend fails. `formulas` count the FLOPs of operators that capplan does
+    not know. `selected_share` is the share of candidates that stay where the data decides.
 
     Raises:
         TraceError: the model could not be run on any backend; the message says where it stopped.
@@ -57,9 +65,8 @@ def trace_module(
     module = uncompiled(module)
     initialise_lazy(module, make_inputs, name=name)
     tracer = _Tracer(
-        module, make_inputs, name=name, batches=batches, rebuild=rebuild, has_values=has_values, formulas=formulas,
-        selected_share=selected_share,
-    )  # fmt: skip
+        module, make_inputs, name=name, batches=batches, remake=remake, formulas=formulas, selected_share=selected_share
+    )
     parameters = tuple(_parameters(module))
     made = [tracer.record(configuration) for configuration in configurations]
     assumptions = dict.fromkeys(note for each in made for note in each.notes)
@@ -105,8 +112,7 @@ def trace_target(
         name=target.name,
         configurations=configurations,
         exact_batch=exact_batch if exact_batch is not None else target.only_batch,
-        rebuild=target.build,
-        has_values=built.is_from_cpu,
+        remake=Remake(rebuild=target.build, has_values=built.is_from_cpu),
         formulas=formulas,
         selected_share=target.selected_share,
     )
@@ -166,8 +172,7 @@ class _Tracer:
         *,
         name: str,
         batches: Sequence[int],
-        rebuild: Builder | None,
-        has_values: bool,
+        remake: Remake,
         formulas: Formulas,
         selected_share: float,
     ) -> None:
@@ -177,8 +182,8 @@ class _Tracer:
         self._make_inputs = make_inputs
         self._name = name
         self._batches = batches
-        self._rebuild = rebuild
-        self._has_values = has_values
+        self._rebuild = remake.rebuild
+        self._has_values = remake.has_values
         self._on_meta = any(tensor.is_meta for tensor in module.parameters())
         self._from = 0
         self._stage: Stage | None = None

@@ -16,7 +16,7 @@ from capplan.core.trace.types import Recording
 from capplan.core.workload import Configuration, Training, Variant
 from capplan.errors import TraceError
 from capplan.probe.trace import tracer as trace_of_probe
-from capplan.probe.trace.tracer import trace_module
+from capplan.probe.trace.tracer import Remake, trace_module
 
 FLOPS_PER_SAMPLE = 2 * 16 * 8
 """Of one linear layer from 16 to 8, two FLOPs per multiply-accumulate."""
@@ -80,7 +80,9 @@ def feeds(batch: int, *, device: Any) -> SimpleNamespace:
 
 def record(module: nn.Module, rebuild: Callable[[], nn.Module] | None = None, **configuration: Any) -> Recording:
     configurations = [Configuration(**configuration)]
-    return trace_module(module, feeds, name="test", configurations=configurations, rebuild=rebuild).recordings[0]
+    return trace_module(
+        module, feeds, name="test", configurations=configurations, remake=Remake(rebuild=rebuild)
+    ).recordings[0]
 
 
 def flops(recording: Recording, batch: int) -> int:
