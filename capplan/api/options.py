@@ -48,6 +48,7 @@ class GpuOptions(WorkloadOptions, total=False):
     vendors: Sequence[str]
     architectures: Sequence[str]
     min_memory: str
+    with_cpus: bool
 
 
 class TraceOptions(ModelOptions, total=False):
@@ -102,6 +103,7 @@ class CompareOptions(ModelOptions, total=False):
     vendors: Sequence[str]
     architectures: Sequence[str]
     min_memory: str
+    with_cpus: bool
     utilization_fraction: float
     max_latency_s: float
     min_throughput_per_s: float

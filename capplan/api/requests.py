@@ -95,6 +95,7 @@ def take_gpu_request(left: Made) -> "GpuRequest":
     from capplan.specs import Gpus
 
     overlays, gpus = tuple(map(Path, left.pop("specs", ()))), left.pop("gpus", None)
+    with_cpus = left.pop("with_cpus", False)
     filters = GpuFilters(
         where=tuple(left.pop("where", ())),
         vendors=tuple(left.pop("vendors", ())),
@@ -102,13 +103,14 @@ def take_gpu_request(left: Made) -> "GpuRequest":
         min_memory=left.pop("min_memory", None),
     )
     if gpus is None or isinstance(gpus, Gpus):
-        return GpuRequest(database=gpus, overlays=overlays, filters=filters)
+        return GpuRequest(database=gpus, with_cpus=with_cpus, overlays=overlays, filters=filters)
     named = [gpus] if isinstance(gpus, str) else list(gpus)
     if not named:
         raise UsageError("gpus is empty: name at least one GPU, or leave it out for all.")
     return GpuRequest(
         ids=tuple(each for each in named if isinstance(each, str)),
         specs=tuple(each for each in named if not isinstance(each, str)),
+        with_cpus=with_cpus,
         overlays=overlays,
         filters=filters,
     )

@@ -23,6 +23,7 @@ Options of GPUs:
     gpus: what `load_gpus` returned, or ids and `GpuSpec`s; all GPUs of the database by default.
     specs: folders and files of own specs and prices, laid over the built-in ones.
     where, vendors, architectures, min_memory: conditions that the GPUs must meet, as `capplan gpus` takes them.
+    with_cpus: answer for the x86 CPUs of the database, too.
 
 Importing this module loads neither torch nor numpy.
 """

@@ -13,6 +13,7 @@ from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.plan.cpus import without_gpu
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Change, Fit, Job, Limits, Plan, SortKey
@@ -101,7 +102,7 @@ def _plan_model(model: Model, request: PlanRequest, context: PlanContext) -> Pla
         refuse_uncertain(model.words, model.recording(request.workload.configuration))
     made = plan_at_batches(model, request, context)
     made = _with_choices(made, model, request, context)
-    beside = _beside_full_width(made, model, request, context)
+    beside = (*_beside_full_width(made, model, request, context), *without_gpu(made))
     return replace(made, job=request.job, notes=(*context.notes, *beside, *made.notes))
 
 

@@ -292,6 +292,11 @@ Where = Annotated[
 ]
 
 
+WithCpus = Annotated[
+    bool, typer.Option("--with-cpus", help="Answer for the x86 CPUs of the database, too: is a GPU needed at all?")
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuOptions:
     """Which GPUs a command answers for."""
@@ -302,6 +307,7 @@ class GpuOptions:
     min_memory: MinMemory = None
     where: Where = None
     specs: SpecFolders = None
+    with_cpus: WithCpus = False
 
     @property
     def narrows(self) -> bool:
@@ -318,7 +324,12 @@ class GpuOptions:
             architectures=tuple(self.arch or ()),
             min_memory=self.min_memory,
         )
-        return GpuRequest(ids=tuple(self.gpu or ()), filters=filters, overlays=tuple(self.specs or ()))
+        return GpuRequest(
+            ids=tuple(self.gpu or ()),
+            with_cpus=self.with_cpus,
+            filters=filters,
+            overlays=tuple(self.specs or ()),
+        )
 
 
 Providers = Annotated[

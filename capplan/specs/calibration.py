@@ -26,7 +26,13 @@ from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 
 SCHEMA_VERSION = 2
-_SHIPPED = {"eager": "default.yaml", "compile": "compile.yaml", "training": "training.yaml"}
+_SHIPPED = {
+    "eager": "default.yaml",
+    "compile": "compile.yaml",
+    "training": "training.yaml",
+    "cpu": "cpu.yaml",
+    "cpu half": "cpu_half.yaml",
+}
 _Part = TypeVar("_Part")
 
 

@@ -9,6 +9,7 @@ from capplan.folders import config_folder
 BUILT_IN = "built-in"
 ARCHITECTURES = "architectures"
 PRICES = "prices"
+CPUS = "cpus"
 ENVIRONMENT_VARIABLE = "CAPPLAN_SPECS"
 PRICES_VARIABLE = "CAPPLAN_PRICES"
 CALIBRATIONS_VARIABLE = "CAPPLAN_CALIBRATIONS"
@@ -79,11 +80,13 @@ def spec_files(overlay: Path) -> list[Path]:
             raise SpecError(f"{stray}: is not read; a spec file ends in .yaml.")
         if not _holds_specs(overlay):
             raise SpecError(f"{overlay}: holds no spec files (*.yaml).")
-        return sorted(overlay.glob("*.yaml"))
+        return sorted((*overlay.glob("*.yaml"), *(overlay / CPUS).glob("*.yaml")), key=lambda path: path.name)
     if overlay.suffix != ".yaml" or not overlay.is_file():
         raise SpecError(f"{overlay}: is neither a folder of specs nor a .yaml file.")
     return [overlay]
 
 
 def _holds_specs(folder: Path) -> bool:
-    return any(next(place.glob("*.yaml"), None) for place in (folder, folder / ARCHITECTURES, folder / PRICES))
+    return any(
+        next(place.glob("*.yaml"), None) for place in (folder, folder / ARCHITECTURES, folder / PRICES, folder / CPUS)
+    )

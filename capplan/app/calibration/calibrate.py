@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capplan.app.calibration.cpu import cpu_at_hand
 from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.core.calibrate.dataset import TimedStep, held_out_together, timed_step
@@ -193,6 +194,10 @@ def benchmark(request: DeviceRequest, *, feedback: Feedback = SILENCE) -> Device
     from capplan.probe.measure.open import devices_at_hand, open_device
 
     opened = open_device(request.device)
+    if opened.kind == "cpu" and request.gpu is None and request.needs_spec:
+        with feedback.progress("measuring the CPU"):
+            at_hand = cpu_at_hand(overlays=request.overlays)
+        return DeviceAnswer(benchmark=at_hand.benchmark, gpu=at_hand.spec)
     title = devices_at_hand()[str(opened.torch_device)]
     spec = _spec(title, request) if request.gpu or request.needs_spec else None
     with feedback.progress(f"measuring {title}"), opened.current():

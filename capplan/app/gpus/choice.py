@@ -29,10 +29,11 @@ class GpuRequest:
     Without `ids` and `specs` all GPUs are meant. `overlays` are folders and files of own specs; a folder may hold
     prices too. `database` and `prices` are what a caller has loaded already, `specs` are GPUs that it hands over whole.
     An id may be a family's name, which takes all its variants, or a list parted by commas. Of the GPUs so named only
-    those that pass `filters` are meant.
+    those that pass `filters` are meant. `with_cpus` adds the CPUs of the database, as if each of them were named.
     """
 
     ids: tuple[str, ...] = ()
+    with_cpus: bool = False
     filters: GpuFilters = field(default_factory=GpuFilters)
     overlays: tuple[Path, ...] = ()
     database: Gpus | None = None
@@ -77,7 +78,8 @@ def find_gpus(request: GpuRequest) -> GpuChoice:
     overlays = (*known.overlays, *(each for each in request.overlays if each not in known.overlays))
     found = [known.find_all(name) for name in split_names(request.ids)]
     named = {gpu.id: gpu for gpu in (*request.specs, *(gpu for each in found for gpu in each.gpus))}
-    chosen = _filter(list((named or known).values()), request.filters)
+    cpus = dict(known.cpus) if request.with_cpus else {}
+    chosen = _filter(list(((named or dict(known)) | cpus).values()), request.filters)
     return GpuChoice(
         known=known,
         chosen=tuple(chosen),

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capplan.app.feedback import Feedback
@@ -17,10 +16,10 @@ from capplan.core.measurement.theory import Theory
 from capplan.core.measurement.types import Measurement
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Workload
-from capplan.errors import CapplanError, UnknownNameError, UsageError
+from capplan.errors import CapplanError, UnknownNameError
 from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration
-from capplan.units import BYTES, format_bytes_per_s, format_flops_per_s, parse_quantity
+from capplan.units import format_bytes_per_s, format_flops_per_s
 
 if TYPE_CHECKING:
     from capplan.probe.measure.request import Job
@@ -100,6 +99,7 @@ def find_theory(job: "Job", model: Model, request: TheoryRequest, feedback: Feed
 
 def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | None, Calibration | None]:
     """Describe the CPU at hand by timing it for about two seconds; nothing where that fails, with a warning."""
+    from capplan.probe.measure.cpu_facts import last_level_cache_bytes
     from capplan.probe.measure.microbench import benchmark_host
     from capplan.probe.measure.open import devices_at_hand, open_device
 
@@ -110,7 +110,7 @@ def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | No
     except CapplanError as error:
         feedback.warn(f"warning: no estimate to compare the measurement with: the CPU could not be timed ({error})")
         return None, None
-    spec = host_spec(benchmark, cache_bytes=_last_level_cache_bytes())
+    spec = host_spec(benchmark, cache_bytes=last_level_cache_bytes())
     own = load_calibration(request.calibration) if request.calibration else None
     feedback.warn(
         f"note: bound and estimate rest on what this CPU reached in two seconds: "
@@ -118,16 +118,6 @@ def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | No
         f"{format_bytes_per_s(spec.memory_bandwidth_bytes_per_s)} in copies; efficiencies of operators are guesses."
     )
     return spec, own or host_calibration(benchmark, spec, made=date.today())
-
-
-def _last_level_cache_bytes() -> int | None:
-    """Return the size of the last-level cache as Linux reports it; None elsewhere. [bytes]"""
-    folder = Path("/sys/devices/system/cpu/cpu0/cache")
-    try:
-        sizes = [(each / "size").read_text().strip() for each in folder.glob("index*")]
-        return max(int(parse_quantity(f"{size}iB", BYTES, what="cache")) for size in sizes)
-    except (OSError, ValueError, UsageError):
-        return None
 
 
 def _find_gpu(device: str, request: TheoryRequest, feedback: Feedback) -> GpuSpec | None:

@@ -24,6 +24,7 @@ from capplan.errors import UsageError
 from capplan.units import format_fraction
 
 if TYPE_CHECKING:
+    from capplan.app.calibration.calibrate import DeviceAnswer
     from capplan.core.calibrate.fit import FittedCalibration
 
 app = typer.Typer(help="Fit efficiencies to measurements.", no_args_is_help=True, rich_markup_mode=None)
@@ -56,13 +57,16 @@ def device(
     """Measure what this device reaches in about a minute: matrix products, copies, launches, memory.
 
     With -o FILE.yaml, write a calibration with this GPU's factors, for --calibration of other commands. With --spec
-    FOLDER, write what was measured as the `measured:` block of its spec, for --specs.
+    FOLDER, write what was measured as the `measured:` block of its spec, for --specs. A CPU that the database does not
+    know gets a spec of its own there, and -o times about sixty operators on it.
 
     Examples:
 
       capplan calibrate device
 
       capplan calibrate device --device cuda:0 -o mine.yaml
+
+      capplan calibrate device --device cpu --spec mine
     """
     from capplan.app.calibration.calibrate import DeviceRequest, benchmark, device_calibration, device_spec
     from capplan.report.text.gpus.devices import device_table
@@ -73,7 +77,9 @@ def device(
         device=name, gpu=gpu, overlays=tuple(specs or ()), needs_spec=output is not None or spec is not None
     )
     made = benchmark(request, feedback=TERMINAL)
-    if output is not None and made.gpu is not None:
+    if made.gpu is not None and made.gpu.is_cpu:
+        _write_cpu(made, output=output, spec=spec)
+    elif output is not None and made.gpu is not None:
         calibration = device_calibration(
             made.benchmark, gpu=made.gpu, base=base, made=date.today(), command=command_line()
         )
@@ -83,11 +89,28 @@ def device(
             f"{output}: {made.gpu.id} reaches {factors.compute:.2f} of modelled compute, "
             f"{factors.bandwidth:.2f} of bandwidth."
         )
-    if spec is not None and made.gpu is not None:
+    if spec is not None and made.gpu is not None and not made.gpu.is_cpu:
         written = device_spec(made.benchmark, gpu=made.gpu, folder=spec, measured_on=date.today())
         warn(f"{written}: what was measured, for --specs {spec}")
     is_json = chosen is Format.JSON
     emit(to_json(made.benchmark) if is_json else render_table(device_table(made.benchmark), chosen), output=None)
+
+
+def _write_cpu(made: "DeviceAnswer", *, output: Path | None, spec: Path | None) -> None:
+    """Write the files of the CPU at hand: its spec with what was measured, and a calibration of its operators."""
+    from capplan.app.calibration.calibrate import device_spec
+    from capplan.app.calibration.cpu import CpuAtHand, cpu_calibrations, ensure_cpu_sheet, write_cpu_calibrations
+
+    assert made.gpu is not None
+    if spec is not None:
+        ensure_cpu_sheet(made.gpu, folder=spec, read_on=date.today())
+        written = device_spec(made.benchmark, gpu=made.gpu, folder=spec, measured_on=date.today())
+        warn(f"{written}: what was measured; plan it with --gpu {made.gpu.id} --specs {spec}")
+    if output is not None:
+        at_hand = CpuAtHand(spec=made.gpu, benchmark=made.benchmark)
+        fitted = cpu_calibrations(at_hand, made=date.today(), command=command_line(), feedback=TERMINAL)
+        files = " and ".join(map(str, write_cpu_calibrations(fitted, output)))
+        warn(f"{files}: efficiencies of operators on {made.gpu.name}, for --calibration")
 
 
 @app.command("host")

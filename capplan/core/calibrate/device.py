@@ -187,5 +187,5 @@ def _device_s(kernel: Kernel, workload: Workload, gpu: GpuSpec, calibration: Cal
         batches=(1,),
     )
     step = ExecutedStep.of(recording, workload, calibration=calibration)
-    timed = time_kernels(step, kernel_table(step, batches=[1]), devices=[(gpu, rates)])
+    timed = time_kernels(step.on(gpu), kernel_table(step, batches=[1]), devices=[(gpu, rates)])
     return float(timed.device_s[0, 0])

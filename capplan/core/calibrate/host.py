@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import date
 
 from capplan.core.calibrate.device import DeviceBenchmark, calibrated_by
-from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.gpus.spec import GpuSpec, PeakKind, Segment
 from capplan.core.latency.calibration import Calibration, ClassConstants, DeviceFactors
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.priors import prior_calibration
@@ -28,6 +28,7 @@ def host_spec(benchmark: DeviceBenchmark, *, cache_bytes: int | None) -> GpuSpec
     return GpuSpec(
         id=CPU_ID,
         name=benchmark.device,
+        segment=Segment.CPU,
         vendor="CPU",
         architecture="CPU",
         architecture_id=CPU_ID,

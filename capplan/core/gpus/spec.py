@@ -54,6 +54,7 @@ class Segment(StrEnum):
     LAPTOP = "laptop"
     EMBEDDED = "embedded"
     APPLE = "apple"
+    CPU = "cpu"
 
 
 class Status(StrEnum):
@@ -211,6 +212,11 @@ class GpuSpec:
     figures: Mapping[str, Figure] = field(default_factory=dict)
     origin: str = "built-in"
 
+    @property
+    def is_cpu(self) -> bool:
+        """Return True for a CPU, which stands among the devices only where it is asked for."""
+        return self.segment is Segment.CPU
+
     def peak(self, kind: PeakKind) -> float | None:
         """Return the dense peak rate of a unit and format; None where unsupported or unknown. [FLOP/s]"""
         return self.peak_flops_per_s.get(kind)
@@ -237,7 +243,9 @@ class GpuSpec:
         if self.usable_bytes is not None:
             return self.usable_bytes
         kind = self.memory_type or ""
-        if self.vendor == "AMD":
+        if self.is_cpu:
+            fraction = 0.95  # the operating system and other processes; what is installed is the user's to state
+        elif self.vendor == "AMD":
             fraction = 0.9998
         elif kind.startswith("LPDDR"):
             fraction = 0.937

@@ -1,46 +1,23 @@
 """Compute a GPU's rates for one workload from its spec sheet, at the clocks that it sustains."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.gpus.sustained import copy_share, half_share, single_share, streaming_share, vector_share
+from capplan.core.latency.cpus import cpu_rates
+from capplan.core.latency.rates import DeviceRates, Unsupported
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Precision, Workload
+
+__all__ = ["DeviceRates", "Unsupported", "device_rates", "host_slowness", "missing_kernels"]
 
 _MORE_THAN_VECTORS = 1.2
 _NARROW = (PeakUse.HALF, PeakUse.INT8, PeakUse.FP8, PeakUse.FP4)
 
 _TENSOR_CORES_SINCE = (7, 0)
 _TF32_MATMULS_BY_DEFAULT_BEFORE = (1, 12)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unsupported:
-    """Why a GPU cannot run a workload."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceRates:
-    """A GPU's rates for one workload, before any fitted factor.
-
-    `peaks_flops_per_s` and `printed_flops_per_s` have a column per `PeakUse`: sustained, and as printed.
-    `bandwidth_bytes_per_s` is what kernels of models sustain, `printed_bandwidth_bytes_per_s` printed.
-    `on_tensor_cores` says of each `PeakUse` whether tensor cores, with their wishes for layout and alignment, do it.
-    """
-
-    peaks_flops_per_s: FloatArray
-    printed_flops_per_s: FloatArray
-    bandwidth_bytes_per_s: float
-    printed_bandwidth_bytes_per_s: float
-    l2_bytes: float
-    units: float
-    on_tensor_cores: BoolArray
 
 
 def device_rates(gpu: GpuSpec, workload: Workload, *, use_own: bool = True) -> DeviceRates | Unsupported:
@@ -51,6 +28,8 @@ def device_rates(gpu: GpuSpec, workload: Workload, *, use_own: bool = True) -> D
         workload: which number formats and torch version run.
         use_own: False estimates what is sustained as if nobody had run a microbenchmark on this GPU.
     """
+    if gpu.is_cpu:
+        return cpu_rates(gpu, workload)
     vector = gpu.peak(PeakKind.FP32)
     half = _half_peak(gpu, workload.precision)
     single = _single_peaks(gpu, workload)
@@ -98,9 +77,10 @@ def missing_kernels(recording: Recording, gpu: GpuSpec) -> Unsupported | None:
             major, minor = gpu.compute_capability
             if 10 * major + minor < needed:
                 reason = f"{scheme} needs compute capability {needed / 10:.1f}; {gpu.id} has {major}.{minor}"
-                return Unsupported(reason=reason)
+                return Unsupported(reason=reason, lacking=str(scheme))
         elif (kind := _NEEDED_RATES.get(kernel.inputs[0].dtype)) is not None and not gpu.peak(kind):
-            return Unsupported(reason=f"{gpu.id} has no peak rate for {kind.value}, which {scheme} computes in")
+            reason = f"{gpu.id} has no peak rate for {kind.value}, which {scheme} computes in"
+            return Unsupported(reason=reason, lacking=str(scheme))
     return None
 
 
@@ -165,4 +145,5 @@ def _single_peaks(gpu: GpuSpec, workload: Workload) -> tuple[float, float] | Non
 
 def _lacks(gpu: GpuSpec, precision: Precision) -> Unsupported:
     held = ", ".join(kind.value for kind, rate in gpu.peak_flops_per_s.items() if rate)
-    return Unsupported(reason=f"{gpu.id} has no peak rate for {precision}; its spec states {held or 'none'}")
+    reason = f"{gpu.id} has no peak rate for {precision}; its spec states {held or 'none'}"
+    return Unsupported(reason=reason, lacking=str(precision))

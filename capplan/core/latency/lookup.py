@@ -125,6 +125,29 @@ def part_for(calibration: Calibration, workload: Workload) -> Calibration:
     return replace(found, classes={**found.classes, **{label: compiled[label] for label in FUSED if label in compiled}})
 
 
+CPU, CPU_HALF = "cpu", "cpu half"
+"""The parts of a calibration that serve CPUs, above 16 bits and in them."""
+
+
+def cpu_part(calibration: Calibration | None, workload: Workload) -> Calibration | None:
+    """Return the part of a calibration that serves a workload on CPUs; None where it has none."""
+    if calibration is None:
+        return None
+    single = calibration.parts.get(CPU)
+    return single if precision_key(workload) == "single" else calibration.parts.get(CPU_HALF, single)
+
+
+FORK_JOIN_S = 3e-6
+"""Time that each doubling of the cores adds to an operator, which all of them begin and end together. A guess: OpenMP's
+fork and join take five to thirty microseconds on tens of cores, and no machine of many cores was timed. [s]"""
+
+
+def on_cores(cpu: Calibration, cores: int) -> Calibration:
+    """Return the part for CPUs as it serves one of so many cores in eager mode."""
+    kernel_s = cpu.constants.kernel_s + FORK_JOIN_S * float(np.log2(max(1, cores)))
+    return replace(cpu, serves="eager", constants=replace(cpu.constants, kernel_s=kernel_s))
+
+
 def resolve_constants(calibration: Calibration, gpus: Sequence[GpuSpec], workload: Workload) -> list[ResolvedConstants]:
     """Gather a calibration's constants for each GPU under one workload."""
     shared = {name: _class_column(calibration, name) for name in CLASS_FIELDS}
@@ -295,6 +318,8 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
         notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}, wider interval")
     if calibration.host is not None and workload.framework is Framework.EAGER:
         notes.append(f"the host is {calibration.host.cpu} with torch {calibration.host.torch}, as measured")
+    if workload.framework is Framework.ONNXRUNTIME:
+        notes.append("ONNX Runtime was never timed: constants transferred from TensorRT, wider interval")
     if calibration.serves != workload_kind(workload):
         notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}: wider interval")
     return tuple(notes)
@@ -317,6 +342,8 @@ def gpu_evidence(calibration: Calibration | None, gpu: GpuSpec) -> GpuEvidence:
     """
     if calibration is None or calibration.origin is None:
         return GpuEvidence(evidence=Evidence.SPEC_SHEET, reason="no calibration: engineering guesses")
+    if calibration.serves == Framework.ONNXRUNTIME.value:
+        return GpuEvidence(evidence=Evidence.SEGMENT, reason="ONNX Runtime was not timed: transferred from TensorRT")
     own = calibration.gpus.get(gpu.id)
     if own is not None and own.rows > 0:
         return GpuEvidence(evidence=Evidence.MEASURED, reason=f"{own.rows} timed steps on this GPU")

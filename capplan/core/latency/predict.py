@@ -72,6 +72,28 @@ def estimate_latencies(
 
     Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
     """
+    cpus = [gpu for gpu in gpus if gpu.is_cpu]
+    if cpus:
+        answers = _with_cpus(step, gpus=gpus, cpus=cpus, batches=batches)
+        return tuple(answers[gpu.id] for gpu in gpus)
+    return _estimate_alike(step, gpus=gpus, batches=batches)
+
+
+_Answer = tuple[LatencyEstimate, ...] | Unsupported
+
+
+def _with_cpus(
+    step: ExecutedStep, *, gpus: Sequence[GpuSpec], cpus: Sequence[GpuSpec], batches: Sequence[int]
+) -> dict[str, _Answer]:
+    """Estimate GPUs and CPUs apart, each kind with the calibration that serves it."""
+    others = [gpu for gpu in gpus if not gpu.is_cpu]
+    found = zip(others, _estimate_alike(step, gpus=others, batches=batches), strict=True)
+    on_cpus = ((cpu, _estimate_alike(step.on(cpu), gpus=[cpu], batches=batches)[0]) for cpu in cpus)
+    return {gpu.id: answer for gpu, answer in (*found, *on_cpus)}
+
+
+def _estimate_alike(step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int]) -> tuple[_Answer, ...]:
+    """Estimate devices that one calibration serves."""
     rates = [missing_kernels(step.recording, gpu) or device_rates(gpu, step.workload) for gpu in gpus]
     runnable = [(gpu, rate) for gpu, rate in zip(gpus, rates, strict=True) if isinstance(rate, DeviceRates)]
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}

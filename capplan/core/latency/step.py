@@ -1,13 +1,14 @@
 """A recorded step as a framework runs it: the only input of the functions that time a step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capplan.core.compiled.graph_breaks import graph_break_notes
 from capplan.core.compiled.rewrite import executed_recording
 from capplan.core.engines.refused import refusal_notes
 from capplan.core.engines.rewrite import engine_recording
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.lookup import part_for
+from capplan.core.latency.lookup import cpu_part, on_cores, part_for
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Framework, Workload
 
@@ -24,12 +25,20 @@ class ExecutedStep:
         workload: Precision, framework, layout, mode and torch version.
         calibration: The part of the calibration that serves the workload; None for engineering guesses.
         graph_breaks: Sentences about places where a compiled graph is interrupted.
+        cpu: The part of the calibration that serves CPUs; None for engineering guesses.
     """
 
     recording: Recording
     workload: Workload
     calibration: Calibration | None
     graph_breaks: tuple[str, ...] = ()
+    cpu: Calibration | None = None
+
+    def on(self, gpu: GpuSpec) -> "ExecutedStep":
+        """Return the step with the calibration that serves a device: a CPU's kernels share nothing with a GPU's."""
+        if not gpu.is_cpu:
+            return self
+        return replace(self, calibration=None if self.cpu is None else on_cores(self.cpu, gpu.unit_count or 1))
 
     @classmethod
     def of(cls, recording: Recording, workload: Workload, *, calibration: Calibration | None = None) -> "ExecutedStep":
@@ -53,4 +62,5 @@ class ExecutedStep:
             workload=workload,
             calibration=part_for(calibration, workload) if calibration else None,
             graph_breaks=() if is_eager else graph_break_notes(recording),
+            cpu=cpu_part(calibration, workload),
         )

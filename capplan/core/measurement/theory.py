@@ -47,7 +47,7 @@ class Theory:
         if isinstance(rates, Unsupported):
             return rates
         table = self._table(batch)
-        timed = time_kernels(self.step, table, devices=[(self.gpu, rates)])
+        timed = time_kernels(self.step.on(self.gpu), table, devices=[(self.gpu, rates)])
         spent_s = timed.times.total_s[0, :, 0] * timed.count[0]
         sums: dict[str, float] = {}
         for label, time_s in zip(table.label, spent_s, strict=True):

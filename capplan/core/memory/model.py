@@ -52,6 +52,12 @@ PART_NAMES: Mapping[Role, str] = {
     Role.OPTIMIZER: "optimizer states",
 }
 LARGEST_SHOWN = 10
+_PROCESS = MemoryPart(
+    name="process",
+    size_bytes=Interval(low=0.2e9, expected=0.35e9, high=0.8e9),
+    origin="resident memory of Python with torch loaded",
+)
+_FREED = MemoryPart(name="fragmentation", size_bytes=Interval.exact(0), origin="no caching allocator on a CPU")
 LEAST_OF_ASSUMED = 0.2
 """Least share of the activations that is left where the tracer took every candidate as kept: detectors' training kept
 0.21 and more (docs/memory-accuracy.md)."""
@@ -167,7 +173,9 @@ class MemoryModel:
             )
 
     def context(self, gpu: GpuSpec | None) -> MemoryPart:
-        """Return the memory that CUDA takes outside the allocator."""
+        """Return the memory that CUDA takes outside the allocator; on a CPU, the process without tensors."""
+        if gpu is not None and gpu.is_cpu:
+            return _PROCESS
         capability = _capability(gpu)
         if capability not in self._contexts:
             row = self.calibration.context(capability, torch_version=self.workload.torch_version)
@@ -188,8 +196,9 @@ class MemoryModel:
             available_bytes = gpu.expected_usable_bytes
         free = self._without_limit(batch, gpu)
         ends = free if available_bytes is None else self._within(free, batch, gpu, available_bytes)
+        found = self._shared_peaks(batch, gpu, ends)
         return replace(
-            self._shared_peaks(batch, gpu, ends),
+            found if gpu is None or not gpu.is_cpu else replace(found, fragmentation=_FREED),
             context=self.context(gpu),
             usable_bytes=gpu.usable_bytes if gpu else None,
             notes=self._notes(gpu),
@@ -347,6 +356,9 @@ class MemoryModel:
                 if self.workload.framework is Framework.COMPILE_GRAPHS and self.workload.training is None
                 else "activations as in eager mode; compiling keeps fewer, down to the low end"
             )
+        if gpu is not None and gpu.is_cpu:
+            notes.append("memory of the process on the host: freed tensors go back to the system, workspaces as CUDA's")
+            return tuple(notes)
         if gpu is not None and gpu.vendor != "NVIDIA":
             notes.append(
                 f"workspaces and context of {gpu.name} are taken as CUDA's: nothing was measured for {gpu.vendor}"

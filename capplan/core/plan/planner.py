@@ -21,8 +21,8 @@ from capplan.core.numbers import Interval
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.plan.cautions import cautions
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, SortKey, rank_fits
-from capplan.core.trace.types import Kernel, Recording, Trace
-from capplan.core.workload import Mode, Precision, Workload
+from capplan.core.trace.types import PREPARED, Kernel, Recording, Trace
+from capplan.core.workload import Framework, Mode, Precision, Workload
 from capplan.units import format_bytes, format_rate, format_seconds
 
 LARGEST_CURVE_BATCH = 2**16
@@ -228,7 +228,8 @@ def _recommended_batch(question: _Question, candidate: _Candidate, curve: set[in
 def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: int | None) -> Fit | Rejection:
     gpu, limits = candidate.gpu, question.limits
     if isinstance(candidate.latency, Unsupported):
-        return _reject(candidate, batch, Constraint.SUPPORT, candidate.latency.reason)
+        refusal = _reject(candidate, batch, Constraint.SUPPORT, candidate.latency.reason)
+        return replace(refusal, lacking=candidate.latency.lacking)
     available = available_memory(gpu, utilization_fraction=limits.utilization_fraction)
     memory = question.memory.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
     status = judge_fit(memory, available_bytes=available, max_batch=candidate.max_batch)
@@ -338,6 +339,8 @@ def _assumptions(question: _Question, calibration: Calibration | None) -> tuple[
     )
     software = f"{workload.software}, {workload.framework.value}"
     if workload.framework.is_engine:
-        software = f"{workload.software}: one engine, its graph launched whole"
+        launched = "kernel by kernel" if workload.framework is Framework.ONNXRUNTIME else "whole"
+        software = f"{workload.software}: one engine, its graph launched {launched}"
+    prepared = (each for each in question.trace.provenance.notes if each.startswith(PREPARED))
     exact = (f"sizes hold at batch {recording.exact_batch} only",) if recording.exact_batch else ()
-    return (mode, _TF32_RULES[workload.precision], software, fill, interval, *exact)
+    return (mode, _TF32_RULES[workload.precision], software, fill, interval, *exact, *prepared)

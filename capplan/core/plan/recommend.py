@@ -41,7 +41,9 @@ def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Map
     found = [_cheapest(fits), _fastest(fits), _smallest(fits)]
     recommended = tuple(each for each in found if each is not None)
     chosen = [each.fit.gpu.id for each in recommended]
-    return replace(plan, recommended=recommended, shortlist=_shortlist(fits, plan, named, chosen, offers))
+    shown = _shortlist(fits, plan, named, chosen, offers)
+    cpus = (fit.gpu.id for fit in plan.fits if fit.gpu.is_cpu)  # there only where they were asked for
+    return replace(plan, recommended=recommended, shortlist=tuple(dict.fromkeys((*shown, *cpus))))
 
 
 def _is_takeable(gpu: GpuSpec, named: Collection[str]) -> bool:

@@ -117,7 +117,7 @@ class Rejection:
 
     `needed` and `available` are in the constraint's base unit: bytes, seconds or samples per second;
     None where the GPU cannot run the workload at all. `min_gpus` is a bound for rejections by
-    memory: the weights sharded evenly.
+    memory: the weights sharded evenly. `lacking` names what a GPU lacks that cannot run the workload.
     """
 
     gpu: GpuSpec
@@ -128,6 +128,7 @@ class Rejection:
     available: float | None
     max_batch: int
     min_gpus: int | None
+    lacking: str = ""
 
 
 class Criterion(StrEnum):

@@ -118,6 +118,9 @@ class Op:
     calls: int = 1
 
 
+PREPARED = "prepared by "
+"""How a note begins that says which step was applied to a model before it was traced."""
+
 ALWAYS = -1
 """Birth of a storage that exists before the first op."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from capplan.core.trace.types import PREPARED
 from capplan.errors import UnknownNameError, UsageError
 from capplan.probe.target.types import Step
 
@@ -28,7 +29,7 @@ def find_steps(names: Sequence[str]) -> tuple[Step, ...]:
 
 def step_notes(names: Sequence[str]) -> tuple[str, ...]:
     """Describe what each step does to the model, for the assumptions of an answer."""
-    return tuple(f"prepared by {name}: {_what(name)}." for name in names)
+    return tuple(f"{PREPARED}{name}: {_what(name)}." for name in names)
 
 
 def _what(name: str) -> str:

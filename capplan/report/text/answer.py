@@ -1,6 +1,7 @@
 """The short answer to a plan: one screen that says what the model needs, what to take, and what else there is."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,8 +54,10 @@ class Selection:
         ranked = list(dict.fromkeys(fit.gpu.id for fit in plan.fits))
         if self.top is not None:
             return ranked[: self.top]
-        shown = set((plan.shortlist or ranked)[:room])
-        return [gpu_id for gpu_id in ranked if gpu_id in shown]
+        cpus = {fit.gpu.id for fit in plan.fits if fit.gpu.is_cpu}
+        chosen = [gpu_id for gpu_id in plan.shortlist or ranked if gpu_id not in cpus or not plan.shortlist]
+        shown = {*chosen[: None if room is None else max(1, room - len(cpus))], *(cpus if plan.shortlist else ())}
+        return [gpu_id for gpu_id in ranked if gpu_id in shown][:room]
 
 
 def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None = None) -> list[Line]:
@@ -138,9 +141,9 @@ def _fits_lines(plan: Plan, width: int) -> list[Line]:
     if not plan.fits:
         return [_labelled("Fits", head), *_all_misses(plan, nearest)]
     some = [f"{each.gpu.id}{_at(plan, each)} {_short_reason(each)}" for each in nearest if each.needed]
-    unable = len(nearest) - len(some)
+    unable = Counter(each.lacking or str(plan.workload.precision) for each in nearest if not each.needed)
     parts = [f"{head}; nearest misses: {some[0]}", *some[1:]] if some else [head]
-    parts += [f"{unable} cannot run {plan.workload.precision}"] if unable else []
+    parts += [f"{count} cannot run {lacking}" for lacking, count in unable.most_common()]
     return [_fitted("Fits", parts, width=width, rest="; {} more", separator="; ")]
 
 

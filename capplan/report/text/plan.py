@@ -117,7 +117,8 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         f"{format_bytes(change.after.memory.total_bytes.expected)}"
         for change in plan.changes
     )
-    return (*plan.cautions, *plan.assumptions, *_usable_notes(plan), *_price_notes(plan), *changes, *plan.notes)
+    told = (*plan.cautions, *plan.assumptions, *_usable_notes(plan), *_price_notes(plan), *changes, *plan.notes)
+    return tuple(dict.fromkeys(told))
 
 
 def _fit_table(plan: Plan) -> Table:

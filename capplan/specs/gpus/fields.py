@@ -51,6 +51,8 @@ _CLOCK = _some(HERTZ, "MHz GHz")
 _POWER = _some(WATTS, "W")
 
 MEMORY_DATA_RATES: Mapping[str, tuple[float, float]] = {
+    "DDR4": (1.6e9, 3.6e9),
+    "DDR5": (3.6e9, 8.9e9),
     "GDDR5": (5e9, 9e9),
     "GDDR5X": (10e9, 12e9),
     "GDDR6": (9e9, 20e9),
@@ -84,7 +86,7 @@ _MEASURED_HELP: Mapping[Microbenchmark, str] = {
 def _measured(kind: Microbenchmark) -> Field:
     words = _MEASURED_HELP[kind]
     if kind in (Microbenchmark.COPY, Microbenchmark.READ, Microbenchmark.L2_READ):
-        return Field(form=Form.QUANTITY, help=words, units=_RATE, low=5e9, high=50e12, is_measured=True)
+        return Field(form=Form.QUANTITY, help=words, units=_RATE, low=1e9, high=50e12, is_measured=True)
     if kind in (Microbenchmark.LAUNCH, Microbenchmark.GRAPH_LAUNCH):
         units = _some(SECONDS, "us")
         return Field(form=Form.QUANTITY, help=words, units=units, low=1e-7, high=1e-3, is_measured=True)
@@ -109,11 +111,11 @@ FIELDS: Mapping[str, Field] = {
     "devices_per_board": Field(form=Form.COUNT, help="devices that software sees on one board", low=1, high=16),
     "memory": Field(
         form=Form.QUANTITY, help="printed device memory, in GiB whatever the vendor calls it",
-        units=_CAPACITY, low=2**30, high=2**40, whole=True,
+        units=_CAPACITY, low=2**30, high=2**44, whole=True,
     ),
     "usable": Field(
         form=Form.QUANTITY, help="what torch reports as the device's total memory",
-        units=_CAPACITY, low=2**29, high=2**40, whole=True,
+        units=_CAPACITY, low=2**29, high=2**44, whole=True,
     ),
     "driver_total": Field(
         form=Form.QUANTITY, help="what nvidia-smi prints as total memory",
@@ -124,7 +126,7 @@ FIELDS: Mapping[str, Field] = {
     "memory_data_rate": Field(
         form=Form.QUANTITY, help="data rate of each memory pin", units=_some(BITS_PER_S, "Gbit/s"), low=1e9, high=50e9
     ),
-    "bandwidth": Field(form=Form.QUANTITY, help="memory bandwidth", units=_RATE, low=5e9, high=50e12),
+    "bandwidth": Field(form=Form.QUANTITY, help="memory bandwidth", units=_RATE, low=1e9, high=50e12),
     "ecc": Field(
         form=Form.WORD,
         help="ECC: default costs a sixteenth of the memory, built-in none, optional is off unless asked for",
@@ -134,7 +136,7 @@ FIELDS: Mapping[str, Field] = {
         form=Form.QUANTITY, help="last cache shared by all units", units=_CACHE, low=2**17, high=2**30, whole=True
     ),
     "units": Field(form=Form.COUNT, help="compute units in use (SM, CU, ...)", low=1, high=2048),
-    "boost_clock": Field(form=Form.QUANTITY, help="boost clock", units=_CLOCK, low=1e8, high=5e9),
+    "boost_clock": Field(form=Form.QUANTITY, help="boost clock", units=_CLOCK, low=1e8, high=7e9),
     "tensor_clock": Field(
         form=Form.QUANTITY, help="clock at which tensor peaks are printed, where it differs",
         units=_CLOCK, low=1e8, high=5e9,

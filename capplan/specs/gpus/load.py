@@ -9,7 +9,7 @@ from capplan.core.gpus.mig import mig_slice, split_name
 from capplan.core.gpus.names import GpuNames, NamedGpus
 from capplan.core.gpus.spec import Architecture, GpuSpec, PeakKind, Segment, Status
 from capplan.errors import UnknownNameError, UsageError
-from capplan.specs.folders import ARCHITECTURES, BUILT_IN, built_in_folder, own_overlays, spec_files
+from capplan.specs.folders import ARCHITECTURES, BUILT_IN, CPUS, built_in_folder, own_overlays, spec_files
 from capplan.specs.gpus.entries import Entries
 from capplan.specs.gpus.fields import REQUIRED
 from capplan.specs.gpus.rules import contradictions
@@ -30,7 +30,8 @@ _PCIE_BYTES_PER_S_PER_LANE = {
 class Gpus(Mapping[str, GpuSpec]):
     """All GPUs by id, sorted; `find` also knows aliases, and never guesses.
 
-    `overlays` are the folders and files of own specs that the caller named, whose prices count too.
+    `cpus` are the CPUs of the database. They are found by name, and are never among the GPUs. `overlays` are the
+    folders and files of own specs that the caller named, whose prices count too.
     """
 
     def __init__(
@@ -42,17 +43,18 @@ class Gpus(Mapping[str, GpuSpec]):
         overlays: Sequence[Path] = (),
     ) -> None:
         self.overlays = tuple(overlays)
-        self._specs = dict(sorted(specs.items()))
+        self._specs = {name: spec for name, spec in sorted(specs.items()) if not spec.is_cpu}
+        self.cpus: Mapping[str, GpuSpec] = {name: spec for name, spec in sorted(specs.items()) if spec.is_cpu}
         self.architectures = architectures
         self.sheets = sheets
         self._ids = {
-            name.casefold(): spec.id for spec in self._specs.values() for name in (spec.id, spec.name, *spec.aliases)
+            name.casefold(): spec.id for spec in specs.values() for name in (spec.id, spec.name, *spec.aliases)
         }
 
     def __getitem__(self, gpu_id: str) -> GpuSpec:
         if gpu_id not in self._specs and (parts := split_name(gpu_id)) is not None and parts[0] in self._specs:
             return mig_slice(self._specs[parts[0]], parts[1])
-        return self._specs[gpu_id]
+        return self.cpus[gpu_id] if gpu_id in self.cpus else self._specs[gpu_id]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._specs)
@@ -81,7 +83,7 @@ class Gpus(Mapping[str, GpuSpec]):
         if (parts := split_name(name)) is not None:
             sliced = mig_slice(self.find(parts[0]), parts[1])
             return NamedGpus(gpus=(sliced,))
-        if (found := self.names.find(name)) is None:
+        if (found := self.names.find(name) or self._cpu_names.find(name)) is None:
             hint = f"Run `capplan gpus` for all {len(self)}."
             raise UnknownNameError("GPU", name, nearest=self.names.nearest(name), hint=hint)
         return found
@@ -91,10 +93,14 @@ class Gpus(Mapping[str, GpuSpec]):
         """The names of all GPUs, as people type them."""
         return GpuNames(self._specs.values())
 
+    @cached_property
+    def _cpu_names(self) -> GpuNames:
+        return GpuNames(self.cpus.values())
+
     def find_or_none(self, name: str) -> GpuSpec | None:
         """Look a GPU up by its exact id, name or alias, as a driver reports it; None where there is none."""
         gpu_id = self._ids.get(name.strip().casefold())
-        return None if gpu_id is None else self._specs[gpu_id]
+        return None if gpu_id is None else self[gpu_id]
 
 
 def load_gpus(*, overlays: Sequence[Path] = ()) -> Gpus:
@@ -129,6 +135,8 @@ class _Loader:
             self._read_architecture(path, f"{folder.name}/{ARCHITECTURES}/{path.name}", BUILT_IN)
         for path in sorted(folder.glob("*.yaml")):
             self._read_gpu(path, f"{folder.name}/{path.name}", BUILT_IN)
+        for path in sorted((folder / CPUS).glob("*.yaml")):
+            self._read_gpu(path, f"{folder.name}/{CPUS}/{path.name}", BUILT_IN)
 
     def read_overlay(self, overlay: Path) -> None:
         """Lay the user's own specs over what was read before."""

@@ -16,6 +16,7 @@ BANDWIDTH_TOLERANCE = 0.02
 LADDER_TOLERANCE = 0.03
 USABLE_FRACTIONS = (0.90, 1.0)
 RIDGE_FLOP_PER_BYTE = (15.0, 650.0)
+CPU_RIDGE_FLOP_PER_BYTE = (5.0, 1200.0)
 
 TENSOR_KINDS = (
     PeakKind.TF32, PeakKind.FP16, PeakKind.FP16_ACC16, PeakKind.BF16, PeakKind.FP8, PeakKind.FP4, PeakKind.INT8,
@@ -186,7 +187,7 @@ def _usable(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
 
 def _ridge(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
     ridge = spec.ridge_flop_per_byte
-    low, high = RIDGE_FLOP_PER_BYTE
+    low, high = CPU_RIDGE_FLOP_PER_BYTE if spec.is_cpu else RIDGE_FLOP_PER_BYTE
     if ridge is not None and not low <= ridge <= high:
         message = f"puts the ridge point at {ridge:.0f} FLOP/byte; {low:g} to {high:g} is known"
         yield Finding(rule="ridge", key="bandwidth", message=message)

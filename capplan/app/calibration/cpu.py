@@ -1,0 +1,158 @@
+"""The CPU at hand as a device: its spec, what it reaches, and a calibration of its operators."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.core.calibrate.cpus import fit_cpu
+from capplan.core.calibrate.device import DeviceBenchmark, microbench_rows
+from capplan.core.calibrate.host import CPU_ID
+from capplan.core.gpus.spec import Architecture, GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Segment
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.lookup import CPU, CPU_HALF
+from capplan.core.workload import Precision
+from capplan.files import write_file
+from capplan.specs import Gpus, load_gpus
+from capplan.specs.calibration import dump_calibration, load_calibration
+from capplan.specs.gpus.cpu_sheet import render_cpu_sheet
+
+if TYPE_CHECKING:
+    from capplan.probe.measure.cpu_facts import CpuFacts
+
+CPU_AT_HAND = "cpu-at-hand"
+"""The id of the CPU at hand, where the database does not know it or has more cores than PyTorch uses."""
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuAtHand:
+    """The CPU at hand: its spec with what it reaches, and the benchmark that tells it."""
+
+    spec: GpuSpec
+    benchmark: DeviceBenchmark
+
+
+def cpu_at_hand(*, overlays: tuple[Path, ...] = (), clock: Clock | None = None) -> CpuAtHand:
+    """Time the CPU at hand: matrix products and copies, in a few seconds.
+
+    Args:
+        overlays: own specs, which may describe it.
+        clock: what tells the time; None for the clock that other programs disturb least.
+
+    Raises:
+        MeasurementError: no product or copy ran at all.
+    """
+    from capplan.probe.measure.cpu_kernels import benchmark_cpu, undisturbed_clock
+
+    return described(benchmark_cpu(clock=clock or undisturbed_clock()), overlays=overlays)
+
+
+def described(benchmark: DeviceBenchmark, *, overlays: tuple[Path, ...] = ()) -> CpuAtHand:
+    """Return the CPU at hand with the rates of a benchmark, as the database knows it or as the system describes it."""
+    from capplan.probe.measure.cpu_facts import read_cpu_facts
+
+    known, facts = load_gpus(overlays=overlays), read_cpu_facts()
+    rates = {
+        row.kind: MeasuredRate(value=row.value, quality=row.quality, regime=row.regime)
+        for row in microbench_rows(benchmark, gpu=CPU_ID, source="")
+    }
+    found = known.find_or_none(facts.name)
+    if found is None or not found.is_cpu or found.unit_count != facts.threads:
+        found = _described_by_system(facts, known.architectures[facts.architecture_id], rates)
+    return CpuAtHand(spec=replace(found, measured={**found.measured, **rates}), benchmark=benchmark)
+
+
+def _described_by_system(
+    facts: "CpuFacts", architecture: Architecture, rates: dict[Microbenchmark, MeasuredRate]
+) -> GpuSpec:
+    """Describe a CPU by what the system says; where a virtual machine hides its clock, peaks are what it reached."""
+    reached = {
+        PeakKind.FP32: rates.get(Microbenchmark.MATMUL_FP32), PeakKind.BF16: rates.get(Microbenchmark.MATMUL_HALF),
+    }  # fmt: skip
+    peaks: dict[PeakKind, float | None] = {}
+    for kind, operations in architecture.operations_per_clock.items():
+        if operations:
+            own = reached.get(kind)
+            peaks[kind] = max(facts.threads * operations * (facts.clock_hz or 0.0), own.value if own else 0.0)
+    return GpuSpec(
+        id=CPU_AT_HAND,
+        name=facts.name,
+        vendor=architecture.vendor,
+        architecture=architecture.name,
+        architecture_id=architecture.id,
+        segment=Segment.CPU,
+        memory_bytes=facts.memory_bytes,
+        memory_bandwidth_bytes_per_s=rates[Microbenchmark.COPY].value,
+        l2_bytes=facts.cache_bytes,
+        unit_count=facts.threads,
+        unit_kind=architecture.unit_kind,
+        peak_flops_per_s={kind: rate for kind, rate in peaks.items() if rate},
+    )
+
+
+def cpu_calibrations(
+    cpu: CpuAtHand, *, made: date, command: str, clock: Clock | None = None, feedback: Feedback = SILENCE
+) -> Calibration:
+    """Time about sixty operators on the CPU at hand, and return the shipped calibration with its parts for CPUs fitted.
+
+    Args:
+        cpu: the CPU, with what it reaches.
+        made: the day.
+        command: what is kept as the calibration's origin.
+        clock: what tells the time.
+        feedback: where progress is shown.
+    """
+    from capplan.probe.measure.cpu_kernels import call_time_s, time_operators, undisturbed_clock
+
+    clock = clock or undisturbed_clock()
+    call_s = call_time_s(clock=clock)
+    source = f"{cpu.benchmark.device}, {cpu.spec.unit_count} cores, torch {cpu.benchmark.torch}, {made}"
+    base = load_calibration()
+    parts = dict(base.parts)
+    for serves, precision in ((CPU, Precision.FP32), (CPU_HALF, Precision.BF16)):
+        if precision is Precision.BF16 and not cpu.spec.peak(PeakKind.BF16):
+            continue
+        with feedback.progress(f"timing operators in {precision}"):
+            timed = time_operators((precision,), clock=clock)
+        parts[serves] = fit_cpu(
+            timed, cpu=cpu.spec, call_s=call_s, made=made, command=command, source=source, serves=serves,
+            name=f"CPU operators in {precision}",
+        )  # fmt: skip
+    return replace(base, parts=parts)
+
+
+def write_cpu_calibrations(calibration: Calibration, output: Path) -> tuple[Path, ...]:
+    """Write the parts for CPUs, that for 16 bits into a file beside the other; return the files.
+
+    Args:
+        calibration: what `cpu_calibrations` made.
+        output: the file for fp32.
+    """
+    files = {CPU: output, CPU_HALF: output.with_name(f"{output.stem}-half{output.suffix}")}
+    written = []
+    for serves, path in files.items():
+        part = calibration.parts.get(serves)
+        if part is not None:
+            write_file(path, dump_calibration(part).encode())
+            written.append(path)
+    return tuple(written)
+
+
+def ensure_cpu_sheet(cpu: GpuSpec, *, folder: Path, read_on: date, known: Gpus | None = None) -> None:
+    """Write the CPU's own file into a folder of specs, where neither the database nor the folder describes it.
+
+    Args:
+        cpu: its spec.
+        folder: the folder of own specs.
+        read_on: the day.
+        known: the database; None for the built-in one.
+    """
+    path = folder / f"{cpu.id}.yaml"
+    if cpu.id in (known if known is not None else load_gpus()).cpus or path.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(render_cpu_sheet(cpu, read_on=read_on))

@@ -1,0 +1,225 @@
+"""Time operators of models' sizes on the CPU at hand, each with the recording of what it runs."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from capplan.core.calibrate.cpus import TimedOperator
+from capplan.core.calibrate.device import CopySpeed, DeviceBenchmark, MatmulSpeed
+from capplan.core.workload import Precision, Workload
+from capplan.probe.inputs.grammar import ModelInputs
+from capplan.probe.measure.devices import cpu_name
+from capplan.probe.trace.tracer import trace_module
+
+_BUDGET_S, _LONG_BUDGET_S, _FEWEST, _MOST = 0.15, 1.0, 5, 200
+Clock = Callable[[], float]
+
+
+class _Call(nn.Module):
+    """A function of tensors as a module."""
+
+    def __init__(self, call: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self._call = call
+
+    def forward(self, *given: Tensor) -> Tensor:
+        """Call the function."""
+        return self._call(*given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inputs:
+    """Random inputs of fixed shapes, whatever the batch."""
+
+    shapes: tuple[tuple[int, ...], ...]
+
+    def __call__(self, _batch: int, device: Any) -> ModelInputs:
+        chance = torch.Generator("cpu").manual_seed(0)
+        made = tuple(torch.randn(shape, generator=chance, device="cpu").to(device) for shape in self.shapes)
+        return ModelInputs(args=made, kwargs={}, names=tuple(f"x{index}" for index in range(len(made))))
+
+
+def time_operators(
+    precisions: tuple[Precision, ...],
+    *,
+    clock: Clock = time.perf_counter,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> list[TimedOperator]:
+    """Time about fifty operators in each number format, about ten seconds each.
+
+    Args:
+        precisions: the number formats; those that the CPU has no instructions for tell nothing.
+        clock: what tells the time; `time.thread_time` with one thread is not disturbed by other programs.
+        on_step: told what is timed.
+    """
+    found = []
+    for precision in precisions:
+        for name, (module, shapes) in _operators().items():
+            on_step(f"{name}, {precision}")
+            found.append(_timed(name, module.eval(), _Inputs(shapes=shapes), precision, clock))
+    return found
+
+
+def benchmark_cpu(*, clock: Clock = time.perf_counter) -> DeviceBenchmark:
+    """Measure what the CPU at hand reaches: products in fp32 and bf16, copies, the cost of a call; a few seconds."""
+    tiny = torch.zeros(1)
+    with torch.inference_mode():
+        matmuls = tuple(
+            MatmulSpeed(precision=precision, size=size, latency_s=_product_s(size, precision, clock))
+            for precision in (Precision.FP32_IEEE, Precision.BF16)
+            for size in (256, 512, 1024)
+        )
+        copies = tuple(CopySpeed(size_bytes=2**power, latency_s=_copy_s(2**power, clock)) for power in (16, 20, 24, 26))
+        dispatch_s = typical_s(lambda: tiny.add_(1), clock)
+    return DeviceBenchmark(
+        device=cpu_name(),
+        torch=torch.__version__,
+        matmuls=matmuls,
+        copies=copies,
+        kernel_s=None,
+        dispatch_s=dispatch_s,
+        context_bytes=None,
+        total_bytes=None,
+        usable_bytes=None,
+    )
+
+
+def _product_s(size: int, precision: Precision, clock: Clock) -> float:
+    dtype = torch.bfloat16 if precision is Precision.BF16 else torch.float32
+    first, second = torch.randn(size, size).to(dtype), torch.randn(size, size).to(dtype)
+    out = torch.empty(size, size, dtype=dtype)
+    return typical_s(lambda: torch.mm(first, second, out=out), clock, _LONG_BUDGET_S)
+
+
+def _copy_s(size_bytes: int, clock: Clock) -> float:
+    source = torch.randn(size_bytes // 4)
+    target = torch.empty_like(source)
+    return typical_s(lambda: target.copy_(source), clock, _LONG_BUDGET_S)
+
+
+def call_time_s(*, clock: Clock = time.perf_counter) -> float:
+    """Time a call of a module on tensors too small to compute on: the mean of five kinds. [s]"""
+    image, rows = torch.zeros(1, 8, 8, 8), torch.zeros(1, 8, 8)
+    calls: list[tuple[nn.Module, Tensor]] = [
+        (nn.Conv2d(8, 8, 3).eval(), image), (nn.BatchNorm2d(8).eval(), image), (nn.ReLU(), image),
+        (nn.Linear(8, 8).eval(), rows), (nn.LayerNorm(8).eval(), rows),
+    ]  # fmt: skip
+    with torch.inference_mode():
+        return sum(typical_s(lambda m=module, x=given: m(x), clock) for module, given in calls) / len(calls)  # type: ignore[misc] # a lambda with defaults
+
+
+def _timed(name: str, module: nn.Module, inputs: _Inputs, precision: Precision, clock: Clock) -> TimedOperator:
+    configuration = Workload(precision=precision).configuration
+    trace = trace_module(module, inputs, name=name, configurations=[configuration], exact_batch=1)
+    dtype = torch.bfloat16 if precision is Precision.BF16 else torch.float32
+    module = module.to(dtype)
+    given = [each.to(dtype) for each in inputs(1, "cpu").args]
+    with torch.inference_mode():
+        latency_s = typical_s(lambda: module(*given), clock)
+    return TimedOperator(name=name, recording=trace.recording(configuration), precision=precision, latency_s=latency_s)
+
+
+def undisturbed_clock() -> Clock:
+    """Return the clock that other programs disturb least: the thread's own time where PyTorch uses one thread."""
+    return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+
+
+def typical_s(call: Callable[[], object], clock: Clock, budget_s: float = _BUDGET_S) -> float:
+    """Return the median time of a call, once it has run to warm up. [s]"""
+    call()
+    started, spent_s = time.perf_counter(), []
+    for count in range(_MOST):
+        before = clock()
+        call()
+        spent_s.append(clock() - before)
+        if count >= _FEWEST and time.perf_counter() - started > budget_s:
+            break
+    return median(spent_s)
+
+
+_Shapes = tuple[tuple[int, ...], ...]
+
+
+def _convolution(inputs: int, outputs: int, window: int, size: int, **others: int) -> tuple[nn.Module, _Shapes]:
+    padding = others.pop("padding", window // 2)
+    module = nn.Conv2d(inputs, outputs, window, padding=padding, bias=False, **others)  # type: ignore[arg-type] # integers
+    return module, ((1, inputs, size, size),)
+
+
+def _operators() -> Mapping[str, tuple[nn.Module, _Shapes]]:
+    """Return modules with the shapes of their inputs, as image models and transformers of usual sizes run them."""
+    image, tokens = (1, 64, 56, 56), (1, 197, 768)
+    heads = (1, 12, 197, 64)
+    return {
+        "conv 64": _convolution(64, 64, 3, 56),
+        "conv 128": _convolution(128, 128, 3, 28),
+        "conv 256": _convolution(256, 256, 3, 14),
+        "conv 512": _convolution(512, 512, 3, 7),
+        "conv 192": _convolution(192, 384, 3, 13),
+        "conv 32": _convolution(32, 32, 3, 112),
+        "conv 128 stride 2": _convolution(128, 128, 3, 56, stride=2),
+        "conv 1x1 64": _convolution(64, 256, 1, 56),
+        "conv 1x1 256": _convolution(256, 64, 1, 56),
+        "conv 1x1 1024": _convolution(1024, 256, 1, 14),
+        "conv 1x1 96": _convolution(24, 144, 1, 56),
+        "conv 1x1 240": _convolution(240, 40, 1, 28),
+        "conv 1x1 960": _convolution(160, 960, 1, 7),
+        "conv stem 7": _convolution(3, 64, 7, 224, stride=2),
+        "conv stem 3": _convolution(3, 32, 3, 224, stride=2),
+        "conv patch": _convolution(3, 768, 16, 224, stride=16, padding=0),
+        "conv patch 4": _convolution(3, 96, 4, 224, stride=4, padding=0),
+        "conv grouped 32": _convolution(128, 128, 3, 56, groups=32),
+        "conv grouped 16": _convolution(256, 256, 3, 28, groups=16),
+        "conv grouped 8": _convolution(512, 512, 3, 14, groups=8),
+        "depthwise 3 large": _convolution(96, 96, 3, 112, groups=96),
+        "depthwise 3 small": _convolution(384, 384, 3, 14, groups=384),
+        "depthwise 3 stride 2": _convolution(144, 144, 3, 56, groups=144, stride=2),
+        "depthwise 5": _convolution(240, 240, 5, 28, groups=240),
+        "depthwise 7": _convolution(96, 96, 7, 56, groups=96),
+        "depthwise 7 small": _convolution(384, 384, 7, 14, groups=384),
+        "depthwise 13": _convolution(96, 96, 13, 28, groups=96),
+        "conv transposed": (nn.ConvTranspose2d(64, 64, 2, stride=2, bias=False), (image,)),
+        "linear up": (nn.Linear(768, 3072), (tokens,)),
+        "linear down": (nn.Linear(3072, 768), ((1, 197, 3072),)),
+        "linear narrow": (nn.Linear(96, 288), ((1, 3136, 96),)),
+        "linear windows": (nn.Linear(384, 384), ((4, 49, 384),)),
+        "linear deep": (nn.Linear(9216, 4096), ((1, 9216),)),
+        "linear head": (nn.Linear(2048, 1000), ((1, 2048),)),
+        "batched matmul": (_Call(lambda a, b: a @ b.transpose(-1, -2)), (heads, heads)),
+        "batched matmul windows": (_Call(lambda a, b: a @ b), ((64, 3, 49, 49), (64, 3, 49, 32))),
+        "attention": (_Call(lambda a: functional.scaled_dot_product_attention(a, a, a)), (heads,)),
+        "attention windows": (_Call(lambda a: functional.scaled_dot_product_attention(a, a, a)), ((64, 3, 49, 32),)),
+        "layer norm": (nn.LayerNorm(768), (tokens,)),
+        "layer norm narrow": (nn.LayerNorm(96), ((1, 3136, 96),)),
+        "group norm": (nn.GroupNorm(32, 64), (image,)),
+        "batch norm": (nn.BatchNorm2d(64), (image,)),
+        "batch norm large": (nn.BatchNorm2d(64), ((1, 64, 112, 112),)),
+        "batch norm small": (nn.BatchNorm2d(256), ((1, 256, 14, 14),)),
+        "softmax": (nn.Softmax(-1), ((1, 12, 197, 197),)),
+        "relu": (nn.ReLU(), (image,)),
+        "relu large": (nn.ReLU(), ((1, 64, 112, 112),)),
+        "gelu": (nn.GELU(), ((1, 197, 3072),)),
+        "silu": (nn.SiLU(), ((1, 96, 112, 112),)),
+        "hardswish": (nn.Hardswish(), ((1, 240, 28, 28),)),
+        "add": (_Call(lambda a, b: a + b), ((1, 256, 56, 56), (1, 256, 56, 56))),
+        "add tokens": (_Call(lambda a, b: a + b), (tokens, tokens)),
+        "scale channels": (_Call(lambda a, b: a * b), ((1, 240, 28, 28), (1, 240, 1, 1))),
+        "multiply": (_Call(lambda a, b: a * b), (tokens, tokens)),
+        "concatenate": (_Call(lambda a, b: torch.cat((a, b), dim=1)), (image, image)),
+        "permute": (_Call(lambda a: a.permute(0, 2, 3, 1).contiguous()), (image,)),
+        "max pool": (nn.MaxPool2d(3, 2, 1), ((1, 64, 112, 112),)),
+        "max pool small": (nn.MaxPool2d(3, 2, 1), ((1, 192, 28, 28),)),
+        "max pool 2": (nn.MaxPool2d(2), ((1, 128, 56, 56),)),
+        "average pool": (nn.AvgPool2d(2, 2), (image,)),
+        "adaptive pool": (nn.AdaptiveAvgPool2d(1), ((1, 512, 7, 7),)),
+        "mean": (_Call(lambda a: a.mean((2, 3), keepdim=True)), ((1, 240, 28, 28),)),
+        "mean tokens": (_Call(lambda a: a.mean(dim=1)), (tokens,)),
+        "upsample": (_Call(lambda a: functional.interpolate(a, scale_factor=2.0, mode="bilinear")), (image,)),
+        "roll": (_Call(lambda a: torch.roll(a, (-3, -3), (1, 2))), ((1, 56, 56, 96),)),
+    }
