@@ -4,7 +4,9 @@ Usage:
     python benchmarks/quantised_kernels.py ../shared/data/llm
 
 Prints, for each format, the median over products of at least 4,096 rows of the measured time over that of the 16-bit
-product of the same shape, times the ratio of the GPU's printed peaks; and how far the median of the other GPUs is off.
+product of the same shape, times the ratio of the GPU's printed peaks; how far the median of the other GPUs is off; and
+for single products of a GPU left out, predicted from their 16-bit times by the other GPUs' median, the errors and the
+share within the half-width that `capplan.core.latency.op_table.QUANTISED_SPREAD` adds to an interval.
 """
 
 import sys
@@ -14,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.core.gpus.spec import PeakKind
+from capplan.core.latency.op_table import QUANTISED_SPREAD
 from capplan.specs import load_gpus
 
 GPUS = {
@@ -27,8 +30,14 @@ FORMATS = {
 FEWEST_ROWS, SMALLEST_SIDE = 4096, 2048
 
 
-def slowdowns(folder: Path) -> pd.DataFrame:
-    """Return a row for each GPU, engine and format with the median slowdown against the printed peaks."""
+SCHEMES = {
+    "int8_wo": "int8_weight_only", "int4_wo": "int4_weight_only", "sq": "int8_dynamic", "fp8": "float8_dynamic",
+    "fp8_block": "fp8_block", "nvfp4": "nvfp4_dynamic",
+}  # fmt: skip
+
+
+def products(folder: Path) -> pd.DataFrame:
+    """Return a row for each product: its slowdown against the 16-bit one, times the ratio of the printed peaks."""
     known = load_gpus()
     found = []
     for engine in ("vllm", "trtllm"):
@@ -43,12 +52,31 @@ def slowdowns(folder: Path) -> pd.DataFrame:
                     continue
                 ratio = (times[name, dtype] / times[name, "bfloat16"]).dropna()
                 peaks = (gpu.peak(kind) or np.nan) / (gpu.peak(PeakKind.BF16) or np.nan)
-                found.append((engine, gpu_id, dtype, len(ratio), float(ratio.median()) * peaks))
-    return pd.DataFrame(found, columns=["engine", "gpu", "format", "products", "slowdown"])
+                found += [(engine, gpu_id, dtype, float(each) * peaks) for each in ratio]
+    return pd.DataFrame(found, columns=["engine", "gpu", "format", "slowdown"])
+
+
+def left_out(every: pd.DataFrame) -> str:
+    """Return a table: products of each GPU predicted by the median of the others."""
+    lines = ["| format | GPU left out | products | median error | 90 % within | within the added half-width |"]
+    lines.append("| --- | --- | --- | --- | --- | --- |")
+    for dtype, rows in every.groupby("format"):
+        typical = rows.groupby(["gpu", "engine"]).slowdown.median().groupby("gpu").mean()
+        for gpu in typical.index:
+            others = typical.drop(gpu)
+            if others.empty:
+                lines.append(f"| {dtype} | {gpu} | {(rows.gpu == gpu).sum()} | no other GPU | | |")
+                continue
+            logs = np.abs(np.log(others.median() / rows[rows.gpu == gpu].slowdown))
+            inside = float((logs <= QUANTISED_SPREAD[SCHEMES[str(dtype)]]).mean())
+            errors = f"{np.median(logs):.0%} | {np.quantile(logs, 0.9):.0%} | {inside:.0%}"
+            lines.append(f"| {dtype} | {gpu} | {len(logs)} | {errors} |")
+    return "\n".join(lines)
 
 
 def main(folder: Path) -> None:
-    found = slowdowns(folder)
+    every = products(folder)
+    found = every.groupby(["engine", "gpu", "format"]).slowdown.agg(products="count", slowdown="median").reset_index()
     print(found.to_string(index=False))
     print("\n| format | GPUs | slowdown | a GPU left out is off by (median, largest) |\n| --- | --- | --- | --- |")
     for dtype, rows in found.groupby("format"):
@@ -56,6 +84,7 @@ def main(folder: Path) -> None:
         errors = [abs(by_gpu.drop(gpu).median() / by_gpu[gpu] - 1) for gpu in by_gpu.index if len(by_gpu) > 1]
         told = f"{np.median(errors):.0%}, {max(errors):.0%}" if errors else "one GPU alone"
         print(f"| {dtype} | {len(by_gpu)} | {by_gpu.median():.2f} | {told} |")
+    print("\n" + left_out(every))
 
 
 if __name__ == "__main__":

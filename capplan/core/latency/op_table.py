@@ -38,6 +38,13 @@ _QUANTISED_SLOWDOWN: Mapping[str, float] = {
 }  # fmt: skip
 """Time of a quantised product over that of a 16-bit one, times the ratio of their printed peaks, where arithmetic
 binds: medians of the GPUs in op-gemm-vllm and op-gemm-trtllm (docs/quantisation.md)."""
+QUANTISED_SPREAD: Mapping[str, float] = {
+    "float8_dynamic": 0.45, "fp8_block": 0.48, "nvfp4_dynamic": 0.50, "int8_dynamic": 0.45, "bitsandbytes_int8": 0.45,
+    "int4_weight_only": 0.45, "gptq": 0.45, "awq": 0.45, "mxfp4": 0.50, "compressed_tensors_int4": 0.45,
+    "int8_weight_only": 0.45,
+}  # fmt: skip
+"""What the interval of a quantised product adds in square, in logs: 90 % of single products of a GPU that is left out
+lie within it where several GPUs were timed (docs/quantisation.md); of others it is a guess."""
 _FEWEST_WINOGRAD_CHANNELS = 16
 _CUDNN_9_SINCE, _WIDEST_GROUP = (2, 4), 64
 """Before, channels-last convolutions with more channels a group had no fast kernel: seen in timm's tables."""
@@ -56,7 +63,8 @@ class KernelTable:
     batch. `m`, `n`, `k`, `groups` describe matrix products, `m` = 0 elsewhere. `serial` counts steps that
     one thread must take in turn. `path` tells rows that exist only for one attention backend. `winograd` marks
     convolutions that cuDNN can do with fewer multiplications, which it does where no tensor core does them.
-    `slowdown` is how much longer arithmetic takes than that of a 16-bit product at the same share of its peak.
+    `slowdown` is how much longer arithmetic takes than that of a 16-bit product at the same share of its peak, `spread`
+    how far a quantised kernel may lie from that, in logs.
     """
 
     batches: tuple[int, ...]
@@ -81,6 +89,7 @@ class KernelTable:
     foreign_layout: BoolArray
     winograd: BoolArray
     slowdown: FloatArray
+    spread: FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +112,7 @@ class Row:
     foreign_layout: bool = False
     winograd: bool = False
     slowdown: float = 1.0
+    spread: float = 0.0
     launches: float = 1.0
     path: AttentionPath = AttentionPath.ALWAYS
 
@@ -139,6 +149,7 @@ def kernel_table(step: ExecutedStep, *, batches: Sequence[int]) -> KernelTable:
         foreign_layout=np.array([row.foreign_layout for row in first], dtype=bool),
         winograd=np.array([row.winograd for row in first], dtype=bool),
         slowdown=np.array([row.slowdown for row in first], dtype=np.float64),
+        spread=np.array([row.spread for row in first], dtype=np.float64),
         **{name: expand([[getattr(row, name) for row in rows] for rows in columns]) for name in _OVER_BATCHES},
     )
 
@@ -215,6 +226,7 @@ def _row(kernel: Kernel, label: str, batch: int) -> Row:
         foreign_layout=_has_foreign_layout(label, use),
         winograd=_is_winograd(kernel, label, use),
         slowdown=_QUANTISED_SLOWDOWN.get(str(kernel.attributes.get("scheme")), 1.0),
+        spread=QUANTISED_SPREAD.get(str(kernel.attributes.get("scheme")), 0.0),
     )
 
 

@@ -258,8 +258,9 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
         notes = calibration_notes(calibration, gpu, workload) + step.graph_breaks
         found = gpu_evidence(calibration, gpu)
         device, host = interval_sides(calibration, gpu, workload)
-        below = _mixed(device.below, host.below, shares[2, row])
-        above = _mixed(device.above, host.above, shares[2, row])
+        quantised = _quantised_spread(times, row)
+        below = np.hypot(_mixed(device.below, host.below, shares[2, row]), quantised)
+        above = np.hypot(_mixed(device.above, host.above, shares[2, row]), quantised)
         expected = step_s[row]
         columns = zip(
             times.table.batches,
@@ -287,6 +288,14 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
             for batch, bound_s, (low, middle, high), by_binding, largest in columns
         )
     return answers
+
+
+def _quantised_spread(times: DeviceTimes, row: int) -> FloatArray:
+    """Return what quantised kernels add to a step's interval in square: their spread times their share, [batch]."""
+    if not times.table.spread.any():
+        return np.zeros(times.device_s.shape[1])
+    spent_s = times.times.total_s[row] * times.count[row][:, None]
+    return np.asarray(times.table.spread @ spent_s / times.step_s[row])
 
 
 def _mixed(device: float, host: float, host_share: FloatArray) -> FloatArray:
