@@ -11,7 +11,7 @@ from datetime import date
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.calibration import Calibration, ClassConstants, GlobalConstants, IntervalWidth, Origin
+from capplan.core.latency.calibration import Calibration, ClassConstants, GlobalConstants, IntervalWidth
 from capplan.core.latency.classes import ALL_CLASSES, CHANNELS_LAST_SUFFIX
 from capplan.core.latency.device import Unsupported, device_rates
 from capplan.core.latency.kernel_time import is_product
@@ -19,6 +19,7 @@ from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.predict import kernel_work, time_kernels
 from capplan.core.latency.priors import COUNTED_IN_INSTRUCTIONS, PRIOR_CLASSES
 from capplan.core.latency.step import ExecutedStep
+from capplan.core.origin import Origin
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Precision, Workload
 

@@ -17,7 +17,7 @@ from capplan.probe.inputs.grammar import ModelInputs
 from capplan.probe.measure.devices import cpu_name
 from capplan.probe.trace.tracer import trace_module
 
-_BUDGET_S, _LONG_BUDGET_S, _FEWEST, _MOST = 0.15, 1.0, 5, 200
+_BUDGET_S, _LONG_BUDGET_S, _ROUNDS_BUDGET_S, _FEWEST, _MOST = 0.15, 1.0, 8.0, 5, 200
 Clock = Callable[[], float]
 
 
@@ -58,12 +58,43 @@ def time_operators(
         clock: what tells the time; `time.thread_time` with one thread is not disturbed by other programs.
         on_step: told what is timed.
     """
-    found = []
+    found: list[TimedOperator] = []
     for precision in precisions:
-        for name, (module, shapes) in _operators().items():
-            on_step(f"{name}, {precision}")
-            found.append(_timed(name, module.eval(), _Inputs(shapes=shapes), precision, clock))
+        on_step(f"operators in {precision}")
+        found += _timed_in_turn(precision, clock)
     return found
+
+
+def _timed_in_turn(precision: Precision, clock: Clock) -> list[TimedOperator]:
+    """Time the operators one after the other, in rounds, each on inputs that were just written.
+
+    A model runs each of its operators once: weights and code come from beyond the first caches, its input does not.
+    """
+    dtype = torch.bfloat16 if precision is Precision.BF16 else torch.float32
+    configuration = Workload(precision=precision).configuration
+    recordings, calls = [], []
+    for name, (module, shapes) in _operators().items():
+        inputs = _Inputs(shapes=shapes)
+        trace = trace_module(module.eval(), inputs, name=name, configurations=[configuration], exact_batch=1)
+        recordings.append((name, trace.recording(configuration)))
+        calls.append((module.to(dtype), [each.to(dtype) for each in inputs(1, "cpu").args]))
+    spent_s: list[list[float]] = [[] for _ in calls]
+    started = time.perf_counter()
+    with torch.inference_mode():
+        for count in range(_MOST):
+            for index, (module, given) in enumerate(calls):
+                for each in given:
+                    each.add_(0)
+                before = clock()
+                module(*given)
+                if count:  # the first round compiles kernels
+                    spent_s[index].append(clock() - before)
+            if count >= _FEWEST and time.perf_counter() - started > _ROUNDS_BUDGET_S:
+                break
+    return [
+        TimedOperator(name=name, recording=recording, precision=precision, latency_s=median(each))
+        for (name, recording), each in zip(recordings, spent_s, strict=True)
+    ]
 
 
 def benchmark_cpu(*, clock: Clock = time.perf_counter) -> DeviceBenchmark:
@@ -112,17 +143,6 @@ def call_time_s(*, clock: Clock = time.perf_counter) -> float:
     ]  # fmt: skip
     with torch.inference_mode():
         return sum(typical_s(lambda m=module, x=given: m(x), clock) for module, given in calls) / len(calls)  # type: ignore[misc] # a lambda with defaults
-
-
-def _timed(name: str, module: nn.Module, inputs: _Inputs, precision: Precision, clock: Clock) -> TimedOperator:
-    configuration = Workload(precision=precision).configuration
-    trace = trace_module(module, inputs, name=name, configurations=[configuration], exact_batch=1)
-    dtype = torch.bfloat16 if precision is Precision.BF16 else torch.float32
-    module = module.to(dtype)
-    given = [each.to(dtype) for each in inputs(1, "cpu").args]
-    with torch.inference_mode():
-        latency_s = typical_s(lambda: module(*given), clock)
-    return TimedOperator(name=name, recording=trace.recording(configuration), precision=precision, latency_s=latency_s)
 
 
 def undisturbed_clock() -> Clock:
