@@ -20,7 +20,7 @@ from capplan.specs.calibration import dump_calibration, load_calibration
 from capplan.specs.gpus.cpu_sheet import render_cpu_sheet
 
 if TYPE_CHECKING:
-    from capplan.probe.measure.cpu_facts import CpuFacts
+    from capplan.probe.measure.cpu.facts import CpuFacts
 
 CPU_AT_HAND = "cpu-at-hand"
 """The id of the CPU at hand, where the database does not know it or has more cores than PyTorch uses."""
@@ -46,14 +46,14 @@ def cpu_at_hand(*, overlays: tuple[Path, ...] = (), clock: Clock | None = None) 
     Raises:
         MeasurementError: no product or copy ran at all.
     """
-    from capplan.probe.measure.cpu_kernels import benchmark_cpu, undisturbed_clock
+    from capplan.probe.measure.cpu.operators import benchmark_cpu, undisturbed_clock
 
     return described(benchmark_cpu(clock=clock or undisturbed_clock()), overlays=overlays)
 
 
 def described(benchmark: DeviceBenchmark, *, overlays: tuple[Path, ...] = ()) -> CpuAtHand:
     """Return the CPU at hand with the rates of a benchmark, as the database knows it or as the system describes it."""
-    from capplan.probe.measure.cpu_facts import read_cpu_facts
+    from capplan.probe.measure.cpu.facts import read_cpu_facts
 
     known, facts = load_gpus(overlays=overlays), read_cpu_facts()
     rates = {
@@ -106,7 +106,7 @@ def cpu_calibrations(
         clock: what tells the time.
         feedback: where progress is shown.
     """
-    from capplan.probe.measure.cpu_kernels import call_time_s, time_operators, undisturbed_clock
+    from capplan.probe.measure.cpu.operators import call_time_s, time_operators, undisturbed_clock
 
     clock = clock or undisturbed_clock()
     call_s = call_time_s(clock=clock)

@@ -99,7 +99,7 @@ def find_theory(job: "Job", model: Model, request: TheoryRequest, feedback: Feed
 
 def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | None, Calibration | None]:
     """Describe the CPU at hand by timing it for about two seconds; nothing where that fails, with a warning."""
-    from capplan.probe.measure.cpu_facts import last_level_cache_bytes
+    from capplan.probe.measure.cpu.facts import last_level_cache_bytes
     from capplan.probe.measure.microbench import benchmark_host
     from capplan.probe.measure.open import devices_at_hand, open_device
 

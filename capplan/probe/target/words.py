@@ -54,11 +54,17 @@ def versions_of(*distributions: str) -> dict[str, str]:
     return found
 
 
+_STEP_BYTES = 2**22
+"""How much of a file is held in memory while it is hashed. [bytes]"""
+
+
 def hash_files(paths: Iterable[Path]) -> str:
     """Hash files' contents, in order. [SHA-256, hexadecimal]"""
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(path.read_bytes())
+        with path.open("rb") as file:
+            while content := file.read(_STEP_BYTES):
+                digest.update(content)
     return digest.hexdigest()
 
 

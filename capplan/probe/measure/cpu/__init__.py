@@ -1,0 +1,1 @@
+"""The CPU at hand: what the system says of it, and operators timed on it."""
