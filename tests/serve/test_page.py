@@ -204,3 +204,22 @@ def test_serving_has_a_form_of_its_own(page, served):
     page.errors.clear()
     page.size(390, 844)
     assert page.run("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.browser
+def test_the_search_for_deployments_is_chosen_shown_and_explained(page, served):
+    page.open(f"http://127.0.0.1:{served.port}/llm?model=llama-3.1-8b-instruct&gpus=l40s&rate=4")
+    page.wait("document.querySelector('.model .verdict')")
+    page.set("find", "deployments")
+    page.wait("document.querySelector('table.deployments')")
+    assert parse_qs(urlsplit(page.run("location.href")).query)["find"] == ["deployments"]
+    assert page.run("!document.querySelector('details.why').open")
+    page.run("document.querySelector('table.deployments a.why').click()")
+    assert page.run("document.querySelector('details.why').open")
+    assert page.run("document.activeElement.id") == "why-1"
+    assert "needed" in page.text("#why-1")
+    page.run("document.querySelector('table.deployments a.swap').click()")
+    page.wait("document.querySelectorAll('svg.chart').length === 4")
+    assert page.run("document.querySelector('[name=find]').value") == "times"
+    page.size(390, 844)
+    assert page.run("document.documentElement.scrollWidth") <= 390

@@ -2,13 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.breakdown import break_down
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
+from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.memory.fit import usable_memory
-from capplan.core.plan.types import Fit, Plan
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.memory.fit import available_memory, usable_memory
+from capplan.core.memory.types import MemoryEstimate
+from capplan.core.plan.planner import Prepared
+from capplan.core.plan.types import Constraint, Fit, Plan, Rejection
 from capplan.errors import UsageError
 from capplan.report.text.explain import explain_latency
 from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
@@ -24,11 +30,22 @@ class Explained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a figure belongs to: a fit, its plan, and the step that was estimated."""
+    """What a figure belongs to: a fit, its plan, the step that was estimated, and a load in samples per second."""
 
     fit: Fit
     plan: Plan
     step: ExecutedStep
+    calibration: Calibration
+    load_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A rejected GPU, the plan that rejected it, and what that plan was made from."""
+
+    rejection: Rejection
+    plan: Plan
+    ready: Prepared
     calibration: Calibration
 
 
@@ -48,13 +65,55 @@ def explain(kind: str, subject: Subject) -> Explained:
     return Explained(title=f"{title} of {subject.fit.gpu.name}", lines=tuple(lines(subject)))
 
 
+def explain_rejection(refused: Refused) -> Explained:
+    """Return why a GPU was rejected, and where the figures of that reason come from.
+
+    Args:
+        refused: the GPU, and what its plan was made from.
+    """
+    rejection = refused.rejection
+    lines = [f"batch {rejection.batch:,}: {rejection.reason}"]
+    if rejection.max_batch:
+        lines.append(f"The largest batch that fits its memory is {rejection.max_batch:,}.")
+    if rejection.constraint is Constraint.MEMORY:
+        lines += _rejected_memory(refused)
+    elif rejection.constraint is not Constraint.SUPPORT:
+        lines += _rejected_time(refused)
+    return Explained(title=f"Why {rejection.gpu.name} was rejected", lines=tuple(lines))
+
+
+def _rejected_memory(refused: Refused) -> list[str]:
+    rejection, limits = refused.rejection, refused.plan.limits
+    available = available_memory(rejection.gpu, utilization_fraction=limits.utilization_fraction)
+    memory = refused.ready.memory.estimate(batch=rejection.batch, gpu=rejection.gpu, available_bytes=available.expected)
+    usable = usable_memory(rejection.gpu)
+    lines = [
+        f"usable memory: {format_bytes(usable.expected)}, of which {100 * limits.utilization_fraction:.0f} % may be "
+        f"filled: {format_bytes(available.expected)}",
+        *_memory_lines(memory),
+    ]
+    if rejection.min_gpus is not None and rejection.min_gpus > 1:
+        lines.append(f"Weights distributed evenly would need at least {rejection.min_gpus} of these GPUs.")
+    return lines
+
+
+def _rejected_time(refused: Refused) -> list[str]:
+    gpu, batch = refused.rejection.gpu, refused.rejection.batch
+    (row,) = estimate_latencies(refused.ready.step, gpus=[gpu], batches=[batch])
+    return [row.reason] if isinstance(row, Unsupported) else _time_lines(refused.ready.step, row[0], gpu, refused)
+
+
 def _latency(subject: Subject) -> list[str]:
-    found = break_down(subject.step, gpu=subject.fit.gpu, batch=subject.fit.batch)
+    return _time_lines(subject.step, subject.fit.latency, subject.fit.gpu, subject)
+
+
+def _time_lines(step: ExecutedStep, time: LatencyEstimate, gpu: GpuSpec, made: Subject | Refused) -> list[str]:
+    found = break_down(step, gpu=gpu, batch=time.batch)
     if isinstance(found, Unsupported):
         return [found.reason]
     return [
-        *explain_latency(found, subject.fit.latency, calibration=subject.calibration),
-        f"  evidence: {subject.fit.latency.evidence.value}; {subject.fit.latency.evidence_reason}",
+        *explain_latency(found, time, calibration=made.calibration),
+        f"  evidence: {time.evidence.value}; {time.evidence_reason}",
     ]
 
 
@@ -71,7 +130,10 @@ def _throughput(subject: Subject) -> list[str]:
 
 
 def _memory(subject: Subject) -> list[str]:
-    memory = subject.fit.memory
+    return _memory_lines(subject.fit.memory)
+
+
+def _memory_lines(memory: MemoryEstimate) -> list[str]:
     lines = [f"{format_bytes(part.size_bytes.expected):>10}  {part.name}: {part.origin}" for part in memory.all_parts]
     total = memory.total_bytes
     lines.append(
@@ -111,6 +173,28 @@ def _price(subject: Subject) -> list[str]:
     return lines
 
 
+def _load(subject: Subject) -> list[str]:
+    load, rate = subject.load_per_s, subject.fit.latency.throughput_per_s
+    if not load:
+        return ["no load is stated; give samples per second."]
+    lines = [
+        f"load / samples per second of one GPU at the slow end of its interval = {load:g} / {format_rate(rate.low)} = "
+        f"{load / rate.low:.2f}, rounded up: {gpus_for(load, rate.low):,}",
+        "The GPUs are used fully, and requests that come in bursts or unevenly need more; the report sizes a fleet by "
+        "queueing, redundancy and growth.",
+    ]
+    if subject.fit.rent is not None:
+        hourly = subject.fit.rent.usd_per_hour
+        count = gpus_for(load, rate.low)
+        lines.append(f"{count:,} × {hourly:.4g} USD/h = {count * hourly:.4g} USD/h")
+    return lines
+
+
+def gpus_for(load_per_s: float, rate_per_s: float) -> int:
+    """Return how many GPUs of a rate carry a load at full use; no queueing is in it."""
+    return max(1, ceil(load_per_s / rate_per_s))
+
+
 def _model(subject: Subject) -> list[str]:
     model, batch = subject.plan.model, subject.fit.batch
     return [
@@ -129,5 +213,6 @@ KINDS: Mapping[str, tuple[str, Callable[[Subject], list[str]]]] = {
     "memory": ("Memory", _memory),
     "fits": ("Largest batch", _fits),
     "price": ("Price", _price),
+    "load": ("GPUs for the load", _load),
     "model": ("Work of the model, as counted for a batch", _model),
 }

@@ -5,15 +5,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 import jinja2
-import msgspec
 
 from capplan.core.workload import Framework, Layout, Precision
-from capplan.serve.page.question import MOST_MODELS, PageQuestion
+from capplan.serve.page.question import MOST_MODELS, PageQuestion, address
 from capplan.serve.page.view import ModelView
 from capplan.version import __version__
 
 FORMATS = {"html": "Web page", "pdf": "PDF", "xlsx": "Workbook", "md": "Markdown", "csv": "CSV", "json": "JSON"}
-_DEFAULTS = PageQuestion()
 
 
 @cache
@@ -71,31 +69,6 @@ def render_answer(question: PageQuestion, models: list[ModelView]) -> str:
 def render_template(name: str, **values: Any) -> str:
     """Render another template of the page."""
     return _environment().get_template(name).render(version=__version__, **values)
-
-
-def address(question: PageQuestion, **changed: Any) -> str:
-    """Return the address of a state of the form: what differs from the defaults.
-
-    Args:
-        question: the state.
-        **changed: fields that are to differ.
-    """
-    state = msgspec.structs.replace(question, **changed)
-    pairs: list[tuple[str, str]] = [("model", each) for each in state.models]
-    for field in msgspec.structs.fields(PageQuestion):
-        value = getattr(state, field.name)
-        if field.name == "models" or value == getattr(_DEFAULTS, field.name):
-            continue
-        pairs.append((field.name, _spelt(value)))
-    return f"?{urlencode(pairs)}" if pairs else "?"
-
-
-def _spelt(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _shared_pairs(question: PageQuestion, model: str) -> list[tuple[str, str]]:

@@ -1,13 +1,12 @@
 """The answer to the form, laid out: what templates need, already written as text."""
 
 from dataclasses import dataclass
-from math import ceil
 
 from markupsafe import Markup
 
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.step import ExecutedStep
-from capplan.core.plan.types import Criterion, Fit, Plan, Recommendation, Rejection
+from capplan.core.plan.planner import Prepared
+from capplan.core.plan.types import Change, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.errors import CapplanError
 from capplan.report.text.answer import EVIDENCE_WORDS
 from capplan.serve.page.curves import (
@@ -19,9 +18,9 @@ from capplan.serve.page.curves import (
     part_names,
     throughput_chart,
 )
-from capplan.serve.page.explain import Explained, Subject, explain
-from capplan.serve.page.question import PageQuestion
-from capplan.serve.planning.answer import Case, make_plan, opened_recording
+from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
+from capplan.serve.page.question import PageQuestion, address
+from capplan.serve.planning.answer import Case, make_plan, opened
 from capplan.serve.questions.words import plan_command
 from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
 
@@ -80,7 +79,7 @@ class ModelView:
     fitting: str = ""
     rejections: tuple[tuple[str, str], ...] = ()
     more_rejections: int = 0
-    changes: tuple[str, ...] = ()
+    changes: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     curve_names: tuple[str, ...] = ()
@@ -111,10 +110,12 @@ def view_model(question: PageQuestion, words: str, case: Case, *, identity: str)
 
 def _view(question: PageQuestion, plan: Plan, words: str, case: Case, identity: str) -> ModelView:
     asked = question.plan_of(words)
-    recording, step, calibration = opened_recording(asked, case)
+    ready, calibration = opened(asked, case)
     shown = _shown(plan, every=question.every)
     charted = _charted(plan)
-    curves = latency_curves(step, charted, curve_batches(question.batch, exact_batch=recording.exact_batch))
+    curves = latency_curves(
+        ready.step, charted, curve_batches(question.batch, exact_batch=ready.memory.recording.exact_batch)
+    )
     parts = part_names(shown[:SHOWN])
     return ModelView(
         words=words,
@@ -128,9 +129,7 @@ def _view(question: PageQuestion, plan: Plan, words: str, case: Case, identity: 
         fitting=_fitting(plan),
         rejections=tuple(map(_rejected, plan.rejections[: None if question.every else SHOWN])),
         more_rejections=0 if question.every else max(0, len(plan.rejections) - SHOWN),
-        changes=tuple(
-            f"{each.name} ({each.option}): ×{each.speedup:.2f} on {each.after.gpu.id}" for each in plan.changes
-        ),
+        changes=tuple(_changed(each, question) for each in plan.changes),
         notes=tuple(dict.fromkeys((*plan.cautions, *plan.notes))),
         parts=tuple(parts),
         curve_names=tuple(gpu.id for gpu, _ in curves),
@@ -138,7 +137,7 @@ def _view(question: PageQuestion, plan: Plan, words: str, case: Case, identity: 
         latency=latency_chart(curves, f"{identity}-latency"),
         throughput=throughput_chart(curves, f"{identity}-throughput"),
         cost=cost_chart(shown[:SHOWN], f"{identity}-cost"),
-        explained=_explained(question, plan, step, calibration, identity),
+        explained=_explained(question, plan, ready, calibration, identity),
         command=plan_command(asked),
     )
 
@@ -227,7 +226,7 @@ def _fleet(fit: Fit, load: float | None) -> str:
     """Return how many such GPUs carry a load at full use, by the slow end of the interval; no queueing is in it."""
     if not load:
         return ""
-    count = max(1, ceil(load / fit.latency.throughput_per_s.low))
+    count = gpus_for(load, fit.latency.throughput_per_s.low)
     return f"{count:,}" if fit.rent is None else f"{count:,} ({count * fit.rent.usd_per_hour:.3g} USD/h)"
 
 
@@ -240,13 +239,31 @@ def _rejected(rejection: Rejection) -> tuple[str, str]:
     return rejection.gpu.id, f"{rejection.constraint.value}: {rejection.reason}"
 
 
+def _changed(change: Change, question: PageQuestion) -> tuple[str, str]:
+    """Return what another condition gains, in words, and the address of the form with that condition."""
+    before, after = change.before.latency.latency_s.expected, change.after.latency.latency_s.expected
+    words = (
+        f"{change.name} ({change.option}): ×{change.speedup:.2f} on {change.after.gpu.id}, {format_seconds(after)} "
+        f"instead of {format_seconds(before)}"
+    )
+    option, _, value = change.option.strip().removeprefix("--").partition(" ")
+    is_field = option in ("precision", "framework", "layout")
+    return words, address(question, explain="", **({option: value} if is_field else {}))
+
+
 def _explained(
-    question: PageQuestion, plan: Plan, step: ExecutedStep, calibration: Calibration, identity: str
+    question: PageQuestion, plan: Plan, ready: Prepared, calibration: Calibration, identity: str
 ) -> Explained | None:
     """Return what explains the figure that the address names as MODEL/GPU/KIND; None where it names another's."""
     which, _, rest = question.explain.partition("/")
     gpu, _, kind = rest.partition("/")
-    fit = next((each for each in plan.fits if each.gpu.id == gpu), None)
-    if which != identity or fit is None:
+    if which != identity:
         return None
-    return explain(kind, Subject(fit=fit, plan=plan, step=step, calibration=calibration))
+    rejection = next((each for each in plan.rejections if each.gpu.id == gpu), None)
+    if kind == "rejected" and rejection is not None:
+        return explain_rejection(Refused(rejection=rejection, plan=plan, ready=ready, calibration=calibration))
+    fit = next((each for each in plan.fits if each.gpu.id == gpu), None)
+    if fit is None:
+        return None
+    subject = Subject(fit=fit, plan=plan, step=ready.step, calibration=calibration, load_per_s=question.load)
+    return explain(kind, subject)

@@ -27,8 +27,7 @@ from capplan.units import SECONDS, parse_quantity
 
 if TYPE_CHECKING:
     from capplan.core.latency.calibration import Calibration
-    from capplan.core.latency.step import ExecutedStep
-    from capplan.core.trace.types import Recording
+    from capplan.core.plan.planner import Prepared
 
 
 class Case:
@@ -248,8 +247,8 @@ def _price_filters(question: types.PlanQuestion | types.EstimateQuestion) -> Pri
     )
 
 
-def opened_recording(part: types.WorkloadPart, case: Case) -> "tuple[Recording, ExecutedStep, Calibration]":
-    """Return the recording that a question is answered from, as the step that is estimated.
+def opened(part: types.WorkloadPart, case: Case) -> "tuple[Prepared, Calibration]":
+    """Return what plans of a question's model share, and the calibration of its times.
 
     Raises:
         CapplanError: there is none, or it has to be traced first.
@@ -261,7 +260,7 @@ def opened_recording(part: types.WorkloadPart, case: Case) -> "tuple[Recording, 
     model = open_model(case.model(part))
     trace = model.trace([workload.configuration])
     ready = model.prepared(trace, workload, calibration=calibration, memory_calibration=load_memory_calibration())
-    return trace.recording(workload.configuration), ready.step, calibration
+    return ready, calibration
 
 
 def _seconds(value: float | str | None) -> float | None:

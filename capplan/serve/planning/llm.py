@@ -11,6 +11,7 @@ from capplan.serve.questions.llm import Deployed, LlmEstimateQuestion, LlmMemory
 from capplan.units import SECONDS, parse_quantity
 
 if TYPE_CHECKING:
+    from capplan.core.llm.fleet.planned import PlannedFleet
     from capplan.core.llm.memory_answer import MemoryAnswer
     from capplan.core.llm.serving.estimate import ServingEstimate
     from capplan.core.llm.sharding import Sharding
@@ -146,8 +147,12 @@ def _estimate(question: LlmEstimateQuestion, case: Case) -> Reply:
     )
 
 
-@work_out.register
-def _plan(question: LlmPlanQuestion, case: Case) -> Reply:
+def answer_llm_plan(question: LlmPlanQuestion, case: Case) -> "PlannedFleet":
+    """Return the deployments that carry a load within limits, the cheapest first.
+
+    Raises:
+        CapplanError: a name is not known, or the load is empty or too long for the model.
+    """
     from capplan.app.llm.deployments import Deployments
     from capplan.app.llm.fleet.fleet_money import MoneyQuestion
     from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
@@ -155,14 +160,11 @@ def _plan(question: LlmPlanQuestion, case: Case) -> Reply:
     from capplan.app.llm.plan_serving import plan_fleet
     from capplan.core.llm.fleet.candidates import ShardingChoice
     from capplan.core.llm.fleet.token_load import TokenLoad
-    from capplan.report.documents.llm.plan import llm_plan_document
-    from capplan.report.text.llm import plan as text
-    from capplan.report.text.llm.money import fleet_text
     from capplan.specs.llm.time_calibration import load_time_calibration
 
     rents = cheapest_rents(case.data.prices)
     gpus = case.data.gpus
-    found = plan_fleet(
+    return plan_fleet(
         PlanQuestion(
             model=_checked(question.model),
             load=TokenLoad(
@@ -185,6 +187,15 @@ def _plan(question: LlmPlanQuestion, case: Case) -> Reply:
         prices=case.data.prices,
         money=MoneyQuestion(),
     )
+
+
+@work_out.register
+def _plan(question: LlmPlanQuestion, case: Case) -> Reply:
+    from capplan.report.documents.llm.plan import llm_plan_document
+    from capplan.report.text.llm import plan as text
+    from capplan.report.text.llm.money import fleet_text
+
+    found = answer_llm_plan(question, case)
     return case.spell(
         {
             "json": lambda: to_json(llm_plan_document(found)),

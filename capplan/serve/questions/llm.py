@@ -1,6 +1,6 @@
 """Questions about served language models, as msgspec types."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -66,10 +66,11 @@ class LlmPlanQuestion(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class LlmPageQuestion(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The fields of the form about serving."""
+    """The fields of the form about serving: times of a replica on GPUs, or deployments that carry a load."""
 
+    find: Literal["times", "deployments"] = "times"
     model: LlmName = ""
-    gpus: Annotated[list[Name], Meta(max_length=4)] = []
+    gpus: Annotated[list[Name], Meta(max_length=16)] = []
     weights: Words = ""
     kv: Words = ""
     tp: Degree = 1
@@ -77,5 +78,9 @@ class LlmPageQuestion(Struct, kw_only=True, forbid_unknown_fields=True):
     input_len: Tokens = 1024
     output_len: Tokens = 256
     rate: Positive | None = None
+    clients: Positive | None = None
     max_ttft: Words = ""
     max_tpot: Words = ""
+    percentile: Words = "mean"
+    redundancy: Annotated[int, Meta(ge=0, le=1000)] = 0
+    explain: Words = ""

@@ -17,7 +17,8 @@ def report_command(question: ReportQuestion) -> str:
 
 def plan_command(question: PlanQuestion) -> str:
     """Return the command that makes the same plan."""
-    words = ["capplan", "plan", *_model_words(question), "--batch", _batches(question.batches), *_gpu_words(question)]
+    words = [*_capplan(question), "plan", *_model_words(question), "--batch", _batches(question.batches)]
+    words += _gpu_words(question)
     if question.max_latency_s is not None:
         limit = question.max_latency_s
         words += ["--max-latency", limit if isinstance(limit, str) else f"{limit}s"]
@@ -29,6 +30,12 @@ def plan_command(question: PlanQuestion) -> str:
     ):
         words += [option, f"{value:g}"] if value is not None else []
     return shlex.join(words)
+
+
+def _capplan(part: GpuPart) -> list[str]:
+    """Return the program's words; a trace or config that was uploaded is known to the service alone."""
+    is_own = (part.model or "").startswith(("trace:", "config:"))
+    return ["capplan", "--server", "URL"] if is_own else ["capplan"]
 
 
 def _model_words(part: GpuPart) -> list[str]:

@@ -8,8 +8,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from capplan.serve.page import answers as _answers  # noqa: F401 - registers the answer to the page's form
-from capplan.serve.page import llm as _llm  # noqa: F401 - and those about language models
 from capplan.serve.page import results as _results  # noqa: F401 - and about a sweep's results
+from capplan.serve.page.serving import form as _form  # noqa: F401 - and those about language models
 from capplan.serve.planning.answer import answer
 from capplan.serve.planning.data import Data, Folders
 from capplan.serve.planning.replies import Outcome, Refusal, Task

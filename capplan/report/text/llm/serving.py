@@ -88,10 +88,18 @@ def _all_notes(estimate: ServingEstimate) -> tuple[str, ...]:
 
 
 def _explained(estimate: ServingEstimate) -> str:
-    last = estimate.points[-1]
-    decode = f"One decode step of {last.running:.0f} sequences on one GPU of one pipeline stage"
-    prefill = f"One step with a prompt of {estimate.input_len:g} tokens alone"
-    return f"\n{_step(decode, estimate.decode_parts)}\n{_step(prefill, estimate.prefill_parts)}"
+    return f"\n{decode_step_text(estimate)}\n{prefill_step_text(estimate)}"
+
+
+def decode_step_text(estimate: ServingEstimate) -> str:
+    """Write out the parts of a decode step at the last concurrency of an estimate."""
+    running = estimate.points[-1].running
+    return _step(f"One decode step of {running:.0f} sequences on one GPU of one pipeline stage", estimate.decode_parts)
+
+
+def prefill_step_text(estimate: ServingEstimate) -> str:
+    """Write out the parts of a step that processes one prompt alone."""
+    return _step(f"One step with a prompt of {estimate.input_len:g} tokens alone", estimate.prefill_parts)
 
 
 def _step(title: str, parts: tuple[StepPart, ...]) -> str:

@@ -84,6 +84,14 @@
     if (event.target.name === "model") { clearTimeout(timer); refresh({push: true}); }
   });
   answer.addEventListener("click", (event) => {
+    const why = event.target.closest("a.why");
+    if (why) {
+      event.preventDefault();
+      const lines = document.getElementById(why.hash.slice(1));
+      lines.closest("details").open = true;
+      lines.focus();
+      return;
+    }
     const link = event.target.closest("a.swap");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

@@ -1,25 +1,31 @@
-"""The form about served language models: memory, times over concurrency, and deployments for a load."""
+"""The form about served language models: memory and times over concurrency, or deployments for a load."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from typing import Any
 
 from markupsafe import Markup
 
 from capplan.core.llm.memory_answer import MemoryAnswer
 from capplan.core.llm.serving.estimate import ServingEstimate
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, UsageError
 from capplan.report.documents.llm.memory import LlmMemoryDocument, llm_memory_document
 from capplan.report.documents.llm.serving import LlmEstimateDocument, ServingPointDocument, llm_estimate_document
+from capplan.serve.page.explain import Explained
+from capplan.serve.page.question import form_address
 from capplan.serve.page.render import render_template
+from capplan.serve.page.serving.deployments import render_deployments
+from capplan.serve.page.serving.explain import explain_times
 from capplan.serve.page.svg import Bar, Curve, Mark, axis, bars_svg, curves_svg
 from capplan.serve.planning.answer import Case, work_out
-from capplan.serve.planning.llm import answer_llm_estimate, answer_llm_memory
+from capplan.serve.planning.llm import MOST_CLIENTS, answer_llm_estimate, answer_llm_memory
 from capplan.serve.planning.replies import Reply
 from capplan.serve.questions.llm import LlmEstimateQuestion, LlmMemoryQuestion, LlmPageQuestion
 from capplan.units import format_bytes, format_count, format_rate, format_seconds
 
 DEFAULT_GPUS = ("h100-sxm5-80gb", "l40s")
+MOST_GPUS = 4
+DEFAULT_ENGINE = "vllm"
 _SHOWN_CLIENTS = (1, 8, 32, 128, 256)
 
 
@@ -27,6 +33,7 @@ _SHOWN_CLIENTS = (1, 8, 32, 128, 256)
 class Point:
     """What clients see at one concurrency, as text."""
 
+    count: int
     clients: str
     ttft: str
     tpot: str
@@ -50,44 +57,91 @@ class Served:
 
 @work_out.register
 def _llm_page(question: LlmPageQuestion, case: Case) -> Reply:
-    served = [_served(question, gpu, case) for gpu in question.gpus or DEFAULT_GPUS]
+    searches = question.find == "deployments"
+    html = render_deployments(question, case) if searches else _render_times(question, case)
+    return case.spell({"html": lambda: html})
+
+
+def _render_times(question: LlmPageQuestion, case: Case) -> str:
+    """Lay out the memory and the times of one replica on each GPU as HTML.
+
+    Raises:
+        UsageError: too many GPUs are named, or a figure that is to be explained is none of them.
+    """
+    gpus = question.gpus or DEFAULT_GPUS
+    if len(gpus) > MOST_GPUS:
+        raise UsageError(f"times are shown for up to {MOST_GPUS} GPUs; name fewer, or search for deployments.")
+    served = [_served(question, gpu, case) for gpu in gpus]
     estimates = [each.estimate for each in served if each.estimate is not None]
     memories = [each.memory for each in served if each.memory is not None]
-    html = render_template(
+    return render_template(
         "llm_answer.html.j2",
         q=question,
         served=served,
+        explained=_explained(question, case),
+        explain=lambda gpu, clients, kind: form_address(question, explain=f"{gpu}/{clients}/{kind}"),
+        close=form_address(question, explain=""),
         memory=_memory_bars(memories) if memories else Markup(""),
         tpot=_chart(estimates, "tpot"),
         ttft=_chart(estimates, "ttft"),
         tokens=_chart(estimates, "tokens"),
         names=[each.gpu for each in estimates],
         parts=list(_PARTS.values()),
-        plan=_plan_address(question),
+        search=form_address(question, find="deployments", explain="", gpus=[], tp=1),
     )
-    return case.spell({"html": lambda: html})
 
 
-def _served(question: LlmPageQuestion, gpu: str, case: Case) -> Served:
-    shared = {
+def _asked_memory(question: LlmPageQuestion, gpu: str) -> LlmMemoryQuestion:
+    length = question.input_len + question.output_len
+    return LlmMemoryQuestion(**_shared(question, gpu), max_len=length)
+
+
+def _asked_estimate(
+    question: LlmPageQuestion, gpu: str, concurrency: list[int] | str = "1..256"
+) -> LlmEstimateQuestion:
+    shared = _shared(question, gpu)
+    return LlmEstimateQuestion(
+        **shared, input_len=question.input_len, output_len=question.output_len, concurrency=concurrency
+    )
+
+
+def _shared(question: LlmPageQuestion, gpu: str) -> dict[str, Any]:
+    return {
         "model": question.model,
         "gpu": gpu,
         "weights": question.weights or None,
         "kv": question.kv or None,
         "tp": question.tp,
-        "engine": question.engine,
+        "engine": DEFAULT_ENGINE if question.engine == "any" else question.engine,
     }
+
+
+def _served(question: LlmPageQuestion, gpu: str, case: Case) -> Served:
     try:
-        length = question.input_len + question.output_len
-        memory = answer_llm_memory(LlmMemoryQuestion(**shared, max_len=length), case)  # type: ignore[arg-type]  # by name
+        memory = answer_llm_memory(_asked_memory(question, gpu), case)
     except CapplanError as error:
         return Served(gpu=gpu, error=str(error))
     try:
-        asked = LlmEstimateQuestion(**shared, input_len=question.input_len, output_len=question.output_len)  # type: ignore[arg-type]  # by name
-        estimate = answer_llm_estimate(asked, case)
+        estimate = answer_llm_estimate(_asked_estimate(question, gpu), case)
     except CapplanError as error:
         return Served(gpu=gpu, error=str(error), memory=llm_memory_document(memory))
     return _described(memory, estimate)
+
+
+def _explained(question: LlmPageQuestion, case: Case) -> Explained | None:
+    """Return what explains the figure that the address names as GPU/CLIENTS/KIND; None where it names none.
+
+    Raises:
+        UsageError: there is no such figure.
+    """
+    gpu, _, rest = question.explain.partition("/")
+    clients, _, kind = rest.partition("/")
+    if not question.explain:
+        return None
+    if not (clients.isascii() and clients.isdecimal() and 0 < int(clients) <= MOST_CLIENTS):
+        raise UsageError(f"explain {question.explain[:60]!r}: write GPU/CLIENTS/FIGURE, such as l40s/32/tpot.")
+    estimate = answer_llm_estimate(_asked_estimate(question, gpu, [int(clients)]), case)
+    return explain_times(kind, estimate, answer_llm_memory(_asked_memory(question, gpu), case))
 
 
 def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
@@ -112,6 +166,7 @@ def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
 
 def _point(point: ServingPointDocument) -> Point:
     return Point(
+        count=point.concurrency,
         clients=f"{point.concurrency:,}",
         ttft=f"{format_seconds(point.ttft_s.expected)} ({_span(point.ttft_s.low, point.ttft_s.high)})",
         tpot=f"{format_seconds(point.tpot_s.expected)} ({_span(point.tpot_s.low, point.tpot_s.high)})",
@@ -175,15 +230,3 @@ def _mark(gpu: str, point: ServingPointDocument, what: str) -> Mark:
     spell = format_rate if what == "tokens" else format_seconds
     tip = f"{gpu}, {point.concurrency:,} clients: {spell(interval.expected)}"
     return Mark(x=point.concurrency, y=interval.expected, low=interval.low, high=interval.high, tip=tip)
-
-
-def _plan_address(question: LlmPageQuestion) -> str:
-    """Return where the deployments for the load are found; empty where no load is stated."""
-    if not question.rate:
-        return ""
-    pairs = {
-        "model": question.model, "rate": f"{question.rate:g}", "input_len": question.input_len,
-        "output_len": question.output_len, "max_ttft": question.max_ttft, "max_tpot": question.max_tpot,
-        "gpus": ",".join(question.gpus), "weights": question.weights, "kv": question.kv, "engines": question.engine,
-    }  # fmt: skip
-    return f"/api/v1/llm/plan?{urlencode({name: value for name, value in pairs.items() if value})}&format=table"

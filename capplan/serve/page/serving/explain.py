@@ -1,0 +1,188 @@
+"""Where the figures about served language models come from, in lines."""
+
+from capplan.core.llm.fleet.deployment_plan import DeploymentFit
+from capplan.core.llm.fleet.limits import SATURATION
+from capplan.core.llm.fleet.token_load import TokenLoad
+from capplan.core.llm.memory_answer import MemoryAnswer
+from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
+from capplan.core.numbers import Interval
+from capplan.errors import UsageError
+from capplan.report.documents.llm.memory import llm_memory_document
+from capplan.report.text.llm.serving import decode_step_text, prefill_step_text
+from capplan.serve.page.explain import Explained
+from capplan.units import format_bytes, format_count, format_fraction, format_rate, format_seconds
+
+KINDS = ("ttft", "tpot", "tokens", "memory", "model")
+"""Which figures of a replica can be explained."""
+
+
+def explain_times(kind: str, estimate: ServingEstimate, memory: MemoryAnswer) -> Explained:
+    """Return where one figure of a replica comes from.
+
+    Args:
+        kind: which figure: one of `KINDS`.
+        estimate: the replica at one concurrency.
+        memory: how its memory is divided.
+
+    Raises:
+        UsageError: there is no such figure.
+    """
+    point = estimate.points[-1]
+    where = f"{estimate.sharding.gpus} × {estimate.gpu}"
+    at = f"{where} at {point.concurrency:,} clients"
+    match kind:
+        case "ttft":
+            return Explained(title=f"Time to first token on {at}", lines=tuple(_ttft(estimate, point)))
+        case "tpot":
+            return Explained(title=f"Time per output token on {at}", lines=tuple(_tpot(estimate, point)))
+        case "tokens":
+            return Explained(title=f"Output tokens per second of {at}", lines=tuple(_tokens(estimate, point)))
+        case "memory":
+            return Explained(title=f"Memory of {where}", lines=tuple(_memory(memory)))
+        case "model":
+            return Explained(title=f"Work of {estimate.model}", lines=tuple(_model(estimate, memory)))
+    raise UsageError(f"explain {kind[:40]!r}: there is no such figure; there are {', '.join(KINDS)}.")
+
+
+def _ttft(estimate: ServingEstimate, point: ServingPoint) -> list[str]:
+    lines = [
+        f"mean over {point.concurrency:,} clients that start together and send their next request with their answer: "
+        f"{_interval(point.ttft_s)}",
+        "A prompt waits for the step that runs, for prompts before it, and where no more sequences fit for an answer "
+        "to end. The engine's steps are simulated with the time of each, and fitted constants of the engine add what "
+        "clients and servers take.",
+        *_queue(point),
+        *_basis(estimate, point),
+    ]
+    return [*lines, "", *prefill_step_text(estimate).splitlines()]
+
+
+def _tpot(estimate: ServingEstimate, point: ServingPoint) -> list[str]:
+    lines = [
+        f"(time of a whole answer - time to first token) / (output tokens - 1): {_interval(point.tpot_s)}",
+        "A token takes a decode step of all sequences that run, and a share of the steps that process prompts beside.",
+        *_queue(point),
+        *_basis(estimate, point),
+    ]
+    return [*lines, "", *decode_step_text(estimate).splitlines()]
+
+
+def _tokens(estimate: ServingEstimate, point: ServingPoint) -> list[str]:
+    rate, gpus = point.output_tokens_per_s, estimate.sharding.gpus
+    return [
+        f"clients × output tokens / time of a whole answer = {point.concurrency:,} × {estimate.output_len:g} / "
+        f"{format_seconds(point.e2e_s)} = {format_rate(rate.expected)}",
+        f"from {format_rate(rate.low)} to {format_rate(rate.high)}; {format_rate(rate.expected / gpus)} for each of "
+        f"{gpus} GPUs; a user reads {format_rate(1 / point.tpot_s.expected)}",
+        *_queue(point),
+        *_basis(estimate, point),
+    ]
+
+
+def _queue(point: ServingPoint) -> list[str]:
+    if not point.queued:
+        return []
+    return [f"{point.running:.0f} of {point.concurrency:,} requests are processed at a time; the others wait."]
+
+
+def _basis(estimate: ServingEstimate, point: ServingPoint) -> list[str]:
+    lines = [f"interval at 90 %, by evidence: {point.evidence}; calibration {estimate.calibration}"]
+    if estimate.measured_factor is not None:
+        lines.append(f"{estimate.measured_runs} measured runs of it change the time by ×{estimate.measured_factor:.3g}")
+    return lines
+
+
+def _memory(answer: MemoryAnswer) -> list[str]:
+    held = llm_memory_document(answer)
+    pool = held.kv_pool_interval_bytes
+    parts = {
+        "weights": held.weights_bytes,
+        "activations": held.activation_bytes,
+        "context, libraries and buffers": held.other_bytes,
+        "CUDA graphs": held.graph_bytes,
+        "KV cache": held.kv_pool_bytes,
+    }
+    return [
+        *(f"{format_bytes(size):>10}  {name}" for name, size in parts.items() if size),
+        f"{format_bytes(held.gpu_bytes):>10}  of one GPU, of which the engine takes {held.utilization:.0%}",
+        f"cache: {format_bytes(pool.low)} to {format_bytes(pool.high)} at 90 %, by evidence: {held.evidence}",
+        f"a token takes {format_bytes(held.kv_bytes_per_token)}, a sequence of {held.sequence_tokens:,} tokens "
+        f"{format_bytes(held.kv_bytes_per_sequence)}; {held.sequences_that_fit:,} fit in {held.gpus} GPUs",
+        f"source: {held.source}",
+        *(f"note: {each}" for each in held.notes),
+    ]
+
+
+def _model(estimate: ServingEstimate, answer: MemoryAnswer) -> list[str]:
+    model = llm_memory_document(answer).model
+    return [
+        f"{format_count(estimate.params)} parameters, {format_count(estimate.active_params)} of which one token "
+        f"passes, in {model.layers} layers of width {model.hidden_dim:,}",
+        f"weights in {estimate.weights}, cache in {estimate.kv}; read from {model.source}",
+    ]
+
+
+def explain_fit(fit: DeploymentFit, load: TokenLoad) -> list[str]:
+    """Return where the figures of a deployment come from.
+
+    Args:
+        fit: the deployment.
+        load: what it carries.
+    """
+    share = fit.rate_per_s / fit.replicas
+    spare = fit.replicas - fit.needed
+    lines = [
+        f"replicas: {_load(load)} / {format_rate(fit.max_rate_per_s)} requests/s that one carries within the limits "
+        f"and up to {format_fraction(SATURATION)} of the rate at which it is full: {fit.needed} needed"
+        f"{f', {spare} more for redundancy' if spare else ''}",
+        f"{fit.words}; each replica gets {format_rate(share)} requests/s and processes {fit.running:.1f} at a time",
+        f"TTFT {_interval(fit.ttft_s)}",
+        f"TPOT {_interval(fit.tpot_s)}",
+        f"whole answer {_interval(fit.e2e_s)}",
+    ]
+    if fit.simulated is not None:
+        seen = fit.simulated
+        lines.append(
+            f"simulated, request by request ({seen.requests:,}): TTFT p50 {format_seconds(seen.ttft_s.p50)}, p99 "
+            f"{format_seconds(seen.ttft_s.p99)}; TPOT p50 {format_seconds(seen.tpot_s.p50)}, p99 "
+            f"{format_seconds(seen.tpot_s.p99)}; {format_fraction(seen.busy_fraction)} of the time busy"
+        )
+    worst = "hold" if fit.holds_at_worst else "do not hold"
+    lines += [
+        f"evidence: {fit.evidence}; at the far ends of the intervals the limits {worst}",
+        *_fit_memory(fit),
+        *_fit_money(fit),
+    ]
+    return lines
+
+
+def _load(load: TokenLoad) -> str:
+    return f"{load.rate_per_s:g} requests/s" if load.rate_per_s is not None else f"{load.concurrency:g} clients"
+
+
+def _fit_memory(fit: DeploymentFit) -> list[str]:
+    held = fit.memory
+    usable = "" if held.usable_bytes is None else f" of {format_bytes(held.usable_bytes)} usable"
+    return [
+        f"one GPU: weights {format_bytes(held.weights_bytes)}, activations {format_bytes(held.activation_bytes)}, "
+        f"context and libraries {format_bytes(held.other_bytes)}, KV cache {format_bytes(held.kv_pool_bytes)}{usable}",
+        f"a token takes {format_bytes(held.kv_bytes_per_token)} of cache; {held.sequences_that_fit:,} sequences of "
+        f"{fit.input_len + fit.output_len:,.0f} tokens fit in a replica",
+    ]
+
+
+def _fit_money(fit: DeploymentFit) -> list[str]:
+    rent, hourly = fit.rent, fit.usd_per_hour
+    if rent is None or hourly is None:
+        return ["no dated on-demand price of this GPU is known."]
+    per_output = fit.usd_per_million_output_tokens or 0.0
+    return [
+        f"{fit.gpus} GPUs × {rent.usd_per_hour:.4g} USD/h ({rent.provider}, {rent.day}, {rent.tier}) = "
+        f"{hourly:,.2f} USD/h",
+        f"{hourly:,.2f} USD/h / 3600 s / {format_rate(fit.output_tokens_per_s)} output tokens/s × 10⁶ = "
+        f"{per_output:.3g} USD per million output tokens, prompts included",
+    ]
+
+
+def _interval(found: Interval) -> str:
+    return f"{format_seconds(found.expected)} ({format_seconds(found.low)} to {format_seconds(found.high)})"

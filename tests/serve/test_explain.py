@@ -1,0 +1,147 @@
+"""Every figure of the pages links to lines that hold this figure and say what it was worked out from."""
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+import pytest
+
+from tests.serve.conftest import Served, command
+
+
+class Links(HTMLParser):
+    """Gathers the links of a piece of HTML with their texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self._open = False
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "a":
+            self.found.append((dict(attrs).get("href") or "", ""))
+            self._open = True
+
+    def handle_data(self, data):
+        if self._open:
+            self.found[-1] = (self.found[-1][0], self.found[-1][1] + data)
+
+    def handle_endtag(self, tag):
+        self._open = self._open and tag != "a"
+
+
+def explained_links(html: str) -> list[tuple[str, str, str]]:
+    """Return the figure, address and kind of every link that explains something."""
+    parser = Links()
+    parser.feed(html)
+    found = [
+        (text.strip(), href, parse_qs(urlsplit(href).query).get("explain", [""])[0]) for href, text in parser.found
+    ]
+    return [(text, href, asked.rpartition("/")[2]) for text, href, asked in found if asked]
+
+
+def lines_of(served: Served, href: str) -> str:
+    path, _, query = href.partition("?")
+    answer = served.get(f"{'/llm' if path == '/llm' else ''}/answer?{query}")
+    assert answer.status == 200, answer.body[:300]
+    return unescape(re.search(r'id="explained".*?<pre>(.*?)</pre>', answer.body.decode(), re.DOTALL)[1])
+
+
+PAGE = {"batch": 32, "gpus": "l4,t4,rtx-4090", "load": 5000}
+
+
+def test_every_figure_of_an_answer_stands_in_its_explanation(served, net):
+    html = served.get(f"/answer?model={quote(net)}&{urlencode(PAGE)}").body.decode()
+    links = explained_links(html)
+    kinds = {"latency", "throughput", "memory", "fits", "price", "load", "model"}
+    assert {kind for _, _, kind in links} == kinds
+    firsts = {}
+    for figure, href, kind in links:
+        firsts.setdefault((kind, re.sub(r"[\d.,]+", "0", figure)), (figure, href))
+    for (kind, _), (figure, href) in firsts.items():
+        lines = lines_of(served, href)
+        numbers = re.findall(r"\d[\d.,]*", figure) if kind != "model" else []
+        for number in numbers:
+            assert number.rstrip(".,") in lines, (kind, figure, lines)
+
+
+def test_cards_and_the_comparison_of_models_are_explained(served, net):
+    html = served.get(f"/answer?model={quote(net)}&model={quote(net)}&{urlencode(PAGE)}").body.decode()
+    cards = re.search(r'<dl class="cards">.*?</dl>', html, re.DOTALL)[0]
+    assert {kind for _, _, kind in explained_links(cards)} == {"latency", "throughput", "memory", "price"}
+    assert cards.count('class="figure swap"') == cards.count('class="figure')
+    side_by_side = re.search(r'<section class="compare".*?</section>', html, re.DOTALL)[0]
+    assert len(explained_links(side_by_side)) == 8
+    assert len({href for _, href, _ in explained_links(side_by_side)}) == 8, "each model has explanations of its own"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"batch": 2**17, "gpus": "t4"}, "may be filled"),
+        ({"batch": 512, "gpus": "t4", "max_latency": "1us"}, "bound, by the same rule"),
+    ],
+)
+def test_a_rejection_is_explained_by_its_memory_or_its_time(served, net, asked, words):
+    html = served.get(f"/answer?model={quote(net)}&{urlencode(asked)}").body.decode()
+    (reason, href, kind), *_ = [each for each in explained_links(html) if each[2] == "rejected"]
+    assert kind == "rejected"
+    lines = lines_of(served, href)
+    assert reason.partition(": ")[2] in lines
+    assert words in lines
+
+
+def test_figures_of_serving_are_explained(served):
+    asked = {"model": "llama-3.1-8b-instruct", "gpus": "l40s", "tp": 2}
+    html = served.get(f"/llm/answer?{urlencode(asked)}").body.decode()
+    links = explained_links(html)
+    assert {kind for _, _, kind in links} == {"ttft", "tpot", "tokens", "memory", "model"}
+    for kind in ("ttft", "tpot", "tokens"):
+        figure, href, _ = next(each for each in links if each[2] == kind and "%2F32%2F" in each[1])
+        lines = lines_of(served, href)
+        assert figure.partition(" (")[0] in lines, (figure, lines)
+    document = json.loads(command(*"llm memory llama-3.1-8b-instruct --gpu l40s --tp 2 --max-len 1280 --json".split()))
+    lines = lines_of(served, next(href for _, href, kind in links if kind == "memory"))
+    assert f"{document['sequences_that_fit']:,} fit in 2 GPUs" in lines
+
+
+@pytest.mark.parametrize("explain", ["l40s/0/tpot", "l40s/x/tpot", "l40s/8/nothing", "l40s", "h101/8/tpot"])
+def test_what_is_no_figure_of_serving_is_refused(served, explain):
+    asked = {"model": "llama-3.1-8b-instruct", "gpus": "l40s", "explain": explain}
+    answer = served.get(f"/llm/answer?{urlencode(asked)}")
+    assert answer.status == 400
+    assert 'role="alert"' in answer.body.decode()
+
+
+SEARCH = {"find": "deployments", "model": "llama-3.1-8b-instruct", "gpus": "l40s,t4", "rate": 4, "max_tpot": "60ms"}
+
+
+def test_the_search_of_the_page_is_that_of_the_command_line(served):
+    html = served.get(f"/llm/answer?{urlencode(SEARCH)}").body.decode()
+    words = "llm plan llama-3.1-8b-instruct --gpu l40s --gpu t4 --rate 4 --max-tpot 60ms --engine vllm".split()
+    printed = command(*words)
+    verdict = unescape(re.search(r'<p class="verdict">(.*?)</p>', html)[1])
+    assert printed.startswith(verdict)
+    assert "capplan llm plan llama-3.1-8b-instruct --rate 4" in unescape(html)
+    plan = json.loads(command(*words, "--json"))
+    rows = re.findall(r'<tr[^>]* data-gpu="([^"]+)">(.*?)</tr>', html, re.DOTALL)
+    assert [gpu for gpu, _ in rows] == [each["gpu"] for each in plan["fits"][: len(rows)]]
+    explained = [unescape(each) for each in re.findall(r'<pre id="why-\d+"[^>]*>(.*?)</pre>', html, re.DOTALL)]
+    assert len(explained) == len(rows)
+    for (_, row), lines in zip(rows, explained, strict=True):
+        figures = re.findall(r'<a class="why"[^>]*>([^<]*)</a>', row)
+        shown = [
+            each for place, each in enumerate(figures) if place != 4
+        ]  # the most requests are those of all replicas
+        assert [each for each in shown if each not in lines] == []
+    downloads = re.findall(r'href="(/api/v1/llm/plan[^"]*format=json[^"]*)"', html)
+    assert served.get(unescape(downloads[0])).json == plan
+
+
+def test_a_search_without_a_load_says_what_is_missing(served):
+    asked = {key: value for key, value in SEARCH.items() if key != "rate"}
+    answer = served.get(f"/llm/answer?{urlencode(asked)}")
+    assert answer.status == 400
+    assert "state the load by one of" in answer.body.decode()
