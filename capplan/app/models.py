@@ -346,7 +346,9 @@ class QuantisedModel(Model):
 
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
         """Return the trace with its linear layers quantised."""
-        return quantise_trace(self.inner.trace(configurations, exact_batch=exact_batch), self.scheme)
+        found = self.inner.trace(configurations, exact_batch=exact_batch)
+        asked = tuple(each for each in found.recordings if each.configuration in configurations)
+        return quantise_trace(replace(found, recordings=asked) if asked else found, self.scheme)
 
     def target(self) -> "Target":
         """Refuse: the quantised model is worked out from a trace, and there is no module of it that could be run."""

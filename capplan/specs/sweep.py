@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from capplan.core.batches import BatchChoice, Batches, parse_batches
 from capplan.core.gpus.spec import Segment
+from capplan.core.quantization.schemes import find_scheme
 from capplan.core.sweep.conditions import SERVING, AnyConditions, Conditions, ServingConditions
 from capplan.core.sweep.definition import Definition, GpuEntry, ModelEntry, workload_label
 from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Mode, Optimizer, Precision, Training, Workload
@@ -21,7 +22,7 @@ _MODEL_KEYS = ("model", "arg", "input", "input_size", "seq_len", "inputs_from", 
 _GPU_KEYS = ("names", "where", "segment", "vendor", "arch", "min_memory")
 _WORKLOAD_KEYS = (
     "batch", "precision", "framework", "layout", "mode", "optimizer", "checkpointing", "accumulate", "torch",
-    "utilization",
+    "utilization", "weights", "activations",
 )  # fmt: skip
 _SERVING_KEYS = ("mode", "concurrency", "input_len", "output_len", "engine", "tp", "weights", "kv")
 _TRAINING_KEYS = ("optimizer", "checkpointing", "accumulate")
@@ -166,7 +167,8 @@ class _SweepReader(Checker):
         modes = choices.pop()
         if trainings and Mode.TRAINING not in modes:
             self.refuse(key, f"{', '.join(_TRAINING_KEYS)} describe a training step; add mode: training")
-        for precision, framework, layout, mode in itertools.product(*choices, modes):
+        formats = self._formats(key, given, trains=Mode.TRAINING in modes)
+        for precision, framework, layout, mode, (weights, activations) in itertools.product(*choices, modes, formats):
             steps: Sequence[Training | None] = (trainings or [Training()]) if mode is Mode.TRAINING else [None]
             for training in steps:
                 yield Conditions(
@@ -176,7 +178,32 @@ class _SweepReader(Checker):
                     ),
                     batches=batches,
                     utilization_fraction=utilization,
+                    weights=weights,
+                    activations=activations,
                 )  # fmt: skip
+
+    def _formats(self, key: str, given: Tree, *, trains: bool) -> list[tuple[str | None, str | None]]:
+        """Return the number formats that linear layers are quantised to, as products of both lists."""
+        names = ("weights", "activations")
+        weights, activations = (self._formats_of(f"{key}.{name}", given.get(name)) for name in names)
+        found = list(itertools.product(weights, activations))
+        quantised = [each for each in found if each != (None, None)]
+        if quantised and (trains or any(str(each).startswith("amp-") for each in _as_list(given.get("precision")))):
+            self.refuse(
+                f"{key}.weights", "quantised layers run in fp16, bf16 or fp32, neither under autocast nor in training; "
+                "write a workload of its own",
+            )  # fmt: skip
+            return [(None, None)]
+        for pair in quantised:
+            try:
+                find_scheme(*pair)
+            except CapplanError as error:
+                self.refuse(f"{key}.{names[pair[0] is None]}", str(error))
+                return [(None, None)]
+        return found
+
+    def _formats_of(self, key: str, given: object) -> list[str | None]:
+        return [None if each in (None, "none") else "".join(self._texts(key, each)) for each in _as_list(given)]
 
     def _trainings(self, key: str, given: Tree) -> list[Training]:
         """Return the training steps that the keys of training describe; none where no such key stands."""

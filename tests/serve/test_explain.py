@@ -102,7 +102,8 @@ def test_figures_of_serving_are_explained(served):
         figure, href, _ = next(each for each in links if each[2] == kind and "%2F32%2F" in each[1])
         lines = lines_of(served, href)
         assert figure.partition(" (")[0] in lines, (figure, lines)
-    document = json.loads(command(*"llm memory llama-3.1-8b-instruct --gpu l40s --tp 2 --max-len 1280 --json".split()))
+    words = "llm memory llama-3.1-8b-instruct --gpu l40s --tp 2 --max-len 1280 --json"
+    document = json.loads(command(*words.split()))
     lines = lines_of(served, next(href for _, href, kind in links if kind == "memory"))
     assert f"{document['sequences_that_fit']:,} fit in 2 GPUs" in lines
 
@@ -120,7 +121,8 @@ SEARCH = {"find": "deployments", "model": "llama-3.1-8b-instruct", "gpus": "l40s
 
 def test_the_search_of_the_page_is_that_of_the_command_line(served):
     html = served.get(f"/llm/answer?{urlencode(SEARCH)}").body.decode()
-    words = "llm plan llama-3.1-8b-instruct --gpu l40s --gpu t4 --rate 4 --max-tpot 60ms --engine vllm".split()
+    options = "--gpu l40s --gpu t4 --rate 4 --max-tpot 60ms --engine vllm"
+    words = ["llm", "plan", "llama-3.1-8b-instruct", *options.split()]
     printed = command(*words)
     verdict = unescape(re.search(r'<p class="verdict">(.*?)</p>', html)[1])
     assert printed.startswith(verdict)
@@ -132,9 +134,7 @@ def test_the_search_of_the_page_is_that_of_the_command_line(served):
     assert len(explained) == len(rows)
     for (_, row), lines in zip(rows, explained, strict=True):
         figures = re.findall(r'<a class="why"[^>]*>([^<]*)</a>', row)
-        shown = [
-            each for place, each in enumerate(figures) if place != 4
-        ]  # the most requests are those of all replicas
+        shown = [each for place, each in enumerate(figures) if place != 4]  # the lines state one replica's requests
         assert [each for each in shown if each not in lines] == []
     downloads = re.findall(r'href="(/api/v1/llm/plan[^"]*format=json[^"]*)"', html)
     assert served.get(unescape(downloads[0])).json == plan

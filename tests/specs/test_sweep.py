@@ -52,6 +52,19 @@ def read(**changes: object) -> object:
         ({"workloads": [{"batch": [1, "auto"]}]}, r"auto and max stand alone"),
         ({"workloads": [{"optimizer": "sgd"}]}, r"describe a training step; add mode: training"),
         ({"workloads": [{"utilization": 2}]}, r"must be a share of usable memory"),
+        (
+            {"workloads": [{"precision": "fp16", "weights": "int3"}]},
+            r"workloads\[0\]\.weights: unknown format of weights",
+        ),
+        (
+            {"workloads": [{"precision": "fp16", "weights": "int4", "activations": "int8"}]},
+            r"workloads\[0\]\.weights: PyTorch has no kernel for int4 weights with int8 activations",
+        ),
+        (
+            {"workloads": [{"precision": ["fp16", "amp-fp16"], "weights": "int8"}]},
+            r"neither under autocast nor in training",
+        ),
+        ({"workloads": [{"weights": 8}]}, r"workloads\[0\]\.weights: must be text"),
         ({"workloads": "fp32"}, r"workloads\[0\]: must be keys with values"),
     ],
 )
@@ -81,6 +94,15 @@ def test_lists_multiply_and_equal_conditions_join_their_batches() -> None:
     training = found.workloads[1].workload.training
     assert training is not None
     assert training.optimizer is Optimizer.SGD
+
+
+def test_number_formats_of_linear_layers_multiply_too() -> None:
+    workload = {"precision": ["fp16", "bf16"], "weights": ["none", "int8"], "activations": ["none", "int8"]}
+    found = read_sweep_tree({"models": ["a"], "gpus": ["l4"], "workloads": [workload]}, shown="sweep")
+    ends = ["", "-activations_int8", "-weights_int8", "-weights_int8-activations_int8"]
+    labels = [workload_label(each) for each in found.workloads]
+    assert labels == [f"{precision}-eager-nchw-inference{end}" for precision in ("fp16", "bf16") for end in ends]
+    assert [getattr(each, "weights", "") for each in found.workloads[:4]] == [None, None, "int8", "int8"]
 
 
 def test_auto_is_a_batch_of_its_own() -> None:

@@ -6,6 +6,7 @@ from capplan.app.llm.deployments import Deployments, DeploymentWords
 from capplan.app.llm.estimate_serving import DoesNotFitError, ServingQuestion, estimate_serving
 from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.llm.memory import StageMemory
 from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
 from capplan.core.llm.sharding import Sharding
 from capplan.core.memory.fit import usable_memory
@@ -69,6 +70,7 @@ def _rows(
     }
     try:
         estimate = estimate_serving(question, deployments=deployments, calibration=context.llm.times)
+        head |= _memory_values(deployments.find(question.words).stage)
     except CapplanError as error:
         does_not_fit = isinstance(error, DoesNotFitError)
         head["status"] = FitStatus.DOES_NOT_FIT.value if does_not_fit else RowStatus.UNSUPPORTED.value
@@ -89,13 +91,27 @@ def _asked(question: ServingQuestion) -> dict[str, Value]:
     ).asked()
 
 
+def _memory_values(stage: StageMemory) -> dict[str, Value]:
+    """Return the memory of the tightest GPU: what an engine holds from its start on, the whole cache among it."""
+    pool = max(0.0, stage.pool_bytes)
+    return {
+        "total_bytes": round(stage.weight_bytes + stage.activation_bytes + stage.other_bytes + pool),
+        "weight_bytes": round(stage.weight_bytes),
+        "kv_pool_bytes": round(pool),
+    }
+
+
 def _point_values(estimate: ServingEstimate, point: ServingPoint) -> dict[str, Value]:
     return {
         "batch": point.concurrency,
         "precision": estimate.weights,
         "status": FitStatus.FITS.value,
         "fits": True,
+        "weights": estimate.weights,
+        "kv": estimate.kv,
         "latency_s": point.e2e_s,
+        "latency_low_s": _answer_s(point, estimate.output_len, point.output_tokens_per_s.high),
+        "latency_high_s": _answer_s(point, estimate.output_len, point.output_tokens_per_s.low),
         "throughput_per_s": point.requests_per_s,
         "ttft_s": point.ttft_s.expected,
         "ttft_low_s": point.ttft_s.low,
@@ -104,9 +120,16 @@ def _point_values(estimate: ServingEstimate, point: ServingPoint) -> dict[str, V
         "tpot_low_s": point.tpot_s.low,
         "tpot_high_s": point.tpot_s.high,
         "output_tokens_per_s": point.output_tokens_per_s.expected,
+        "output_tokens_low_per_s": point.output_tokens_per_s.low,
+        "output_tokens_high_per_s": point.output_tokens_per_s.high,
         "max_batch": int(estimate.sequences_that_fit),
         "evidence": point.evidence,
         "calibration": estimate.calibration,
         "model_name": estimate.model,
         "parameters": estimate.params,
     }
+
+
+def _answer_s(point: ServingPoint, output_len: float, tokens_per_s: float) -> float:
+    """Return the time of a whole answer at a rate of all clients' tokens, by Little's law. [s]"""
+    return point.concurrency * output_len / tokens_per_s

@@ -4,12 +4,12 @@ Both take and return plain values, so that a child process, another machine or t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from capplan.app.feedback import SILENCE
 from capplan.app.kept_traces.cache import default_cache
-from capplan.app.models import Model, ReadModel, TracedModel, open_model
+from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, open_model
 from capplan.app.sweep.request import PlanContext, SweepModel
 from capplan.app.sweep.serving import served_columns
 from capplan.core.sweep.conditions import Conditions, ServingConditions
@@ -189,14 +189,12 @@ def failed_answer(job: Job, context: PlanContext, failure: Failed) -> JobAnswer:
 
 def _planned(model: Model, conditions: Conditions, context: PlanContext, gpus: Sequence[Any]) -> Columns:
     columns: Columns | None = None
+    if conditions.scheme is not None:
+        model = QuantisedModel(inner=model, scheme=conditions.scheme)
     for trace, batches in model.traces_for(conditions.workload.configuration, conditions.batches):
         planner = GridPlanner(
             trace=trace,
-            conditions=Conditions(
-                workload=conditions.workload,
-                batches=batches,
-                utilization_fraction=conditions.utilization_fraction,
-            ),
+            conditions=replace(conditions, batches=batches),
             calibration=context.calibration,
             memory_calibration=context.memory_calibration,
         )

@@ -1,8 +1,9 @@
 """Types of the conditions of a sweep: a workload at several batches, or serving a language model to clients."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capplan.core.batches import BatchChoice, Batches
+from capplan.core.quantization.schemes import Scheme, find_scheme
 from capplan.core.workload import Workload
 
 Value = str | int | float | bool | None
@@ -12,11 +13,22 @@ SERVING = "serving"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The workload, its batches, and the share of usable memory that may be filled."""
+    """The workload, its batches, and the share of usable memory that may be filled.
+
+    `weights` and `activations` are the number formats that linear layers are quantised to; None leaves them as the
+    precision says.
+    """
 
     workload: Workload
     batches: Batches
     utilization_fraction: float
+    weights: str | None = None
+    activations: str | None = None
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """How linear layers are quantised; None where they are not."""
+        return find_scheme(self.weights, self.activations)
 
     @property
     def sizes(self) -> tuple[int | None, ...]:
@@ -38,6 +50,8 @@ class Conditions:
             "torch_version": "{}.{}".format(*workload.torch_version),
             "utilization_fraction": self.utilization_fraction,
             "gpus": 1,
+            "weights": self.weights,
+            "activations": self.activations,
         }
 
     def joined(self, other: "AnyConditions") -> "Conditions | None":
@@ -50,11 +64,7 @@ class Conditions:
         if one.choice is not BatchChoice.LISTED or two.choice is not BatchChoice.LISTED:
             return None
         sizes = tuple(sorted({*one.sizes, *two.sizes}))
-        return Conditions(
-            workload=self.workload,
-            batches=Batches(choice=BatchChoice.LISTED, sizes=sizes),
-            utilization_fraction=self.utilization_fraction,
-        )
+        return replace(self, batches=Batches(choice=BatchChoice.LISTED, sizes=sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,21 +96,15 @@ class ServingConditions:
             "gpus": self.tensor,
             "input_len": self.input_len,
             "output_len": self.output_len,
+            "weights": self.weights or None,
+            "kv": self.kv or None,
         }
 
     def joined(self, other: "AnyConditions") -> "ServingConditions | None":
         """Return equal conditions with the clients of both; None where the other are not of serving."""
         if not isinstance(other, ServingConditions):
             return None
-        return ServingConditions(
-            concurrencies=tuple(sorted({*self.concurrencies, *other.concurrencies})),
-            input_len=self.input_len,
-            output_len=self.output_len,
-            engine=self.engine,
-            tensor=self.tensor,
-            weights=self.weights,
-            kv=self.kv,
-        )
+        return replace(self, concurrencies=tuple(sorted({*self.concurrencies, *other.concurrencies})))
 
 
 AnyConditions = Conditions | ServingConditions

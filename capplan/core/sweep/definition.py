@@ -56,6 +56,8 @@ def workload_label(conditions: AnyConditions) -> str:
         words.append("torch{}.{}".format(*workload.torch_version))
     if conditions.utilization_fraction != DEFAULT_UTILIZATION:
         words.append(f"fill{conditions.utilization_fraction:g}")
+    words += [f"weights_{conditions.weights}"] * bool(conditions.weights)
+    words += [f"activations_{conditions.activations}"] * bool(conditions.activations)
     return "-".join(words)
 
 

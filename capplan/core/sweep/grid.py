@@ -21,6 +21,9 @@ from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.core.trace.types import Recording, Trace
 from capplan.units import format_bytes
 
+_WEIGHTS = "weights"
+"""The part of a memory estimate that holds the parameters."""
+
 Columns = dict[str, list[Value]]
 """Values by column, all of the same length."""
 
@@ -168,6 +171,7 @@ def _too_much(memory: MemoryEstimate, available_bytes: float) -> str:
 def _memory_values(memory: MemoryEstimate) -> dict[str, Value]:
     total = memory.total_bytes
     return {
+        "weight_bytes": round(sum(part.size_bytes.expected for part in memory.parts if part.name == _WEIGHTS)),
         "total_bytes": round(total.expected),
         "total_low_bytes": round(total.low),
         "total_high_bytes": round(total.high),

@@ -87,6 +87,9 @@ _QUESTION = (
     _integer("gpus", "GPUs that run the model together: 1, or those of one replica in serving"),
     _integer("input_len", "mean tokens of a prompt, for serving"),
     _integer("output_len", "mean tokens of an answer, for serving"),
+    _text("weights", "number format that weights of linear layers are quantised to; of serving, the weights' format"),
+    _text("activations", "number format that activations of linear layers are quantised to"),
+    _text("kv", "number format of the KV cache, of serving"),
 )
 _ANSWER = (
     _text("status", "fits, borderline, does not fit, unsupported (the GPU lacks the number format) or failed"),
@@ -113,12 +116,18 @@ _ANSWER = (
     _number("tpot_low_s", "low end of the time per output token", "s"),
     _number("tpot_high_s", "high end of the time per output token", "s"),
     _number("output_tokens_per_s", "output tokens per second of all clients, of serving", "1/s"),
+    _number("output_tokens_low_per_s", "low end of the output tokens per second", "1/s"),
+    _number("output_tokens_high_per_s", "high end of the output tokens per second", "1/s"),
     _text("bound_by", "compute, bandwidth or launches"),
-    _integer("total_bytes", "peak memory of the process, expected", "bytes"),
+    _integer(
+        "total_bytes", "peak memory of the process, expected; of serving, of one GPU with the whole KV cache", "bytes"
+    ),
     _integer("total_low_bytes", "low end of the peak", "bytes"),
     _integer("total_high_bytes", "high end of the peak", "bytes"),
     _integer("peak_allocated_bytes", "torch.cuda.max_memory_allocated, expected", "bytes"),
     _integer("peak_reserved_bytes", "torch.cuda.max_memory_reserved, expected", "bytes"),
+    _integer("weight_bytes", "weights on one GPU", "bytes"),
+    _integer("kv_pool_bytes", "KV cache of one GPU, of serving", "bytes"),
     _integer("usable_bytes", "memory that the driver leaves on the GPU, expected", "bytes"),
     _integer("max_batch", "largest batch that fits the GPU; of serving, sequences that fit a replica"),
     _integer("recommended_batch", "from here on, doubling the batch gains less than 10 % of throughput"),

@@ -61,6 +61,22 @@ def test_rows_hold_the_figures_of_a_plan(traces: Path, tmp_path: Path) -> None:
                 assert getattr(found, column) == getattr(row, column), column
 
 
+def test_quantised_layers_have_the_figures_of_a_plan_beside_those_of_the_same_model_as_it_is(
+    traces: Path, tmp_path: Path
+) -> None:
+    path = str(traces / "wide.trace.json")
+    sweep(make_request(tmp_path / "out", [path], gpus=["l4"], workloads=[{"batch": [32], "weights": ["none", "int8"]}]))
+    frame = (
+        read_sweep(tmp_path / "out").to_pandas().set_index(read_sweep(tmp_path / "out").to_pandas().weights.fillna(""))
+    )
+    [fit] = capplan.plan(path, batches=[32], gpus=["l4"], weights="int8").fits
+    assert frame.loc["int8"].latency_s == fit.latency.latency_s.expected
+    assert frame.loc["int8"].total_bytes == round(fit.memory.total_bytes.expected)
+    # 8·4096 + 4096·4 weights and 4100 biases of 4 bytes; int8 weights take one byte, and their scales some more
+    assert frame.loc[""].weight_bytes == 4 * (8 * 4096 + 4096 * 4 + 4100)
+    assert frame.loc["int8"].weight_bytes < 4 * (8 * 4096 + 4096 * 4) / 2
+
+
 def test_every_file_has_the_columns_of_the_schema_with_their_units(traces: Path, tmp_path: Path) -> None:
     sweep(make_request(tmp_path / "out", [str(traces)], workloads=[{"precision": ["fp32", "amp-fp16"]}]))
     files = sorted((tmp_path / "out").rglob("*.parquet"))

@@ -34,6 +34,13 @@ def test_rows_hold_the_estimates_of_each_deployment(traces: Path, tmp_path: Path
         row = served.loc[GPUS[0], point.concurrency]
         assert (row.ttft_s, row.tpot_s) == (point.ttft_s.expected, point.tpot_s.expected)
         assert row.output_tokens_per_s == point.output_tokens_per_s.expected
+        # Little's law: clients = rate of requests × time of an answer, at either end of the tokens per second
+        assert row.latency_low_s == pytest.approx(point.concurrency / (row.output_tokens_high_per_s / 128))
+        assert row.latency_low_s < row.latency_s < row.latency_high_s
+        # 32.8 billion parameters of 2 bytes on two GPUs, as the model's card counts them; the cache takes the rest
+        assert row.weight_bytes == pytest.approx(32.8e9, rel=0.01)
+        assert row.weight_bytes + row.kv_pool_bytes < row.total_bytes < row.usable_bytes
+        assert (row.weights, row.kv) == ("bf16", "bf16")
         # Little's law: what two GPUs cost in an hour over the requests of an hour
         assert row.usd_per_million_samples == pytest.approx(2 * row.usd_per_hour / (3600 * row.throughput_per_s) * 1e6)
     # 32.8 billion parameters in 16 bits are 61 GiB, and two L4 hold 48 GiB

@@ -110,8 +110,8 @@ def points_to_measure(
     wanted = set(gpus)
     for each in contents.files.values():
         conditions = sweep.context.workloads[each.workload]
-        if not isinstance(conditions, Conditions) or conditions.workload.training is not None:
-            continue
+        if not isinstance(conditions, Conditions) or conditions.workload.training or conditions.scheme:
+            continue  # quantised layers are worked out from a trace: there is no module of them to run
         table = tables.read_parquet(folder / each.path, columns=["model", "gpu", "batch", "fits"])
         for row in table.to_pylist():
             name = row["model"], each.workload, row["gpu"], row["batch"]

@@ -174,7 +174,7 @@ def _fit_memory(fit: DeploymentFit) -> list[str]:
 def _fit_money(fit: DeploymentFit) -> list[str]:
     rent, hourly = fit.rent, fit.usd_per_hour
     if rent is None or hourly is None:
-        return ["no dated on-demand price of this GPU is known."]
+        return ["price unknown: no dated on-demand price of this GPU is known."]
     per_output = fit.usd_per_million_output_tokens or 0.0
     return [
         f"{fit.gpus} GPUs × {rent.usd_per_hour:.4g} USD/h ({rent.provider}, {rent.day}, {rent.tier}) = "
