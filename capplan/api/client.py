@@ -107,6 +107,60 @@ class Client:
         found = self.ask("report", {**self._named(model), **question}, spelling=format)
         return json.loads(found.content) if format == "json" else found.content
 
+    def trace(self, model: "str | None" = None, **question: Any) -> bytes:
+        """Have the service trace a model, and return the content of the trace file.
+
+        Args:
+            model: its name; None where `config` is given.
+            **question: the options of `capplan.trace`, such as `precision="fp16"`, `inputs=["x=3x224x224"]`.
+
+        Raises:
+            CapplanError: the service refuses the question, or the model cannot be traced.
+        """
+        body = json.dumps({**self._named(model), **question}).encode()
+        kept = self._send("POST", "/api/v1/traces", body, {"Content-Type": "application/json"})
+        return self.get(f"/api/v1/traces/{json.loads(kept.content)['id']}").content
+
+    def llm_memory(self, model: str, **question: Any) -> Any:
+        """Return how GPUs' memory is divided that serve a language model, as `capplan llm memory`.
+
+        Args:
+            model: a name of `capplan llm models`.
+            **question: the options of the command, such as `gpu="h100-sxm5-80gb"`, `tp=2`, `max_len=8192`.
+
+        Raises:
+            CapplanError: the service refuses the question.
+        """
+        return self._ask("llm/memory", model, question)
+
+    def llm_estimate(self, model: str, **question: Any) -> Any:
+        """Return how fast a served language model answers over concurrency, as `capplan llm estimate`.
+
+        Raises:
+            CapplanError: the service refuses the question.
+        """
+        return self._ask("llm/estimate", model, question)
+
+    def llm_plan(self, model: str, **question: Any) -> Any:
+        """Return the deployments of a language model that carry a load, the cheapest first, as `capplan llm plan`.
+
+        Args:
+            model: a name of `capplan llm models`.
+            **question: the options of the command, such as `rate=5`, `max_tpot="50ms"`, `gpus=["l40s"]`.
+
+        Raises:
+            CapplanError: the service refuses the question.
+        """
+        return self._ask("llm/plan", model, question)
+
+    def results(self, **question: Any) -> Any:
+        """Return rows of the sweep that the service offers (`ask="cheapest"`, `model`, `gpu`, `limit`).
+
+        Raises:
+            CapplanError: it offers none, or refuses the question.
+        """
+        return self._ask("results", None, question)["rows"]
+
     def gpus(self, **question: Any) -> Any:
         """Return the GPUs of the service's database that pass filters."""
         return self._ask("gpus", None, question)
@@ -143,7 +197,7 @@ class Client:
         """Return the answer to a question as it was sent.
 
         Args:
-            name: what is asked: plan, memory, estimate, report, gpus or prices.
+            name: what is asked: plan, memory, estimate, report, gpus, prices, results, or llm/plan and its like.
             question: its fields.
             spelling: the format of the answer.
             width: characters in a line of a table.

@@ -2,9 +2,12 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import typer
 
@@ -15,8 +18,10 @@ from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
 
 TOKEN_VARIABLE = "CAPPLAN_TOKEN"
-ASKED = ("plan", "memory", "estimate", "report", "gpus", "prices")
-"""The commands that a service answers."""
+ASKED = ("plan", "memory", "estimate", "report", "trace", "gpus", "prices", "llm")
+"""The commands that a service answers, some of them groups."""
+OF_GROUPS = ("gpus show", "llm memory", "llm estimate", "llm plan")
+"""The subcommands that a service answers."""
 
 _FIELDS: Mapping[str, str] = {
     "arg": "arguments",
@@ -48,6 +53,10 @@ _SAME = (
     "samples", "epochs", "sort", "strict", "expandable_segments", "advice", "compare_frameworks", "top", "title",
     "marketplaces", "terms", "old", "history", "max_rack_units",
 )  # fmt: skip
+_OF_LLM = (
+    "weights", "kv", "tp", "engine_version", "max_len", "max_num_batched_tokens", "max_num_seqs", "concurrency",
+    "input_len", "output_len", "rate", "max_ttft", "max_tpot", "max_e2e", "percentile", "redundancy", "pp", "ep", "dp",
+)  # fmt: skip
 _OF_TRAINING = ("optimizer", "checkpointing", "accumulate")
 _OF_WRITING = (
     "format_",
@@ -77,29 +86,54 @@ def answered_remotely(command: Any, name: str, server: str) -> Any:
         UsageError: services do not answer this command.
     """
     if name not in ASKED:
-        raise UsageError(f"--server answers {', '.join(ASKED)}; run `capplan {name}` without it.")
+        _refuse(name)
+    answers = {"report": _write_reports, "trace": _write_trace}.get(name, _answer)
+    if hasattr(command, "commands"):
+        _ask_subcommands(command, name, server)
+    if name != "llm":  # a group alone
+        command.callback = _asking(command, name, server, answers)
+    return command
+
+
+def _asking(command: Any, name: str, server: str, answers: Callable[[str, dict[str, Any], Client], None]) -> Any:
+    """Return what a command does with the values of its options: ask the service, and write what it answers."""
     defaults = {each.name: each.default for each in command.params}
 
     def asked(**values: Any) -> None:
         given = {key: value for key, value in values.items() if _is_given(value, defaults.get(key))}
-        _answer(name, given, Client(server, token=os.environ.get(TOKEN_VARIABLE)))
+        answers(name, given, Client(server, token=os.environ.get(TOKEN_VARIABLE)))
 
-    command.callback = asked
-    if hasattr(command, "commands"):
-        _refuse_subcommands(command, name)
-    return command
+    return asked
 
 
-def _refuse_subcommands(group: Any, name: str) -> None:
-    """Make a group with a subcommand report that its subcommands are answered on this machine only."""
-    answered = group.invoke
+def _ask_subcommands(group: Any, name: str, server: str) -> None:
+    """Let the commands of a group ask a service, or refuse to where no service answers them."""
+    found, answered = group.get_command, group.invoke
 
     def invoke(ctx: Any) -> Any:
         if [*getattr(ctx, "_protected_args", ()), *ctx.args]:
-            raise UsageError(f"--server answers `capplan {name}` itself; run its subcommands without it.")
+            group.callback = None  # the subcommand answers
         return answered(ctx)
 
-    group.invoke = invoke
+    def get_command(ctx: Any, cmd_name: str) -> Any:
+        command = found(ctx, cmd_name)
+        path = f"{name} {cmd_name}"
+        if command is not None:
+            answers = _show_gpu if path == "gpus show" else _answer_llm
+            is_answered = path in OF_GROUPS
+            command.callback = _asking(command, path, server, answers) if is_answered else partial(_refuse, path)
+        return command
+
+    group.get_command, group.invoke = get_command, invoke
+
+
+def _refuse(path: str, **_: Any) -> None:
+    """Refuse a command that no service answers.
+
+    Raises:
+        UsageError: always.
+    """
+    raise UsageError(f"--server answers {', '.join((*ASKED[:-1], *OF_GROUPS))}; run `capplan {path}` without it.")
 
 
 def _is_given(value: Any, default: Any) -> bool:
@@ -109,19 +143,19 @@ def _is_given(value: Any, default: Any) -> bool:
 def _answer(name: str, given: dict[str, Any], client: Client) -> None:
     """Ask for every model that is named, and write the answers."""
     models = given.get("models") or ([given["model"]] if "model" in given else [None])
-    question = question_of(name, given)
-    if name == "report":
-        _write_reports(given, question, list(models), client)
-        return
-    chosen = resolve_format(
-        _format(given), json_flag=bool(given.get("json_") or given.get("json_flag")), output=given.get("output")
-    )
+    question, chosen = question_of(name, given), _chosen(given)
     answers = [
         client.ask(name, {**question, **_model_fields(each, client)}, spelling=chosen.value, width=answer_width())
         for each in models
     ]
     emit(_joined(answers, chosen), output=given.get("output"))
     _conclude(answers)
+
+
+def _chosen(given: Mapping[str, Any]) -> Format:
+    """Return the format that the options ask for."""
+    is_json = bool(given.get("json_") or given.get("json_flag"))
+    return resolve_format(_format(given), json_flag=is_json, output=given.get("output"))
 
 
 def _format(given: Mapping[str, Any]) -> Format | None:
@@ -144,9 +178,11 @@ def _conclude(answers: list[Response]) -> None:
         raise typer.Exit(max(each.exit_code for each in answers))
 
 
-def _write_reports(given: dict[str, Any], question: dict[str, Any], models: list[Any], client: Client) -> None:
+def _write_reports(name: str, given: dict[str, Any], client: Client) -> None:
+    """Ask for a report, and write it into each file that is named."""
     from capplan.cli.report_options import check_outputs
 
+    question, models = question_of(name, given), given.get("models") or [given.get("model")]
     if len(models) != 1:
         raise UsageError("a service reports on one model at a time; name one.")
     outputs = check_outputs([Path(each) for each in given.get("output", ())], force=bool(given.get("force")))
@@ -159,6 +195,77 @@ def _write_reports(given: dict[str, Any], question: dict[str, Any], models: list
         for path, each in zip(outputs, answers, strict=True):
             write_atomically(path, each.content)
     _conclude(answers)
+
+
+def _write_trace(name: str, given: dict[str, Any], client: Client) -> None:
+    """Have the service trace a model once for each precision, and write the recordings into one file."""
+    from capplan.core.trace.format import dump_trace, load_trace
+
+    output = Path(given.pop("output"))
+    if output.suffix not in (".json", ".gz"):
+        raise UsageError(f"{output}: a trace is written as .json or .json.gz.")
+    precisions = [_plain(each) for each in given.pop("precision", None) or ["fp32"]]
+    question = question_of(name, given) | _model_fields(given["model"], client)
+    contents = [client.trace(**question, precision=each) for each in precisions]
+    made = [load_trace(each, where=client.url) for each in contents]
+    recordings = {each.configuration: each for trace in made for each in trace.recordings}
+    whole = replace(made[0], recordings=tuple(recordings.values()))
+    write_atomically(output, dump_trace(whole, compress=output.suffix == ".gz"))
+    for note in dict.fromkeys(note for trace in made for note in trace.provenance.notes):
+        warn(f"note: {note}")
+    warn(f"{output}: {whole.name}, {', '.join(map(str, recordings))}")
+
+
+def _show_gpu(name: str, given: dict[str, Any], client: Client) -> None:
+    """Show one GPU of the service's database."""
+    question_of(name, {key: value for key, value in given.items() if key != "gpu"})
+    chosen = _chosen(given)
+    found = client.get(f"/api/v1/gpus/{quote(given['gpu'], safe='')}?format={chosen.value}")
+    emit(found.content.decode(), output=given.get("output"))
+
+
+def _answer_llm(path: str, given: dict[str, Any], client: Client) -> None:
+    """Ask about a served language model, and write the answer."""
+    chosen = _chosen(given)
+    found = client.ask(path.replace(" ", "/"), llm_question(path, given), spelling=chosen.value, width=answer_width())
+    emit(found.content.decode(), output=given.get("output"))
+    _conclude([found])
+
+
+def llm_question(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a question about serving that options of a command stand for.
+
+    Args:
+        path: the command, such as "llm plan".
+        given: the values of the options that were given, by their parameters.
+
+    Raises:
+        UsageError: an option needs what only this machine has.
+    """
+    renamed = {"utilization": "utilization_fraction"}
+    if path == "llm plan":
+        renamed |= {"gpu": "gpus", "engine": "engines"}
+    question: dict[str, Any] = {}
+    for key, value in given.items():
+        if key in (*_OF_LLM, *renamed, "model", "gpu", "engine"):
+            question[renamed.get(key, key)] = _plain(value)
+        elif key not in _OF_WRITING:
+            _refuse_option(key)
+    if question.get("engines") == ["all"]:
+        from capplan.cli.commands.llm.plan import ENGINES
+
+        question["engines"] = list(ENGINES)
+    return question
+
+
+def _refuse_option(key: str) -> None:
+    """Refuse an option that needs what only this machine has.
+
+    Raises:
+        UsageError: always.
+    """
+    option = key.strip("_").replace("_", "-")
+    raise UsageError(f"--{option} works on this machine only; leave it out, or leave out --server.")
 
 
 def question_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,7 +281,7 @@ def question_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     question: dict[str, Any] = {}
     for key, value in given.items():
         if key == "batch":
-            question["batch" if name == "memory" else "batches"] = value
+            question[{"memory": "batch", "trace": "exact_batch"}.get(name, "batches")] = value
         elif key == "gpus":
             question["rank_count"] = value
         elif key == "arg":
@@ -182,8 +289,7 @@ def question_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         elif key in _FIELDS or key in _SAME:
             question[_FIELDS.get(key, key)] = _plain(value)
         elif key not in (*_OF_WRITING, *_OF_TRAINING):
-            option = key.strip("_").replace("_", "-")
-            raise UsageError(f"--{option} works on this machine only; leave it out, or leave out --server.")
+            _refuse_option(key)
     if given.get("train"):
         question["training"] = {each: _plain(given[each]) for each in _OF_TRAINING if each in given}
         question["training"].setdefault("optimizer", "adamw")

@@ -74,6 +74,56 @@ def test_lists_come_from_the_service(address):
     assert asked(address, "prices", "--gpu", "l4", "--json") == command("prices", "--gpu", "l4", "--json")
 
 
+def test_one_gpu_comes_from_the_service(address):
+    for spelling in ("json", "table"):
+        words = ["gpus", "show", "l4", "--format", spelling]
+        assert asked(address, *words) == command(*words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "llm memory llama-3.1-8b-instruct --gpu l40s --tp 2 --max-len 4096",
+        "llm memory qwen3-32b --gpu l4",
+        "llm estimate llama-3.1-8b-instruct --gpu l40s -c 1,16 --input-len 512 --json",
+        "llm plan llama-3.1-8b-instruct --gpu l40s --rate 2 --max-tpot 60ms --tp 1 --tp 2 --engine vllm --json",
+    ],
+)
+def test_questions_about_serving_are_answered_as_on_this_machine(address, words):
+    result = CliRunner().invoke(app, ["--server", address, *words.split()])
+    here = CliRunner().invoke(app, words.split())
+    assert (result.exit_code, result.stdout) == (here.exit_code, here.stdout)
+
+
+def test_the_client_asks_about_serving(address):
+    client = capplan.Client(address)
+    asked_of = {"gpu": "l40s", "tp": 2}
+    words = ["llama-3.1-8b-instruct", "--gpu", "l40s", "--tp", 2, "--json"]
+    memory = client.llm_memory("llama-3.1-8b-instruct", **asked_of)
+    assert memory == json.loads(command("llm", "memory", *words))
+    found = client.llm_estimate("llama-3.1-8b-instruct", concurrency=[4], **asked_of)
+    assert found == json.loads(command("llm", "estimate", *words, "-c", 4))
+    plan = client.llm_plan("llama-3.1-8b-instruct", rate=2, gpus=["l40s"], max_tpot="60ms", engines=["vllm"])
+    assert plan["recommended"]["gpu"] == "l40s"
+    with pytest.raises(UsageError, match="start it with --results"):
+        client.results()
+
+
+@pytest.mark.zoo
+def test_a_trace_is_made_by_the_service_as_on_this_machine(address, tmp_path):
+    words = ["trace", "torchvision:squeezenet1_1", "--precision", "fp16", "--precision", "amp-fp16"]
+    asked(address, *words, "-o", tmp_path / "there.trace.json")
+    command(*words, "-o", tmp_path / "here.trace.json.gz")
+    there, here = (capplan.load_trace(tmp_path / name) for name in ("there.trace.json", "here.trace.json.gz"))
+    assert {str(each.configuration) for each in there.recordings} == {
+        str(each.configuration) for each in here.recordings
+    }
+    assert {each.configuration: each for each in there.recordings} == {
+        each.configuration: each for each in here.recordings
+    }
+    assert there.parameters == here.parameters
+
+
 def test_a_report_is_written_by_the_service(address, net_file, tmp_path):
     asked(
         address,
@@ -94,8 +144,12 @@ def test_a_report_is_written_by_the_service(address, net_file, tmp_path):
 
 def test_what_only_this_machine_has_is_refused_with_a_service(address, net_file, tmp_path):
     assert "--specs works on this machine only" in sentence("--server", address, "plan", net_file, "--specs", tmp_path)
-    assert "run `capplan trace` without it" in sentence("--server", address, "trace", net_file)
-    assert "run its subcommands without it" in sentence("--server", address, "gpus", "show", "l4")
+    assert "run `capplan measure` without it" in sentence("--server", address, "measure", net_file)
+    assert "run `capplan prices import` without it" in sentence("--server", address, "prices", "import", tmp_path)
+    assert "run `capplan llm models` without it" in sentence("--server", address, "llm", "models")
+    words = ["llm", "plan", "llama-3.1-8b-instruct", "--rate", 1, "--kubernetes", tmp_path / "fleet.yaml"]
+    assert "--kubernetes works on this machine only" in sentence("--server", address, *words)
+    assert "no trace" in sentence("--server", address, "plan", "trace:0123456789abcdef")
     refused = sentence("--server", address, "plan", "net.py:Net")
     assert "loading a model runs its code" in refused
 

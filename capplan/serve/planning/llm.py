@@ -178,7 +178,12 @@ def answer_llm_plan(question: LlmPlanQuestion, case: Case) -> "PlannedFleet":
             engines=tuple(question.engines) or DEFAULT_ENGINES,
             weights=tuple(question.weights or ("",)),
             kv=question.kv or "",
-            choice=ShardingChoice(tensor=tuple(question.tp)),
+            choice=ShardingChoice(
+                tensor=tuple(question.tp),
+                pipeline=tuple(question.pp),
+                expert=tuple(question.ep),
+                data=tuple(question.dp),
+            ),
             redundancy=question.redundancy,
             rents=rents,
         ),

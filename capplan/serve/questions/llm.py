@@ -62,6 +62,9 @@ class LlmPlanQuestion(Struct, kw_only=True, forbid_unknown_fields=True):
     weights: Annotated[list[Words], Meta(max_length=8)] = []
     kv: Words | None = None
     tp: Annotated[list[Degree], Meta(max_length=8)] = []
+    pp: Annotated[list[Degree], Meta(max_length=8)] = []
+    ep: Annotated[list[Degree], Meta(max_length=8)] = []
+    dp: Annotated[list[Degree], Meta(max_length=8)] = []
     redundancy: Annotated[int, Meta(ge=0, le=1000)] = 0
 
 
