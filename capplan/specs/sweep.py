@@ -168,9 +168,9 @@ class _SweepReader(Checker):
         if trainings and Mode.TRAINING not in modes:
             self.refuse(key, f"{', '.join(_TRAINING_KEYS)} describe a training step; add mode: training")
         formats = self._formats(key, given, trains=Mode.TRAINING in modes)
-        for precision, framework, layout, mode, (weights, activations) in itertools.product(*choices, modes, formats):
+        for precision, framework, layout, mode in itertools.product(*choices, modes):
             steps: Sequence[Training | None] = (trainings or [Training()]) if mode is Mode.TRAINING else [None]
-            for training in steps:
+            for training, (weights, activations) in itertools.product(steps, formats):
                 yield Conditions(
                     workload=Workload(
                         precision=Precision(precision), framework=Framework(framework), layout=Layout(layout),

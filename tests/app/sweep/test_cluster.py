@@ -13,14 +13,18 @@ from typing import Any
 
 import pytest
 
-from capplan.app.sweep.engines.cluster import check_nodes, difference
+from capplan.app.sweep.engines.cluster import check_nodes, cluster_places, difference
+from capplan.app.sweep.engines.worker import MeasureTask
 from capplan.app.sweep.keys import code_digest, library_versions
-from capplan.app.sweep.request import SweepRequest
+from capplan.app.sweep.request import MeasuringRules, SweepRequest
+from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
 from capplan.errors import UsageError
+from capplan.specs import load_gpus
 from capplan.version import __version__
 from tests.app.sweep.conftest import make_request
 from tests.app.sweep.test_isolation import catalogue, children, sorted_rows
+from tests.app.sweep.test_measuring import Points, here
 from tests.app.sweep.test_run import Seen
 
 pytestmark = [
@@ -28,7 +32,7 @@ pytestmark = [
     # Ray leaves sockets and processes to the garbage collector, and warns of its own future releases.
     pytest.mark.filterwarnings("ignore"),
 ]
-__all__ = ["catalogue"]
+__all__ = ["catalogue", "here"]
 _STORE_BYTES = 80 * 2**20
 
 
@@ -166,6 +170,110 @@ def test_nodes_with_another_version_are_told_one_by_one(
     monkeypatch.setattr("capplan.app.sweep.engines.cluster.__version__", "99.0")
     with pytest.raises(UsageError, match=rf"3 of the cluster's nodes .*holds capplan {__version__}, this machine 99"):
         sweep(on(cluster, tmp_path / "out", [str(catalogue)]))
+
+
+@pytest.fixture
+def strange_nodes(cluster: Any, tmp_path: Path) -> Iterator[None]:
+    """Add a node that holds another version of capplan, and one that lacks it."""
+    programs = {
+        "other": "import sys, types\nsys.modules['capplan'] = types.ModuleType('capplan')\n"
+        "sys.modules['capplan'].__version__ = '0.0.9'\n",
+        "none": "import sys\nsys.modules['capplan'] = None\n",
+    }
+    nodes = []
+    for name, program in programs.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "sitecustomize.py").write_text(program)
+        node = {"num_cpus": 1, "object_store_memory": _STORE_BYTES, "env_vars": {"PYTHONPATH": str(tmp_path / name)}}
+        nodes.append(cluster.add_node(**node))
+    cluster.wait_for_nodes()
+    yield
+    for node in nodes:
+        cluster.remove_node(node)
+
+
+@pytest.mark.usefixtures("strange_nodes")
+def test_each_node_that_lacks_the_package_or_holds_another_version_is_named(
+    cluster: Any, catalogue: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        sweep(on(cluster, tmp_path / "out", [str(catalogue)]))
+    told = str(refused.value)
+    assert told.startswith("2 of the cluster's nodes cannot take part: node ")
+    assert f"holds capplan 0.0.9, this machine {__version__}" in told
+    assert "capplan is not installed" in told
+    assert told.count("node 1") == 2
+    assert not list((tmp_path / "out").glob("workload=*")), "nothing has started"
+
+
+def test_points_are_timed_on_nodes_that_have_the_gpu_one_at_a_time(
+    cluster: Any, traces: Path, here: Path, tmp_path: Path
+) -> None:
+    """A node with a GPU in Ray's books; the device behind it is this machine's processor, under an own spec."""
+    extra = cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=_STORE_BYTES)
+    cluster.wait_for_nodes()
+    request = on(
+        cluster,
+        tmp_path / "out",
+        [{"model": f"{traces / 'nets.py'}:Narrow", "input": ["8"]}],
+        gpus=["this-machine", "t4"],
+        workloads=[{"batch": [1, 4]}],
+        overlays=(here,),
+        measures=True,
+        measuring=MeasuringRules(budget_s=0.1),
+    )
+    seen = Points()
+    done = sweep(request, watcher=seen)
+    cluster.remove_node(extra)
+    assert sorted(seen.points) == [("this-machine", 1), ("this-machine", 4)]
+    assert done.measured == 2
+    frame = read_sweep(tmp_path / "out").to_pandas()
+    timed = frame[frame.measured_latency_s.notna()]
+    assert sorted(zip(timed.gpu, timed.batch, strict=True)) == [("this-machine", 1), ("this-machine", 4)]
+    assert (timed.latency_s > 0).all(), "theory stands beside the measurement"
+
+
+class _TimingRay:
+    """A Ray that remembers what each task was to have, and answers at once."""
+
+    def __init__(self) -> None:
+        self.exceptions = pytest.importorskip("ray").exceptions
+        self.options: list[dict[str, Any]] = []
+        self.tasks: list[MeasureTask] = []
+
+    def nodes(self) -> list[dict[str, Any]]:
+        held = [("a", {"CPU": 8.0, "GPU": 2.0}), ("b", {"CPU": 8.0}), ("c", {"CPU": 8.0, "GPU": 1.0})]
+        return [
+            {"NodeID": name * 56, "NodeManagerAddress": f"10.0.0.{name}", "Alive": True, "Resources": resources}
+            for name, resources in held
+        ]
+
+    def remote(self, **options: Any) -> Any:
+        self.options.append(options)
+        node = options["scheduling_strategy"].node_id[0]
+
+        def submit(*tasks: MeasureTask) -> Any:
+            self.tasks += tasks
+            return "line" if tasks else f"devices of {node}"
+
+        return lambda _function: SimpleNamespace(remote=submit)
+
+    def wait(self, references: list[str], **_: object) -> tuple[list[str], list[str]]:
+        return [each for each in references if not each.endswith("c")], ["devices of c"]
+
+    def get(self, reference: str) -> object:
+        held = {"devices of a": {"cuda:0": "NVIDIA L4", "cuda:1": "NVIDIA L4"}, "devices of b": {"cpu": "Some CPU"}}
+        return held.get(reference, reference)
+
+
+def test_each_gpu_of_a_node_is_a_place_whose_points_take_a_whole_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = _TimingRay()
+    monkeypatch.setattr("capplan.app.sweep.engines.cluster.connect", lambda _address: ray)
+    places, devices = cluster_places("auto", load_gpus(), ["l4", "t4"])
+    assert [(place.gpu, place.device) for place in places] == [("l4", "cuda:0"), ("l4", "cuda:0")]
+    assert [each["num_gpus"] for each in ray.options] == [2, 0, 1, 1, 1]  # to list all devices, then to time on one
+    assert {each["scheduling_strategy"].node_id[0] for each in ray.options[3:]} == {"a"}
+    assert devices["node 10.0.0.c (cccccccc)"] == "its GPUs are taken"
 
 
 def test_what_a_node_holds_is_compared_with_this_machine() -> None:

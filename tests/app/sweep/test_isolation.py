@@ -55,7 +55,7 @@ def test_each_unruly_model_costs_its_own_rows(tmp_path: Path) -> None:
     path.write_text(UNRULY)
     models = [{"model": f"{path}:{name}", "input": ["8"]} for name in ("Crash", "Good", "Hang", "Hog")]
     request = make_request(
-        tmp_path / "out", models, gpus=["l4"], workers=2, limits=Limits(time_s=40.0, memory_bytes=1500 * 2**20)
+        tmp_path / "out", models, gpus=["l4"], workers=2, limits=Limits(time_s=20.0, memory_bytes=1500 * 2**20)
     )
     done = sweep(request)
     rows = read_sweep(tmp_path / "out").to_pandas().drop_duplicates("model").set_index("model")
@@ -63,7 +63,7 @@ def test_each_unruly_model_costs_its_own_rows(tmp_path: Path) -> None:
     assert rows.status.to_dict() == {"Crash": "failed", "Good": "fits", "Hang": "failed", "Hog": "failed"}
     assert rows.failure.drop("Good").to_dict() == {"Crash": "crash", "Hang": "timeout", "Hog": "memory"}
     assert "SIGSEGV" in rows.reason["Crash"]
-    assert "more than 40" in rows.reason["Hang"]
+    assert "more than 20" in rows.reason["Hang"]
     assert "more than 1.46 GiB" in rows.reason["Hog"]
     assert done.failed == 3
     assert sweep(request).standing.kept == 4

@@ -31,6 +31,7 @@ main(int(sys.argv[1]))
 process knows; PYTHONPATH is left alone, because kept traces depend on it."""
 _SHOWN_STDERR = 300
 _POLL_S = 0.05
+_LONGEST_START_S = 600.0
 _RETRIES_AFTER_CRASH, _RETRIES_AFTER_KILL = 1, 10
 
 
@@ -49,10 +50,14 @@ class ChildDiedError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Child:
-    """A worker process. It is started with its first task, and again after it died."""
+    """A worker process. It is started with its first task, and again after it died.
+
+    `first_task` is given to it whenever it was started; it counts for no other task's time.
+    """
 
     limits: Limits
     context: Any = None
+    first_task: Any = None
     is_single_threaded: bool = True
     connection: Connection | None = None
     _process: "subprocess.Popen[bytes] | None" = None
@@ -81,27 +86,32 @@ class Child:
         """
         if not self.is_alive:
             self._start()
+            if self.first_task is not None:
+                self._answer_to(self.first_task, stop=stop, time_s=_LONGEST_START_S)
+        return self._answer_to(task, stop=stop, time_s=self.limits.time_s)
+
+    def _answer_to(self, task: object, *, stop: Event | None, time_s: float) -> Any:
         connection = self.connection
         assert connection is not None
-        deadline_s = time.monotonic() + self.limits.time_s
+        deadline_s = time.monotonic() + time_s
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is noticed below
             connection.send(task)
         while not connection.poll(_POLL_S):
             if stop is not None and stop.is_set():
                 self._end(Failed(kind=FailureKind.CRASH.value, reason="the sweep was ended"))
-            self._check(deadline_s)
+            self._check(deadline_s, time_s)
         try:
             return connection.recv()
         except (EOFError, OSError) as error:
             raise self._death() from error
 
-    def _check(self, deadline_s: float) -> None:
+    def _check(self, deadline_s: float, time_s: float) -> None:
         """End the worker if it exceeds its limits; its death is then received."""
         if self._ended is not None:
             return
         limit = self.limits.memory_bytes
         if time.monotonic() > deadline_s:
-            what = f"took more than {format_seconds(self.limits.time_s)} and was ended"
+            what = f"took more than {format_seconds(time_s)} and was ended"
             self._end(Failed(kind=FailureKind.TIMEOUT.value, reason=what))
         elif limit is not None and (held := resident_bytes(self.pid)) > limit:
             what = f"held {format_bytes(held)} of memory, more than {format_bytes(limit)}, and was ended"

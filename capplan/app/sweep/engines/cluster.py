@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from capplan.app.sweep.engines.child import Child
-from capplan.app.sweep.engines.isolation import IsolatedTracer, asked_conditions
+from capplan.app.sweep.engines.isolation import IsolatedTracer, asked_conditions, tracing_child
 from capplan.app.sweep.engines.measuring import Place, matching_places, measure_here, run_in_child
 from capplan.app.sweep.engines.worker import DevicesTask, MeasureTask
 from capplan.app.sweep.keys import code_digest, library_versions
@@ -28,6 +27,8 @@ _TRACED_TOGETHER = 8
 """Models that one tracing task takes at most: it imports torch once for all of them."""
 _IN_FLIGHT_PER_CORE = 2
 _PROBE_TIMEOUT_S = 60.0
+_DEVICES_TIMEOUT_S = 300.0
+"""How long a node may take to list its devices, which waits until all its GPUs are free. [s]"""
 _ALL_SHOWN = 20
 _CONNECT_TIMEOUT_S = 10.0
 
@@ -262,7 +263,7 @@ def remote_plan(job: Job, context: PlanContext, traces: Traces | None) -> JobAns
 
 def remote_trace(jobs: Sequence[Job], context: PlanContext, limits: Limits) -> "Traces | tuple[Traces, ...]":
     """Trace models on a node, in a child process of the task; one result for each job."""
-    child = Child(limits=limits)
+    child = tracing_child(limits)
     tracer = IsolatedTracer(child=child)
     try:
         found = tuple(tracer.traces(job.model, asked_conditions(job, context.workloads)) for job in jobs)
@@ -287,25 +288,40 @@ def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     ray = connect(address)
-    places: list[Place] = []
-    devices: dict[str, str] = {}
-    wanted = tuple(gpus)
+    asked: dict[Any, tuple[str, int, Any]] = {}
     for node in (each for each in ray.nodes() if each["Alive"]):
         here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
         count = int(node["Resources"].get("GPU", 0))
-        asked = ray.remote(num_cpus=0, num_gpus=count, scheduling_strategy=here)(remote_devices).remote()
-        where = f"node {node['NodeManagerAddress']}"
-        held = ray.get(asked)
+        task = ray.remote(num_cpus=0, num_gpus=count, scheduling_strategy=here, max_retries=0)(remote_devices)
+        asked[task.remote()] = f"node {node['NodeManagerAddress']} ({node['NodeID'][:8]})", count, here
+    ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_DEVICES_TIMEOUT_S)
+    places: list[Place] = []
+    devices: dict[str, str] = {}
+    wanted = tuple(gpus)
+    for reference, (where, count, here) in asked.items():
+        held, trouble = _held_devices(ray, reference) if reference in ready else ({}, "its GPUs are taken")
         devices |= {f"{where} {device}": name for device, name in held.items()}
-        found = matching_places(known, wanted, held, where=where, run=measure_here)
-        places += [_on_node(ray, place, here) for place in found]
+        devices |= {where: trouble} if trouble else {}
+        found = matching_places(known, wanted, held, where=where)
+        places += [_on_node(ray, place, here, has_gpus=count > 0) for place in found]
     return places, devices
 
 
-def _on_node(ray: Any, place: Place, here: Any) -> Place:
-    """Return a place whose points are timed on its node; there a task sees the GPU that Ray gives it as the first."""
+def _held_devices(ray: Any, reference: Any) -> tuple[Mapping[str, str], str]:
+    """Return the devices of a node with what their drivers call them, or why they are not known."""
+    try:
+        return ray.get(reference), ""
+    except ray.exceptions.RayError as error:
+        return {}, f"could not be asked ({type(error).__name__})"
+
+
+def _on_node(ray: Any, place: Place, here: Any, *, has_gpus: bool) -> Place:
+    """Return a place whose points are timed on its node, each with a whole GPU of it where it has any.
+
+    There a task sees the GPU that Ray gives it as the first one.
+    """
     is_gpu = place.device.startswith("cuda")
-    timed = ray.remote(num_cpus=1, num_gpus=int(is_gpu), scheduling_strategy=here, max_retries=0)(measure_here)
+    timed = ray.remote(num_cpus=1, num_gpus=int(has_gpus), scheduling_strategy=here, max_retries=0)(measure_here)
 
     def run(task: MeasureTask) -> str:
         line = ray.get(timed.remote(task))

@@ -6,8 +6,8 @@ from threading import Event
 from typing import Any
 
 from capplan.app.sweep.engines.child import Child, ChildDiedError
-from capplan.app.sweep.engines.worker import TraceTask, UnexpectedError
-from capplan.app.sweep.request import PlanContext, SweepModel
+from capplan.app.sweep.engines.worker import TraceTask, UnexpectedError, WarmTask
+from capplan.app.sweep.request import Limits, PlanContext, SweepModel
 from capplan.app.sweep.stages import Job, JobAnswer, Traces, failed_answer
 from capplan.core.sweep.conditions import AnyConditions, Conditions
 from capplan.core.sweep.overview import Failed
@@ -23,6 +23,15 @@ class _FailedError(Exception):
     def __init__(self, failed: Failed) -> None:
         super().__init__(failed.reason)
         self.failed = failed
+
+
+def tracing_child(limits: Limits) -> Child:
+    """Return a process for tracing, whose imports count for no model's time.
+
+    Args:
+        limits: what one model may take.
+    """
+    return Child(limits=limits, first_task=WarmTask())
 
 
 @dataclass(slots=True, kw_only=True)

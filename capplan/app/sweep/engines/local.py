@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 
 from capplan.app.sweep.engines.child import Child
-from capplan.app.sweep.engines.isolation import IsolatedStages
+from capplan.app.sweep.engines.isolation import IsolatedStages, tracing_child
 from capplan.app.sweep.request import Limits, PlanContext
 from capplan.app.sweep.stages import Job, JobAnswer
 
@@ -74,7 +74,7 @@ class _Shared:
 def _work(shared: _Shared, context: PlanContext, limits: Limits) -> None:
     """Work on jobs with a process of each stage until none is left."""
     stages = IsolatedStages(
-        planner=Child(limits=limits, context=context), tracer=Child(limits=limits), context=context, stop=shared.stop
+        planner=Child(limits=limits, context=context), tracer=tracing_child(limits), context=context, stop=shared.stop
     )
     try:
         while (job := shared.next_job()) is not None:

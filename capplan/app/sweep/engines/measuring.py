@@ -27,7 +27,9 @@ from capplan.errors import MeasurementError, UnknownNameError
 from capplan.specs import Gpus
 
 MEASUREMENTS = "measurements.jsonl"
+_TRACES = (".json", ".json.gz")
 _MARK = "capplan sweep --measure # "
+_LONGEST_S = 3600.0
 _GRACE_S = 60.0
 """A process that measures gets so much longer than its own child, whose end it reports."""
 
@@ -37,12 +39,16 @@ RowName = tuple[str, str, str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A device that points of one GPU can be timed on: its name for torch, and where it is."""
+    """A device that points of one GPU can be timed on: its name for torch, and where it is.
+
+    `close` ends whatever `run` keeps from one point to the next.
+    """
 
     gpu: str
     device: str
     where: str
     run: Callable[[MeasureTask], str]
+    close: Callable[[], None] = lambda: None
 
 
 def measured_rows(path: Path) -> dict[RowName, tables.MeasuredRow]:
@@ -137,12 +143,26 @@ def local_places(known: Gpus, gpus: Iterable[str]) -> tuple[list[Place], dict[st
     """
     devices = run_in_child(DevicesTask(), timeout_s=_GRACE_S * 2)
     assert isinstance(devices, dict)
-    return matching_places(known, gpus, devices, where="this machine", run=measure_here), devices
+    return [_kept_busy(place) for place in matching_places(known, gpus, devices, where="this machine")], devices
 
 
-def matching_places(
-    known: Gpus, gpus: Iterable[str], devices: Mapping[str, str], *, where: str, run: Callable[[MeasureTask], str]
-) -> list[Place]:
+def _kept_busy(place: Place) -> Place:
+    """Return a place with one process for all its points, so that libraries are imported once.
+
+    That process starts another one for each point, and holds nothing on the device itself.
+    """
+    child = Child(limits=Limits(time_s=_LONGEST_S), is_single_threaded=False)
+
+    def run(task: MeasureTask) -> str:
+        child.limits = Limits(time_s=task.timeout_s + _GRACE_S)
+        answer = _answer_of(child, task)
+        assert isinstance(answer, str)
+        return answer
+
+    return replace(place, run=run, close=child.close)
+
+
+def matching_places(known: Gpus, gpus: Iterable[str], devices: Mapping[str, str], *, where: str) -> list[Place]:
     """Return a place for each device whose driver's name is that of one of the GPUs."""
     wanted, found = set(gpus), []
     for device, name in devices.items():
@@ -151,7 +171,7 @@ def matching_places(
         except UnknownNameError:
             continue
         if gpu.id in wanted:
-            found.append(Place(gpu=gpu.id, device=device, where=where, run=run))
+            found.append(Place(gpu=gpu.id, device=device, where=where, run=measure_here))
     return found
 
 
@@ -170,11 +190,21 @@ def run_in_child(task: object, *, timeout_s: float) -> Any:
     """
     child = Child(limits=Limits(time_s=timeout_s), is_single_threaded=False)
     try:
+        return _answer_of(child, task)
+    finally:
+        child.close()
+
+
+def _answer_of(child: Child, task: object) -> Any:
+    """Return what a process answers to a task.
+
+    Raises:
+        MeasurementError: the process died or failed.
+    """
+    try:
         answer = child.call(task)
     except ChildDiedError as died:
         raise MeasurementError(died.failed.reason) from died
-    finally:
-        child.close()
     if isinstance(answer, UnexpectedError):
         raise MeasurementError(answer.message)
     return answer
@@ -216,6 +246,8 @@ def measure_points(places: Sequence[Place], tasks: Iterable[MeasureTask], store:
                 yield timed
     finally:
         stop.set()
+        for place in places:
+            place.close()
 
 
 def _measure_at(
@@ -226,6 +258,9 @@ def _measure_at(
             task = tasks.get_nowait()
         except queue.Empty:
             break
+        if task.model.request.words.endswith(_TRACES):
+            done.put(Timed(task=task, line=None, failed=_nothing_to_run(task)))
+            continue
         try:
             line = place.run(replace(task, device=place.device))
             done.put(Timed(task=task, line=line))
@@ -233,3 +268,9 @@ def _measure_at(
             failed = Failed(kind=FailureKind.CRASH.value, reason=str(error))
             done.put(Timed(task=task, line=None, failed=failed))
     done.put(None)
+
+
+def _nothing_to_run(task: MeasureTask) -> Failed:
+    words = task.model.request.words
+    reason = f"{words} is a trace, and measuring runs the model itself: name the model, such as torchvision:resnet18"
+    return Failed(kind=FailureKind.MODEL.value, reason=reason)

@@ -34,6 +34,11 @@ class TraceTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WarmTask:
+    """Import what tracing needs, before any model's time is counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesTask:
     """List the devices that torch can use here, with what their drivers call them."""
 
@@ -79,6 +84,10 @@ def _answer(task: object, context: PlanContext | None) -> Any:
     try:
         if isinstance(task, TraceTask):
             return trace_model(task.model, task.conditions)
+        if isinstance(task, WarmTask):
+            import capplan.probe.trace.tracer
+
+            return capplan.probe.trace.tracer.__name__
         if isinstance(task, MeasureTask):
             return measure_point(task)
         if isinstance(task, DevicesTask):
