@@ -252,7 +252,7 @@ def llm_question(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
         elif key not in _OF_WRITING:
             _refuse_option(key)
     if question.get("engines") == ["all"]:
-        from capplan.cli.commands.llm.plan import ENGINES
+        from capplan.cli.commands.llm.groups import ENGINES
 
         question["engines"] = list(ENGINES)
     return question
