@@ -1,13 +1,16 @@
 """`capplan serve`: the page and the JSON API."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from capplan.cli.options import SpecFolders
 from capplan.cli.output import emit
 from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from capplan.serve.settings import Settings
 
 
 def serve(
@@ -77,7 +80,7 @@ def serve(
             trace_bytes=int(parse_quantity(trace_memory, BYTES, what="--trace-memory")),
         ),
     )
-    run_service(settings, announce=lambda address: emit(_greeting(address, settings.token is not None), output=None))
+    run_service(settings, announce=lambda address: emit(_greeting(address, settings), output=None))
 
 
 def _checked_results(folder: Path | None) -> Path | None:
@@ -94,10 +97,17 @@ def _checked_results(folder: Path | None) -> Path | None:
     return folder.resolve()
 
 
-def _greeting(address: str, has_token: bool) -> str:
-    access = "a token is needed" if has_token else "no token is needed"
-    return (
-        f"capplan serves at {address} ({access})\n"
-        f"  page     {address}\n  API      {address}api/v1/plan, described at {address}api/v1/openapi.json\n"
-        f"  health   {address}healthz, metrics {address}metrics\nPress Ctrl-C to end; what runs is finished first.\n"
-    )
+def _greeting(address: str, settings: "Settings") -> str:
+    """Return what is served, and where."""
+    access = "no token is needed" if settings.token is None else "a token is needed"
+    lines = [
+        f"capplan serves at {address} ({access})",
+        f"  page     {address}",
+        f"  API      {address}api/v1/plan, described at {address}api/v1/openapi.json",
+        f"  health   {address}healthz, metrics {address}metrics",
+    ]
+    if settings.results is not None:
+        lines.append(f"  results  {address}results, of the sweep in {settings.results}")
+    lines += [f"  prices   {path}, laid over the built-in ones" for path in settings.prices]
+    lines += [f"  GPUs     {path}, laid over the built-in ones" for path in settings.specs]
+    return "\n".join([*lines, "Press Ctrl-C to end; what runs is finished first."]) + "\n"

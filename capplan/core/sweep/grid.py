@@ -38,6 +38,8 @@ class GridPlanner:
     memory_calibration: MemoryCalibration
     _memory: MemoryModel = field(init=False)
     _added: dict[tuple[object, ...], Mapping[str, Value]] = field(default_factory=dict)
+    _largest: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _judged: dict[tuple[object, ...], Mapping[str, Value]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._memory = MemoryModel(
@@ -95,26 +97,40 @@ class GridPlanner:
 
     def _largest_batch(self, gpu: GpuSpec) -> int:
         available = available_memory(gpu, utilization_fraction=self.conditions.utilization_fraction)
-        return largest_fitting_batch(self._memory, gpu=gpu, available_bytes=available.expected)
+        key = gpu.compute_capability, available.expected
+        if key not in self._largest:
+            self._largest[key] = largest_fitting_batch(self._memory, gpu=gpu, available_bytes=available.expected)
+        return self._largest[key]
 
     def _row(
         self, gpu: GpuSpec, latency: LatencyEstimate, max_batch: int, recommended: int | None
     ) -> Mapping[str, Value]:
-        available = available_memory(gpu, utilization_fraction=self.conditions.utilization_fraction)
-        memory = self._memory.estimate(batch=latency.batch, gpu=gpu, available_bytes=available.expected)
-        status = judge_fit(memory, available_bytes=available, max_batch=max_batch)
-        fits = status is not FitStatus.DOES_NOT_FIT
+        held = self._memory_row(gpu, latency.batch, max_batch)
         head: dict[str, Value] = {
             "gpu": gpu.id,
             "batch": latency.batch,
-            "status": status.value,
-            "fits": fits,
-            "usable_bytes": round(usable_memory(gpu).expected),
             "max_batch": max_batch,
             "recommended_batch": recommended,
-            "reason": None if fits else _too_much(memory, available.expected),
         }
-        return {**head, **self._memory_values(memory), **(_latency_values(latency) if fits else {})}
+        return {**head, **held, **(_latency_values(latency) if held["fits"] else {})}
+
+    def _memory_row(self, gpu: GpuSpec, batch: int, max_batch: int) -> Mapping[str, Value]:
+        """Return the columns about memory; GPUs of one compute capability and one usable memory share them."""
+        usable = usable_memory(gpu)
+        key = gpu.compute_capability, usable, batch
+        if key not in self._judged:
+            available = available_memory(gpu, utilization_fraction=self.conditions.utilization_fraction)
+            memory = self._memory.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
+            status = judge_fit(memory, available_bytes=available, max_batch=max_batch)
+            fits = status is not FitStatus.DOES_NOT_FIT
+            self._judged[key] = {
+                "status": status.value,
+                "fits": fits,
+                "usable_bytes": round(usable.expected),
+                "reason": None if fits else _too_much(memory, available.expected),
+                **self._memory_values(memory),
+            }
+        return self._judged[key]
 
     def _memory_values(self, memory: MemoryEstimate) -> Mapping[str, Value]:
         """Return the columns of an estimate, added up once for all GPUs whose peaks and context are the same."""

@@ -240,6 +240,7 @@ class _TimingRay:
         self.exceptions = pytest.importorskip("ray").exceptions
         self.options: list[dict[str, Any]] = []
         self.tasks: list[MeasureTask] = []
+        self.has_left = False
 
     def nodes(self) -> list[dict[str, Any]]:
         held = [("a", {"CPU": 8.0, "GPU": 2.0}), ("b", {"CPU": 8.0}), ("c", {"CPU": 8.0, "GPU": 1.0})]
@@ -258,10 +259,14 @@ class _TimingRay:
 
         return lambda _function: SimpleNamespace(remote=submit)
 
+    def shutdown(self) -> None:
+        self.has_left = True
+
     def wait(self, references: list[str], **_: object) -> tuple[list[str], list[str]]:
         return [each for each in references if not each.endswith("c")], ["devices of c"]
 
     def get(self, reference: str) -> object:
+        assert not self.has_left
         held = {"devices of a": {"cuda:0": "NVIDIA L4", "cuda:1": "NVIDIA L4"}, "devices of b": {"cpu": "Some CPU"}}
         return held.get(reference, reference)
 
@@ -274,6 +279,9 @@ def test_each_gpu_of_a_node_is_a_place_whose_points_take_a_whole_gpu(monkeypatch
     assert [each["num_gpus"] for each in ray.options] == [2, 0, 1, 1, 1]  # to list all devices, then to time on one
     assert {each["scheduling_strategy"].node_id[0] for each in ray.options[3:]} == {"a"}
     assert devices["node 10.0.0.c (cccccccc)"] == "its GPUs are taken"
+    assert not ray.has_left
+    places[0].close()
+    assert ray.has_left
 
 
 def test_what_a_node_holds_is_compared_with_this_machine() -> None:

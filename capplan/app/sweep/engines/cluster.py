@@ -304,6 +304,8 @@ def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list
         devices |= {where: trouble} if trouble else {}
         found = matching_places(known, wanted, held, where=where)
         places += [_on_node(ray, place, here, has_gpus=count > 0) for place in found]
+    if not places:
+        ray.shutdown()
     return places, devices
 
 
@@ -328,7 +330,7 @@ def _on_node(ray: Any, place: Place, here: Any, *, has_gpus: bool) -> Place:
         assert isinstance(line, str)
         return line
 
-    return replace(place, device="cuda:0" if is_gpu else place.device, run=run)
+    return replace(place, device="cuda:0" if is_gpu else place.device, run=run, close=ray.shutdown)
 
 
 def remote_devices() -> dict[str, str]:
