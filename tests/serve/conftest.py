@@ -60,6 +60,15 @@ class Served:
     def post(self, path: str, body: Any, **headers: str) -> Answer:
         return self.ask("POST", path, body, {name.replace("_", "-"): value for name, value in headers.items()})
 
+    def greeting(self) -> str:
+        """Return the rest of what the service printed at its start."""
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line)
+            if line.startswith("Press"):
+                break
+        return "".join(lines)
+
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=60)

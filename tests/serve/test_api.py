@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
+from capplan.serve.page.results import address_of
 from tests.serve.conftest import EXAMPLES, Served, command, sentence, serving
 
 GPUS = ["l4", "t4", "rtx-4090", "h100-sxm5-80gb"]
@@ -275,9 +276,27 @@ def test_results_of_a_sweep_are_offered(net_file, tmp_path, served):
         assert {(each["gpu"], each["batch"]) for each in rows} == {("l4", 1), ("l4", 8), ("t4", 1), ("t4", 8)}
         assert {each["gpu"] for each in running.get("/api/v1/results?ask=fits&gpu=l4").json["rows"]} == {"l4"}
         assert "write letters of a name" in running.get("/api/v1/results?gpu=%27%20OR%201").detail
+        assert running.get("/api/v1/results?ask=fits&workload=training").json["rows"] == []
         page = running.get("/results?ask=fastest").body.decode()
+        assert "capplan query results fastest --limit 200" in page
+        assert f"  results  http://127.0.0.1:{running.port}/results, of the sweep in" in running.greeting()
         assert "highest throughput" in page
         assert 'href="/results"' in running.get("/").body.decode()
+
+
+@pytest.mark.parametrize(
+    ("row", "link"),
+    [
+        ({"model": "torchvision:resnet18", "gpu": "l4", "batch": 8, "precision": "amp-fp16", "framework": "eager"},
+         "/?model=torchvision%3Aresnet18&batch=8&precision=amp-fp16&gpus=l4"),
+        ({"model": "llm:qwen3-32b", "gpu": "l4", "batch": 8, "framework": "sglang"},
+         "/llm?model=qwen3-32b&gpus=l4&engine=sglang"),
+        ({"model": "/srv/net.trace.json", "gpu": "l4", "batch": 8}, ""),
+        ({"model": "net.py:Net", "gpu": "l4", "batch": 8}, ""),
+    ],
+)  # fmt: skip
+def test_rows_of_a_sweep_link_to_the_page_about_their_model(row, link):
+    assert address_of(row) == link
 
 
 OWN_PRICES = """\

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from capplan.app.sweep import tables
 from capplan.app.sweep.store import read_manifest
+from capplan.core.sweep.schema import COLUMNS, Kind
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ def _open(connection: "duckdb.DuckDBPyConnection", folder: Path, against: Path |
     named = {TABLE: folder, _ALIAS: folder, **({OLD_TABLE: against} if against else {})}
     connection.execute("SET python_enable_replacements = false")
     for name, place in named.items():
-        connection.execute(f"CREATE VIEW {name} AS {_rows_of(place)}")
+        rows = _rows_of(place)
+        held = {row[0] for row in connection.execute(f"DESCRIBE {rows}").fetchall()}
+        later = "".join(f", NULL::{_TYPES[each.kind]} AS {each.name}" for each in COLUMNS if each.name not in held)
+        connection.execute(f"CREATE VIEW {name} AS SELECT *{later} FROM ({rows})")
     folders = ", ".join(_quoted(str(each.resolve())) for each in named.values())
     connection.execute(f"SET allowed_directories = [{folders}]")
     connection.execute("SET enable_external_access = false")
@@ -97,7 +101,9 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-_CONDITIONS = "model, precision, framework, layout, mode"
+_TYPES = {Kind.TEXT: "VARCHAR", Kind.INTEGER: "BIGINT", Kind.NUMBER: "DOUBLE", Kind.BOOLEAN: "BOOLEAN"}
+"""DuckDB's types, for columns that results of an older capplan do not have."""
+_CONDITIONS = "model, precision, framework, layout, mode, weights"
 _FIGURES = "status, latency_s, throughput_per_s, total_bytes, usd_per_hour, usd_per_million_samples, evidence"
 _BEST = """
 SELECT {shown} FROM {table}
@@ -126,7 +132,7 @@ def _best(meaning: str, *, needed: str, order: str) -> Canned:
 
 _CHANGES = """
 WITH pairs AS (
-  SELECT new.model, new.gpu, new.batch, new.precision, new.framework, new.layout, new.mode,
+  SELECT new.model, new.gpu, new.batch, new.precision, new.framework, new.layout, new.mode, new.weights,
     before.status AS old_status, new.status AS new_status,
     before.latency_s AS old_latency_s, new.latency_s AS new_latency_s,
     new.latency_s / before.latency_s AS latency_ratio,

@@ -1,18 +1,26 @@
 """The page about a sweep's results: canned questions, as a table."""
 
 import re
+import shlex
+from collections.abc import Mapping
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 from capplan.app.sweep.query import CANNED, canned_query
 from capplan.app.sweep.results import read_sweep
-from capplan.errors import UsageError
+from capplan.errors import CapplanError, UsageError
+from capplan.serve.page.question import PageQuestion, address, form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.planning.answer import Case, to_json, work_out
+from capplan.serve.planning.naming import model_request
 from capplan.serve.planning.replies import Reply
+from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.serve.questions.results import ResultsQuestion
+from capplan.serve.questions.types import ModelPart
 from capplan.units import format_bytes, format_rate, format_seconds
 
+_SERVED = "llm:"
 _PLAIN = re.compile(r"[\w.:+/ -]*")
 _SPELT = {"latency_s": format_seconds, "throughput_per_s": format_rate, "total_bytes": format_bytes,
           "usable_bytes": format_bytes}  # fmt: skip
@@ -37,8 +45,10 @@ def _results(question: ResultsQuestion, case: Case) -> Reply:
                 columns=[
                     name.removesuffix("_s").removesuffix("_bytes").replace("_", " ") for name in found.column_names
                 ],
-                rows=[[_spelt(name, value) for name, value in row.items()] for row in rows],
+                rows=[_cells(row) for row in rows],
                 total=len(results),
+                download=f"/api/v1/results{form_address(question)}&download=1",
+                command=_command(question, case.data.results),
                 is_cut=len(rows) == question.limit,
             ),
         }
@@ -52,12 +62,46 @@ def _conditions(question: ResultsQuestion) -> list[str]:
         UsageError: a text holds other characters than names do.
     """
     conditions = []
-    for column, text in (("model", question.model), ("gpu", question.gpu)):
+    asked = (("model", question.model), ("gpu", question.gpu), ("workload", question.workload))
+    for column, text in asked:
         if not _PLAIN.fullmatch(text):
             raise UsageError(f"{text!r}: write letters of a name, digits and . : + / - _ only.")
         if text.strip():
             conditions.append(f"contains(lower({column}), '{text.strip().lower()}')")
     return conditions
+
+
+def _cells(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the texts of a row, each with the address of the page that answers for it now; empty for none."""
+    return [(_spelt(name, value), address_of(row) if name == "model" else "") for name, value in row.items()]
+
+
+def address_of(row: Mapping[str, Any]) -> str:
+    """Return the page about a row's model, GPU, batch and conditions; empty for what the service cannot name.
+
+    Args:
+        row: a row of a sweep's answer, by column.
+    """
+    model, gpu = str(row["model"]), row.get("gpu")
+    gpus = [str(gpu)] if gpu else []
+    try:
+        if model.startswith(_SERVED):
+            served = LlmPageQuestion(
+                model=model.removeprefix(_SERVED), gpus=gpus, engine=row.get("framework") or "vllm"
+            )
+            return f"/llm{form_address(served)}"
+        model_request(ModelPart(model=model)).parse()
+    except CapplanError:
+        return ""
+    given = {name: row[name] for name in ("batch", "precision", "framework", "layout") if row.get(name)}
+    return f"/{address(PageQuestion(models=[model], gpus=gpus), **given)}"
+
+
+def _command(question: ResultsQuestion, folder: Path) -> str:
+    """Return the command that asks the same."""
+    words = ["capplan", "query", folder.name, question.ask, "--limit", str(question.limit)]
+    words += [word for each in _conditions(question) for word in ("--where", each)]
+    return shlex.join(words)
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,9 @@
 """Questions to a sweep's rows: SQL, named questions, and what a query may not do."""
 
+import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from capplan.app.sweep.query import CANNED, canned_query, run_query
@@ -44,6 +46,19 @@ def test_conditions_narrow_a_named_question(folder: Path) -> None:
     answer = run_query(folder, canned_query("fits", where=["gpu = 'l4'", "batch = 1 or batch = 7"])).to_pandas()
     assert set(answer.gpu) == {"l4"}
     assert set(answer.batch) == {1}
+
+
+def test_results_that_lack_a_later_column_are_read_with_nulls(folder: Path, tmp_path: Path) -> None:
+    """A new column alone does not raise the version of the schema, so that older results are still asked."""
+    old = tmp_path / "old"
+    shutil.copytree(folder, old)
+    for path in old.rglob("*.parquet"):
+        table = pq.read_table(path, partitioning=None)
+        pq.write_table(table.drop_columns(["weights", "kv_pool_bytes"]), path)
+    rows = run_query(old, canned_query("cheapest")).to_pylist()
+    expected = run_query(folder, canned_query("cheapest")).to_pylist()
+    assert rows == expected
+    assert run_query(old, canned_query("regressions"), against=folder).num_rows == 0
 
 
 def test_results_do_not_regress_against_themselves(folder: Path) -> None:
