@@ -198,6 +198,7 @@ def test_serving_has_a_form_of_its_own(page, served):
     page.set("input_len", "2048")
     page.wait("document.querySelector('.verdict').innerText.includes('2,304 tokens')")
     assert parse_qs(urlsplit(page.run("location.href")).query)["input_len"] == ["2048"]
+    assert page.run("document.querySelectorAll('input[name=model]').length") == 1, "models of serving stand alone"
     assert page.run("document.querySelectorAll('svg.chart').length") == 4
     page.set("model", "no-such-model")
     page.wait("document.querySelector('[role=alert]')")

@@ -170,7 +170,7 @@ def answer_llm_plan(question: LlmPlanQuestion, case: Case) -> "PlannedFleet":
             load=TokenLoad(
                 rate_per_s=question.rate,
                 concurrency=question.concurrency,
-                input_len=question.input_len,
+                input_len=float(question.input_len),  # as the command line has it, to which images add tokens
                 output_len=question.output_len,
             ),
             limits=_limits(question),

@@ -33,7 +33,7 @@
   }
 
   function addSpareModel() {
-    const inputs = [...form.querySelectorAll("input[name=model]")];
+    const inputs = [...form.querySelectorAll(".models input[name=model]")];
     if (!inputs.length || inputs.length >= 4 || inputs.some((each) => !each.value.trim())) return;
     const spare = inputs[0].cloneNode();
     spare.value = "";
