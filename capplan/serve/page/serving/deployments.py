@@ -128,7 +128,7 @@ def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuest
     seen, cost = fit.simulated, fit.usd_per_million_output_tokens
     return Deployment(
         gpu=fit.gpu,
-        words=fit.words,
+        words=f"{fit.replicas} × {fit.sharding.gpus}",
         shared=shared_words(fit.sharding),
         engine=fit.engine,
         weights=fit.weights,
