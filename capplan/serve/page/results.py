@@ -28,9 +28,10 @@ _SPELT = {"latency_s": format_seconds, "throughput_per_s": format_rate, "total_b
 
 @work_out.register
 def _results(question: ResultsQuestion, case: Case) -> Reply:
-    if case.data.results is None:
+    folder = case.data.results
+    if folder is None:
         raise UsageError("this service offers no results; start it with --results SWEEP.")
-    results = read_sweep(case.data.results)
+    results = read_sweep(folder)
     found = results.query(
         f"SELECT * FROM ({canned_query(question.ask, where=_conditions(question))}) LIMIT {question.limit}"
     )
@@ -48,7 +49,7 @@ def _results(question: ResultsQuestion, case: Case) -> Reply:
                 rows=[_cells(row) for row in rows],
                 total=len(results),
                 download=f"/api/v1/results{form_address(question)}&download=1",
-                command=_command(question, case.data.results),
+                command=_command(question, folder),
                 is_cut=len(rows) == question.limit,
             ),
         }
