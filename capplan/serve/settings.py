@@ -17,7 +17,7 @@ class Limits:
 
     Attributes:
         planners: Processes that answer questions from traces.
-        tracers: Models that are traced at once.
+        tracers: Models that are traced at once; 0 answers from uploaded and kept traces alone.
         waiting: Models that may wait to be traced; beyond, requests are refused with 429.
         trace_s: Time of the processor after which a trace is stopped. [s]
         trace_bytes: Memory that a trace may add to that of its libraries. [bytes]

@@ -271,7 +271,7 @@ def test_results_of_a_sweep_are_offered(net_file, tmp_path, served):
     command("sweep", tmp_path / "sweep.yaml", "-o", tmp_path / "results")
     assert "start it with --results" in served.get("/api/v1/results").detail
     assert sentence("serve", "--results", tmp_path)
-    with serving(tmp_path / "served", "--results", str(tmp_path / "results")) as running:
+    with serving(tmp_path / "served", "--traces", "0", "--results", str(tmp_path / "results")) as running:
         rows = running.get("/api/v1/results?ask=fits").json["rows"]
         assert {(each["gpu"], each["batch"]) for each in rows} == {("l4", 1), ("l4", 8), ("t4", 1), ("t4", 8)}
         assert {each["gpu"] for each in running.get("/api/v1/results?ask=fits&gpu=l4").json["rows"]} == {"l4"}
@@ -314,7 +314,10 @@ hourly:
 
 def test_own_prices_are_laid_over_the_built_in_ones(net_file, tmp_path):
     (tmp_path / "own.yaml").write_text(OWN_PRICES)
-    with serving(tmp_path / "served", "--prices", str(tmp_path / "own.yaml")) as running:
+    with serving(tmp_path / "served", "--traces", "0", "--prices", str(tmp_path / "own.yaml")) as running:
+        refused = running.post("/api/v1/plan", {"model": "torchvision:squeezenet1_1", "gpus": ["l4"]})
+        assert refused.status == 422
+        assert "traces no models (--traces 0): upload a trace" in refused.detail
         model = running.post("/api/v1/traces", net_file.read_bytes()).json["model"]
         (fit,) = running.post("/api/v1/plan", {"model": model, "batches": [8], "gpus": ["l4"]}).json["fits"]
         assert (fit["rent"]["provider"], fit["rent"]["usd_per_hour"]) == ("our-colo", 0.0123)

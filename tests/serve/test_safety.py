@@ -160,7 +160,8 @@ def test_binding_beyond_loopback_needs_a_token_or_consent(tmp_path):
 
 def test_a_token_is_asked_for(tmp_path):
     (tmp_path / "token").write_text("correct-horse-battery-staple\n")
-    with serving(tmp_path / "served", "--host", "0.0.0.0", "--token-file", str(tmp_path / "token")) as running:
+    options = ("--traces", "0", "--host", "0.0.0.0", "--token-file", str(tmp_path / "token"))
+    with serving(tmp_path / "served", *options) as running:
         refused = running.get("/api/v1/gpus")
         assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
         assert running.get("/metrics").status == 401

@@ -39,7 +39,7 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="A name under which the service is reached; repeatable.", show_default=False),
     ] = None,
-    traces: Annotated[int, typer.Option(min=1, max=64, help="Models traced at once.")] = 4,
+    traces: Annotated[int, typer.Option(min=0, max=64, help="Models traced at once; 0 takes uploads only.")] = 4,
     waiting: Annotated[int, typer.Option(min=0, max=10_000, help="Models that may wait to be traced.")] = 16,
     trace_timeout: Annotated[
         float, typer.Option(min=1.0, help="Seconds of the processor after which a trace is stopped.")

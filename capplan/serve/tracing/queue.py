@@ -14,7 +14,7 @@ from pathlib import Path
 from capplan.app.kept_traces.cache import TraceCache
 from capplan.core.ops.checks import check_operators
 from capplan.core.trace.format import load_trace
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, TraceError
 from capplan.serve.planning.jobs import Failure, TraceJob
 from capplan.serve.settings import Limits
 from capplan.serve.sharing import Sharing
@@ -23,6 +23,7 @@ from capplan.serve.tracing.child import trace_in_child
 WALL_PER_CPU = 4
 """How many times as long as its time of the processor a trace may last: on a busy machine it waits for its turns."""
 _KEPT_FAILURES = 1_000
+TRACES_NOTHING = "this service traces no models (--traces 0): upload a trace, which `capplan trace` makes."
 
 
 class BusyError(Exception):
@@ -74,7 +75,9 @@ class TraceQueue:
         return self._failures
 
     async def warm_up(self) -> None:
-        """Load the model libraries in the process from which those that trace are forked."""
+        """Load the model libraries in the process from which those that trace are forked, if any is to be traced."""
+        if not self._limits.tracers:
+            return
         self._context.set_forkserver_preload(["capplan.serve.tracing.preload"])
         await asyncio.to_thread(self._run_nothing)
 
@@ -99,6 +102,8 @@ class TraceQueue:
         """
         if (failure := self._failures.get(job)) is not None:
             return failure
+        if not self._limits.tracers:
+            return Failure(message=TRACES_NOTHING, exit_code=TraceError.exit_code)
         if job not in self._shared and len(self._shared) >= self._limits.tracers + self._limits.waiting:
             raise BusyError(self._retry_after_s())
         return await self._shared.get(job, lambda: self._make(job))

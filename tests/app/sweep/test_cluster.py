@@ -276,8 +276,8 @@ def test_each_gpu_of_a_node_is_a_place_whose_points_take_a_whole_gpu(monkeypatch
     monkeypatch.setattr("capplan.app.sweep.engines.cluster.connect", lambda _address: ray)
     places, devices = cluster_places("auto", load_gpus(), ["l4", "t4"])
     assert [(place.gpu, place.device) for place in places] == [("l4", "cuda:0"), ("l4", "cuda:0")]
-    assert [each["num_gpus"] for each in ray.options] == [2, 0, 1, 1, 1]  # to list all devices, then to time on one
-    assert {each["scheduling_strategy"].node_id[0] for each in ray.options[3:]} == {"a"}
+    assert [each["num_gpus"] for each in ray.options] == [2, 1, 1, 1]  # two nodes list their devices, then points run
+    assert {each["scheduling_strategy"].node_id[0] for each in ray.options[2:]} == {"a"}
     assert devices["node 10.0.0.c (cccccccc)"] == "its GPUs are taken"
     assert not ray.has_left
     places[0].close()

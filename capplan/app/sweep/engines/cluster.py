@@ -289,7 +289,7 @@ def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list
 
     ray = connect(address)
     asked: dict[Any, tuple[str, int, Any]] = {}
-    for node in (each for each in ray.nodes() if each["Alive"]):
+    for node in _measuring_nodes(ray):
         here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
         count = int(node["Resources"].get("GPU", 0))
         task = ray.remote(num_cpus=0, num_gpus=count, scheduling_strategy=here, max_retries=0)(remote_devices)
@@ -307,6 +307,12 @@ def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list
     if not places:
         ray.shutdown()
     return places, devices
+
+
+def _measuring_nodes(ray: Any) -> list[dict[str, Any]]:
+    """Return the nodes that have GPUs in Ray's books; all where none has, so that processors can be measured."""
+    alive: list[dict[str, Any]] = [each for each in ray.nodes() if each["Alive"]]
+    return [each for each in alive if each["Resources"].get("GPU")] or alive
 
 
 def _held_devices(ray: Any, reference: Any) -> tuple[Mapping[str, str], str]:
