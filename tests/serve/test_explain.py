@@ -77,6 +77,32 @@ def test_cards_and_the_comparison_of_models_are_explained(served, net):
     assert len({href for _, href, _ in explained_links(side_by_side)}) == 8, "each model has explanations of its own"
 
 
+def test_four_models_stand_side_by_side_and_a_fifth_is_refused(served, net):
+    four = "&".join([f"model={quote(net)}"] * 4)
+    html = served.get(f"/answer?{four}&{urlencode(PAGE)}").body.decode()
+    assert len(re.findall(r'<section class="model" id="m[1-4]"', html)) == 4
+    assert html.count("<svg") >= 4 * 3
+    fifth = served.get(f"/answer?{four}&model={quote(net)}")
+    assert fifth.status == 400
+    assert "length <= 4" in unescape(fifth.body.decode())
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ({"providers": "runpod"}, ["--provider", "runpod"]),
+        ({"gpus": "l4,t4,h100", "max_latency": "2ms"}, ["--gpu", "l4,t4,h100", "--max-latency", "2ms"]),
+        ({"max_price": 0.5}, ["--max-price", "0.5"]),
+    ],
+)
+def test_filters_of_the_page_are_those_of_the_command_line(served, net, net_file, asked, options):
+    html = served.get(f"/answer?model={quote(net)}&batch=32&every=true&{urlencode(asked)}").body.decode()
+    plan = json.loads(command("plan", net_file, "--batch", 32, *options, "--json"))
+    assert re.findall(r'<tr[^>]* data-gpu="([^"]+)"', html) == [each["gpu"] for each in plan["fits"]]
+    rejected = re.findall(r"<li><strong>([^<]+)</strong>", html)
+    assert rejected == [each["gpu"] for each in plan["rejections"]]
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
