@@ -149,11 +149,11 @@ def test_the_search_of_the_page_is_that_of_the_command_line(served):
     html = served.get(f"/llm/answer?{urlencode(SEARCH)}").body.decode()
     options = "--gpu l40s --gpu t4 --rate 4 --max-tpot 60ms --engine vllm"
     words = ["llm", "plan", "llama-3.1-8b-instruct", *options.split()]
-    printed = command(*words)
-    verdict = unescape(re.search(r'<p class="verdict">(.*?)</p>', html)[1])
-    assert printed.startswith(verdict)
     assert "capplan llm plan llama-3.1-8b-instruct --rate 4" in unescape(html)
     plan = json.loads(command(*words, "--json"))
+    best, verdict = plan["recommended"], unescape(re.search(r'<p class="verdict">(.*?)</p>', html)[1])
+    assert f"{best['gpu']}, {best['words']}" in verdict
+    assert f"{best['usd_per_hour']:,.2f} USD/h" in verdict
     rows = re.findall(r'<tr[^>]* data-gpu="([^"]+)">(.*?)</tr>', html, re.DOTALL)
     assert [gpu for gpu, _ in rows] == [each["gpu"] for each in plan["fits"][: len(rows)]]
     explained = [unescape(each) for each in re.findall(r'<pre id="why-\d+"[^>]*>(.*?)</pre>', html, re.DOTALL)]
