@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -120,14 +119,15 @@ def _ask_subcommands(group: Any, name: str, server: str) -> None:
         path = f"{name} {cmd_name}"
         if command is not None:
             answers = _show_gpu if path == "gpus show" else _answer_llm
-            is_answered = path in OF_GROUPS
-            command.callback = _asking(command, path, server, answers) if is_answered else partial(_refuse, path)
+            if path not in OF_GROUPS:
+                _refuse(path)
+            command.callback = _asking(command, path, server, answers)
         return command
 
     group.get_command, group.invoke = get_command, invoke
 
 
-def _refuse(path: str, **_: Any) -> None:
+def _refuse(path: str) -> None:
     """Refuse a command that no service answers.
 
     Raises:
