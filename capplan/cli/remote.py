@@ -119,9 +119,10 @@ def _ask_subcommands(group: Any, name: str, server: str) -> None:
         path = f"{name} {cmd_name}"
         if command is not None:
             answers = _show_gpu if path == "gpus show" else _answer_llm
-            if path not in OF_GROUPS:
-                _refuse(path)
-            command.callback = _asking(command, path, server, answers)
+            if path in OF_GROUPS:
+                command.callback = _asking(command, path, server, answers)
+            else:
+                command.parse_args = lambda *_: _refuse(path)
         return command
 
     group.get_command, group.invoke = get_command, invoke

@@ -27,8 +27,7 @@ from capplan.strict_json import GZIP_MAGIC
 MOST_ROUNDS = 24
 """How often a question may turn out to need further traces."""
 _MOST_KEPT_BYTES = 16 * 2**20
-"""Size of the replies that are kept to be given again: a service that is asked ten thousand different questions grows by
-this much at most."""
+"""Size of the replies that are kept to be given again, which a service grows by as it is asked different questions."""
 
 
 class Answers:
