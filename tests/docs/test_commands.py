@@ -110,3 +110,11 @@ def test_every_option_that_a_page_names_exists() -> None:
     }
     assert len(named) > 100
     assert {each for each in named if each[1] not in known} == set()
+
+
+def test_every_environment_variable_is_listed() -> None:
+    page = (ROOT / "docs" / "reference" / "files.md").read_text()
+    texts = (path.read_text() for path in (ROOT / "capplan").rglob("*.py"))
+    read = {name for text in texts for name in re.findall(r"CAPPLAN_[A-Z]+", text)}
+    assert len(read) > 5
+    assert {name for name in read if f"`{name}`" not in page} == set()
