@@ -56,6 +56,10 @@ other scripts, other hosts and older software than the rows that capplan is fitt
 limit and timer is sometimes a guess. `V100-SXM2?` and `A100-SXM?` are taken as the cards of 16 and 40 GB, TorchScript
 as eager mode with attention written out, "fp32" in NVIDIA's containers on Ampere as TF32.
 
+TorchScript dispatches operators in C++, eager mode from Python: small batches in 16 bits, which wait for the host, come
+out at up to twice the published time. Cards of Pascal and Volta ran versions of PyTorch from 2018 to 2020, to whose
+kernels and dispatch nothing here was fitted.
+
 """
 
 

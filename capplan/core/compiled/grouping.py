@@ -18,6 +18,7 @@ from capplan.core.compiled.roles import (
     ends_kernel,
     needs_stored_input,
     part,
+    reads_repeatedly,
     reduced,
     reduces_across_memory,
 )
@@ -108,7 +109,7 @@ def _join_siblings(
 
 
 def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups") -> None:
-    """Inline an elementwise group into its only consumer."""
+    """Inline an elementwise group into its only consumer, also into a reduction across memory."""
     consumers = flow.consumers()
     members: dict[int, list[int]] = defaultdict(list)
     for index in range(len(flow.ops)):
@@ -120,7 +121,9 @@ def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups") -> None:
         own = groups.find(root)
         users = [user for index in inside for user in consumers.get(index, []) if groups.find(user) != own]
         takes = all(
-            facts[user].part is not None and not facts[user].needs_stored and flow.subgraph[user] == flow.subgraph[root]
+            facts[user].part is not None
+            and not facts[user].reads_repeatedly
+            and flow.subgraph[user] == flow.subgraph[root]
             for user in users
         )
         if users and takes and len({groups.find(user) for user in users}) == 1:
@@ -131,6 +134,7 @@ def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups") -> None:
 class _Facts:
     part: FusedRole | None
     needs_stored: bool
+    reads_repeatedly: bool
     reduced: Reduced | None
     carried: Reduced | None
     ends: bool
@@ -155,6 +159,7 @@ class _Facts:
         return cls(
             part=part(kernel),
             needs_stored=needs_stored_input(kernel),
+            reads_repeatedly=reads_repeatedly(kernel),
             reduced=loops,
             carried=Reduced(results=loops.results, elements=1) if loops and alone else loops,
             ends=ends_kernel(kernel),

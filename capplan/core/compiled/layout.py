@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from capplan.core.ops.catalogue import OperatorClass, operator_class
+from capplan.core.ops.convolutions import group_count
 from capplan.core.ops.flops import kernel_flops
 from capplan.core.trace.types import Kernel, MemoryFormat, Operand, Recording
 
@@ -64,7 +65,7 @@ def _pays_in_training(kinds: list[str], convolutions: list[Kernel]) -> bool:
 
 
 def _kind(kernel: Kernel) -> str:
-    if _weight(kernel)[1] > 1 and kernel.attributes.get("groups", 1) != 1:
+    if _weight(kernel)[1] > 1 and group_count(kernel, 1) != 1:
         return "grouped"
     if _is_small(kernel):
         return "small"

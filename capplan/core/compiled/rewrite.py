@@ -6,13 +6,14 @@ what others need. Convolutions, matrix products and attention stay kernels of th
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
 from capplan.core.compiled.grouping import Flow, group_operators, trace_flow
 from capplan.core.compiled.layout import in_channels_last, prefers_channels_last
 from capplan.core.compiled.norms import split_norms
+from capplan.core.compiled.recomputed import Recomputed, readers_of, recomputed_operators
 from capplan.core.compiled.roles import FUSED, arithmetic, part, reduces_across_memory
 from capplan.core.ops.catalogue import FusedRole
 from capplan.core.trace.affine import Affine
@@ -42,8 +43,12 @@ def fuse_recording(recording: Recording) -> Recording:
     groups = group_operators(relaid, flow, batch=batch)
     for index, group in enumerate(groups):
         members[group].append(index)
-    ordered = [members[group] for group in _runnable_order(flow, groups)]
-    return _Rewriting(relaid, flow, ordered, batch).recording()
+    order = _runnable_order(flow, groups)
+    again = recomputed_operators(relaid, flow, groups)
+    inside = readers_of(flow, again, groups)
+    return _Rewriting(
+        relaid, flow, [members[group] for group in order], batch, again, [inside.get(group, []) for group in order]
+    ).recording()
 
 
 def _runnable_order(flow: Flow, groups: Sequence[int]) -> list[int]:
@@ -82,6 +87,8 @@ class _Rewriting:
     flow: Flow
     groups: list[list[int]]
     batch: int
+    again: Mapping[int, Recomputed]
+    computed_in: list[list[int]]
 
     def recording(self) -> Recording:
         position = {index: place for place, group in enumerate(self.groups) for index in group}
@@ -89,8 +96,8 @@ class _Rewriting:
         kernels: dict[object, int] = {}
         table: list[Kernel] = []
         ops: list[Op] = []
-        for group in self.groups:
-            kernel, reads, writes = self._merge(group, outside)
+        for group, computed in zip(self.groups, self.computed_in, strict=True):
+            kernel, reads, writes = self._merge(group, outside, computed)
             key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
             if key not in kernels:
                 kernels[key] = len(table)
@@ -121,7 +128,7 @@ class _Rewriting:
         return found | {(made, storage) for storage, made in writer.items() if storage in kept}
 
     def _merge(
-        self, group: list[int], outside: set[tuple[int, int]]
+        self, group: list[int], outside: set[tuple[int, int]], computed: list[int]
     ) -> tuple[Kernel, tuple[int, ...], tuple[int, ...]]:
         first = self.flow.ops[group[0]]
         kernel = self.source.kernels[first.kernel]
@@ -131,22 +138,22 @@ class _Rewriting:
         written: dict[int, Operand] = {}
         made: set[int] = set()
         holds: dict[str, int] = defaultdict(int)
-        instructions = 0.0
+        instructions = sum(self._instructions(index) for index in computed)
         for index in group:
             op = self.flow.ops[index]
             kernel = self.source.kernels[op.kernel]
             held = part(kernel)
-            instructions += arithmetic(kernel, self.batch)
+            instructions += 0.0 if index in self.again else self._instructions(index)
             if reduces_across_memory(kernel):
                 holds[ACROSS] += 1
             holds[held.value if held else FusedRole.POINTWISE.value] += 1
-            for operand, storage in zip(kernel.inputs, op.reads, strict=True):
+            for operand, storage, source in zip(kernel.inputs, op.reads, self.flow.producers[index], strict=False):
                 if storage not in made:
-                    read[storage].append(operand)
+                    read[storage].append(self._as_stored(operand, source))
             for operand, storage in zip(kernel.outputs, op.writes, strict=True):
                 made.add(storage)
                 if (index, storage) in outside:
-                    written[storage] = operand
+                    written[storage] = self._as_stored(operand, index)
         reading = [operand for operands in read.values() for operand in operands]
         operands = [(operand, storage) for storage in read for operand in self._distinct(storage, read[storage])]
         attributes = {name: holds[name] for name in (*(part.value for part in FusedRole), ACROSS) if name in holds}
@@ -162,9 +169,19 @@ class _Rewriting:
         )
         return fused, tuple(storage for _, storage in operands), tuple(written)
 
+    def _instructions(self, index: int) -> float:
+        return arithmetic(self.source.kernels[self.flow.ops[index].kernel], self.batch)
+
+    def _as_stored(self, operand: Operand, source: int) -> Operand:
+        """Return an operand in the number format in which its writer leaves it."""
+        again = self.again.get(source)
+        return operand if again is None else replace(operand, dtype=again.dtype)
+
     def _distinct(self, storage: int, operands: Sequence[Operand]) -> list[Operand]:
         """Return the views of a storage that are read, larger ones first, until all of it is."""
-        size = self.source.storages[storage].size_bytes.at(self.batch)
+        size = max(
+            self.source.storages[storage].size_bytes.at(self.batch), *(each.size_bytes(self.batch) for each in operands)
+        )
         kept: list[Operand] = []
         covered = 0
         for operand in sorted(operands, key=lambda operand: -operand.size_bytes(self.batch)):

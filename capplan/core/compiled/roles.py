@@ -28,6 +28,9 @@ class Reduced:
 
 _LARGEST_INLINED_WINDOW = 25
 _LONGEST_INLINED_CAT = 8
+_FEWEST_REDUCED = 8
+"""Shorter reductions are written out as sums: `unroll_reductions_threshold` in torch/_inductor/config.py, which
+`Reduction.create` in ir.py asks."""
 
 
 def part(kernel: Kernel) -> FusedRole | None:
@@ -44,7 +47,19 @@ def part(kernel: Kernel) -> FusedRole | None:
         window = kernel.attributes.get("kernel_size", (1,))
         if isinstance(window, tuple) and prod(window) > _LARGEST_INLINED_WINDOW:
             return None
-    return found
+    return FusedRole.POINTWISE if _is_written_out(kernel, found) else found
+
+
+def _is_written_out(kernel: Kernel, found: FusedRole) -> bool:
+    """Return True if a sum, maximum or softmax runs over so few elements that a compiler writes them out."""
+    if not kernel.inputs or not kernel.outputs:
+        return False
+    if found is FusedRole.SOFTMAX:
+        return _softmax_length(kernel, 2) < _FEWEST_REDUCED
+    if found is not FusedRole.REDUCTION:
+        return False
+    results = max(1, min(prod(operand.shape_at(2)) for operand in kernel.outputs))
+    return prod(kernel.inputs[0].shape_at(2)) < _FEWEST_REDUCED * results
 
 
 def needs_stored_input(kernel: Kernel) -> bool:
@@ -53,10 +68,12 @@ def needs_stored_input(kernel: Kernel) -> bool:
     So it is where each element is read several times, and where a channels-last image is reduced over its positions,
     across the order in which its elements lie.
     """
-    found = part(kernel)
-    if reduces_across_memory(kernel):
-        return True
-    return found is FusedRole.POOL or _gathers(kernel)
+    return reduces_across_memory(kernel) or reads_repeatedly(kernel)
+
+
+def reads_repeatedly(kernel: Kernel) -> bool:
+    """Return True if the operator reads each element several times, so that nothing is computed where it reads."""
+    return part(kernel) is FusedRole.POOL or _gathers(kernel)
 
 
 def ends_kernel(kernel: Kernel) -> bool:

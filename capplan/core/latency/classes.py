@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 
 from capplan.core.ops.catalogue import BY_FILTER, BY_SHAPE, operator_rows
-from capplan.core.ops.convolutions import cudnn_runs_depthwise, filter_shape, has_depthwise_filter, is_channels_last
+from capplan.core.ops.convolutions import (
+    cudnn_runs_depthwise,
+    filter_shape,
+    group_count,
+    has_depthwise_filter,
+    is_channels_last,
+)
 from capplan.core.trace.types import Kernel
 
 CONV, CONV_1X1, CONV_STEM, CONV_GROUPED = "conv", "conv 1x1", "conv stem", "conv grouped"
@@ -120,7 +126,7 @@ def _fused_class(kernel: Kernel) -> str:
 
 def _convolution_class(kernel: Kernel) -> str:
     weight = filter_shape(kernel)
-    groups = int(kernel.attributes.get("groups", 1))  # type: ignore[arg-type]  # an integer attribute by the format
+    groups = group_count(kernel, 1)
     window = weight[2:]
     if kernel.attributes.get("transposed") or len(window) == 3:
         return CONV_OTHER
@@ -148,4 +154,15 @@ def _is_elementwise(kernel: Kernel) -> bool:
     if not kernel.inputs or not kernel.outputs:
         return False
     elements = kernel.outputs[0].distinct_elements(2)
-    return any(operand.distinct_elements(2) == elements for operand in kernel.inputs)
+    return any(operand.distinct_elements(2) == elements for operand in kernel.inputs) or _broadcasts(kernel)
+
+
+def _broadcasts(kernel: Kernel) -> bool:
+    """Return True if the inputs are stretched to the result's shape, as where a column meets a row."""
+    goal = kernel.outputs[0].shape_at(2)
+    shapes = [operand.shape_at(2) for operand in kernel.inputs]
+    return all(
+        len(shape) <= len(goal)
+        and all(size in (1, whole) for size, whole in zip(reversed(shape), reversed(goal), strict=False))
+        for shape in shapes
+    )

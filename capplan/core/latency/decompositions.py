@@ -11,6 +11,7 @@ from typing import Any
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.ops.catalogue import OperatorClass, operator_class
+from capplan.core.ops.convolutions import group_count
 from capplan.core.ops.flops import kernel_flops, traffic
 from capplan.core.trace.types import ITEM_BYTES, Kernel, MemoryFormat
 from capplan.core.workload import Workload
@@ -185,7 +186,7 @@ def _convolution_gradients(kernel: Kernel, batch: int, use: PeakUse) -> list[dic
     mask = kernel.attributes.get("output_mask", (1, 1, 1))
     assert isinstance(mask, tuple)
     wanted = [bool(flag) for flag in mask[:2]]
-    groups = int(kernel.attributes.get("groups", 1))  # type: ignore[arg-type]  # an integer attribute by the format
+    groups = group_count(kernel, batch)
     out, per_group, *window = weight.shape_at(batch)
     flops = kernel_flops(kernel, batch) / max(1, sum(wanted))
     images, _, *positions = gradient.shape_at(batch)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -238,7 +239,23 @@ def instructions(kernel: Kernel, batch: int) -> float:
     each = kernel.attributes.get("arithmetic", 1)
     operands = (*kernel.inputs, *kernel.outputs)
     assert isinstance(each, int)
-    return float(each * max((operand.distinct_elements(batch) for operand in operands), default=0))
+    elements = max((operand.distinct_elements(batch) for operand in operands), default=0)
+    if kernel.name == "aten.native_layer_norm":
+        return float(_layer_norm_lanes(kernel, elements))
+    return float(each * elements)
+
+
+_LAYER_NORM_LANES = 512
+"""Elements that one pass of a layer norm's thread block takes: 128 threads, vectors of 4
+(launch_vectorized_layer_norm_kernel in aten/src/ATen/native/cuda/layer_norm_kernel.cu)."""
+
+
+def _layer_norm_lanes(kernel: Kernel, elements: int) -> int:
+    """Return the lanes that a layer norm occupies: a whole block for each row, however short the row is."""
+    shape = kernel.attributes.get("normalized_shape")
+    width = prod(shape) if isinstance(shape, tuple) else kernel.inputs[0].shape_at(1)[-1]
+    passes = -(-width // _LAYER_NORM_LANES)
+    return elements // max(1, width) * passes * _LAYER_NORM_LANES
 
 
 def _peak_use(kernel: Kernel, label: str) -> PeakUse:

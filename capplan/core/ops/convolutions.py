@@ -16,10 +16,29 @@ def filter_shape(kernel: Kernel) -> tuple[int, ...]:
     return kernel.inputs[2 if kernel.name.endswith("backward") else 1].shape_at(1)
 
 
+def group_count(kernel: Kernel, batch: int) -> int:
+    """Return a convolution's groups at a batch.
+
+    A trace holds no attribute for groups that grow with the batch: where each sample has filters of its own
+    (conditional convolutions), samples are groups of one image. They follow from the channels.
+    """
+    stated = kernel.attributes.get("groups")
+    if stated is not None:
+        assert isinstance(stated, int)
+        return stated
+    is_backward = kernel.name.endswith("backward")
+    source, weight = (kernel.inputs[1], kernel.inputs[2]) if is_backward else (kernel.inputs[0], kernel.inputs[1])
+    result = kernel.inputs[0] if is_backward else next(iter(kernel.outputs), source)
+    data = result if kernel.attributes.get("transposed") else source
+    shape, window = data.shape_at(batch), weight.shape_at(batch)
+    channels = shape[1 - (len(window) - len(shape))] if 0 <= len(window) - len(shape) <= 1 else window[1]
+    return max(1, channels // max(1, window[1]))
+
+
 def has_depthwise_filter(kernel: Kernel) -> bool:
     """Return True if a convolution has one input channel a group."""
-    weight, groups = filter_shape(kernel), kernel.attributes.get("groups", 1)
-    return isinstance(groups, int) and groups > 1 and weight[1] == 1 and weight[0] >= groups
+    weight, groups = filter_shape(kernel), group_count(kernel, 1)
+    return groups > 1 and weight[1] == 1 and weight[0] >= groups
 
 
 def is_depthwise(kernel: Kernel) -> bool:

@@ -10,6 +10,7 @@ from math import prod
 from typing import TypeAlias
 
 from capplan.core.ops.catalogue import OperatorClass, find_row, is_counted, operator_class
+from capplan.core.ops.convolutions import group_count
 from capplan.core.trace.types import Attribute, Kernel, Operand, Recording
 
 __all__ = [
@@ -188,8 +189,7 @@ def _convolution(kernel: Kernel, batch: int) -> MatmulShape:
 
 
 def _convolution_shape(kernel: Kernel, batch: int, *, source: Operand, weight: Operand, out: Operand) -> MatmulShape:
-    groups = kernel.attributes.get("groups", 1)
-    assert isinstance(groups, int)
+    groups = group_count(kernel, batch)
     first, second, *window = weight.shape_at(batch)
     if kernel.attributes.get("transposed"):
         samples, _, *positions = _with_batch(source, batch, len(window))

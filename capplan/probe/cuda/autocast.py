@@ -65,7 +65,8 @@ _LISTS = {
 }
 _BY_NAME = {name: policy for policy, names in _LISTS.items() for name in names}
 OPERATORS = (torch._ops.OpOverloadPacket, torch._ops.OpOverload)
-_NAMESPACES = (torch, torch._C._nn, torch.linalg, torch._C.TensorBase, torch._C._VariableFunctions)
+_LINALG: Any = vars(torch._C)["_linalg"]  # torch's stubs leave it out
+_NAMESPACES = (torch, torch._C._nn, _LINALG, torch._C.TensorBase, torch._C._VariableFunctions)
 
 
 def policies() -> Mapping[Callable[..., Any], Policy]:

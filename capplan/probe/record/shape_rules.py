@@ -11,14 +11,23 @@ from torch import Tensor
 
 
 def suggests_channels_last(tensor: Tensor) -> bool:
-    """Return True if `at::Tensor::suggest_memory_format` would say channels-last."""
+    """Return True if `at::Tensor::suggest_memory_format` would say channels-last.
+
+    A slice of the channels of a channels-last tensor counts, too: `is_channels_last_strides_2d` and `_3d`
+    (c10/core/MemoryFormat.h) ask only for the order of the strides.
+    """
     strides = tensor.stride()
     rank = len(strides)
-    if rank not in (4, 5) or strides[1] != 1 or strides[-1] != tensor.shape[1]:
+    if rank not in (4, 5) or strides[1] == 0:
         return False
-    if tensor.numel() == tensor.shape[0]:  # ambiguous: N111 counts as row-major
-        return False
-    return tensor.is_contiguous(memory_format=torch.channels_last if rank == 4 else torch.channels_last_3d)
+    least = 0
+    for dim in (1, *range(rank - 1, 1, -1), 0):
+        size = tensor.shape[dim]
+        ambiguous = dim == 0 and least == strides[1]  # N111 counts as row-major
+        if not size or strides[dim] < least or ambiguous:
+            return False
+        least = strides[dim] * max(1, size)
+    return True
 
 
 def _new(x: Tensor, shape: Any, *, dtype: torch.dtype | None = None) -> Tensor:

@@ -164,3 +164,52 @@ def test_storages_of_the_fused_recording_hold_only_what_kernels_exchange():
     ]
     assert sorted(storage.size_bytes.at(1) for storage in activations) == [prod((64, 8, 8)) * 2] * 4
     assert max(storage.death for storage in activations) == len(fused.ops)
+
+
+def test_an_activation_of_a_norm_is_computed_by_each_reader_and_the_norm_stored_in_fp32():
+    # Inductor of torch 2.13, asked for EfficientNet under autocast: the norm reads 2 bytes an element and writes
+    # 4, the mean and the gate read these 4 and compute the activation (docs/accuracy-compile.md).
+    tape = Tape()
+    image = tape.tensor(1, 128, 8, 8, role=Role.INPUT)
+    norm = tape.batch_norm(tape.convolution(image, 128, 128), 128)
+    features = tape.call("silu", (norm,), 1, 128, 8, 8)
+    squeezed = tape.call("mean", (features,), 1, 128, 1, 1, dim=(2, 3))
+    gate = tape.call("sigmoid", (tape.convolution(squeezed, 128, 128, window=1, size=1),), 1, 128, 1, 1)
+    product = tape.call("mul", (features, gate), 1, 128, 8, 8)
+    fused = fuse_recording(tape.recording(tape.convolution(product, 128, 128)))
+    stored, mean, gated = fused_kernels(fused)
+    elements = 128 * 8 * 8
+    assert traffic(stored, 1).written_bytes == 4 * elements
+    assert traffic(mean, 1).read_bytes == 4 * elements
+    assert traffic(gated, 1).read_bytes == pytest.approx(4 * elements, rel=0.02)
+    assert traffic(gated, 1).written_bytes == 2 * elements
+    # 25 instructions of silu in both readers, none in the norm's kernel
+    assert stored.attributes["arithmetic"] < 25 <= min(mean.attributes["arithmetic"], gated.attributes["arithmetic"])
+
+
+def test_an_activation_that_a_convolution_alone_reads_stays_in_16_bits():
+    tape = Tape()
+    image = tape.tensor(1, 128, 8, 8, role=Role.INPUT)
+    features = tape.call("silu", (tape.batch_norm(tape.convolution(image, 128, 128), 128),), 1, 128, 8, 8)
+    fused = fuse_recording(tape.recording(tape.convolution(features, 128, 128)))
+    (stored,) = fused_kernels(fused)
+    assert traffic(stored, 1).written_bytes == 2 * 128 * 8 * 8
+
+
+@pytest.mark.parametrize(("branches", "role"), [(2, "pointwise"), (7, "pointwise"), (8, "reduction")])
+def test_sums_over_fewer_than_eight_elements_are_written_out(branches, role):
+    # unroll_reductions_threshold = 8 in torch/_inductor/config.py
+    tape = Tape()
+    paths = tape.tensor(1, branches, 64, role=Role.INPUT)
+    (kernel,) = fused_kernels(fuse_recording(tape.recording(tape.call("sum", (paths,), 1, 64, dim=(1,)))))
+    assert role in kernel.attributes
+
+
+def test_a_square_is_computed_where_a_mean_over_positions_reads_it():
+    # Filter response norms: Inductor's reduction reads the convolution's 16 bits, not stored squares in fp32.
+    tape = Tape()
+    image = tape.tensor(1, 128, 8, 8, role=Role.INPUT)
+    square = tape.call("pow", (tape.convolution(image, 128, 128),), 1, 128, 8, 8)
+    mean = tape.call("mean", (square,), 1, 128, 1, 1, dim=(2, 3))
+    fused = fuse_recording(tape.recording(tape.convolution(mean, 128, 128, window=1, size=1)))
+    assert names(fused) == ["convolution", "fused", "convolution"]

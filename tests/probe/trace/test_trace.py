@@ -484,3 +484,15 @@ class Branching(nn.Module):
 
 def test_reading_a_value_is_recorded_since_the_host_waits_for_it():
     assert names(record(Branching(), 8))[:3] == ["aten.sum", "aten.gt", "aten._local_scalar_dense"]
+
+
+class Cosine(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.normalize(x, dim=-1)
+
+
+def test_autocast_computes_norms_in_fp32():
+    # linalg_vector_norm is on autocast's list of operators that return fp32 (ATen/autocast_mode.h)
+    recording = record(nn.Sequential(nn.Linear(16, 16), Cosine()), 16, variant=Variant.AMP)
+    assert dtypes(recording, "aten.linalg_vector_norm") == ["float32"]
+    assert dtypes(recording, "aten.div") == ["float32"]
