@@ -34,6 +34,14 @@ _CONTEXTS = {
 }  # fmt: skip
 """max_position_embeddings of published configurations, where the reduced ones leave it out."""
 
+_REPOSITORIES = {
+    "llama-3.1-8b-instruct": "meta-llama/Llama-3.1-8B-Instruct",
+    "llama-3.1-70b-instruct": "meta-llama/Llama-3.1-70B-Instruct",
+    "llama-3.1-405b-instruct": "meta-llama/Llama-3.1-405B-Instruct",
+    "deepseek-v2-lite": "deepseek-ai/DeepSeek-V2-Lite",
+}
+"""Repositories of models whose configurations were taken from a sibling of equal layers (base or chat)."""
+
 
 def _reduced(config: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in config.items() if key not in _DROPPED}
@@ -104,7 +112,7 @@ def main(folder: Path) -> None:
             continue
         entry = {
             "id": row["id"],
-            "hf_id": row["hf"],
+            "hf_id": _REPOSITORIES.get(row["id"], row["hf"]),
             "source": row["source"],
             "check": check,
             "parameters": total,

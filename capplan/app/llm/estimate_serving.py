@@ -12,7 +12,7 @@ from capplan.core.llm.serving.explain import explain_step
 from capplan.core.llm.serving.runs import MeasuredRun
 from capplan.core.llm.serving.service import Demand, Service, ServingTimes
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
-from capplan.core.llm.timing.calibration import LlmCalibration
+from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.llm.timing.constants import Constants
 from capplan.core.llm.timing.work import Load
 from capplan.errors import CapplanError, UsageError
@@ -145,7 +145,7 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
     found = {
         metric: interval(
             metric_of(times, metric),
-            width=basis.calibration.widths[_width(metric, deployment)],
+            width=_width(metric, deployment, basis.calibration),
             evidence=basis.evidence,
             adjustment=basis.adjustments.get(metric, Adjustment()),
         )
@@ -162,8 +162,9 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
     )
 
 
-def _width(metric: Metric, deployment: ServingDeployment) -> str:
-    return width_name(metric, Serving.CLOSED_LOOP, has_experts=deployment.model.architecture.is_moe)
+def _width(metric: Metric, deployment: ServingDeployment, calibration: LlmCalibration) -> Width:
+    name = width_name(metric, Serving.CLOSED_LOOP, has_experts=deployment.model.architecture.is_moe)
+    return calibration.width(name, deployment.engine)
 
 
 def _of_this_deployment(question: ServingQuestion, deployment: ServingDeployment) -> list[MeasuredRun]:
@@ -202,7 +203,7 @@ def _adjustments(
     if not ratios:
         return {}
     learnt = learn_adjustment(
-        ratios, width=calibration.widths[_width(Metric.TPOT, deployment)], evidence=deployment.evidence(calibration)
+        ratios, width=_width(Metric.TPOT, deployment, calibration), evidence=deployment.evidence(calibration)
     )
     inverse = Adjustment(factor=1.0 / learnt.factor, deviation=learnt.deviation, runs=learnt.runs)
     return {Metric.TPOT: learnt, Metric.OUTPUT_TOKENS_PER_S: inverse}

@@ -133,7 +133,7 @@ def _judge(
     evidence: Evidence,
 ) -> ServingValidation:
     answers = [
-        _judged(pair, float(value), calibration.widths[pair[1].width], evidence, Adjustment())
+        _judged(pair, float(value), _width(pair[1], calibration), evidence, Adjustment())
         for pair, value in zip(learnt, predicted, strict=True)
     ]
     return ServingValidation(answers=tuple(answers), skipped=())
@@ -160,11 +160,15 @@ def _after_one_run(
             continue
         known = members[len(members) // 2]
         ratio = learnt[known][1].observation.value / predicted[known]
-        width = calibration.widths[learnt[known][1].width]
+        width = _width(learnt[known][1], calibration)
         adjustment = learn_adjustment([float(ratio)], width=width, evidence=evidence)
         others = [index for index in members if index != known]
         answers += [_judged(learnt[each], float(predicted[each]), width, evidence, adjustment) for each in others]
     return ServingValidation(answers=tuple(answers), skipped=())
+
+
+def _width(run: LearntRun, calibration: LlmCalibration) -> Width:
+    return calibration.width(run.width, run.observation.case.engine)
 
 
 def _judged(

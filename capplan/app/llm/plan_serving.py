@@ -19,6 +19,7 @@ from capplan.core.llm.fleet.deployment_plan import (
     rank_key,
 )
 from capplan.core.llm.fleet.limits import SATURATION
+from capplan.core.llm.fleet.near_miss import near_misses
 from capplan.core.llm.fleet.planned import PlannedFleet
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.simulation.load_answer import Statistic
@@ -31,6 +32,8 @@ __all__ = ["PlanQuestion", "plan_fleet", "plan_serving"]
 
 MOST_SIMULATED = 24
 """Deployments whose percentiles are simulated: the best ones."""
+MOST_NEAR_MISSES = 3
+"""Deployments that the notes name because they may be cheaper than estimated."""
 MOST_FAILED = 60
 """Deployments that may fail in the simulation before the search ends, so that it ends in time."""
 _TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
@@ -67,7 +70,7 @@ def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibratio
         rejections=rescued,
         assumptions=_assumptions(question),
         disaggregated=disaggregated_fits(search, fits),
-        notes=_notes(question),
+        notes=(*_notes(question), *_near_miss_notes(question, fits)),
         advice=None if fits else advice(question.limits, rescued),
     )
 
@@ -202,6 +205,17 @@ def _notes(question: PlanQuestion) -> tuple[str, ...]:
         f"whole replicas and {1 - SATURATION:.0%} of headroom at this very load"
     )
     return tuple(notes)
+
+
+def _near_miss_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
+    """Say which deployments would be cheaper if they are faster than estimated, as a measurement may show."""
+    unit = " requests/s" if question.load.concurrency is None else " clients"
+    return tuple(
+        f"{each.fit.gpu} with {each.fit.engine}, {each.words}, would cost {each.usd_per_hour:.4g} instead of "
+        f"{fits[0].usd_per_hour:.4g} USD/h: it carries {each.expected:.3g}{unit} by the estimate, and "
+        f"{each.best:.3g} at the good end of its 90 % interval; a measurement would decide"
+        for each in near_misses(fits, question.load, question.limits)[:MOST_NEAR_MISSES]
+    )
 
 
 def _words(statistic: Statistic) -> str:

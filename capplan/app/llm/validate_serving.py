@@ -159,9 +159,10 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
             measured=item.run.values[metric],
             predicted=interval(
                 metric_of(times, metric),
-                width=calibration.widths[
-                    width_name(metric, item.run.serving, has_experts=deployment.model.architecture.is_moe)
-                ],
+                width=calibration.width(
+                    width_name(metric, item.run.serving, has_experts=deployment.model.architecture.is_moe),
+                    deployment.engine,
+                ),
                 evidence=evidence,
                 adjustment=Adjustment(),
             ),

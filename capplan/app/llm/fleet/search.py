@@ -209,7 +209,7 @@ class Search:
 
     def _width(self, metric: Metric, deployment: ServingDeployment) -> Width:
         name = width_name(metric, Serving.OPEN_LOAD, has_experts=deployment.model.architecture.is_moe)
-        return self.calibration.widths[name]
+        return self.calibration.width(name, deployment.engine)
 
     def simulated(self, fit: DeploymentFit, words: DeploymentWords) -> DeploymentFit | DeploymentRejection:
         """Simulate a deployment at its share of the load, with more replicas until the limits are kept.

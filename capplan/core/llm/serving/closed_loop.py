@@ -38,11 +38,15 @@ class ClosedLoop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopTimes:
-    """Mean times of a closed loop: to the first token of the first wave and of later ones, and between tokens. [s]"""
+    """Mean times of a closed loop: to the first token of the first wave and of later ones, and between tokens. [s]
+
+    `lone_ttft_s` is the time to the first token of a lone prompt, 0 where it was not computed.
+    """
 
     first_wave_ttft_s: float
     later_ttft_s: float
     tpot_s: float
+    lone_ttft_s: float = 0.0
 
     def mean_ttft_s(self, waves: float) -> float:
         """Return the mean over so many requests of each client, of which the first all arrive at once."""

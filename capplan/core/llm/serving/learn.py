@@ -4,15 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from capplan.core.llm.serving.cases import answer, metric_of
 from capplan.core.llm.serving.fit import FullFit, Observation, Prior, fit_constants
-from capplan.core.llm.timing.calibration import LlmCalibration, Width
+from capplan.core.llm.timing.calibration import LlmCalibration, Width, engine_width
 from capplan.core.llm.timing.constants import Constants, Layout
 from capplan.core.llm.timing.work import kernel_classes
 from capplan.core.numbers import FloatArray
 
 COVERED = 0.9
+POOLED_DEPLOYMENTS = 3.0
+"""Deployments of an engine at which its own errors weigh as much as those of all engines in its interval widths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,35 +100,54 @@ class HeldOut:
 
 
 def interval_widths(runs: Sequence[LearntRun], held_out: HeldOut) -> dict[str, Width]:
-    """Compute the half-widths of 90 % intervals from held-out errors, by metric.
+    """Compute the half-widths of 90 % intervals from held-out errors, by metric, and by metric and engine.
 
-    What is new in both gets a tenth more than the wider of the two, and what was never measured at all half as much
-    again: few GPUs and models can be left out together without leaving out what teaches their kernels.
+    Errors come in deployments that share most of theirs, so that the few deployments of one engine say little of the
+    next one. The squared width of an engine is the mean of its own and that of all engines, weighed by its number of
+    deployments against `POOLED_DEPLOYMENTS`.
 
     Args:
         runs: What was measured.
         held_out: Predictions of the runs.
     """
     observed = np.log([run.observation.value for run in runs])
+    errors = tuple(
+        np.abs(np.log(predicted) - observed) for predicted in (held_out.same, held_out.other_gpu, held_out.other_model)
+    )
     names = np.array([run.width for run in runs])
+    own_names = np.array([engine_width(run.width, run.observation.case.engine) for run in runs])
+    blocks = np.array([run.observation.block for run in runs])
     widths = {}
     for name in np.unique(names):
-        mine = names == name
-        same, gpu, model = (
-            _quantile(np.log(predicted[mine]) - observed[mine])
-            for predicted in (held_out.same, held_out.other_gpu, held_out.other_model)
-        )
-        gpu, model = max(gpu, same), max(model, same)
-        both = 1.1 * max(gpu, model)
-        widths[str(name)] = Width(
-            same=float(np.exp(same)),
-            other_model=float(np.exp(model)),
-            other_gpu=float(np.exp(gpu)),
-            other_both=float(np.exp(both)),
-            transfer=float(np.exp(1.5 * both)),
-        )
+        whole = _quantiles(errors, names == name)
+        widths[str(name)] = _width(whole)
+        for own_name in np.unique(own_names[names == name]):
+            mine = own_names == own_name
+            share = _own_share(len(np.unique(blocks[mine])))
+            own = np.sqrt(share * _quantiles(errors, mine) ** 2 + (1.0 - share) * whole**2)
+            widths[str(own_name)] = _width(own)
     return widths
 
 
-def _quantile(errors: FloatArray) -> float:
-    return float(np.quantile(np.abs(errors), COVERED))
+def _own_share(deployments: int) -> float:
+    return deployments / (deployments + POOLED_DEPLOYMENTS)
+
+
+def _quantiles(errors: Sequence[FloatArray], mine: NDArray[np.bool_]) -> FloatArray:
+    """Return the half-widths as logarithms with nothing, the GPU and the model held out."""
+    return np.array([np.quantile(each[mine], COVERED) for each in errors])
+
+
+def _width(quantiles: FloatArray) -> Width:
+    """Return the widths by class of evidence.
+
+    What is new in both gets a tenth more than the wider of the two, and what was never measured at all half as much
+    again: few GPUs and models can be left out together without leaving out what teaches their kernels.
+    """
+    same, gpu, model = (float(each) for each in quantiles)
+    gpu, model = max(gpu, same), max(model, same)
+    both = 1.1 * max(gpu, model)
+    found = np.exp([same, model, gpu, both, 1.5 * both])
+    return Width(
+        **dict(zip(("same", "other_model", "other_gpu", "other_both", "transfer"), map(float, found), strict=True))
+    )

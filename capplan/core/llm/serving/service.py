@@ -1,6 +1,6 @@
 """Predict what clients of a deployment see: time to first token, time between tokens, tokens per second."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -208,20 +208,25 @@ def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingT
     )
 
 
-def waiting_names(*, spread: float) -> tuple[str, str, str, str]:
+def waiting_names(*, spread: float) -> tuple[str, ...]:
     """Return the engine's constants that the time to the first token is summed with.
 
     Args:
         spread: Relative half-width of the lengths; 0 for equal ones.
     """
     if spread:
-        return "ttft_scale", "ttft_burst", "ttft_steps", "ttft_offset_s"
-    return "lockstep_scale", "lockstep_burst", "lockstep_steps", "lockstep_offset_s"
+        return "ttft_lone", "ttft_scale", "ttft_burst", "ttft_steps", "ttft_offset_s"
+    return "lockstep_lone", "lockstep_scale", "lockstep_burst", "lockstep_steps", "lockstep_offset_s"
 
 
-def waiting_parts(loop: LoopTimes) -> tuple[float, float, float]:
-    """Return what the time to the first token is a sum of: later waves, the first beyond them, decode steps. [s]"""
-    return loop.later_ttft_s, max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0), loop.tpot_s
+def waiting_parts(loop: LoopTimes) -> tuple[float, float, float, float]:
+    """Return what the time to the first token is a sum of. [s]
+
+    A lone prompt, what later waves wait beyond it, what the first wave waits beyond those, and a decode step.
+    """
+    later_s = max(loop.later_ttft_s - loop.lone_ttft_s, 0.0)
+    burst_s = max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0)
+    return loop.lone_ttft_s, later_s, burst_s, loop.tpot_s
 
 
 def loop_times(service: Service, demand: Demand, *, clients: float) -> LoopTimes:
@@ -235,7 +240,8 @@ def loop_times(service: Service, demand: Demand, *, clients: float) -> LoopTimes
         token_budget=service.scheduling.token_budget * service.kernels.data_parallel,
         mixes=service.scheduling.mixes,
     )
-    return simulate(loop, step_seconds(service, demand))
+    times = simulate(loop, step_seconds(service, demand))
+    return replace(times, lone_ttft_s=lone_ttft_s(service, demand))
 
 
 def _most_running(service: Service, demand: Demand) -> float:

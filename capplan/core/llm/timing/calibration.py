@@ -23,9 +23,10 @@ class EngineTimes:
     `layer_s` passes in every layer of a step, `step_s` once a step, `sequence_s` for each decoding sequence. A step
     that holds prompt tokens takes at least `prefill_layer_s` per layer to launch. `prefill_share` of what prefill adds
     to a step is seen by the decoding sequences. Offline runs give `offline_scale` times the closed form. The mean
-    time to the first token is `ttft_scale` times the simulated one of later waves, `ttft_burst` of what the first
-    wave waits beyond that, `ttft_steps` decode steps, and `ttft_offset_s`. The `lockstep` constants are the same for
-    requests of equal length, whose clients stay in step so that every wave is a burst. Norms, activations and residual
+    time to the first token is `ttft_lone` times that of a lone prompt, `ttft_scale` times what later waves wait
+    beyond it in a simulated loop, `ttft_burst` of what the first wave waits beyond those, `ttft_steps` decode steps,
+    and `ttft_offset_s`. The `lockstep` constants are the same for requests of equal length, whose clients stay in
+    step so that every wave is a burst. Norms, activations and residual
     additions move `elementwise_bytes` per token, layer and element of width; compiled engines fuse more of them.
     """
 
@@ -35,10 +36,12 @@ class EngineTimes:
     prefill_layer_s: float
     prefill_share: float
     offline_scale: float
+    ttft_lone: float
     ttft_scale: float
     ttft_burst: float
     ttft_steps: float
     ttft_offset_s: float
+    lockstep_lone: float
     lockstep_scale: float
     lockstep_burst: float
     lockstep_steps: float
@@ -85,7 +88,19 @@ WIDTH_NAMES = (
     "tokens, dense",
     "tokens, experts",
 )
-"""The interval widths of a calibration, by metric and kind of model; `tokens` are those of offline runs."""
+"""The interval widths of a calibration, by metric and kind of model; `tokens` are those of offline runs.
+
+A calibration may add widths of one engine, such as "tpot, dense, vllm"."""
+
+
+def engine_width(name: str, engine: str) -> str:
+    """Return the name of the widths of one engine; all its generations share them.
+
+    Args:
+        name: One of `WIDTH_NAMES`.
+        engine: The engine or a generation of it.
+    """
+    return f"{name}, {engine.split(maxsplit=1)[0]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,3 +134,12 @@ class LlmCalibration:
     measured_segments: frozenset[str] = frozenset()
     measured_kernels: frozenset[str] = frozenset()
     origin: Origin | None = None
+
+    def width(self, name: str, engine: str) -> Width:
+        """Return the interval widths of a metric: those of the engine where it was measured, else those of all.
+
+        Args:
+            name: One of `WIDTH_NAMES`.
+            engine: The engine or a generation of it.
+        """
+        return self.widths.get(engine_width(name, engine), self.widths[name])

@@ -40,6 +40,10 @@ class Machine:
         return frozenset(self.peaks_flops_per_s)
 
 
+_ISSUED_PER_CLOCK = 128.0
+"""Lanes to which a multiprocessor issues an instruction per clock, four warps of 32 in all generations since Volta.
+Attention on vector units converts and loads more than it multiplies, so that issue bounds it, and not the number of
+fp32 units, which doubled with Ampere's consumer cards and Hopper."""
 PCIE_BYTES_PER_S = 32e9
 """One direction of PCIe 4.0 x16, where a card's own link is not known. [bytes/s]"""
 
@@ -56,6 +60,8 @@ def machine_of(gpu: GpuSpec, *, link_bytes_per_s: float | None = None) -> Machin
         return None
     peaks = {Arithmetic.HALF: half}
     peaks |= {arithmetic: peak for arithmetic, kind in _PEAKS.items() if (peak := gpu.peak(kind))}
+    if gpu.unit_count and gpu.boost_clock_hz:
+        peaks[Arithmetic.VECTOR] = gpu.unit_count * gpu.boost_clock_hz * _ISSUED_PER_CLOCK
     switched = bool(gpu.nvlink_bytes_per_s)
     printed = gpu.nvlink_bytes_per_s or 2 * (gpu.pcie_bytes_per_s or PCIE_BYTES_PER_S)
     return Machine(

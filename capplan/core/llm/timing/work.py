@@ -25,7 +25,8 @@ _INDEX = {kernel_class: index for index, kernel_class in enumerate(CLASSES)}
 class Product:
     """A dense matrix product [tokens, inputs] × [inputs, outputs] on one GPU, `count` times a step.
 
-    `sampled` products run on the sampled rows only (the output head), others on every token.
+    `sampled` products run on the sampled rows only (the output head), others on every token. A head counts for a
+    share of each pipeline stage, which is its time for a lone sequence.
     """
 
     outputs: float
@@ -188,7 +189,7 @@ def experts_touched(*, experts: float, per_token: float, tokens: FloatArray | fl
 def step_work(kernels: Kernels, load: Load) -> StepWork:
     """Count FLOPs and bytes by kernel and step."""
     columns = [
-        *(_product(item, load) for item in kernels.products),
+        *(_product(item, load, _busy_stages(kernels, load)) for item in kernels.products),
         *(_experts(item, load, kernels.data_parallel) for item in kernels.experts),
         *(_decode(item, load) for item in kernels.attentions),
         *(_prefill(item, load) for item in kernels.attentions),
@@ -231,13 +232,21 @@ def _arithmetic(kernels: Kernels) -> Sequence[Arithmetic]:
 _Column = tuple[FloatArray, FloatArray, FloatArray]
 
 
-def _product(item: Product, load: Load) -> _Column:
+def _busy_stages(kernels: Kernels, load: Load) -> FloatArray:
+    """Return how many stages of a pipeline hold sequences: a stage each, all of them from one sequence a pass on."""
+    stages = float(kernels.pipeline_parallel)
+    return np.clip(load.decoding * stages, 1.0, stages)
+
+
+def _product(item: Product, load: Load, busy_stages: FloatArray) -> _Column:
+    """Count a dense product. The output head lies on the last stage, for which the others wait in a full pipeline."""
     tokens = load.sampled if item.sampled else load.tokens
+    count = item.count * busy_stages if item.sampled else item.count
     flops = 2.0 * tokens * item.outputs * item.inputs
     traffic = item.outputs * item.inputs * item.weight_bytes + tokens * (
         item.inputs * item.input_bytes + 2.0 * item.outputs
     )
-    return flops, traffic, np.where(tokens > 0, item.count, 0.0)
+    return flops, traffic, np.where(tokens > 0, count, 0.0)
 
 
 def _experts(item: ExpertProduct, load: Load, data_parallel: int) -> _Column:

@@ -29,8 +29,9 @@ this page together with the calibration.
   kernels (latent attention, MXFP4); it is harder than a new model of a known kind.
 * *One run measured*: one run of each deployment (model, GPU, engine, parallelism) is known, as with `--measured`. It
   does not change TTFT.
-* Interval widths are learnt from the same held-out errors, so that their overall coverage is 90 % by construction;
-  the coverage of single cells is not.
+* Interval widths are learnt from the same held-out errors, by metric, kind of model and engine, so that their overall
+  coverage is about 90 % by construction; the coverage of single cells is not. The runs of one deployment share most of
+  their errors, so that a cell of one model is often inside as a whole or outside as a whole.
 """
 _OTHERS = """## Beside other tools
 
@@ -55,10 +56,28 @@ def accuracy_markdown(held_out: Mapping[str, ServingValidation]) -> str:
         held_out: Judged answers by what was left out: none, gpu, model, family, and the first two after one run.
     """
     parts = [_INTRODUCTION, "## Held-out errors\n", _overall(held_out), _OTHERS]
-    for name, column in (("gpu", "gpu"), ("model", "model"), ("family", "model"), ("none", "engine")):
+    for name, columns in _CELLS:
         if name in held_out:
-            parts.append(f"## {_TITLES[name]}, by {column}\n\n{_cells(held_out[name], (column,))}")
+            found = held_out[name]
+            title = f"## {_TITLES[name]}, by {' and '.join(columns)}"
+            parts.append(f"{title}\n\n{_cells(found, columns)}\n{_covered(found, columns)}")
     return "\n".join(parts)
+
+
+_CELLS = (("gpu", ("gpu", "engine")), ("model", ("model",)), ("family", ("model",)), ("none", ("engine",)))
+_FEWEST = 20
+_COVERED = (0.86, 0.96)
+
+
+def _covered(found: ServingValidation, by: Sequence[str]) -> str:
+    """Say how many of the larger cells are covered about as often as their intervals promise."""
+    low, high = _COVERED
+    shares = [cell.accuracy.coverage for cell in found.cells(by) if cell.accuracy.n >= _FEWEST]
+    inside = sum(low <= share <= high for share in shares)
+    return (
+        f"Of the {len(shares)} cells of {_FEWEST} values and more, {inside} have {low:.0%} to {high:.0%} of them "
+        "inside their intervals.\n"
+    )
 
 
 def _overall(held_out: Mapping[str, ServingValidation]) -> str:

@@ -1,0 +1,157 @@
+"""Compare plans with measured deployments: `python benchmarks/llm_beats.py SERVING.csv.gz [all] > page.md`.
+
+For each model, format and pair of lengths with at least 15 measured online runs, and for each of several limits of TPOT
+(a TTFT of 5 s beside it), the cheapest measured run that keeps them is taken by the rents that plans use. A plan for
+the same clients and for the same requests per second under the same limits searches the GPUs that were measured with
+this model; with `all` as the second word, all rented data-centre GPUs. Where a plan costs more per token, the page says
+why: what the estimate gives for the very run that was measured, and whether the notes name a deployment as cheap.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from capplan.app.llm.deployments import Deployments
+from capplan.app.llm.fleet.fleet_money import known_prices
+from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
+from capplan.app.llm.fleet.search import PlanQuestion
+from capplan.app.llm.plan_serving import plan_serving
+from capplan.core.llm.fleet.deployment_plan import DeploymentPlan, RentedGpu
+from capplan.core.llm.fleet.near_miss import near_misses
+from capplan.core.llm.fleet.token_load import TokenLoad
+from capplan.core.llm.simulation.load_answer import LatencyLimits
+from capplan.errors import CapplanError
+from capplan.specs import load_gpus
+from capplan.specs.llm.time_calibration import load_time_calibration
+
+FEWEST_RUNS = 15
+TTFT_LIMIT_S = 5.0
+TPOT_LIMITS_S = (0.02, 0.04, 0.1)
+_NARROW = {"fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The cheapest measured run under a limit, and the plans for its clients and for its rate. [USD per million]"""
+
+    words: str
+    limit_s: float
+    run: str
+    clients: float
+    rate_per_s: float
+    measured_usd: float
+    by_clients: DeploymentPlan | None
+    by_rate: DeploymentPlan | None
+
+
+def measured_runs(path: Path, rents: dict[str, RentedGpu]) -> pd.DataFrame:
+    """Return the online runs with a cost per million output tokens at the rents of plans."""
+    rows = pd.read_csv(path)
+    rows = rows[(rows.serving == "online") & rows.quality.isin(["A", "B"]) & rows.gpu.isin(list(rents))]
+    rows = rows[rows.ttft_ms.notna() & rows.tpot_ms.notna() & rows.concurrency.notna()].copy()
+    rows["clients"] = rows.concurrency.astype(float)
+    rows["share"] = np.where(rows.lengths.str.startswith("uniform"), 0.9, 1.0)
+    tokens = rows.output_len * rows.share
+    whole_s = (rows.ttft_ms + (tokens - 1) * rows.tpot_ms) / 1000
+    rows["rate"] = rows.clients / whole_s
+    hourly = rows.gpu.map({gpu: rent.usd_per_hour for gpu, rent in rents.items()}) * rows.gpus
+    rows["usd"] = hourly / (rows.rate * tokens * 3600) * 1e6
+    return rows
+
+
+def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
+    """Yield the comparison of every group and limit."""
+    gpus = load_gpus()
+    rents = cheapest_rents(known_prices(gpus))
+    deployments, calibration = Deployments(gpus=gpus), load_time_calibration()
+    rows = measured_runs(path, rents)
+    for (model, weights, prompt, answer), group in rows.groupby(
+        ["model", "weights", "input_len", "output_len"], dropna=False
+    ):
+        if len(group) < FEWEST_RUNS:
+            continue
+        for limit_s in TPOT_LIMITS_S:
+            kept = group[(group.tpot_ms <= limit_s * 1e3) & (group.ttft_ms <= TTFT_LIMIT_S * 1e3)]
+            if kept.empty:
+                continue
+            best = kept.loc[kept.usd.idxmin()]
+            stored = weights if isinstance(weights, str) else "bf16"
+            lengths = {"input_len": float(prompt) * best.share, "output_len": round(float(answer) * best.share)}
+            asked = PlanQuestion(
+                model=str(model),
+                load=TokenLoad(rate_per_s=1.0, spread=0.11 if best.share < 1 else 0.0, **lengths),
+                limits=LatencyLimits(ttft_s=TTFT_LIMIT_S, tpot_s=limit_s),
+                gpus=searched_gpus(gpus, rents) if every_gpu else tuple(group.gpu.unique()),
+                weights=(stored,),
+                kv=best.kv if isinstance(best.kv, str) else ("fp8" if stored in _NARROW else ""),
+                rents=rents,
+            )
+
+            def plan(load: TokenLoad, asked: PlanQuestion = asked) -> DeploymentPlan | None:
+                try:
+                    return plan_serving(replace(asked, load=load), deployments=deployments, calibration=calibration)
+                except CapplanError as error:
+                    print(f"<!-- {asked.model}: {error} -->")
+                    return None
+
+            yield Comparison(
+                words=f"{model} {stored} {prompt}/{answer}",
+                limit_s=limit_s,
+                run=f"{best.gpus} × {best.gpu}, {best.engine}, TP {best.tp}",
+                clients=best.clients,
+                rate_per_s=best.rate,
+                measured_usd=best.usd,
+                by_clients=plan(replace(asked.load, rate_per_s=None, concurrency=best.clients)),
+                by_rate=plan(replace(asked.load, rate_per_s=best.rate)),
+            )
+
+
+def usd_of(plan: DeploymentPlan | None) -> float | None:
+    """Return what a million output tokens cost in the recommended deployment, None without one."""
+    return None if plan is None or plan.recommended is None else plan.recommended.usd_per_million_output_tokens
+
+
+def verdict(plan: DeploymentPlan | None, measured_usd: float) -> str:
+    """Say whether a plan is as cheap as the measured run, else why not."""
+    cost = usd_of(plan)
+    if plan is None or cost is None:
+        return "no deployment"
+    if cost <= measured_usd:
+        return "yes"
+    best = plan.recommended
+    assert best is not None
+    misses = near_misses(plan.fits, plan.load, plan.limits)
+    if misses and misses[0].usd_per_hour / (best.usd_per_hour or 1.0) * cost <= measured_usd:
+        return "no; a deployment as cheap is named in the notes"
+    return "no; within 10 %" if cost <= 1.1 * measured_usd else "no"
+
+
+def main() -> None:
+    """Print the comparisons as a Markdown table, and their counts."""
+    print("| load | TPOT within | measured | clients | USD/M | plan for the clients | | plan for the rate | |")
+    print("| --- | ---: | --- | ---: | ---: | ---: | --- | ---: | --- |")
+    counts: dict[tuple[str, str], int] = {}
+    for each in comparisons(Path(sys.argv[1]), every_gpu="all" in sys.argv[2:]):
+        cells = []
+        for name, plan in (("clients", each.by_clients), ("rate", each.by_rate)):
+            said, cost = verdict(plan, each.measured_usd), usd_of(plan)
+            counts[name, said] = counts.get((name, said), 0) + 1
+            best = plan.recommended if plan else None
+            what = f"{best.gpus} × {best.gpu}, {best.engine}" if best else ""
+            cells.append(f"{'' if cost is None else f'{cost:.2f}'} | {said}{f' ({what})' if what else ''}")
+        print(
+            f"| {each.words} | {each.limit_s * 1e3:.0f} ms | {each.run} | {each.clients:.0f} | "
+            f"{each.measured_usd:.2f} | {' | '.join(cells)} |",
+            flush=True,
+        )
+    print()
+    for (name, said), count in sorted(counts.items()):
+        print(f"- by {name}, {said}: {count}")
+
+
+if __name__ == "__main__":
+    main()
