@@ -153,7 +153,22 @@ def _notes(question: SimulationQuestion) -> tuple[str, ...]:
         notes.append("Requests come at the times of the file; --rate is not used.")
     if question.day:
         notes.append("Each part of the day is simulated on its own, from an empty replica.")
+    clients = [load for load in question.loads if load.concurrency is not None]
+    if clients:
+        notes.append(
+            "TTFT here is that of the steady state, without the first requests; `capplan llm estimate` also counts the "
+            "first burst, in which all clients start at once, as benchmark tools do."
+        )
+    if clients and question.trace is None and all(_is_equal(load) for load in clients):
+        notes.append(
+            "Requests of equal length keep the clients in step, so that prompts come in bursts; --spread 0.11 varies "
+            "them as `capplan llm estimate` does."
+        )
     return tuple(notes)
+
+
+def _is_equal(load: TokenLoad) -> bool:
+    return not (load.spread or load.input_cv or load.output_cv)
 
 
 def simulate_replica(

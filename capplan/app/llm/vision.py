@@ -39,8 +39,9 @@ def images_of(model: LanguageModel, *, count: int, size: tuple[int, int] | None,
 def encoder_s(deployment: ServingDeployment, constants: Constants, load: TokenLoad) -> float:
     """Return the time that the image encoder takes for a request. [s]
 
-    2 FLOPs per parameter and patch at the share of the 16-bit peak that matrix products reach. Every GPU of a replica
-    runs the whole encoder, as engines do by default. The attention between patches is left out.
+    2 FLOPs per parameter and patch at the share of the 16-bit peak that matrix products reach, and attention between
+    the patches of an image at the share that prefill attention reaches. Every GPU of a replica runs the whole encoder,
+    as engines do by default.
 
     Args:
         deployment: The deployment.
@@ -50,6 +51,7 @@ def encoder_s(deployment: ServingDeployment, constants: Constants, load: TokenLo
     vision = deployment.model.architecture.vision
     if load.images is None or vision is None:
         return 0.0
-    share = float(constants.kernel("compute_fraction")[CLASSES.index(KernelClass.GEMM_16)])
-    flops = 2.0 * vision.parameters * load.images.patches * load.images.count
-    return flops / (deployment.machine.peaks_flops_per_s[Arithmetic.HALF] * share)
+    reached = constants.kernel("compute_fraction")
+    products = 2.0 * vision.parameters * load.images.patches / float(reached[CLASSES.index(KernelClass.GEMM_16)])
+    attention = vision.attention_flops(load.images.patches) / float(reached[CLASSES.index(KernelClass.PREFILL)])
+    return load.images.count * (products + attention) / deployment.machine.peaks_flops_per_s[Arithmetic.HALF]

@@ -20,10 +20,26 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisionTower:
-    """The image encoder of a multimodal model with its projector. [parameters]"""
+    """The image encoder of a multimodal model with its projector. [parameters]
+
+    `attention_width` is the sum of the widths of layers in which every patch attends to all of its image, and
+    `window_width` that of layers in which it attends to `window_patches` patches. [elements]
+    """
 
     kind: str
     parameters: int
+    attention_width: int = 0
+    window_width: int = 0
+    window_patches: int = 0
+
+    def attention_flops(self, patches: float) -> float:
+        """Compute the FLOPs of attention between the patches of one image: queries by keys, and weights by values.
+
+        Args:
+            patches: Patches of the image.
+        """
+        windowed = self.window_width * min(patches, float(self.window_patches))
+        return 4.0 * patches * (self.attention_width * patches + windowed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -285,6 +285,12 @@ def _notes(request: MemoryRequest, memory: ServingMemory, kv: str, length: int) 
     if request.engine is Engine.VLLM:
         graphs = memory.deployment.engine.graph_bytes
         yield f"CUDA graphs take about {graphs / 2**30:.1f} GiB more, outside vLLM's budget"
+    if memory.deployment.engine.evidence == "documented" and request.pool_bytes is None:
+        wide = memory.deployment.engine
+        yield (
+            f"an estimate: {request.engine}'s rule is documented and was compared with no start-up log; the cache may "
+            f"differ by {wide.uncertain_bytes / 2**30:.1f} GiB and {wide.uncertain_fraction:.1%} of the weights"
+        )
     if sharding.data > 1:
         yield "sequences_that_fit counts all ranks of attention data parallelism; kv_tokens is one rank's"
 

@@ -125,7 +125,7 @@ def interval_widths(runs: Sequence[LearntRun], held_out: HeldOut) -> dict[str, W
             mine = own_names == own_name
             share = _own_share(len(np.unique(blocks[mine])))
             own = np.sqrt(share * _quantiles(errors, mine) ** 2 + (1.0 - share) * whole**2)
-            widths[str(own_name)] = _width(own)
+            widths[str(own_name)] = _width(own, transferred=whole)
     return widths
 
 
@@ -138,16 +138,25 @@ def _quantiles(errors: Sequence[FloatArray], mine: NDArray[np.bool_]) -> FloatAr
     return np.array([np.quantile(each[mine], COVERED) for each in errors])
 
 
-def _width(quantiles: FloatArray) -> Width:
+def _width(quantiles: FloatArray, *, transferred: FloatArray | None = None) -> Width:
     """Return the widths by class of evidence.
 
     What is new in both gets a tenth more than the wider of the two, and what was never measured at all half as much
     again: few GPUs and models can be left out together without leaving out what teaches their kernels.
+
+    Args:
+        quantiles: Half-widths as logarithms with nothing, the GPU and the model held out.
+        transferred: Those that the widest follows from where they are not `quantiles`: an engine that errs more than
+            others on GPUs that were measured errs no more than that on GPUs of other vendors.
     """
     same, gpu, model = (float(each) for each in quantiles)
     gpu, model = max(gpu, same), max(model, same)
     both = 1.1 * max(gpu, model)
-    found = np.exp([same, model, gpu, both, 1.5 * both])
+    widest = 1.65 * float(np.max(quantiles if transferred is None else transferred))
     return Width(
-        **dict(zip(("same", "other_model", "other_gpu", "other_both", "transfer"), map(float, found), strict=True))
+        same=float(np.exp(same)),
+        other_model=float(np.exp(model)),
+        other_gpu=float(np.exp(gpu)),
+        other_both=float(np.exp(both)),
+        transfer=float(np.exp(max(widest, both))),
     )

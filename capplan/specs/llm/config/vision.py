@@ -26,7 +26,28 @@ def read_vision(root: Fields, *, hidden_dim: int) -> tuple[VisionTower | None, s
         taken = len(layers) if isinstance(layers, list) else 1
         parameters += taken * fields.size("hidden_size") * hidden_dim
         parameters += hidden_dim if family == "llava_next" else 0  # a learned end of line
-    return VisionTower(kind=family, parameters=parameters), None
+    return VisionTower(kind=family, parameters=parameters, **_attention(family, fields)), None
+
+
+def _attention(family: str, fields: Fields) -> dict[str, int]:
+    """Return the widths of layers by how far their attention reaches.
+
+    Qwen2.5-VL attends within windows except in a few layers, Llama 4 within tiles; the others within the image.
+    """
+    hidden = fields.size("embed_dim", "hidden_size") if family == "qwen2_vl" else fields.size("hidden_size")
+    layers = fields.size("depth") if fields.raw("depth") else fields.size("num_hidden_layers")
+    if family == "qwen2_5_vl":
+        whole = fields.raw("fullatt_block_indexes") or []
+        side = fields.size("window_size", default=112) // fields.size("patch_size")
+        return {
+            "attention_width": len(whole) * hidden,
+            "window_width": (layers - len(whole)) * hidden,
+            "window_patches": side * side,
+        }
+    if family == "llama4":
+        side = fields.size("image_size") // fields.size("patch_size")
+        return {"window_width": layers * hidden, "window_patches": side * side}
+    return {"attention_width": layers * hidden}
 
 
 def _encoder_block(hidden: int, width: int) -> int:
