@@ -24,13 +24,16 @@ class FleetAnswer:
     fleets: tuple[SharedFleet, ...]
 
 
-def plan_shared_fleet(file: Path, *, specs: Sequence[Path] = (), calibration: Path | None = None) -> FleetAnswer:
+def plan_shared_fleet(
+    file: Path, *, specs: Sequence[Path] = (), calibration: Path | None = None, shares_gpus: bool = False
+) -> FleetAnswer:
     """Plan every model of a file, and put the plans together.
 
     Args:
         file: The models and their loads.
         specs: Further spec folders.
         calibration: Constants of the time model; the shipped ones if None.
+        shares_gpus: True to put several models on the same GPUs where that is cheaper.
 
     Raises:
         CapplanError: The file is refused, or a model or GPU is not known.
@@ -43,4 +46,4 @@ def plan_shared_fleet(file: Path, *, specs: Sequence[Path] = (), calibration: Pa
         plan_serving(question_of(model, each, gpus=gpus, rents=rents), deployments=deployments, calibration=constants)
         for model, each in asked
     )
-    return FleetAnswer(plans=plans, fleets=shared_fleets(plans))
+    return FleetAnswer(plans=plans, fleets=shared_fleets(plans, shares_gpus=shares_gpus))

@@ -16,6 +16,10 @@ def fleet(
         Path,
         typer.Argument(metavar="FLEET.yaml", help="models: a list of loads, each with its model.", show_default=False),
     ],
+    share_gpus: Annotated[
+        bool,
+        typer.Option("--share-gpus", help="Also put several models on the same GPUs where that is cheaper (estimate)."),
+    ] = False,
     specs: SpecFolders = None,
     calibration: CalibrationOption = None,
     chosen_format: FormatOption = None,
@@ -35,7 +39,7 @@ def fleet(
 
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     with progress("planning every model"):
-        found = plan_shared_fleet(file, specs=tuple(specs or ()), calibration=calibration)
+        found = plan_shared_fleet(file, specs=tuple(specs or ()), calibration=calibration, shares_gpus=share_gpus)
     if spelling is Format.JSON:
         emit(to_json(fleet_document(found.plans, found.fleets)), output=output)
     elif spelling is Format.TABLE:

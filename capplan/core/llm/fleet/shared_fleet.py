@@ -3,61 +3,53 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capplan.core.llm.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
+from capplan.core.llm.fleet.deployment_plan import DeploymentPlan, rank_key
+from capplan.core.llm.fleet.gpu_sharing import FleetPart, SharedGpus, sharing_groups
 
 SLOTS = 8
 """GPUs of a server: boards with NVLink hold eight, and a replica does not cross servers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetPart:
-    """One model of a fleet: its plan, and the deployment that serves it there."""
-
-    plan: DeploymentPlan
-    fit: DeploymentFit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SharedFleet:
-    """A fleet that serves several models. `gpu` is None where the models are on different GPUs."""
+    """A fleet that serves several models. `gpu` is None where the models are on different GPUs.
+
+    `parts` are models on GPUs of their own, `shared` groups of models on the same GPUs.
+    """
 
     gpu: str | None
     parts: tuple[FleetPart, ...]
+    shared: tuple[SharedGpus, ...] = ()
 
     @property
     def gpus(self) -> int:
         """Return the GPUs of all models."""
-        return sum(part.fit.gpus for part in self.parts)
+        return sum(part.fit.gpus for part in self.parts) + sum(group.gpus for group in self.shared)
 
     @property
     def usd_per_hour(self) -> float | None:
         """Return the rent of all models; None where a price is not known. [USD/h]"""
-        rents = [part.fit.usd_per_hour for part in self.parts]
+        rents = [*(part.fit.usd_per_hour for part in self.parts), *(group.usd_per_hour for group in self.shared)]
         return None if None in rents else sum(rent or 0.0 for rent in rents)
 
     @property
     def servers(self) -> int:
         """Return the servers of eight GPUs that hold all replicas, each kind of GPU in servers of its own."""
-        kinds = dict.fromkeys(part.fit.gpu for part in self.parts)
-        return sum(
-            pack(
-                [
-                    part.fit.sharding.gpus
-                    for part in self.parts
-                    if part.fit.gpu == kind
-                    for _ in range(part.fit.replicas)
-                ]
-            )
-            for kind in kinds
-        )
+        sizes: dict[str, list[int]] = {}
+        for part in self.parts:
+            sizes.setdefault(part.fit.gpu, []).extend([part.fit.sharding.gpus] * part.fit.replicas)
+        for group in self.shared:
+            sizes.setdefault(group.gpu, []).extend([group.size] * group.replicas)
+        return sum(pack(each) for each in sizes.values())
 
     @property
     def words(self) -> str:
         """Return the fleet in words: all GPUs, then those of each model."""
-        each = " + ".join(
+        alone = (
             f"{part.fit.gpus} × {part.fit.gpu} for {part.plan.model} ({part.fit.replicas} × {part.fit.sharding.gpus})"
             for part in self.parts
         )
+        each = " + ".join((*alone, *(group.words for group in self.shared)))
         return f"{self.gpus} GPUs in {self.servers} server{'s' if self.servers > 1 else ''} = {each}"
 
 
@@ -84,11 +76,12 @@ def pack(sizes: Sequence[int], *, slots: int = SLOTS) -> int:
     return whole + len(free)
 
 
-def shared_fleets(plans: Sequence[DeploymentPlan]) -> tuple[SharedFleet, ...]:
+def shared_fleets(plans: Sequence[DeploymentPlan], *, shares_gpus: bool = False) -> tuple[SharedFleet, ...]:
     """Return the fleets that serve all models, the cheapest first: on one kind of GPU each, and mixed.
 
     Args:
         plans: One plan for each model.
+        shares_gpus: True to add a fleet in which models share GPUs, where that is cheaper.
     """
     by_gpu = [{fit.gpu: fit for fit in sorted(plan.fits, key=rank_key, reverse=True)} for plan in plans]
     common = [gpu for gpu in by_gpu[0] if all(gpu in each for each in by_gpu)] if by_gpu else []
@@ -102,9 +95,20 @@ def shared_fleets(plans: Sequence[DeploymentPlan]) -> tuple[SharedFleet, ...]:
         mixed = SharedFleet(gpu=None, parts=tuple(FleetPart(plan=plan, fit=plan.fits[0]) for plan in plans))
         if len({part.fit.gpu for part in mixed.parts}) > 1:
             fleets.append(mixed)
+        if shares_gpus:
+            fleets += _sharing(plans)
     return tuple(sorted(fleets, key=_order))
+
+
+def _sharing(plans: Sequence[DeploymentPlan]) -> list[SharedFleet]:
+    shared, alone = sharing_groups(plans)
+    if not shared:
+        return []
+    kinds = {group.gpu for group in shared} | {part.fit.gpu for part in alone}
+    return [SharedFleet(gpu=kinds.pop() if len(kinds) == 1 else None, parts=alone, shared=shared)]
 
 
 def _order(fleet: SharedFleet) -> tuple[bool, bool, float, int]:
     cost = fleet.usd_per_hour
-    return cost is None, any(part.fit.is_transferred for part in fleet.parts), cost or 0.0, fleet.gpus
+    fits = [part.fit for part in fleet.parts] + [part.fit for group in fleet.shared for part in group.parts]
+    return cost is None, any(fit.is_transferred for fit in fits), cost or 0.0, fleet.gpus

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from capplan.core.llm.fleet.deployment_plan import DeploymentPlan
+from capplan.core.llm.fleet.gpu_sharing import SharedGpus
 from capplan.core.llm.fleet.shared_fleet import SharedFleet
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.simulation.load_answer import LatencyLimits
@@ -30,6 +31,34 @@ class FleetPartDocument(msgspec.Struct, frozen=True, kw_only=True):
     usd_per_hour: float | None
 
 
+class SharedModelDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several models on the same GPUs."""
+
+    model: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    engine: str
+    weights: str
+    slowdown: Annotated[float, Meta(description="how much longer its steps take than on GPUs of its own")]
+    running: Annotated[float, Meta(description="requests in it on average")]
+    sequences: Annotated[int, Meta(description="sequences that memory is kept for")]
+    ttft_s: float
+    tpot_s: float
+
+
+class SharedGpusDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Models that share GPUs: memory adds up, steps take turns; an estimate that no measured run was compared with."""
+
+    gpu: str
+    gpus: int
+    replicas: Annotated[int, Meta(description="groups of GPUs, each with one replica of every model")]
+    words: str
+    usd_per_hour: float
+    models: tuple[SharedModelDocument, ...]
+
+
 class SharedFleetDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A fleet that serves all models."""
 
@@ -39,6 +68,7 @@ class SharedFleetDocument(msgspec.Struct, frozen=True, kw_only=True):
     usd_per_hour: float | None
     words: str
     parts: tuple[FleetPartDocument, ...]
+    shared: Annotated[tuple[SharedGpusDocument, ...], Meta(description="models on the same GPUs, with --share-gpus")]
 
 
 class PlannedModelDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,5 +134,33 @@ def _fleet(fleet: SharedFleet) -> SharedFleetDocument:
                 usd_per_hour=part.fit.usd_per_hour,
             )
             for part in fleet.parts
+        ),
+        shared=tuple(map(_shared, fleet.shared)),
+    )
+
+
+def _shared(group: SharedGpus) -> SharedGpusDocument:
+    return SharedGpusDocument(
+        gpu=group.gpu,
+        gpus=group.gpus,
+        replicas=group.replicas,
+        words=group.words,
+        usd_per_hour=group.usd_per_hour,
+        models=tuple(
+            SharedModelDocument(
+                model=part.plan.model,
+                tp=part.fit.sharding.tensor,
+                pp=part.fit.sharding.pipeline,
+                ep=part.fit.sharding.expert,
+                dp=part.fit.sharding.data,
+                engine=part.fit.engine,
+                weights=part.fit.weights,
+                slowdown=part.slowdown,
+                running=part.running,
+                sequences=part.sequences,
+                ttft_s=part.ttft_s,
+                tpot_s=part.tpot_s,
+            )
+            for part in group.parts
         ),
     )

@@ -73,9 +73,10 @@ def test_constants_that_made_the_runs_are_found_again() -> None:
                 for metric in (Metric.TPOT, Metric.TTFT)
             ]
     prior = default_prior(layout)
-    loose = replace(
-        prior, deviation=2.5 * prior.deviation
-    )  # sixteen runs without noise say more than as many real ones
+    # sixteen runs without noise say more than as many real ones: deviations are taken whole, of which a fit takes 0.3
+    # for kernels and 0.4 for engines
+    whole = np.array([1 / 0.3 if name.startswith("kernel/") else 1 / 0.4 for name in layout.names])
+    loose = replace(prior, deviation=whole * prior.deviation)
     found = layout.view(fit_constants(observations, layout=layout, prior=loose))
     errors = [metric_of(answer(item.case, found), item.metric) / item.value - 1 for item in observations]
     assert np.median(np.abs(errors)) < 0.02
