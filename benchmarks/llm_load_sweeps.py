@@ -1,7 +1,7 @@
 """Judge the simulation of LLM serving on measured load sweeps: `python benchmarks/llm_load_sweeps.py SERVING.csv.gz`.
 
 Rows with a request rate are simulated with as many requests as were sent. No constant of the time model was fitted to
-them. One constant of the simulation was: half a decode step that the first token takes to the client; the last lines
+them. One constant of the simulation was: the decode steps that the first token takes to the client; the last lines
 learn it from one model and judge the other.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords
-from capplan.app.llm.simulate_serving import SimulationQuestion, simulate_serving
+from capplan.app.llm.simulate_serving import DELIVERY_STEPS, SimulationQuestion, simulate_serving
 from capplan.app.llm.validate_serving import constants_of
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.serving.service import Demand, Service, most_running, step_seconds
@@ -152,9 +152,8 @@ def learnt(points: list[Point], model: str) -> str:
 
     def errors(steps: float, *, of_model: bool) -> np.ndarray:
         chosen = [each for each in points if (each.model == model) == of_model]
-        return np.array(
-            [abs((each.ttft_simulated + (steps - 0.5) * each.itl_simulated) / each.ttft - 1) for each in chosen]
-        )
+        more = steps - DELIVERY_STEPS
+        return np.array([abs((each.ttft_simulated + more * each.itl_simulated) / each.ttft - 1) for each in chosen])
 
     grid = np.arange(0.0, 1.51, 0.05)
     best = min(grid, key=lambda steps: float(np.median(errors(steps, of_model=True))))

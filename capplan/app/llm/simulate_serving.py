@@ -32,7 +32,7 @@ MOST_REQUESTS = 1_000_000
 _COLUMNS = ("input_len", "output_len")
 _PREEMPTING = frozenset({Engine.VLLM, Engine.SGLANG})
 """Engines that admit a prompt by what it needs now and evict when the cache is full; others reserve whole answers."""
-_DELIVERY_STEPS = 0.5
+DELIVERY_STEPS = 0.85
 """Decode steps between the end of a prefill and the first token at the client: engines hand tokens out beside the next
 step. Learnt from the load sweeps of one of two models, it makes the time to first token of the other right."""
 
@@ -230,7 +230,7 @@ def _delivered(times: RequestTimes) -> RequestTimes:
     """Add the way of the first token to the client."""
     some = times.gap_weights.sum()
     step_s = float((times.gaps_s * times.gap_weights).sum() / some) if some else 0.0
-    delivery_s = _DELIVERY_STEPS * step_s
+    delivery_s = DELIVERY_STEPS * step_s
     return replace(times, ttft_s=times.ttft_s + delivery_s, e2e_s=times.e2e_s + delivery_s)
 
 
