@@ -124,10 +124,12 @@ def verdict(plan: DeploymentPlan | None, measured_usd: float) -> str:
         return "yes"
     best = plan.recommended
     assert best is not None
+    if plan.load.concurrency is not None and cost * best.tpot_s.low / best.tpot_s.expected <= measured_usd:
+        return "no; inside the interval of the cost in the notes"
     misses = near_misses(plan.fits, plan.load, plan.limits)
     if misses and misses[0].usd_per_hour / (best.usd_per_hour or 1.0) * cost <= measured_usd:
         return "no; a deployment as cheap is named in the notes"
-    return "no; within 10 %" if cost <= 1.1 * measured_usd else "no"
+    return "no"
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibratio
         rejections=rescued,
         assumptions=_assumptions(question),
         disaggregated=disaggregated_fits(search, fits),
-        notes=(*_notes(question), *_near_miss_notes(question, fits)),
+        notes=(*_notes(question), *_cost_notes(question, fits), *_near_miss_notes(question, fits)),
         advice=None if fits else advice(question.limits, rescued),
     )
 
@@ -205,6 +205,19 @@ def _notes(question: PlanQuestion) -> tuple[str, ...]:
         f"whole replicas and {1 - SATURATION:.0%} of headroom at this very load"
     )
     return tuple(notes)
+
+
+def _cost_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
+    """Say how far the cost of a token is known where a fixed number of clients gets what the estimated speed gives."""
+    cost = fits[0].usd_per_million_output_tokens if fits else None
+    if question.load.concurrency is None or cost is None:
+        return ()
+    tpot = fits[0].tpot_s
+    low, high = cost * tpot.low / tpot.expected, cost * tpot.high / tpot.expected
+    return (
+        f"cost follows the estimated speed: {low:.3g} to {high:.3g} USD per million output tokens in its interval, "
+        "so that a measured run of the same deployment may cost less",
+    )
 
 
 def _near_miss_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
