@@ -83,9 +83,16 @@ def test_latent_attention_is_not_divided_by_tensor_parallelism() -> None:
 
 def test_a_stage_of_a_pipeline_holds_its_share_of_every_kernel() -> None:
     whole, half = kernels(LLAMA_8B), kernels(LLAMA_8B, sharding=Sharding(pipeline=2))
-    load = Load.of(decoding=8, context=512)
-    assert total(half, load)[0] == pytest.approx(total(whole, load)[0] / 2)
+    lone = Load.of(prefilled=512, prompts=1)
+    assert total(half, lone)[0] == pytest.approx(total(whole, lone)[0] / 2)
     assert half.layers == 16
+
+
+def test_a_full_pipeline_waits_for_the_stage_with_the_output_head() -> None:
+    # eight rows of a head of 128,256 × 4,096 on the last of two stages, beside half of the layers
+    whole, half = kernels(LLAMA_8B), kernels(LLAMA_8B, sharding=Sharding(pipeline=2))
+    load, head = Load.of(decoding=8, context=512), 2.0 * 8 * 128_256 * 4096
+    assert total(half, load)[0] == pytest.approx((total(whole, load)[0] - head) / 2 + head)
 
 
 def test_tensor_parallelism_divides_the_flops_of_a_dense_model() -> None:
