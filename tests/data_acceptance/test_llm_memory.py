@@ -45,6 +45,16 @@ def test_cache_per_token_of_the_catalogue(name, size_bytes):
     assert kv_bytes_per_token(model) == size_bytes
 
 
+@pytest.mark.parametrize("engine", [Engine.SGLANG, Engine.TRTLLM, Engine.LLAMACPP])
+def test_memory_of_engines_without_logs_is_called_an_estimate(engine):
+    model = find_in_catalogue("llama-3.1-8b-instruct")
+    assert model is not None
+    request = MemoryRequest(model=model, gpu=load_gpus().find("h100-sxm5-80gb"), engine=engine)
+    found = answer_memory(request, load_llm_memory(), alternatives=False)
+    assert any("an estimate" in note and engine.value in note for note in found.notes)
+    assert found.pool_interval.low < found.stage.pool_bytes < found.pool_interval.high
+
+
 @pytest.mark.shared
 @pytest.mark.skipif(not CONFIGS.is_file(), reason="needs the configurations beside the project")
 def test_the_catalogue_agrees_with_the_study_of_the_same_configurations():

@@ -37,14 +37,6 @@ def test_memory_states_every_key_of_its_contract(run: Run) -> None:
     assert all(isinstance(note, str) for note in found["notes"])
 
 
-@pytest.mark.parametrize("engine", ["sglang", "trtllm", "llama.cpp"])
-def test_memory_of_engines_without_logs_is_called_an_estimate(run: Run, engine: str) -> None:
-    found = document(run, "memory", "llama-3.1-8b-instruct", "--gpu", "h100-sxm5-80gb", "--engine", engine)
-    assert any("an estimate" in note and engine in note for note in found["notes"])
-    interval = found["kv_pool_interval_bytes"]
-    assert interval["low"] < found["kv_pool_bytes"] < interval["high"]
-
-
 def test_estimate_states_every_key_of_its_contract(run: Run) -> None:
     found = document(run, "estimate", "qwen3-32b", "--gpu", "h100-sxm5-80gb", "--tp", 2, "--concurrency", "1..4")
     assert "points" in found
