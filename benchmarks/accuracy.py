@@ -127,7 +127,7 @@ _WEAK = """\
   was chosen while the RTX 3090, the RTX 4090 and the capped card were left out in turn: "GPU new" is a little too kind,
   and the intervals of unseen GPUs are widened for it, so that they cover more than 90 %.
 - Conditional convolutions (efficientnet_cc) come out at 0.75 of the measured time: each sample's filters are groups of
-  one image, and cuDNN's kernels for hundreds of wide groups are slower than those for few.
+  one image. Which kernels cuDNN runs for hundreds of wide groups was not found out.
 - Grouped convolutions in channels-last under torch 1.13 and 2.1 are up to four times too fast (regnety_064 to _160,
   regnetx_120 and _320) and up to twice too slow (regnety_2560): whether cuDNN has a fast kernel hangs on the width of a
   group and on its version. Channels-last depthwise convolutions of channels that are no multiple of 8 (rexnet,
@@ -146,7 +146,7 @@ _WEAK = """\
   what a layer norm of short rows costs) were found by looking at these rows, so that "family new" is a little too kind.
 - Some traces were made before the last corrections of the tracer: xcit's norms under autocast, and slices of
   channels-last images in some thirty models; training traces are all older.
-- ecaresnext50t_32x4d is timed at 0.6 of what is predicted everywhere: timm's model of that name had fewer blocks then.
+- ecaresnext50t_32x4d is timed at 0.6 of what is predicted on every GPU: presumably another model bore that name then.
 - The constants of the power law know the microbenchmarks of all GPUs, also in "sheet alone".
 """
 

@@ -63,8 +63,9 @@ What is known to be wrong:
 * Instructions of activations are fitted on cards of 60 to 90 fp32 FLOP per byte of bandwidth. Data-centre cards have 10
   to 20: there compiled chains with GELU or SiLU may be estimated too slow. No compiled row of such a card was at hand.
 * Small batches and CUDA graphs (`compile-graphs`: the device's time alone) were not measured.
-* A model whose graph breaks where values are read is estimated piece by piece, and says so; what a new graph costs
-  Python is not in it, and breaks that a trace cannot show (code that Dynamo does not understand) are not seen.
+* A model whose graph breaks where values are read is estimated subgraph by subgraph, and a note says so; what a new
+  graph costs Python is not in it, and breaks that a trace cannot show (code that Dynamo does not understand) are not
+  seen.
 * Convolutions in max-autotune's epilogues, and attention written out by hand that Inductor would recognise, are not
   modelled.
 * A compiled training step takes fused kernels from the compiled constants and gradients from the training ones, with a
@@ -88,7 +89,7 @@ this showed, and what was changed for it:
 Known to differ: an activation directly on a convolution's output with several fused readers is stored here and
 computed again there; reductions over channels of row-major results between channels-last convolutions (RMS norms of
 images) run across memory here and along it there. Inductor splits large reductions in two kernels, the second of which
-moves little. Models that index with tensors (volo's unfolding, ghostnetv2's resizing) cannot be asked without a device.
+moves little. A few models (hiera, vision transformers) ask for the device before they reach the scheduler.
 """
 _TRAINING = """\
 AMP in fp16, SGD with momentum, RTX 3090, torch 1.12. One GPU and one version: how the constants carry to others is not

@@ -45,7 +45,7 @@ from capplan.probe.trace.tracer import trace_target
 MODELS = (
     "resnet18", "tf_efficientnet_b0", "efficientnet_cc_b0_4e", "skresnet18", "resnetv2_50d_frn", "regnetz_040",
     "mobilenetv3_large_100", "convnext_atto", "hiera_tiny_224", "fastvit_t8", "efficientvit_b0", "gmlp_s16_224",
-    "vit_tiny_patch16_224",
+    "ghostnetv2_100",
 )  # fmt: skip
 BATCH = 32
 _GPU = SimpleNamespace(

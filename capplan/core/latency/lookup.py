@@ -180,8 +180,7 @@ def _device_factors(calibration: Calibration, gpu: GpuSpec, workload: Workload) 
     own, architecture = calibration.gpus.get(gpu.id), architecture_key(gpu)
     if own is None:
         return inherited_factors(list(calibration.gpus.values()), architecture)
-    single = [found for found in calibration.gpus.values() if found.single_rows]
-    if precision_key(workload) != "single" or own.single_rows or not single:
+    if _knows_precision(calibration, gpu, workload):
         return own
     shared = [found for found in calibration.gpus.values() if found.single_rows or is_reference(found)]
     return replace(own, compute=inherited_factors(shared, architecture).compute)
@@ -278,7 +277,7 @@ def _size(cell: IntervalWidth) -> float:
 
 def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> Sides:
     squares = 0.0
-    if not is_known(calibration, gpu):
+    if not (is_known(calibration, gpu) and _knows_precision(calibration, gpu, workload)):
         squares += _between(cell, gpu) ** 2
         if architecture_source(calibration, gpu) != architecture_key(gpu):
             squares += UNSEEN_ARCHITECTURE**2
@@ -287,6 +286,17 @@ def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload
     if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
         squares += UNCALIBRATED_WORKLOAD**2
     return Sides(below=float(np.sqrt(cell.below**2 + squares)), above=float(np.sqrt(cell.above**2 + squares)))
+
+
+def _knows_precision(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> bool:
+    """Return False if single precision is asked of a GPU that was timed in 16 bits alone, others in both."""
+    own = calibration.gpus.get(gpu.id)
+    is_single = precision_key(workload) == "single"
+    return not is_single or own is None or own.single_rows > 0 or not _timed_in_single(calibration)
+
+
+def _timed_in_single(calibration: Calibration) -> list[DeviceFactors]:
+    return [found for found in calibration.gpus.values() if found.single_rows]
 
 
 def _between(cell: IntervalWidth, gpu: GpuSpec) -> float:

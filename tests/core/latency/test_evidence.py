@@ -3,8 +3,8 @@ from datetime import date
 
 import pytest
 
-from capplan.core.latency.calibration import Calibration, DeviceFactors, GlobalConstants
-from capplan.core.latency.lookup import gpu_evidence, resolve_constants
+from capplan.core.latency.calibration import Calibration, DeviceFactors, GlobalConstants, IntervalWidth
+from capplan.core.latency.lookup import gpu_evidence, interval_sides, resolve_constants
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.types import Evidence
 from capplan.core.origin import Origin
@@ -68,3 +68,24 @@ def test_single_precision_does_not_take_a_factor_that_was_found_in_16_bits() -> 
     # the other GPU's vote of 1 against that of the mean of all, 1.0 as none is a reference: sqrt(1.1)
     assert single.gpu_compute == pytest.approx(1.1**0.5)
     assert single.gpu_bandwidth == half.gpu_bandwidth == 0.9
+
+
+def test_a_gpu_timed_in_16_bits_alone_has_an_unseen_gpus_interval_in_single_precision() -> None:
+    width = IntervalWidth(
+        below=0.1, above=0.2, between_gpus=0.15, between_sheets=0.2, between_others=0.15, between_other_sheets=0.24,
+        rows=500,
+    )  # fmt: skip
+    single = Workload(precision=Precision.FP32_IEEE)
+    known = replace(
+        calibration(
+            own=DeviceFactors(architecture="8.0", rows=500),
+            other=DeviceFactors(architecture="8.0", rows=5, single_rows=5),
+        ),
+        widths={"device single": width, "device nchw": width},
+    )
+    own, _ = interval_sides(known, gpu(id="own"), single)
+    half, _ = interval_sides(known, gpu(id="own"), Workload(precision=Precision.FP16))
+    assert (half.below, half.above) == (0.1, 0.2)
+    # the spread of GPUs that were left out by their sheets, 0.24, added in square
+    assert own.below == pytest.approx((0.1**2 + 0.24**2) ** 0.5)
+    assert own.above == pytest.approx((0.2**2 + 0.24**2) ** 0.5)
