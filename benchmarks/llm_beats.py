@@ -1,10 +1,11 @@
 """Compare plans with measured deployments: `python benchmarks/llm_beats.py SERVING.csv.gz [all] > page.md`.
 
 For each model, format and pair of lengths with at least 15 measured online runs, and for each of several limits of TPOT
-(a TTFT of 5 s beside it), the cheapest measured run that keeps them is taken by the rents that plans use. A plan for
-the same clients and for the same requests per second under the same limits searches the GPUs that were measured with
-this model; with `all` as the second word, all rented data-centre GPUs. Where a plan costs more per token, the page says
-why: what the estimate gives for the very run that was measured, and whether the notes name a deployment as cheap.
+(a TTFT of 5 s beside it), the cheapest measured run per token that keeps them is taken, by the rents that plans use. A
+plan for the same clients, and one for the same requests per second, under the same limits search the GPUs that were
+measured with this model; with `all` as the second word, all rented data-centre GPUs. Rents per hour are compared: at
+the same rate, costs per token differ as they do. Where a plan costs more, the table says whether its notes name a
+deployment that is as cheap if it is as fast as the good end of its interval.
 """
 
 import sys
@@ -36,7 +37,10 @@ _NARROW = {"fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo"}
 
 @dataclass(frozen=True)
 class Comparison:
-    """The cheapest measured run under a limit, and the plans for its clients and for its rate. [USD per million]"""
+    """The cheapest measured run under a limit, and the plans for its clients and for its rate.
+
+    `measured_usd` is the cost per million output tokens, `hourly_usd` the rent per hour.
+    """
 
     words: str
     limit_s: float
@@ -44,6 +48,7 @@ class Comparison:
     clients: float
     rate_per_s: float
     measured_usd: float
+    hourly_usd: float
     by_clients: DeploymentPlan | None
     by_rate: DeploymentPlan | None
 
@@ -105,49 +110,48 @@ def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
                 clients=best.clients,
                 rate_per_s=best.rate,
                 measured_usd=best.usd,
+                hourly_usd=rents[best.gpu].usd_per_hour * best.gpus,
                 by_clients=plan(replace(asked.load, rate_per_s=None, concurrency=best.clients)),
                 by_rate=plan(replace(asked.load, rate_per_s=best.rate)),
             )
 
 
-def usd_of(plan: DeploymentPlan | None) -> float | None:
-    """Return what a million output tokens cost in the recommended deployment, None without one."""
-    return None if plan is None or plan.recommended is None else plan.recommended.usd_per_million_output_tokens
+def verdict(plan: DeploymentPlan | None, measured_usd_per_hour: float) -> str:
+    """Say whether a plan rents for as little as the measured run, else why not.
 
-
-def verdict(plan: DeploymentPlan | None, measured_usd: float) -> str:
-    """Say whether a plan is as cheap as the measured run, else why not."""
-    cost = usd_of(plan)
-    if plan is None or cost is None:
+    Args:
+        plan: The plan for the same clients or the same rate.
+        measured_usd_per_hour: Rent of the measured run.
+    """
+    best = plan.recommended if plan is not None else None
+    if plan is None or best is None or best.usd_per_hour is None:
         return "no deployment"
-    if cost <= measured_usd:
+    if best.usd_per_hour <= measured_usd_per_hour * (1 + 1e-9):
         return "yes"
-    best = plan.recommended
-    assert best is not None
-    if plan.load.concurrency is not None and cost * best.tpot_s.low / best.tpot_s.expected <= measured_usd:
-        return "no; inside the interval of the cost in the notes"
     misses = near_misses(plan.fits, plan.load, plan.limits)
-    if misses and misses[0].usd_per_hour / (best.usd_per_hour or 1.0) * cost <= measured_usd:
-        return "no; a deployment as cheap is named in the notes"
+    if misses and misses[0].usd_per_hour <= measured_usd_per_hour * (1 + 1e-9):
+        return "no; the notes name one as cheap"
     return "no"
 
 
 def main() -> None:
     """Print the comparisons as a Markdown table, and their counts."""
-    print("| load | TPOT within | measured | clients | USD/M | plan for the clients | | plan for the rate | |")
-    print("| --- | ---: | --- | ---: | ---: | ---: | --- | ---: | --- |")
+    heads = ["load", "TPOT within", "measured", "clients", "USD/h"]
+    heads += [name for what in ("clients", "rate") for name in (f"plan for the {what}", "USD/h", "as cheap")]
+    print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     counts: dict[tuple[str, str], int] = {}
     for each in comparisons(Path(sys.argv[1]), every_gpu="all" in sys.argv[2:]):
         cells = []
         for name, plan in (("clients", each.by_clients), ("rate", each.by_rate)):
-            said, cost = verdict(plan, each.measured_usd), usd_of(plan)
+            said = verdict(plan, each.hourly_usd)
             counts[name, said] = counts.get((name, said), 0) + 1
             best = plan.recommended if plan else None
             what = f"{best.gpus} × {best.gpu}, {best.engine}" if best else ""
-            cells.append(f"{'' if cost is None else f'{cost:.2f}'} | {said}{f' ({what})' if what else ''}")
+            hourly = f"{best.usd_per_hour:.2f}" if best and best.usd_per_hour else ""
+            cells.append(f"{what} | {hourly} | {said}")
         print(
             f"| {each.words} | {each.limit_s * 1e3:.0f} ms | {each.run} | {each.clients:.0f} | "
-            f"{each.measured_usd:.2f} | {' | '.join(cells)} |",
+            f"{each.hourly_usd:.2f} | {' | '.join(cells)} |",
             flush=True,
         )
     print()
