@@ -37,7 +37,7 @@ from capplan.specs.calibration import load_calibration
 from capplan.specs.constraints import allowing_named_spot
 from capplan.specs.load import LoadFile, NamedLoad, demand_without_load, read_load_file
 from capplan.specs.memory_calibration import load_memory_calibration
-from capplan.specs.prices import Prices, load_price_file
+from capplan.specs.prices import Prices, load_price_file, read_price_section
 from capplan.units import counted
 
 
@@ -95,7 +95,7 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
     """
     stated = _read_load(request.load)
     found = find_gpus(request.gpus)
-    prices = _prices(request, found)
+    prices = _prices(request, found, stated)
     stated = _admitting(stated, request, found, prices)
     gpus = _affordable(request, found, prices.hourly, stated.loads[0].demand.constraints)
     sources = _sources(stated, request)
@@ -184,8 +184,12 @@ def _affordable(request: ReportRequest, gpus: GpuChoice, rents: Sequence[Price],
     return replace(gpus, chosen=affordable(gpus.chosen, counted, filters))
 
 
-def _prices(request: ReportRequest, gpus: GpuChoice) -> Prices:
+def _prices(request: ReportRequest, gpus: GpuChoice, stated: LoadFile) -> Prices:
+    """Return the built-in prices under those of the load file, and both under those of price files."""
     prices = gpus.prices()
+    for index, section in enumerate(stated.prices):
+        shown = f"{request.load}: prices[{index}]"
+        prices = prices.with_own(read_price_section(section, gpus.known, shown=shown, origin=str(request.load)))
     for path in request.offers.files:
         prices = prices.with_own(load_price_file(path, gpus.known))
     return prices

@@ -32,10 +32,14 @@ class NamedLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadFile:
-    """What a load file states: one load or several services, and the GPUs that are owned already."""
+    """What a load file states: one load or several services, the GPUs that are owned already, and own prices.
+
+    `prices` are sections in the form of a price file, not read yet: names of GPUs are known later.
+    """
 
     loads: tuple[NamedLoad, ...]
     inventory: tuple[Owned, ...] = ()
+    prices: tuple[Tree, ...] = ()
 
     @property
     def is_fleet(self) -> bool:
@@ -91,7 +95,7 @@ def read_demand(path: Path) -> Demand:
     Raises:
         SpecError: the file is refused, with all that is wrong with it.
     """
-    return _demand(read_yaml(path), str(path), known=(*_KEYS, "assumptions", *CONSTRAINT_KEYS, "inventory"))
+    return _demand(read_yaml(path), str(path), known=(*_KEYS, "assumptions", *CONSTRAINT_KEYS, "inventory", "prices"))
 
 
 def read_load_file(path: Path) -> LoadFile:
@@ -103,10 +107,12 @@ def read_load_file(path: Path) -> LoadFile:
     tree = read_yaml(path)
     reader = _LoadReader(str(path), {})
     inventory = _inventory(reader, tree.get("inventory", []))
+    prices = _price_sections(reader, tree.get("prices", []))
     if "services" not in tree:
         reader.finish({})
-        return LoadFile(loads=(NamedLoad(name="", model=None, demand=read_demand(path)),), inventory=inventory)
-    reader.unknown_keys(tree, ["services", "inventory", "assumptions", *CONSTRAINT_KEYS], "")
+        loads = (NamedLoad(name="", model=None, demand=read_demand(path)),)
+        return LoadFile(loads=loads, inventory=inventory, prices=prices)
+    reader.unknown_keys(tree, ["services", "inventory", "prices", "assumptions", *CONSTRAINT_KEYS], "")
     items = tree["services"]
     if not isinstance(items, list) or not items or not all(isinstance(each, dict) for each in items):
         reader.refuse("services", "must be a list, each item with name, model, and service or job")
@@ -136,7 +142,16 @@ def read_load_file(path: Path) -> LoadFile:
             for index, each in enumerate(items)
         ),
         inventory=inventory,
+        prices=prices,
     )
+
+
+def _price_sections(reader: "_LoadReader", given: object) -> tuple[Tree, ...]:
+    """Return the sections of own prices, each in the form of a price file."""
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        reader.refuse("prices", "must be a list, each item in the form of a price file")
+        return ()
+    return tuple(given)
 
 
 def _inventory(reader: "_LoadReader", given: object) -> tuple[Owned, ...]:

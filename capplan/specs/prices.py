@@ -104,8 +104,22 @@ def read_prices(path: Path, gpus: Mapping[str, GpuSpec], *, shown: str, origin: 
     Raises:
         SpecFileError: everything that is wrong with the file.
     """
+    return read_price_section(read_yaml(path, shown=shown), gpus, shown=shown, origin=origin)
+
+
+def read_price_section(tree: Tree, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str) -> Prices:
+    """Read prices that stand in another file, in the form of a price file.
+
+    Args:
+        tree: What the section holds.
+        gpus: The GPUs by id.
+        shown: The file, and where in it the section stands.
+        origin: Where the prices come from, as reports name it.
+
+    Raises:
+        SpecFileError: everything that is wrong with the section.
+    """
     reader = _PriceReader(shown, origin, gpus)
-    tree = read_yaml(path, shown=shown)
     reader.read_head(tree)
     rents = reader.rows(tree, "hourly", _HOURLY_KEYS, optional=("region", *_ROW_KEYS))
     hourly = [reader.hourly(key, row) for key, row in rents]

@@ -391,6 +391,8 @@ def test_a_trace_is_no_model_to_run(run: Run, net_trace: Path) -> None:
         ([*NET, "--gpu", "gtx-999", "--device", "cpu"], 2, "unknown GPU"),
         (["no_such_model", "--device", "cpu"], 2, "unknown model"),
         ([], 2, "one thing to do"),
+        ([*NET, "--device", "cpu", "--plot", "curve.txt"], 2, "plots are written as .svg"),
+        ([*NET, "--methods", "naive", "--plot", "curve.svg"], 2, "--plot draws the times of a MODEL"),
         (["--compare", "a.jsonl", "b.jsonl", *NET], 2, "one thing to do"),
         (["--export", "missing.jsonl"], 2, "missing.jsonl"),
         (["--pipeline", "missing.py:stages"], 2, "missing.py"),
@@ -402,6 +404,17 @@ def test_bad_input_is_one_sentence(run: Run, words: list[str], code: int, told: 
     assert told in result.stderr
     assert "Traceback" not in result.stderr
     assert not result.stdout
+
+
+def test_times_are_plotted_over_the_batch(run: Run, tmp_path: Path) -> None:
+    path, plot = tmp_path / "runs.jsonl", tmp_path / "curve.svg"
+    run("measure", *NET, *QUICK, "--batch", "1,2,4", "-o", path)
+    result = run("measure", "--export", path, "--plot", plot)
+    assert result.exit_code == 0, result.stderr
+    drawn = plot.read_text()
+    assert drawn.count('aria-roledescription="circle"') == 3
+    assert "median time of a batch, ms" in drawn
+    assert "measured time over batch" in drawn
 
 
 def test_on_a_cpu_theory_stands_beside_measurement(run: Run) -> None:

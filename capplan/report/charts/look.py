@@ -82,6 +82,13 @@ def legend(labels: Sequence[str]) -> "alt.Legend":
     return alt.Legend(columns=3 if longest <= _SHORT_LABEL else 2 if longest <= _MIDDLE_LABEL else 1)
 
 
+def two_lines() -> "alt.Axis":
+    """Return an axis of names, each parted by a bar (|) into two lines, which leaves room on a narrow page."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    return alt.Axis(labelExpr="split(datum.label, '|')", labelLimit=_NAMES, ticks=False, domain=False)
+
+
 def spread(heights: Sequence[float], *, least: float) -> list[float]:
     """Move labels apart on a logarithmic axis, so that neighbours differ by a factor at least; their order is kept.
 
@@ -152,6 +159,8 @@ _PLACES = tuple((step, is_left) for step in (0, 1, -1, 2, -2, 3, -3) for is_left
 _LETTER, _LINE, _GAP = 6.2, 15.0, 8.0
 """Width of a letter, height of a line, and distance of a label from its point. [pixels]"""
 _FEW_TICKS = 4
+_NAMES = 190
+"""Room for names beside an axis. [pixels]"""
 _SHORT_LABEL, _MIDDLE_LABEL = 13, 18
 _TEXT = {"labelFont": FONT, "titleFont": FONT, "labelColor": "#3d444d", "titleColor": "#3d444d", "labelFontSize": 12}
 _SETTINGS: dict[str, Any] = {

@@ -306,10 +306,24 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
                 "search": " ".join((row.gpu, row.gpu_name, row.offer.term, "|", figures.offer(row))).lower(),
                 "offer": figures.offer(row), "others": others.get((row.gpu, row.offer.term), []),
                 "commitment": COMMITMENT_YEARS.get(Term(row.offer.term), 0) if row.offer.price_usd is not None else 0,
-                "eligible": row.key in pool,
+                "eligible": row.key in pool, "quote": _quote(row),
             }
             for row in model.options
         ],
+    }  # fmt: skip
+
+
+def _quote(row: OptionRow) -> dict[str, Any] | None:
+    """Return what a load file must hold besides the price of an option that the page changes; None without a price."""
+    offer = row.offer
+    if offer.price_usd is None:
+        return None
+    shared = {"day": str(offer.price_date), "dateIs": offer.price_date_is, "tier": offer.price_tier}
+    if row.is_bought:
+        return {**shared, "includesServer": offer.includes_server, "seller": offer.provider or ""}
+    return {
+        **shared, "provider": offer.provider, "marketplace": offer.is_marketplace, "region": offer.region,
+        "instance": offer.instance or "GPU",
     }  # fmt: skip
 
 

@@ -5,8 +5,9 @@ Text is written as text: nothing in a name can become a formula or a link.
 """
 
 import io
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -71,6 +72,30 @@ def _text(words: str) -> str:
     return kept[:_MAX_CELL]
 
 
+_DECISION_WIDTHS = (52.0, 30.0, *(15.0,) * 6, 44.0)
+"""Widths of the first sheet's columns. [characters]"""
+_CHART_ROWS = 14
+_OPTION_PAGES = 3
+"""The sheet of options has some forty columns: it is printed on so many pages side by side."""
+_LINE = 15.0
+"""Height of a line of text. [points]"""
+
+
+def _set_widths(sheet: Any, widths: Sequence[float]) -> None:
+    for column, width in enumerate(widths):
+        sheet.set_column(column, column, width)
+
+
+def _height(cells: Sequence[str], widths: Sequence[float]) -> float:
+    """Return how high a row must be for its wrapped text. [points]"""
+    lines = [math.ceil(1.08 * len(words) / width) for words, width in zip(cells, widths, strict=False) if words]
+    return _LINE * max([1, *lines])
+
+
+def _estimate_digits(heading: str) -> str:
+    return "0.000000" if heading.endswith(" s") else "#,##0.00" if heading.startswith("samples") else "#,##0"
+
+
 class _Writer:
     """Writes the sheets of one workbook."""
 
@@ -110,10 +135,7 @@ class _Writer:
     def summary(self) -> None:
         """Write page one: the decision, its figures and reasons."""
         sheet = self.sheet("Decision")
-        sheet.set_column(0, 0, 52)
-        sheet.set_column(1, 1, 30)
-        sheet.set_column(2, 7, 15)
-        sheet.set_column(8, 8, 44)
+        _set_widths(sheet, _DECISION_WIDTHS)
         sheet.set_landscape()
         sheet.fit_to_pages(1, 0)
         sheet.write_string(0, 0, _text(self.report.title), self.bold)
@@ -131,7 +153,7 @@ class _Writer:
         for words in CONVENTIONS:
             sheet.merge_range(row, 0, row, 8, "", self.small)
             sheet.write_string(row, 0, words, self.small)
-            sheet.set_row(row, 30 if len(words) > 150 else 15)
+            sheet.set_row(row, _height([words], [sum(_DECISION_WIDTHS)]))
             row += 1
         sheet.write_string(row + 1, 0, _text(f"Made {self.report.created} by {self.report.command}"), self.small)
 
@@ -174,8 +196,9 @@ class _Writer:
             form = self.big.get(digits, self.bold)
             sheet.write_string(row, 0, label)
             sheet.write_formula(row, 1, f"=INDEX({column(key)},{found})", form, value if value is not None else "")
-        self._cost_chart(sheet, model, suffix, row - len(figures_now), place)
-        return row + 2
+        first = row - len(figures_now)
+        self._cost_chart(sheet, model, suffix, first, place)
+        return max(row + 2, first + _CHART_ROWS)
 
     def _cost_chart(self, sheet: Any, model: ModelReport, suffix: str, row: int, place: dict[str, str]) -> None:
         """Place a native bar chart of the leading options' yearly cost beside the live figures."""
@@ -185,7 +208,7 @@ class _Writer:
         chart.add_series(
             {
                 "name": "USD per year",
-                "categories": f"={name}!$A$4:$B${3 + count}",
+                "categories": f"={name}!${place['name']}$4:${place['name']}${3 + count}",
                 "values": f"={name}!${place['annual']}$4:${place['annual']}${3 + count}",
                 "fill": {"color": "#1f6fc4"},
             }
@@ -220,7 +243,7 @@ class _Writer:
                 row += 1
                 sheet.merge_range(row, 0, row, 8, "", self.wrap)
                 sheet.write_string(row, 0, _text(words), self.wrap)
-                sheet.set_row(row, 30 if len(words) > 150 else 15)
+                sheet.set_row(row, _height([words], [sum(_DECISION_WIDTHS)]))
             row += 1
         if any(option.money.cost_usd_per_year is not None for option in model.options):
             row = self.table(sheet, compared_table(self.report, model), row + 1)
@@ -231,15 +254,23 @@ class _Writer:
             row = self.table(sheet, host, row + 1)
         return row
 
-    def table(self, sheet: Any, content: Table, row: int) -> int:
-        """Write a table of text below a row; returns the row after it."""
-        sheet.set_row(row, 32)
+    def table(self, sheet: Any, content: Table, row: int, widths: Sequence[float] = _DECISION_WIDTHS) -> int:
+        """Write a table of text below a row, each row as high as its text needs; returns the row after it.
+
+        Args:
+            sheet: Where it is written.
+            content: The table.
+            row: Its first row.
+            widths: Widths of the sheet's columns. [characters]
+        """
+        sheet.set_row(row, _height([column.title for column in content.columns], widths))
         for column, heading in enumerate(content.columns):
             sheet.write_string(
                 row, column, heading.title, self.head if heading.align is Align.LEFT else self.head_right
             )
         for line in content.rows:
             row += 1
+            sheet.set_row(row, _height(line, widths))
             for column, cell in enumerate(line):
                 self.cell(sheet, row, column, cell, content.columns[column].align)
         return row + 1
@@ -257,10 +288,10 @@ class _Writer:
     def plain_sheet(self, name: str, content: Table) -> None:
         """Write a sheet that holds one table."""
         sheet = self.sheet(name)
-        sheet.set_column(0, len(content.columns) - 2, 22)
-        sheet.set_column(len(content.columns) - 1, len(content.columns) - 1, 70)
+        widths = (*(22.0,) * (len(content.columns) - 1), 70.0)
+        _set_widths(sheet, widths)
         sheet.freeze_panes(1, 1)
-        self.table(sheet, content, 0)
+        self.table(sheet, content, 0, widths)
 
     def assumptions(self, model: ModelReport, suffix: str, *, is_first: bool) -> dict[str, str]:
         """Write the inputs, those shaded that a formula takes; returns a defined name for each.
@@ -278,16 +309,16 @@ class _Writer:
         title = f"Assumptions{suffix}"
         used = self._used(model, named)
         sheet = self.sheet(title)
-        sheet.set_column(0, 0, 44)
-        sheet.set_column(1, 5, 14)
-        sheet.set_column(6, 6, 90)
+        widths = (44.0, 14.0, 14.0, 14.0, 30.0, 14.0, 90.0)
+        _set_widths(sheet, widths)
         sheet.freeze_panes(1, 1)
         content = assumption_table(self.report)
         for column, heading in enumerate(content.columns):
             sheet.write_string(0, column, heading.title, self.head)
         names = {}
         for row, (each, line) in enumerate(zip(self.report.assumptions, content.rows, strict=True), start=1):
-            sheet.write_string(row, 0, _text(each.label))
+            sheet.set_row(row, _height(line, widths))
+            sheet.write_string(row, 0, _text(each.label), self.wrap)
             sheet.write_number(row, 1, each.value, self.input if each.key in used else None)
             sheet.write_number(row, 2, each.low)
             sheet.write_number(row, 3, each.high)
@@ -314,7 +345,9 @@ class _Writer:
             "Shaded cells may be changed: options, cash and the decision follow. Cells that are not shaded are fixed: "
             "the years counted are columns, and what a GPU carries within the latency limit was simulated."
         )
+        sheet.merge_range(row + 1, 0, row + 1, len(widths) - 1, "", self.small)
         sheet.write_string(row + 1, 0, note, self.small)
+        sheet.set_row(row + 1, _height([note], [sum(widths)]))
         return names
 
     def _used(self, model: ModelReport, names: dict[str, str]) -> set[str]:
@@ -347,8 +380,8 @@ class _Writer:
         options = f"'Options{suffix}'!"
         heads = ["option", "term", *(f"year {year}" for year in range(years + 1))]
         heads += [f"paid by the end of year {year}" for year in range(years + 1)]
-        sheet.set_column(0, 0, 34)
-        sheet.set_column(1, len(heads), 14)
+        _set_widths(sheet, (34.0, *(14.0,) * (len(heads) - 1)))
+        sheet.set_row(0, _height(heads, (34.0, *(14.0,) * (len(heads) - 1))))
         sheet.freeze_panes(1, 2)
         for place_, heading in enumerate(heads):
             sheet.write_string(0, place_, heading, self.head)
@@ -403,6 +436,9 @@ class _Writer:
         sheet.fit_to_pages(1, 0)
         sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
         sheet.set_footer(f"&L{_text(self.report.title).replace('&', '&&')[:80]}&C&A&R&P / &N")
+        if sheet.get_name().startswith("Options"):
+            sheet.fit_to_pages(_OPTION_PAGES, 0)
+            sheet.repeat_columns(0, 1)
         if sheet.get_name() not in ("Decision", "Model"):
             sheet.repeat_rows(0, 2 if sheet.get_name().startswith("Options") else 0)
 
@@ -413,6 +449,7 @@ class _Writer:
         sheet.write_string(0, 0, _text(f"{model.plan.model.name}: {latency_words(self.report)}"), self.small)
         columns = option_columns(self.report, model)
         places = {column.key: xl_col_to_name(place) for place, column in enumerate(columns)}
+        sheet.set_row(2, _height([column.title for column in columns], [column.width for column in columns]))
         for place, column in enumerate(columns):
             sheet.write_string(2, place, column.title, self.head)
             sheet.set_column(place, place, column.width)
@@ -455,8 +492,9 @@ class _Writer:
             "GPU", "batch", "status", "latency low s", "latency expected s", "latency high s", "bound s", "bound by",
             "samples per s", "memory low bytes", "memory expected bytes", "memory high bytes", "usable bytes",
         )  # fmt: skip
-        sheet.set_column(0, 0, 34)
-        sheet.set_column(1, len(heads), 16)
+        widths = (34.0, *(16.0,) * (len(heads) - 1))
+        _set_widths(sheet, widths)
+        sheet.set_row(0, _height(heads, widths))
         for column, heading in enumerate(heads):
             sheet.write_string(0, column, heading, self.head)
         for row, each in enumerate(model.plan.fits, start=1):
@@ -472,9 +510,9 @@ class _Writer:
                 if value is None:
                     sheet.write_string(row, column, figures.UNKNOWN)
                 else:
-                    sheet.write_number(row, column, value)
+                    sheet.write_number(row, column, value, self.number[_estimate_digits(heads[column])])
         sheet = self.sheet(f"Model{suffix}")
-        sheet.set_column(0, 0, 30)
-        sheet.set_column(1, 3, 60)
-        row = self.table(sheet, facts_table(model.plan), 0)
-        self.table(sheet, refusal_table(model), row + 2)
+        widths = (30.0, 60.0, 60.0, 60.0)
+        _set_widths(sheet, widths)
+        row = self.table(sheet, facts_table(model.plan), 0, widths)
+        self.table(sheet, refusal_table(model), row + 2, widths)

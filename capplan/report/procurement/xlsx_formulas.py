@@ -64,6 +64,7 @@ def option_columns(report: Report, model: ModelReport) -> list[Column]:
         ),
         Column(key="may", title="may be recommended", value=lambda o: "yes" if o.key in pool else "no"),
         Column(key="worth", title="ranked by", value=lambda o: _worth(report, o, pool), digits="#,##0.00"),
+        Column(key="name", title="option", value=lambda o: f"{o.gpu_name} {o.offer.term}", width=34),
         Column(key="best", title="cheapest of those", value=lambda _: 0, digits="#,##0"),
     ]  # fmt: skip
 

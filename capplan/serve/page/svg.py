@@ -1,4 +1,10 @@
-"""Charts as SVG without inline styles: curves with bands, points and stacked bars, coloured by a style sheet."""
+"""Charts as SVG without inline styles: curves with bands, points and stacked bars, coloured by a style sheet.
+
+Reports draw with Altair and vl-convert. The page of the service does not: every change of a setting is answered by the
+server, within 200 ms, with up to four charts. A chart of four curves over eleven batches took 81 ms to describe with
+Altair and 61 ms to draw with vl-convert (CPU time, warm; a second more the first time, and 110 MiB in each worker
+process). Drawing it here takes 0.3 ms.
+"""
 
 import math
 from collections.abc import Callable, Sequence

@@ -82,6 +82,17 @@ def test_net_present_cost_of_buying():
     assert sum(cost.yearly) == near(cost.total)
 
 
+def test_cash_by_year_of_a_node():
+    # First day: 8 × 37,500 and 12 % network = 336,000. Every year: 7,237.512 of energy, 4 % support of 300,000 and 15,000
+    # of staff = 34,237.512; the last year is 30 % of 300,000 = 90,000 less, the residual value.
+    assert owned().yearly == near((336_000, 34_237.512, 34_237.512, 34_237.512 - 90_000), rel=1e-9)
+    assert owned().highest_year_usd == near(34_237.512, rel=1e-9)
+    # Rent: nothing on the first day, then 2.00 USD for each of 8 × 8,760 GPU-hours, and twice that in a year of two.
+    hours = [8 * 8760.0, 8 * 8760.0, 16 * 8760.0]
+    rented = cost_of_renting(gpu_hours_by_year=hours, price=rent(2.0), money=NODE)
+    assert rented.yearly == near((0.0, 140_160.0, 140_160.0, 280_320.0))
+
+
 def test_net_present_cost_without_discount_and_over_five_years():
     # r = 0: (336,000 + 3 × 34,237.512 - 90,000)/3
     assert owned(replace(NODE, discount_fraction=0.0)).per_year == near(116_237.512, rel=1e-9)

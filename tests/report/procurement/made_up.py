@@ -11,8 +11,8 @@ from capplan.report.procurement.build import Circumstances, build_report
 from capplan.report.procurement.rows.candidates import candidates_of
 from capplan.report.procurement.types import Report
 from capplan.specs import load_gpus
-from capplan.specs.load import demand_without_load, read_demand
-from capplan.specs.prices import load_prices
+from capplan.specs.load import demand_without_load, read_demand, read_load_file
+from capplan.specs.prices import load_prices, read_price_section
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -104,6 +104,8 @@ def made_report(load: str | Path | None = "image-service", *, names: tuple[str, 
     gpus = load_gpus()
     prices = load_prices(gpus)
     path = EXAMPLES / f"{load}.load.yaml" if isinstance(load, str) else load
+    for section in read_load_file(path).prices if path else ():
+        prices = prices.with_own(read_price_section(section, gpus, shown=str(path), origin=str(path)))
     mode = "training" if load == "training" else "inference"
     return build_report(
         [read_plan(plan_document(name, mode=mode), where=name) for name in names],

@@ -44,7 +44,8 @@ DRIVER = """
   const result = document.createElement("pre");
   result.id = "driven";
   result.textContent = JSON.stringify({seen, sorted, filtered, live: section.querySelector(".live").textContent,
-    ready: performance.now(), errors: window.seenErrors, requests: performance.getEntriesByType("resource").length});
+    ready: performance.now(), errors: window.seenErrors, file: section.loadFile(),
+      requests: performance.getEntriesByType("resource").length});
   document.body.append(result);
 })();
 </script>

@@ -60,3 +60,24 @@ def test_page_workbook_and_python_agree(tmp_path: Path) -> None:
     shown = decision(recalculated)
     assert (shown["GPU"], shown["Term"]) == (choice.gpu_name, choice.offer.term)
     assert shown["USD per year"] == near(choice.money.cost_usd_per_year, rel=1e-9)
+
+
+@pytest.mark.browser
+def test_the_downloaded_load_file_holds_changed_prices(tmp_path: Path) -> None:
+    plain = made_report("image-service").models[0]
+    rented = plain.option(plain.verdict.choice)
+    bought = next(option for option in plain.options if option.is_bought)
+    assert rented is not None
+    assert rented.offer.price_usd is not None
+    assert bought.offer.price_usd is not None
+    halved = {rented.key: str(rented.offer.price_usd / 2), bought.key: str(bought.offer.price_usd / 2)}
+    (tmp_path / "page").mkdir()
+    page = render_report_html(made_report("image-service"))
+    driven = drive(page, [{**halved, "usd_per_kwh": "0.31"}], tmp_path / "page")
+    load = tmp_path / "changed.load.yaml"
+    load.write_text(driven["file"])
+    changed = {option.key: option for option in made_report(load).models[0].options}
+    for key in (rented.key, bought.key):
+        assert float(driven["seen"][1][key]["year"]["value"]) == near(changed[key].money.cost_usd_per_year, rel=1e-9)
+    assert changed[rented.key].money.cost_usd_per_year == near((rented.money.cost_usd_per_year or 0) / 2, rel=1e-9)
+    assert changed[bought.key].offer.price_source == "changed in the page of a capplan report (secondary)"

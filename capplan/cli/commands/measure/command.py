@@ -8,7 +8,7 @@ import typer
 from capplan.cli import options
 from capplan.cli.commands.measure.options import InsteadOptions, MeasureOptions
 from capplan.cli.groups import with_groups
-from capplan.cli.output import Format, resolve_format
+from capplan.cli.output import Format, check_plots, resolve_format
 from capplan.errors import UsageError
 
 LINES_SUFFIX = ".jsonl"
@@ -23,6 +23,12 @@ def measure(
     inputs: options.ModelOptions,
     how: MeasureOptions,
     instead: InsteadOptions,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.svg|png|pdf|html", help="Plot the times over the batch, with theory.", show_default=False
+        ),
+    ] = None,
     answer: options.AnswerOptions,
 ) -> None:
     """Time a model on the device at hand, and compare the measurement with theory.
@@ -42,29 +48,34 @@ def measure(
       capplan measure --compare before.jsonl after.jsonl
 
       capplan measure --export runs.jsonl --format csv -o measured.csv
+
+      capplan measure --export runs.jsonl --plot measured.svg
     """
     if sum(each is not None for each in (model, instead.pipeline, instead.compare, instead.export)) != 1:
         raise UsageError("name one thing to do: a MODEL, --pipeline, --compare, or --export.")
+    if plot is not None and (instead.compare or instead.pipeline or instead.methods):
+        raise UsageError("--plot draws the times of a MODEL or of --export.")
+    check_plots(plot)
     lines, chosen = _destination(answer)
     output = None if lines else answer.output
     if instead.compare or instead.export:
-        _show_files(instead, chosen=chosen, output=answer.output)
+        _show_files(instead, chosen=chosen, output=answer.output, plot=plot)
     elif instead.pipeline or instead.methods:
         _refuse_lines(lines, how)
         _show_methods(instead, model, inputs, how, chosen=chosen, output=output)
     else:
         from capplan.cli.commands.measure.points import measure_points
 
-        measure_points(how.request(inputs.request(model or ""), lines=lines), chosen=chosen, output=output)
+        measure_points(how.request(inputs.request(model or ""), lines=lines), chosen=chosen, output=output, plot=plot)
 
 
-def _show_files(instead: InsteadOptions, *, chosen: Format, output: Path | None) -> None:
+def _show_files(instead: InsteadOptions, *, chosen: Format, output: Path | None, plot: Path | None) -> None:
     from capplan.cli.commands.measure import files
 
     if instead.compare:
         files.compare(*instead.compare, chosen=chosen, output=output)
     elif instead.export:
-        files.export(instead.export, chosen=chosen, output=output)
+        files.export(instead.export, chosen=chosen, output=output, plot=plot)
 
 
 def _refuse_lines(lines: Path | None, how: MeasureOptions) -> None:

@@ -3,20 +3,28 @@
 from pathlib import Path
 
 from capplan.app.measure.files import compare_files, stored_measurements
-from capplan.cli.commands.measure.points import render_measurements
+from capplan.cli.commands.measure.points import draw, render_measurements
 from capplan.cli.output import Format, emit, render_table, to_json, warn
 from capplan.cli.progress import TERMINAL
 from capplan.core.measurement.compare import Pairing
 from capplan.core.measurement.types import Measurement
 
 
-def export(path: Path, *, chosen: Format, output: Path | None) -> None:
+def export(path: Path, *, chosen: Format, output: Path | None, plot: Path | None = None) -> None:
     """Show a measurement file in another form.
+
+    Args:
+        path: The measurement file.
+        chosen: How it is written.
+        output: Where it is written; None is stdout.
+        plot: Where its times are drawn; None draws nothing.
 
     Raises:
         UsageError: it holds no measurement.
     """
-    emit(render_measurements(stored_measurements(path, feedback=TERMINAL), chosen), output=output)
+    points = stored_measurements(path, feedback=TERMINAL)
+    emit(render_measurements(points, chosen), output=output)
+    draw(points, plot)
 
 
 def compare(first: Path, second: Path, *, chosen: Format, output: Path | None) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from capplan.cli.output import Format, emit, render_table, to_json, warn
+from capplan.cli.output import Format, emit, render_table, to_json, warn, write_plot
 from capplan.cli.progress import TERMINAL
 from capplan.core.measurement.format import points_to_json
 from capplan.core.measurement.types import Failure, Measurement
@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from capplan.app.measure.run import MeasureAnswer
 
 
-def measure_points(request: "MeasureRequest", *, chosen: Format, output: Path | None) -> None:
-    """Measure the batches asked for, show them, and end with the exit code that fits.
+def measure_points(request: "MeasureRequest", *, chosen: Format, output: Path | None, plot: Path | None = None) -> None:
+    """Measure the batches asked for, show and plot them, and end with the exit code that fits.
+
+    Args:
+        request: What is measured, and how.
+        chosen: How it is written.
+        output: Where it is written; None is stdout.
+        plot: Where the times are drawn; None draws nothing.
 
     Raises:
         CapplanError: nothing could be measured at all, or something ended the run before its last point.
@@ -28,6 +34,7 @@ def measure_points(request: "MeasureRequest", *, chosen: Format, output: Path | 
     made = measure(request, feedback=TERMINAL)
     if made.points or made.ended_by is None or isinstance(made.ended_by, KeyboardInterrupt):
         _emit(made, chosen, output)
+        draw([point for point in made.points if isinstance(point, Measurement)], plot)
     if isinstance(made.ended_by, KeyboardInterrupt):
         kept = f" in {request.lines}; --resume goes on" if request.lines else ""
         warn(f"capplan: interrupted; {len(made.points)} point(s) are kept{kept}.")
@@ -35,6 +42,15 @@ def measure_points(request: "MeasureRequest", *, chosen: Format, output: Path | 
     if made.ended_by is not None:
         raise made.ended_by
     conclude(made.failures)
+
+
+def draw(points: Sequence[Measurement], plot: Path | None) -> None:
+    """Plot measurements over the batch; without a file or without measurements nothing is drawn."""
+    if plot is None or not points:
+        return
+    from capplan.report.charts.measurement import measurement_chart
+
+    write_plot(measurement_chart(points), plot)
 
 
 def conclude(failures: Sequence[Failure]) -> None:

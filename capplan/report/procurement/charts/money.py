@@ -16,6 +16,7 @@ from capplan.report.charts.look import (
     drawing,
     legend,
     log_ticks,
+    two_lines,
 )
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
@@ -27,7 +28,7 @@ from capplan.report.procurement.charts.speed import (
     throughput_over_batch,
 )
 from capplan.report.procurement.money_tables import PARTS
-from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.report.procurement.types import ModelReport, OptionRow, Report, SwingRow
 from capplan.report.table import table
 from capplan.units import SECONDS
 
@@ -149,8 +150,15 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
     wide, high = (alt.Scale(type="log", domain=list(each), nice=False, clamp=True) for each in ends)
     x = alt.X("x:Q", title=across, scale=wide, axis=_axis(NUMBER, log_ticks(ends[0])))
     y = alt.Y("usd:Q", title=unit, scale=high, axis=_axis(SHORT, log_ticks(ends[1])))
-    colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=[PALETTE[1], PALETTE[0], MUTED]), title=None)
-    shape = alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["diamond", "circle", "cross"]), title=None)
+    colour = alt.Color(
+        "kind:N",
+        scale=alt.Scale(domain=kinds, range=[PALETTE[1], PALETTE[0], MUTED]),
+        title=None,
+        legend=legend(kinds),
+    )
+    shape = alt.Shape(
+        "kind:N", scale=alt.Scale(domain=kinds, range=["diamond", "circle", "cross"]), title=None, legend=legend(kinds)
+    )
     tip = [
         "name:N",
         alt.Tooltip("x:Q", title=across, format=",.2f"),
@@ -202,13 +210,18 @@ def _axis(form: str, ticks: Sequence[float] | None = None) -> Any:
 def breakdown_rows(options: Sequence[OptionRow], years: int) -> list[dict[str, Any]]:
     """Return what each option costs in an average year by part; the residual value is taken off."""
     return [
-        {"key": option.key, "name": figures.option_name(option), "part": name, "order": place,
+        {"key": option.key, "name": figures.option_name(option), "bar": bar_name(option), "part": name, "order": place,
          "usd": getattr(option.money.breakdown_usd, field) / years}
         for option in options
         if option.money.breakdown_usd
         for place, (name, field) in enumerate(PARTS)
         if getattr(option.money.breakdown_usd, field)
     ]  # fmt: skip
+
+
+def bar_name(option: OptionRow) -> str:
+    """Name an option in two lines, parted by a bar: its GPU and term."""
+    return f"{option.gpu_name.removeprefix('NVIDIA ')}|{option.offer.term}"
 
 
 def breakdown_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart | None:
@@ -226,8 +239,8 @@ def breakdown_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart
     colours = alt.Scale(domain=names, range=[hues[name] for name in names])
     bars = alt.Chart(data(rows, "parts")).mark_bar(height=20)
     drawn = bars.encode(
-        x=alt.X("usd:Q", title=f"USD per year, averaged over {years} years", axis=_axis(SHORT), stack=True),
-        y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=230, ticks=False, domain=False)),
+        x=alt.X("usd:Q", title="USD per year, on average", axis=_axis(SHORT), stack=True),
+        y=alt.Y("bar:N", title=None, sort=None, axis=two_lines()),
         color=alt.Color("part:N", scale=colours, title=None, sort=names, legend=legend(names)),
         order="order:Q",
         tooltip=["name:N", "part:N", alt.Tooltip("usd:Q", title="USD per year", format=",.0f")],
@@ -236,7 +249,8 @@ def breakdown_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart
     return Chart(
         identity=f"{prefix}-parts", title="Where the money goes",
         description=f"Cost of {len(shown)} options by part, averaged over {years} years.",
-        caption="Undiscounted; the residual value stands left of zero. Rent includes servers, energy and space.",
+        caption=f"Undiscounted, averaged over {years} years; the residual value stands left of zero. Rent includes "
+        "servers, energy and space.",
         drawing=drawing(drawn, height=38 * len(shown) + 10), data=content, follows=True,
     )  # fmt: skip
 
@@ -305,6 +319,11 @@ def compared(model: ModelReport, *, count: int = 4) -> list[OptionRow]:
     return picked[:count]
 
 
+def _swing_name(swing: SwingRow) -> str:
+    """Name an input in two lines, parted by a bar: what it is and its range."""
+    return f"{swing.label}|{swing.low:,.3g} to {swing.high:,.3g} {swing.unit}"
+
+
 def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart:
     """Draw what each input alone does to the choice's cost, largest first."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
@@ -314,7 +333,7 @@ def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Cha
     base = (worth_usd(report, choice) if choice else None) or 0.0
     rows = [
         {
-            "input": swing.label, "base": base, "usd": cost, "end": f"{end:,.4g} {swing.unit}",
+            "input": _swing_name(swing), "base": base, "usd": cost, "end": f"{end:,.4g} {swing.unit}",
             "side": "costs less" if cost < base else "costs more",
             "best": figures.option_name(model.option(winner)),
         }
@@ -327,10 +346,10 @@ def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Cha
     y = alt.Y(
         "input:N",
         title=None,
-        sort=[swing.label for swing in shown],
-        axis=alt.Axis(labelLimit=230, ticks=False, domain=False),
+        sort=[_swing_name(swing) for swing in shown],
+        axis=two_lines(),
     )
-    x = alt.X("usd:Q", title=unit, axis=_axis(SHORT), scale=alt.Scale(zero=False, padding=80))
+    x = alt.X("usd:Q", title=unit, axis=_axis(SHORT), scale=alt.Scale(zero=False, padding=6))
     colour = alt.Color(
         "side:N", scale=alt.Scale(domain=["costs less", "costs more"], range=[PALETTE[2], PALETTE[1]]), title=None
     )
@@ -344,12 +363,6 @@ def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Cha
             color=colour,
             tooltip=["input:N", "end:N", alt.Tooltip("usd:Q", format=",.0f"), "best:N"],
         ),
-        bars.mark_text(align="left", dx=4, fontSize=11)
-        .transform_filter("datum.usd > datum.base")
-        .encode(x=x, y=y, text="end:N"),
-        bars.mark_text(align="right", dx=-4, fontSize=11)
-        .transform_filter("datum.usd < datum.base")
-        .encode(x=x, y=y, text="end:N"),
         stated.mark_rule(color="#3d444d").encode(x=x),
     )
     content = table(

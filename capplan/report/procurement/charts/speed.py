@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
-from capplan.report.charts.look import LIMIT, NUMBER, PALETTE, SHORT, data, drawing, legend
+from capplan.report.charts.look import LIMIT, NUMBER, PALETTE, SHORT, data, drawing, legend, two_lines
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.documents.plan import PlannedFit
 from capplan.report.procurement import figures
@@ -179,7 +179,7 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     groups = _part_groups(bars)
     rows = [
         {
-            "gpu": f"{each.gpu_name}, batch {each.batch}",
+            "gpu": _bar_name(each),
             "part": name,
             "order": place,
             "gib": _size(each, members) / 2**30,
@@ -189,13 +189,13 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     ]
     usable = [
         {
-            "gpu": f"{each.gpu_name}, batch {each.batch}", "gib": each.memory.usable_bytes / 2**30,
+            "gpu": _bar_name(each), "gib": each.memory.usable_bytes / 2**30,
             "words": format_bytes(each.memory.usable_bytes),
         }
         for each in bars
         if each.memory.usable_bytes
     ]  # fmt: skip
-    y = alt.Y("gpu:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, ticks=False, domain=False))
+    y = alt.Y("gpu:N", title=None, sort=None, axis=two_lines())
     x = alt.X("gib:Q", title="GiB")
     colours = alt.Scale(domain=list(groups), range=list(PALETTE))
     stacked = alt.Chart(data(rows, "parts")).mark_bar(height=18)
@@ -217,6 +217,11 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
         drawing=drawing(alt.layer(*layers), height=44 * len(bars) + 10),
         data=_memory_table(bars, groups),
     )
+
+
+def _bar_name(each: PlannedFit) -> str:
+    """Name a bar in two lines, parted by a bar (|): its GPU and batch."""
+    return f"{each.gpu_name.removeprefix('NVIDIA ')}|batch {each.batch}"
 
 
 def _size(each: PlannedFit, members: Sequence[str]) -> float:

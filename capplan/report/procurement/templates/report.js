@@ -312,6 +312,7 @@
     });
 
     const nameOf = (option) => `${option.name} ${option.term}`;
+    const barOf = (option) => `${option.name.replace(/^NVIDIA /, "")}|${option.term}`;
     let points = [];
 
     function redraw(results, best, choosable) {
@@ -337,7 +338,7 @@
       const leading = (count) => [...new Set([best, ...data.compared, ...choosable])].filter((key) => key && results.get(key)?.found?.parts && results.get(key).matches).slice(0, count);
       const years = Number(form.elements.years.value);
       put("parts", { parts: leading(6).flatMap((key) => results.get(key).found.parts.map((usd, index) => (
-        { key, name: nameOf(byKey.get(key)), part: PARTS[index], order: index, usd: usd / years })).filter((each) => each.usd !== 0)) });
+        { key, name: nameOf(byKey.get(key)), bar: barOf(byKey.get(key)), part: PARTS[index], order: index, usd: usd / years })).filter((each) => each.usd !== 0)) });
       put("years", { lines: data.compared.filter((key) => results.get(key)?.found?.yearly).flatMap((key) => {
         let sum = 0;
         return results.get(key).found.yearly.map((usd, year) => ({ key, name: nameOf(byKey.get(key)), year, usd: sum += usd }));
@@ -355,6 +356,20 @@
       row.addEventListener("focusin", () => mark(key));
     }
     table.addEventListener("pointerleave", () => mark(null));
+    /* A changed price in the form of a price file, with the day and tier of the price that it replaces. */
+    function priceLines(option, price) {
+      const q = option.quote, text = JSON.stringify;
+      const head = [`  - currency: USD`, `    tier: ${q.tier}`,
+        `    source: {kind: secondary, title: "changed in the page of a capplan report"}`];
+      if (option.term === "buy") {
+        return [...head, `    purchase:`, `      - {gpu: ${text(option.gpu)}, date: ${q.day}, date_is: ${q.dateIs}, offer: quote, price: ${price}, gpus: 1,`
+          + ` includes_server: ${q.includesServer}${q.seller ? `, seller: ${text(q.seller)}` : ""}}`];
+      }
+      return [...head, `    provider: ${text(q.provider)}`, `    marketplace: ${q.marketplace}`, `    date: ${q.day}`, `    date_is: ${q.dateIs}`,
+        `    hourly:`, `      - {gpu: ${text(option.gpu)}, instance: ${text(q.instance)}, gpus: ${option.slots}, pricing: ${option.term},`
+          + ` region: ${text(q.region)}, per_hour: ${Number((price * option.slots).toPrecision(12))}}`];
+    }
+
     /* The changed settings as a load file that `capplan report --load` reads. */
     function loadFile() {
       const s = settings(), load = { ...data.load };
@@ -370,6 +385,8 @@
       const given = { ...data.money, ...Object.fromEntries(Object.keys(data.money).filter((key) => s[key] !== undefined).map((key) => [key, s[key]])),
         rent_price_factor: s.rentFactor, purchase_price_factor: s.purchaseFactor };
       for (const [name, value] of Object.entries(given)) lines.push(`  ${name}: ${Number(Number(value).toPrecision(12))}`);
+      const edits = Object.entries(s.prices).map(([key, price]) => priceLines(byKey.get(key), price));
+      if (edits.length) lines.push("prices:", ...edits.flat());
       return lines.concat(data.constraintLines).join("\n") + "\n";
     }
     section.loadFile = loadFile;
