@@ -50,7 +50,8 @@ def drawing(chart: Any, *, title: str = "", subtitle: str = "", height: int = HE
     sized = chart.properties(width=WIDTH, height=height)
     if title:
         sized = sized.properties(title={"text": title, "subtitle": subtitle} if subtitle else title)
-    spec = sized.configure(**_SETTINGS).to_dict()
+    # the charts are fixed and tested: checking every specification against its schema takes a tenth of a report's time
+    spec = sized.configure(**_SETTINGS).to_dict(validate=False)
     return Drawing(title=title, spec=spec)
 
 

@@ -38,6 +38,7 @@ from capplan.report.procurement.xlsx_formulas import Column, Formulas, option_co
 from capplan.report.table import Align, Table
 
 _MAX_CELL = 32_000
+_MOST_DECIMALS = 6
 
 
 def render_report_xlsx(report: Report) -> bytes:
@@ -110,12 +111,16 @@ class _Writer:
         self.title = book.add_format({"bold": True, "font_size": 16, "text_wrap": True, "valign": "top"})
         self.wrap = book.add_format({"text_wrap": True, "valign": "top"})
         self.small = book.add_format({"font_color": "#555555", "text_wrap": True, "valign": "top"})
-        self.input = book.add_format({"bg_color": "#FFF6D6", "border": 1, "border_color": "#D8C88A"})
+        self.input = book.add_format({"bg_color": "#FFF6D6", "border": 1, "border_color": "#D8C88A", "valign": "top"})
         self.number = {
-            digits: book.add_format({"num_format": digits})
+            digits: book.add_format({"num_format": digits, "valign": "top"})
             for digits in ("#,##0", "#,##0.00", "0.0000", "0.00E+00", "0.000000")
         }
-        self.number["General"] = book.add_format({"num_format": "#,##0.##", "valign": "top"})
+        self.plain = book.add_format({"valign": "top"})
+        self.decimals = [
+            book.add_format({"num_format": f"#,##0{'.' * bool(count)}{'0' * count}", "valign": "top"})
+            for count in range(_MOST_DECIMALS + 1)
+        ]
         self.big = {
             digits: book.add_format({"bold": True, "num_format": digits, "align": "left"})
             for digits in ("#,##0", "0.0000")
@@ -279,7 +284,9 @@ class _Writer:
         """Write a text cell; figures in right-aligned columns as numbers where they are plain ones."""
         if align is Align.RIGHT:
             try:
-                sheet.write_number(row, column, float(words.replace(",", "")), self.number["General"])
+                value = float(words.replace(",", ""))
+                count = min(_MOST_DECIMALS, len(words.partition(".")[2]))
+                sheet.write_number(row, column, value, self.decimals[count])
             except ValueError:
                 sheet.write_string(row, column, _text(words), self.right)
         else:
@@ -320,8 +327,8 @@ class _Writer:
             sheet.set_row(row, _height(line, widths))
             sheet.write_string(row, 0, _text(each.label), self.wrap)
             sheet.write_number(row, 1, each.value, self.input if each.key in used else None)
-            sheet.write_number(row, 2, each.low)
-            sheet.write_number(row, 3, each.high)
+            sheet.write_number(row, 2, each.low, self.plain)
+            sheet.write_number(row, 3, each.high, self.plain)
             for column in (4, 5, 6):
                 sheet.write_string(row, column, _text(line[column]), self.wrap)
             names[each.key] = named[each.key]

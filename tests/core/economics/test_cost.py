@@ -83,8 +83,8 @@ def test_net_present_cost_of_buying():
 
 
 def test_cash_by_year_of_a_node():
-    # First day: 8 × 37,500 and 12 % network = 336,000. Every year: 7,237.512 of energy, 4 % support of 300,000 and 15,000
-    # of staff = 34,237.512; the last year is 30 % of 300,000 = 90,000 less, the residual value.
+    # First day: 8 × 37,500 and 12 % network = 336,000. Every year: 7,237.512 of energy, 4 % support of 300,000 and
+    # 15,000 of staff = 34,237.512; the last year is 30 % of 300,000 = 90,000 less, the residual value.
     assert owned().yearly == near((336_000, 34_237.512, 34_237.512, 34_237.512 - 90_000), rel=1e-9)
     assert owned().highest_year_usd == near(34_237.512, rel=1e-9)
     # Rent: nothing on the first day, then 2.00 USD for each of 8 × 8,760 GPU-hours, and twice that in a year of two.

@@ -360,7 +360,7 @@
     function priceLines(option, price) {
       const q = option.quote, text = JSON.stringify;
       const head = [`  - currency: USD`, `    tier: ${q.tier}`,
-        `    source: {kind: secondary, title: "changed in the page of a capplan report"}`];
+        `    source: {kind: example, title: "changed in the page of a capplan report"}`];
       if (option.term === "buy") {
         return [...head, `    purchase:`, `      - {gpu: ${text(option.gpu)}, date: ${q.day}, date_is: ${q.dateIs}, offer: quote, price: ${price}, gpus: 1,`
           + ` includes_server: ${q.includesServer}${q.seller ? `, seller: ${text(q.seller)}` : ""}}`];
