@@ -80,4 +80,6 @@ def test_the_downloaded_load_file_holds_changed_prices(tmp_path: Path) -> None:
     for key in (rented.key, bought.key):
         assert float(driven["seen"][1][key]["year"]["value"]) == near(changed[key].money.cost_usd_per_year, rel=1e-9)
     assert changed[rented.key].money.cost_usd_per_year == near((rented.money.cost_usd_per_year or 0) / 2, rel=1e-9)
-    assert changed[bought.key].offer.price_source == "changed in the page of a capplan report (example)"
+    source = changed[bought.key].offer.price_source
+    assert source is not None
+    assert source.startswith("changed in the page of a capplan report (example")
