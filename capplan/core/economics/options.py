@@ -252,11 +252,20 @@ class _Question:
         return self.peaks_per_s()[0] * load.deadline_s / (working * self.operating_point.rate_per_s)
 
     def in_servers(self, *, server_slots: int, full_servers: bool) -> "_Question":
-        """Return the question with the rate that GPUs keep in servers of a size; training alone depends on it."""
-        point = self.operating_point.in_servers(
-            self.peaks_per_s()[0], server_slots=server_slots, full_servers=full_servers
+        """Return the question with the batch and rate of GPUs that train together in servers of a size.
+
+        A larger batch hides more of the exchange of gradients, so that a slow link asks for another batch.
+        """
+        if self.operating_point.parallel is None:
+            return self
+        point = self.sizing.capacity.operate_in_servers(
+            self.peaks_per_s()[0],
+            server_slots=server_slots,
+            full_servers=full_servers,
+            latency_factor=self.scenario.latency.get(self.sizing.gpu, 1.0),
+            largest_batch=self.scenario.largest_batch,
         )
-        return replace(self, operating_point=point)
+        return replace(self, operating_point=point, sizing=replace(self.sizing, operating_point=point))
 
     def committed(self, fleets: tuple[Fleet, ...], term: Term) -> tuple[Fleet, ...]:
         """Set each commitment's fleet to what its last year needs: GPUs cannot be added for part of its term."""

@@ -112,9 +112,42 @@ class Capacity:
     ) -> OperatingPoint | None:
         """Return the smallest batch that carries nearly the most within the limit, or the given one; None without."""
         held = self.operating_points(limit_s=limit_s, latency_factor=latency_factor)
-        allowed = [each for each in held if largest_batch in (None, each.largest_batch)]
-        most = max((each.rate_per_s for each in allowed), default=0.0)
-        return next((each for each in allowed if each.rate_per_s >= _NEARLY * most), None)
+        return _smallest_of_nearly_the_most([each for each in held if largest_batch in (None, each.largest_batch)])
+
+    def operate_in_servers(
+        self,
+        demand_per_s: float,
+        *,
+        server_slots: int,
+        full_servers: bool,
+        latency_factor: float = 1.0,
+        largest_batch: int | None = None,
+    ) -> OperatingPoint:
+        """Return how GPUs that train together are run in servers of a size: the smallest batch of nearly the most.
+
+        Args:
+            demand_per_s: Samples per second that the fleet must reach.
+            server_slots: GPUs that a server or rented instance holds.
+            full_servers: True if servers come only full.
+            latency_factor: How many times longer steps take than expected.
+            largest_batch: The batch to take; None chooses.
+        """
+        held = self.operating_points(limit_s=None, latency_factor=latency_factor)
+        placed = [
+            each.in_servers(demand_per_s, server_slots=server_slots, full_servers=full_servers)
+            for each in held
+            if largest_batch in (None, each.largest_batch)
+        ]
+        found = _smallest_of_nearly_the_most(placed)
+        if found is None:
+            raise ValueError(f"{self.candidate.gpu} has no batch {largest_batch}")
+        return found
+
+
+def _smallest_of_nearly_the_most(points: Sequence[OperatingPoint]) -> OperatingPoint | None:
+    """Return the point of the smallest batch that carries nearly the most; None where there is none."""
+    most = max((each.rate_per_s for each in points), default=0.0)
+    return next((each for each in points if each.rate_per_s >= _NEARLY * most), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

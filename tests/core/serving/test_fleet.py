@@ -199,3 +199,15 @@ def test_a_host_that_feeds_less_than_a_gpu_could_take_sets_the_fleet():
     [sizing] = size_fleets([fed], service(peak_per_s=1000.0, utilization_ceiling_fraction=0.7))
     assert sizing.operating_point.rate_per_s == near(70.0)
     assert sizing.need == 15
+
+
+def test_a_slow_network_asks_for_a_larger_batch():
+    # Batches of 32 in 0.6 s and of 128 in 2.4 s train alike alone and in one server (53.3/s, 48/s at 90 %), where the
+    # smaller is taken. Across servers 2 s of exchange leave 0.6 / 2.2 of the rate at 32; at 128 the backward pass of
+    # 1.6 s hides all but 0.4 s of it: 2.4 / 2.8.
+    [sizing] = size_fleets([replace(candidate({32: 0.6, 128: 2.4}), exchange=exchange())], TRAINING)
+    assert sizing.operating_point.largest_batch == 32
+    together = sizing.capacity.operate_in_servers(100.0, server_slots=8, full_servers=True)
+    apart = sizing.capacity.operate_in_servers(100.0, server_slots=1, full_servers=True)
+    assert (together.largest_batch, together.rate_per_s) == (32, near(48.0))
+    assert (apart.largest_batch, apart.rate_per_s) == (128, near(53.3333 * 2.4 / 2.8, rel=1e-5))

@@ -121,7 +121,9 @@ def _link(option: Option) -> str | None:
     if exchange is None or rates is None or working * fleet.gpus_per_server == 1:
         return None
     return (
-        exchange.inside_name if working == 1 else f"network, {exchange.network_bytes_per_s * 8 / 1e9:g} Gbit/s per GPU"
+        exchange.inside_name
+        if working == 1
+        else f"the network at {exchange.network_bytes_per_s * 8 / 1e9:g} Gbit/s per GPU"
     )
 
 
