@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -33,14 +33,20 @@ TORCH_SIGNATURES = {"attend", "encoder_layer", "multi_head_attention", "_convolu
 """Functions that stand in for PyTorch's own, with PyTorch's parameters."""
 
 
-def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield path, node
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+@cache
+def functions() -> tuple[tuple[Path, Function], ...]:
+    return tuple(
+        (path, node)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, Function)
+    )
+
+
+def lines_of(function: Function) -> int:
     return (function.end_lineno or 0) - function.lineno + 1
 
 
