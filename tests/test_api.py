@@ -1,6 +1,7 @@
 """`import capplan` answers as the command line does."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,14 @@ from typer.testing import CliRunner
 
 import capplan
 from capplan.cli.main import app
+from capplan.core.latency.calibration import HostCosts
 from capplan.errors import TraceError, UnknownNameError, UsageError
 from capplan.report.documents.analysis import analysis_document
 from capplan.report.documents.codec import to_plain
 from capplan.report.documents.estimate import estimate_document
 from capplan.report.documents.memory import memory_document
 from capplan.report.documents.plan import plan_document
+from capplan.specs.calibration import dump_calibration, load_calibration
 
 NET, INPUT = "examples/net.py:Net", "x=3x32x32"
 
@@ -132,3 +135,28 @@ def test_a_report_names_the_models(tmp_path: Path) -> None:
     made = capplan.make_report(NET, inputs=[INPUT], batches=[8], gpus=["l4", "t4"], title="What to buy")
     assert made.title == "What to buy"
     assert {option.gpu for option in made.models[0].options} <= {"l4", "t4"}
+
+
+def test_a_plan_waits_for_the_host_of_a_calibration_of_ones_own(tmp_path: Path) -> None:
+    """A host that takes 10 ms for a linear layer decides the step; the command line takes the same file."""
+    host = HostCosts(cpu="slow", torch="2.11", call_s=0.0, launch_s=0.0, operators_s={"linear": 0.01})
+    path = tmp_path / "slow.yaml"
+    path.write_text(dump_calibration(replace(load_calibration(), host=host)))
+    asked = {"inputs": ["8"], "batches": [1], "gpus": ["l4"]}
+    shipped = capplan.plan(torch.nn.Linear(8, 8), **asked).fits[0].latency.latency_s.expected
+    slow = capplan.plan(torch.nn.Linear(8, 8), **asked, calibration=path).fits[0].latency.latency_s.expected
+    assert shipped < 0.001
+    assert slow == pytest.approx(0.01, rel=0.01)
+    words = ["plan", NET, "--input", INPUT, "--batch", "1", "--gpu", "l4", "--calibration", str(path), "--json"]
+    found = json.loads(CliRunner().invoke(app, words).stdout)
+    assert found["fits"][0]["latency_s"]["expected"] > 0.01
+
+
+def test_a_share_of_candidates_is_asked_for_in_python() -> None:
+    class Positive(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[torch.where(x.flatten() > 0)[0] % len(x)]
+
+    trace = capplan.trace(Positive(), inputs=["8"], selected_share=0.5)
+    (assumed,) = [each for each in trace.recordings[0].assumed_values if each.what == "aten.nonzero"]
+    assert assumed.share == 0.5

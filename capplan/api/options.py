@@ -27,6 +27,7 @@ class ModelOptions(TypedDict, total=False):
     seq_len: int
     weights: str
     activations: str
+    selected_share: float
 
 
 class WorkloadOptions(ModelOptions, total=False):
@@ -75,7 +76,10 @@ class AnalyzeOptions(ModelOptions, total=False):
 
 
 class PlanOptions(GpuOptions, total=False):
-    """Limits of a plan: share of memory that may be filled, latency [s], throughput [samples/s], price; its order."""
+    """Limits of a plan: share of memory that may be filled, latency [s], throughput [samples/s], price; its order.
+
+    `calibration` is a file of the caller's own.
+    """
 
     utilization_fraction: float
     max_latency_s: float
@@ -85,6 +89,7 @@ class PlanOptions(GpuOptions, total=False):
     max_usd_per_hour: float
     samples: int
     epochs: float
+    calibration: Path
     sort: str
     strict: bool
 

@@ -25,6 +25,7 @@ def find_source(
     seq_len: int | None = None,
     weights: str | None = None,
     activations: str | None = None,
+    selected_share: float | None = None,
 ) -> ModelSource:
     """Return the model of a request.
 
@@ -39,18 +40,22 @@ def find_source(
         seq_len: tokens per sample.
         weights: the format that weights of linear layers are quantised to, as for `--weights`.
         activations: the format of their activations.
+        selected_share: the share of candidates that stay where the data decides.
 
     Raises:
         UsageError: there is no such model, or it does not take these arguments and inputs.
     """
     scheme = find_scheme(weights, activations)
     if scheme is not None:
-        source = find_source(model, arguments=arguments, inputs=inputs, input_size=input_size, seq_len=seq_len)
+        source = find_source(
+            model, arguments=arguments, inputs=inputs, input_size=input_size, seq_len=seq_len,
+            selected_share=selected_share,
+        )  # fmt: skip
         assert not isinstance(source, QuantisedSource)
         return QuantisedSource(source=source, scheme=scheme)
     values = dict(arguments or {})
     if isinstance(model, Trace):
-        if values or inputs or input_size is not None or seq_len is not None:
+        if values or inputs or any(each is not None for each in (input_size, seq_len, selected_share)):
             raise UsageError(f"{model.name} is a trace: its arguments and inputs are fixed; trace the model again.")
         return model
     request = ModelRequest(
@@ -59,6 +64,7 @@ def find_source(
         inputs=() if callable(inputs) else tuple(inputs),
         input_size=None if input_size is None else "x".join(map(str, input_size)),
         seq_len=seq_len,
+        selected_share=selected_share,
     )
     if isinstance(model, str) and callable(inputs):
         raise UsageError(f"{model}: inputs made by a function need the module itself; pass it instead of its name.")
@@ -74,7 +80,7 @@ def _target(model: Any, request: "InputRequest", make: Callable[[int], Any] | No
 
     if isinstance(model, str):
         return load_target(model, request=request)
-    return module_target(model, request=request, make=make)
+    return replace(module_target(model, request=request, make=make), selected_share=request.selected_share)
 
 
 def _is_plain(value: Any) -> bool:

@@ -9,6 +9,7 @@ of a model, for every function that takes one:
     input_size: the shape of one image without the batch, such as (3, 640, 640).
     seq_len: tokens per sample.
     weights, activations: formats that linear layers are quantised to, as for `--weights` and `--activations`.
+    selected_share: the share of candidates that stay where the data decides, 0 to 1.
 
 Options of the workload:
 
@@ -213,9 +214,9 @@ def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options
             GPU) or "max".
         **options: those of a model, of the workload and of GPUs; `utilization_fraction` of usable memory that may be
             filled, `max_latency_s`, `min_throughput_per_s`; `providers` whose on-demand prices count, `priced` GPUs
-            only, `max_usd_per_hour` of one GPU; `samples` and `epochs` of a job, which adds its GPU-hours; `sort` by
-            "throughput", "latency", "memory", "cost" or "name"; `strict`, to refuse a model with operators that could
-            not be counted.
+            only, `max_usd_per_hour` of one GPU; `calibration`, a file of the caller's own; `samples` and `epochs` of a
+            job, which adds its GPU-hours; `sort` by "throughput", "latency", "memory", "cost" or "name"; `strict`, to
+            refuse a model with operators that could not be counted.
 
     Returns:
         `fits` and `rejections`. A fit has `latency.latency_s` [s] and `memory.total_bytes` [bytes] as intervals with
@@ -249,6 +250,7 @@ def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options
         job=Job(samples=left.pop("samples"), epochs=left.pop("epochs", 1.0)) if "samples" in left else None,
         sort=choose(SortKey, left.pop("sort", "throughput"), "sort key"),
         is_strict=left.pop("strict", False),
+        calibration=left.pop("calibration", None),
     )
     refuse_unknown("plan", left)
     (made,) = make_plans(request)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus.choice import GpuRequest
@@ -31,7 +32,7 @@ class PlanRequest:
 
     `job` is a finite amount of work, for which GPU-hours are worked out. `tries_half` works out what half precision
     would change on the recommended GPU, beside compiling and channels_last. `is_strict` refuses a model with operators
-    that could not be counted.
+    that could not be counted. `calibration` is a file of the caller's own, None for the shipped one.
     """
 
     models: tuple[ModelSource, ...]
@@ -44,6 +45,7 @@ class PlanRequest:
     job: Job | None = None
     tries_half: bool = False
     is_strict: bool = False
+    calibration: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,14 @@ class PlanContext:
     feedback: Feedback = SILENCE
 
     @classmethod
-    def of(cls, gpus: GpuRequest, prices: PriceFilters, *, feedback: Feedback = SILENCE) -> "PlanContext":
+    def of(
+        cls,
+        gpus: GpuRequest,
+        prices: PriceFilters,
+        *,
+        calibration: Path | None = None,
+        feedback: Feedback = SILENCE,
+    ) -> "PlanContext":
         """Load what a question about these GPUs at these prices needs.
 
         Raises:
@@ -73,7 +82,7 @@ class PlanContext:
             named=found.choice.named,
             offers=offers_on_demand(found.prices),
             notes=found.choice.notes,
-            calibration=load_calibration(),
+            calibration=load_calibration(calibration),
             memory_calibration=load_memory_calibration(),
             feedback=feedback,
         )
@@ -93,7 +102,7 @@ def plan(request: PlanRequest, *, feedback: Feedback = SILENCE) -> tuple[Plan, .
         TraceError: a model could not be traced, or is refused by `is_strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    context = PlanContext.of(request.gpus, request.prices, feedback=feedback)
+    context = PlanContext.of(request.gpus, request.prices, calibration=request.calibration, feedback=feedback)
     return tuple(_plan_model(open_model(each, feedback=feedback), request, context) for each in request.models)
 
 

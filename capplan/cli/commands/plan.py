@@ -1,7 +1,8 @@
 """`capplan plan`: which GPU fits a model at a batch, how fast it runs there, and what binds it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,6 +31,9 @@ def plan(
     extent: options.ExtentOptions,
     prices: options.PriceOptions,
     strict: options.Strict = False,
+    calibration: Annotated[
+        Path | None, typer.Option(help="A calibration of your own; the shipped one by default.", show_default=False)
+    ] = None,
     color: ColorOption = ColorChoice.AUTO,
     answer: options.AnswerOptions,
 ) -> None:
@@ -59,6 +63,7 @@ def plan(
         job=job.job(),
         tries_half=conditions.is_default,
         is_strict=strict,
+        calibration=calibration,
     )
     plans = make_plans(request, feedback=TERMINAL)
     if chosen is Format.TABLE and not extent.everything:
