@@ -96,6 +96,9 @@ AMP in fp16, SGD with momentum, RTX 3090, torch 1.12. One GPU and one version: h
 known, and intervals are wider there. Grouped convolutions' gradients under channels-last are the worst: where cuDNN has
 no fast kernel (more than 32 channels a group, or groups that are no multiple of 32) a step takes up to eight times as
 long.
+
+Coverage: of the 778 models of timm's training tables 769 are traced under AMP; the nine others are names that today's
+timm does not have. Of torchvision's 121 models 109 are; the twelve detectors ask for targets (`--inputs-from`).
 """
 
 
