@@ -96,7 +96,7 @@ def test_identical_requests_share_one_trace(narrow):
 
 
 def test_a_trace_that_takes_too_long_or_too_much_is_stopped(tmp_path):
-    with serving(tmp_path, "--trace-timeout", "5", "--traces", "1") as running:
+    with serving(tmp_path, "--trace-timeout", "8", "--traces", "1") as running:
         running.post("/api/v1/plan", question(1, TINY))  # the libraries are loaded by now
         late = running.post("/api/v1/plan", question(2, HUGE))
         assert late.status == 422
