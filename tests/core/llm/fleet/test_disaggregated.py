@@ -1,5 +1,6 @@
 """Prefill and decode on replicas of their own: sizes and times by hand."""
 
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -49,6 +50,16 @@ def test_the_cache_crosses_the_network() -> None:
     # 512 tokens x 131,072 bytes at 50 and at 5 GB/s.
     assert fast.transfer_s == pytest.approx(512 * 131_072 / 50e9)
     assert slow.ttft_s - fast.ttft_s == pytest.approx(slow.transfer_s - fast.transfer_s)
+
+
+def test_a_first_token_takes_its_prefill_the_transfer_a_handover_and_a_step() -> None:
+    light = disaggregate(
+        SIDE, SIDE, load=replace(LOAD, rate_per_s=1e-6), limits=LatencyLimits(), offer=OFFER, link_bytes_per_s=50e9
+    )
+    assert light is not None
+    # no prompt waits for another one; on average one and a half decode steps pass
+    parts_s = light.prefill_s + light.transfer_s + 0.15 + 1.5 * light.tpot_s
+    assert light.ttft_s == pytest.approx(parts_s, rel=1e-4)
 
 
 def test_limits_that_nothing_keeps_leave_nothing() -> None:

@@ -1,0 +1,109 @@
+"""Judge prefill and decode apart on published runs: `python benchmarks/llm_disaggregated.py SERVING-OTHER.csv.gz`.
+
+Rows are taken whose notes state the replicas of both kinds in full, such as P:1x(tp4,dp1,bs1) D:4x(tp8,dp1,bs16), with
+their clients. They are of quality C: speculation is not excluded, and the network is not stated. The formulas are those
+of `capplan llm plan`: a decode step without prompts, the queue M/D/1 before the prefill replicas, and the cache moved
+at 50 GB/s per GPU. One constant was taken from these rows: what handing a request over takes at light load.
+"""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
+from capplan.app.llm.validate_serving import constants_of
+from capplan.core.llm.fleet.disaggregated import HANDOVER_S, LINK_BYTES_PER_S
+from capplan.core.llm.serving.service import Demand, Service, decode_step_s, lone_ttft_s
+from capplan.core.llm.sharding import Sharding
+from capplan.core.llm.timing.constants import Constants
+from capplan.specs import load_gpus
+from capplan.specs.llm.time_calibration import load_time_calibration
+
+_REPLICAS = re.compile(r"P:(\d+)x\(tp(\d+),dp(\d+),bs\d+\) D:(\d+)x\(tp(\d+),dp(\d+),bs\d+\)")
+_MOST_BUSY = 0.95
+_ROUNDS = 50
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What clients see, and how busy the prefill replicas are. [s]"""
+
+    ttft_s: float
+    tpot_s: float
+    busy: float
+
+
+def deployment_of(row: pd.Series, deployments: Deployments, *, tensor: int, data: int) -> ServingDeployment:
+    """Return the deployment of one kind of replicas; experts are spread over the ranks of data parallelism."""
+    sharding = Sharding(tensor=tensor, data=data, expert=tensor * data if data > 1 else 1)
+    kv = row.kv if isinstance(row.kv, str) else ""
+    words = DeploymentWords(
+        model=row.model, gpu=row.gpu, engine=row.engine, sharding=sharding, weights=row.weights, kv=kv
+    )
+    return deployments.find(words)
+
+
+def predict(row: pd.Series, deployments: Deployments, constants: Constants) -> Predicted:
+    """Predict a closed loop of the row's clients: Little's law gives the rate, as a fixed point."""
+    found = _REPLICAS.search(row.note)
+    assert found is not None
+    prefills, p_tensor, p_data, decodes, d_tensor, d_data = map(int, found.groups())
+    share = 0.9 if str(row.lengths).startswith("uniform") else 1.0
+    prompt, answer = row.input_len * share, row.output_len * share
+    sides = [
+        deployment_of(row, deployments, tensor=tensor, data=data)
+        for tensor, data in ((p_tensor, p_data), (d_tensor, d_data))
+    ]
+    prefill, decode = (
+        Service(kernels=each.kernels, machine=each.machine, engine=each.engine, constants=constants) for each in sides
+    )
+    prompt_s = lone_ttft_s(prefill, Demand(input_len=prompt, output_len=answer, capacity=1.0))
+    memory = sides[1].stage
+    moved_s = prompt * memory.cache.bytes_per_token / LINK_BYTES_PER_S
+    ttft_s, tpot_s, busy = prompt_s, 0.01, 0.0
+    for _ in range(_ROUNDS):
+        whole_s = ttft_s + (answer - 1) * tpot_s
+        rate = min(float(row.concurrency) / whole_s, _MOST_BUSY * prefills / prompt_s)
+        running = np.array([max(1.0, rate * answer * tpot_s / decodes / d_data)])
+        tpot_s = 0.5 * tpot_s + 0.5 * float(decode_step_s(decode, running, context=prompt + answer / 2)[0])
+        busy = rate * prompt_s / prefills
+        ttft_s = prompt_s * (1 + busy / (2 * (1 - busy))) + moved_s + 1.5 * tpot_s + HANDOVER_S
+    return Predicted(ttft_s, tpot_s, busy)
+
+
+def main() -> None:
+    """Print each row with its prediction, and the median errors."""
+    rows = pd.read_csv(Path(sys.argv[1]))
+    stated = rows.note.fillna("").map(lambda note: _REPLICAS.search(note) is not None)
+    rows = rows[stated & rows.concurrency.notna()]
+    deployments = Deployments(gpus=load_gpus(), assumes_narrow_cache=True)
+    constants = constants_of(load_time_calibration())
+    print("| model | GPU, engine | lengths | clients | TTFT | predicted | TPOT | predicted |")
+    print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    ratios = []
+    for _, row in rows.iterrows():
+        found = predict(row, deployments, constants)
+        ratios.append((found.ttft_s * 1e3 / row.ttft_ms, found.tpot_s * 1e3 / row.tpot_ms, found.busy))
+        print(
+            f"| {row.model} {row.weights} | {row.gpu}, {row.engine} | {row.input_len:.0f}/{row.output_len:.0f} | "
+            f"{float(row.concurrency):.0f} | {row.ttft_ms:.0f} ms | {found.ttft_s * 1e3:.0f} ms | "
+            f"{row.tpot_ms:.1f} ms | {found.tpot_s * 1e3:.1f} ms |"
+        )
+    table = np.array(ratios)
+    free = table[table[:, 2] < 0.8]
+    for name, part in (("all", table), ("prefill less than 80 % busy", free)):
+        errors = np.abs(part[:, :2] - 1)
+        twice = np.mean(np.abs(np.log(part[:, 0])) <= np.log(2))
+        print(
+            f"\n{name}, {len(part)} rows: TPOT median error {np.median(errors[:, 1]):.1%} (predicted ÷ measured "
+            f"{np.median(part[:, 1]):.2f}), TTFT {np.median(errors[:, 0]):.0%} ({np.median(part[:, 0]):.2f}), within a "
+            f"factor of two {twice:.0%}"
+        )
+
+
+if __name__ == "__main__":
+    main()
