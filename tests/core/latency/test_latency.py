@@ -86,7 +86,8 @@ def test_a_card_without_the_precision_says_what_it_has():
     (answer,) = estimate_latencies(
         ExecutedStep.of(linear_recording(), Workload(precision=Precision.BF16)), gpus=[turing], batches=[1]
     )
-    assert answer == Unsupported(reason="round has no peak rate for bf16; its spec states fp32, fp16")
+    reason = "round has no peak rate for bf16; its spec states fp32, fp16"
+    assert answer == Unsupported(reason=reason, lacking="bf16")
 
 
 def test_no_gpus_give_no_answers():
