@@ -129,6 +129,11 @@ def _loss(rows: Sequence[Rows], base: Calibration, constants: EngineConstants) -
     return float(np.mean([np.abs(each).mean() for each in errors(rows, base, constants)]))
 
 
+def engine_of(row: Rows) -> str:
+    """Return the engine that ran a curve: TensorRT for BERT, FasterTransformer for image transformers."""
+    return "TensorRT" if row.model.startswith("bert") else "FasterTransformer"
+
+
 def main(path: Path, traces: Path) -> None:
     traces.mkdir(parents=True, exist_ok=True)
     rows = read_rows(path, traces)
@@ -138,16 +143,28 @@ def main(path: Path, traces: Path) -> None:
     whole = fit(rows, base)
     print("all rows:", whole, f"{_loss(rows, base, whole):.3f}")
     held_out: list[np.ndarray] = []
+    by_kind: dict[tuple[str, str, str], list[np.ndarray]] = {}
     print("\n| held out | rows | median error | 90 % within | bias |\n| --- | --- | --- | --- | --- |")
     for key, name in ((lambda row: row.gpu.id, "GPU"), (lambda row: row.model, "model")):
         for value in sorted({key(row) for row in rows}):
             inside, outside = [row for row in rows if key(row) != value], [row for row in rows if key(row) == value]
-            off = np.concatenate(errors(outside, base, fit(inside, base)))
+            by_curve = errors(outside, base, fit(inside, base))
+            for row, off in zip(outside, by_curve, strict=True):
+                by_kind.setdefault((name, engine_of(row), str(row.step.workload.precision)), []).append(off)
+            off = np.concatenate(by_curve)
             held_out.append(off)
             print(
                 f"| {name} {value} | {len(off)} | {np.median(np.abs(off)):.1%} | "
                 f"{np.quantile(np.abs(off), 0.9):.1%} | {np.mean(off):+.1%} |", flush=True,
             )  # fmt: skip
+    print("\n| held out | engine | format | rows | median error | 90 % within | bias |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for (name, engine, precision), found in sorted(by_kind.items()):
+        off = np.concatenate(found)
+        print(
+            f"| {name}s | {engine} | {precision} | {len(off)} | {np.median(np.abs(off)):.1%} | "
+            f"{np.quantile(np.abs(off), 0.9):.1%} | {np.mean(off):+.1%} |"
+        )
     every = np.abs(np.concatenate(held_out))
     print(f"\nhalf-width of 90 %: {np.quantile(every, 0.9):.3f}; median {np.median(every):.3f}")
 

@@ -8,6 +8,7 @@ from capplan.core.engines.refused import refusal_notes
 from capplan.core.engines.rewrite import engine_recording
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.engines import widened_for_convolutions
 from capplan.core.latency.lookup import cpu_part, on_cores, part_for
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Framework, Workload
@@ -54,7 +55,7 @@ class ExecutedStep:
             return cls(
                 recording=engine_recording(recording, workload),
                 workload=workload,
-                calibration=part_for(calibration, workload) if calibration else None,
+                calibration=_engine_part(calibration, recording, workload) if calibration else None,
                 graph_breaks=refusal_notes(recording, workload.framework),
             )
         return cls(
@@ -64,3 +65,10 @@ class ExecutedStep:
             graph_breaks=() if is_eager else graph_break_notes(recording),
             cpu=cpu_part(calibration, workload),
         )
+
+
+def _engine_part(calibration: Calibration, recording: Recording, workload: Workload) -> Calibration:
+    """Return the part that serves an engine, with wider intervals where the network has convolutions."""
+    found = part_for(calibration, workload)
+    has_convolutions = any(kernel.name.startswith("aten.convolution") for kernel in recording.kernels)
+    return widened_for_convolutions(found) if has_convolutions else found
