@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.core.calibrate.cpus import fit_cpu
 from capplan.core.calibrate.device import DeviceBenchmark, microbench_rows
-from capplan.core.calibrate.host import CPU_ID
 from capplan.core.gpus.spec import Architecture, GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Segment
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.lookup import CPU, CPU_HALF
@@ -21,6 +20,9 @@ from capplan.specs.gpus.cpu_sheet import render_cpu_sheet
 
 if TYPE_CHECKING:
     from capplan.probe.measure.cpu.facts import CpuFacts
+
+CPU_ID = "cpu"
+"""The name of the device in PyTorch."""
 
 CPU_AT_HAND = "cpu-at-hand"
 """The id of the CPU at hand, where the database does not know it or has more cores than PyTorch uses."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capplan.app.calibration.cpu import CPU_ID
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.measure.profile import profile_batch
 from capplan.app.measure.request import Curve, MeasureRequest, make_job
@@ -13,7 +14,6 @@ from capplan.app.measure.store import MeasurementStore
 from capplan.app.measure.theory import GpuTheory, find_theory
 from capplan.app.models import Model, open_model
 from capplan.core.batches import BatchChoice
-from capplan.core.calibrate.host import CPU_ID
 from capplan.core.measurement.batch_search import largest_running_batch, still_pays
 from capplan.core.measurement.compare import find_answer
 from capplan.core.measurement.op_times import ProfiledBatch

@@ -1,14 +1,13 @@
 """Compare a measurement with theory: the device's spec, the model's trace, and the estimate for each point."""
 
 from dataclasses import dataclass, replace
-from datetime import date
 from typing import TYPE_CHECKING
 
+from capplan.app.calibration.cpu import CPU_ID, described
 from capplan.app.feedback import Feedback
 from capplan.app.measure.request import TheoryRequest
 from capplan.app.models import Model
-from capplan.core.calibrate.host import CPU_ID, host_calibration, host_spec
-from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.gpus.spec import GpuSpec, Microbenchmark
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.step import ExecutedStep
@@ -99,7 +98,6 @@ def find_theory(job: "Job", model: Model, request: TheoryRequest, feedback: Feed
 
 def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | None, Calibration | None]:
     """Describe the CPU at hand by timing it for about two seconds; nothing where that fails, with a warning."""
-    from capplan.probe.measure.cpu.facts import last_level_cache_bytes
     from capplan.probe.measure.microbench import benchmark_host
     from capplan.probe.measure.open import devices_at_hand, open_device
 
@@ -110,14 +108,14 @@ def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | No
     except CapplanError as error:
         feedback.warn(f"warning: no estimate to compare the measurement with: the CPU could not be timed ({error})")
         return None, None
-    spec = host_spec(benchmark, cache_bytes=last_level_cache_bytes())
-    own = load_calibration(request.calibration) if request.calibration else None
+    spec = described(benchmark, overlays=request.overlays).spec
+    reached = spec.measured[Microbenchmark.MATMUL_FP32].value, spec.measured[Microbenchmark.COPY].value
     feedback.warn(
-        f"note: bound and estimate rest on what this CPU reached in two seconds: "
-        f"{format_flops_per_s(spec.peak_flops_per_s[PeakKind.FP32] or 0.0)} in fp32 matrix products, "
-        f"{format_bytes_per_s(spec.memory_bandwidth_bytes_per_s)} in copies; efficiencies of operators are guesses."
+        f"note: bound and estimate rest on what this CPU reached in two seconds: {format_flops_per_s(reached[0])} in "
+        f"fp32 matrix products, {format_bytes_per_s(reached[1])} in copies; shares of these that operators reach are "
+        "those of the CPU that was calibrated."
     )
-    return spec, own or host_calibration(benchmark, spec, made=date.today())
+    return spec, load_calibration(request.calibration)
 
 
 def _find_gpu(device: str, request: TheoryRequest, feedback: Feedback) -> GpuSpec | None:

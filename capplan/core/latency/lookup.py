@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capplan.core.gpus.spec import GpuSpec, Microbenchmark
+from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, IntervalWidth
 from capplan.core.latency.classes import ALL_CLASSES, FUSED
 from capplan.core.latency.engines import engine_calibration
@@ -129,12 +129,21 @@ CPU, CPU_HALF = "cpu", "cpu half"
 """The parts of a calibration that serve CPUs, above 16 bits and in them."""
 
 
-def cpu_part(calibration: Calibration | None, workload: Workload) -> Calibration | None:
-    """Return the part of a calibration that serves a workload on CPUs; None where it has none."""
-    if calibration is None:
-        return None
-    single = calibration.parts.get(CPU)
-    return single if precision_key(workload) == "single" else calibration.parts.get(CPU_HALF, single)
+_MATRIX_UNIT_GAIN = 8.0
+"""From this ratio of the 16-bit to the fp32 peak on, a CPU has a matrix unit: AMX gains 16, AVX512_BF16 2."""
+
+
+def cpu_part(parts: Mapping[str, Calibration], workload: Workload, cpu: GpuSpec) -> Calibration | None:
+    """Return the part of a calibration that serves a workload on a CPU; None where it has none.
+
+    Operators in 16 bits were timed on a matrix unit, which few of them fill. Vector units without one reach the same
+    shares of their peak in 16 bits as in fp32.
+    """
+    single, half = parts.get(CPU), parts.get(CPU_HALF)
+    if precision_key(workload) == "single" or half is None:
+        return single
+    gain = (cpu.peak(PeakKind.BF16) or 0.0) / (cpu.peak(PeakKind.FP32) or 1.0)
+    return half if gain >= _MATRIX_UNIT_GAIN else single
 
 
 FORK_JOIN_S = 3e-6

@@ -1,6 +1,7 @@
 """A recorded step as a framework runs it: the only input of the functions that time a step."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from capplan.core.compiled.graph_breaks import graph_break_notes
 from capplan.core.compiled.rewrite import executed_recording
@@ -26,20 +27,21 @@ class ExecutedStep:
         workload: Precision, framework, layout, mode and torch version.
         calibration: The part of the calibration that serves the workload; None for engineering guesses.
         graph_breaks: Sentences about places where a compiled graph is interrupted.
-        cpu: The part of the calibration that serves CPUs; None for engineering guesses.
+        cpu_parts: The parts of the calibration that serve CPUs, by their names.
     """
 
     recording: Recording
     workload: Workload
     calibration: Calibration | None
     graph_breaks: tuple[str, ...] = ()
-    cpu: Calibration | None = None
+    cpu_parts: Mapping[str, Calibration] = field(default_factory=dict)
 
     def on(self, gpu: GpuSpec) -> "ExecutedStep":
         """Return the step with the calibration that serves a device: a CPU's kernels share nothing with a GPU's."""
         if not gpu.is_cpu:
             return self
-        return replace(self, calibration=None if self.cpu is None else on_cores(self.cpu, gpu.unit_count or 1))
+        part = cpu_part(self.cpu_parts, self.workload, gpu)
+        return replace(self, calibration=None if part is None else on_cores(part, gpu.unit_count or 1))
 
     @classmethod
     def of(cls, recording: Recording, workload: Workload, *, calibration: Calibration | None = None) -> "ExecutedStep":
@@ -63,7 +65,7 @@ class ExecutedStep:
             workload=workload,
             calibration=part_for(calibration, workload) if calibration else None,
             graph_breaks=() if is_eager else graph_break_notes(recording),
-            cpu=cpu_part(calibration, workload),
+            cpu_parts=calibration.parts if calibration else {},
         )
 
 

@@ -50,7 +50,7 @@ _BRIEF = StopRule(minimum=3, maximum=50, budget_s=0.2, width_fraction=0.05)
 
 
 def benchmark_host(device: TorchDevice, *, name: str) -> DeviceBenchmark:
-    """Measure a CPU in about two seconds: two matrix products in fp32, a small and a large copy, the cost of a call.
+    """Measure a CPU in about two seconds: products in fp32 and bf16, a small and a large copy, the cost of a call.
 
     Raises:
         PointError: there is no memory for any of them.
@@ -60,7 +60,9 @@ def benchmark_host(device: TorchDevice, *, name: str) -> DeviceBenchmark:
         device=name,
         torch=torch.__version__,
         matmuls=tuple(
-            matmul_speed(device, size=size, precision=Precision.FP32_IEEE, rule=_BRIEF) for size in (512, 1024)
+            matmul_speed(device, size=size, precision=precision, rule=_BRIEF)
+            for precision in (Precision.FP32_IEEE, Precision.BF16)
+            for size in (512, 1024)
         ),
         copies=tuple(copy_speed(device, size_bytes=2**power, rule=_BRIEF) for power in (18, 27)),
         kernel_s=None,

@@ -75,10 +75,13 @@ def test_bf16_needs_its_instructions() -> None:
 def test_sixteen_bits_have_a_part_of_their_own() -> None:
     single, half = replace(prior_calibration(), name="single"), replace(prior_calibration(), name="half")
     whole: Calibration = replace(prior_calibration(), parts={CPU: single, CPU_HALF: half})
-    assert cpu_part(whole, Workload()) is single
-    assert cpu_part(whole, Workload(precision=Precision.BF16)) is half
-    assert cpu_part(replace(whole, parts={CPU: single}), Workload(precision=Precision.BF16)) is single
-    assert cpu_part(None, Workload()) is None
+    in_half = Workload(precision=Precision.BF16)
+    with_matrix_unit = cpu(peak_flops_per_s={PeakKind.FP32: 2.56e12, PeakKind.BF16: 41e12})
+    assert cpu_part(whole.parts, Workload(), with_matrix_unit) is single
+    assert cpu_part(whole.parts, in_half, with_matrix_unit) is half
+    assert cpu_part(whole.parts, in_half, cpu()) is single  # twice the fp32 rate: vectors alone
+    assert cpu_part({CPU: single}, in_half, with_matrix_unit) is single
+    assert cpu_part({}, Workload(), cpu()) is None
 
 
 def test_more_cores_take_longer_to_begin_and_end_together() -> None:
