@@ -9,6 +9,7 @@ leave such a kernel and come back.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import prod
 
 from capplan.core.compiled.graph_breaks import subgraph_of_each
@@ -69,7 +70,14 @@ def trace_flow(recording: Recording) -> Flow:
     return Flow(ops=ops, producers=tuple(producers), depends=tuple(depends), subgraph=subgraph)
 
 
-def group_operators(recording: Recording, flow: Flow, *, batch: int) -> list[int]:
+class Fuser(StrEnum):
+    """What fuses a graph: engines keep elementwise work for the product before it, Inductor for a reduction behind."""
+
+    INDUCTOR = "inductor"
+    ENGINE = "engine"
+
+
+def group_operators(recording: Recording, flow: Flow, *, batch: int, fuser: Fuser = Fuser.INDUCTOR) -> list[int]:
     """Number the kernel that each operator ends up in; operators with the same number are one kernel."""
     facts = [_Facts.of(recording, index, batch) for index in range(len(recording.kernels))]
     by_op = [facts[op.kernel] for op in flow.ops]
@@ -82,7 +90,7 @@ def group_operators(recording: Recording, flow: Flow, *, batch: int) -> list[int
             if source >= 0 and by_op[source].part is not None and _together(flow, levels, source, index):
                 groups.join(source, index)
     _join_siblings(recording, flow, by_op, levels, groups)
-    _absorb(flow, by_op, groups)
+    _absorb(flow, by_op, groups, fuser)
     return [groups.find(index) for index in range(len(flow.ops))]
 
 
@@ -108,8 +116,8 @@ def _join_siblings(
             groups.join(seen.setdefault(key, index), index)
 
 
-def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups") -> None:
-    """Inline an elementwise group into its only consumer, also into a reduction across memory."""
+def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups", fuser: Fuser) -> None:
+    """Inline an elementwise group into its only consumer; Inductor does so into a reduction across memory, too."""
     consumers = flow.consumers()
     members: dict[int, list[int]] = defaultdict(list)
     for index in range(len(flow.ops)):
@@ -122,7 +130,7 @@ def _absorb(flow: Flow, facts: "list[_Facts]", groups: "_Groups") -> None:
         users = [user for index in inside for user in consumers.get(index, []) if groups.find(user) != own]
         takes = all(
             facts[user].part is not None
-            and not facts[user].reads_repeatedly
+            and not (facts[user].reads_repeatedly if fuser is Fuser.INDUCTOR else facts[user].needs_stored)
             and flow.subgraph[user] == flow.subgraph[root]
             for user in users
         )

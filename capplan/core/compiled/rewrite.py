@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
-from capplan.core.compiled.grouping import Flow, group_operators, trace_flow
+from capplan.core.compiled.grouping import Flow, Fuser, group_operators, trace_flow
 from capplan.core.compiled.layout import in_channels_last, prefers_channels_last
 from capplan.core.compiled.norms import split_norms
 from capplan.core.compiled.recomputed import Recomputed, readers_of, recomputed_operators
@@ -33,18 +33,23 @@ def executed_recording(recording: Recording, workload: Workload) -> Recording:
     return recording if workload.framework is Framework.EAGER else fuse_recording(recording)
 
 
-def fuse_recording(recording: Recording) -> Recording:
-    """Fuse one step of a recording as Inductor would; the result holds that step alone."""
+def fuse_recording(recording: Recording, fuser: Fuser = Fuser.INDUCTOR) -> Recording:
+    """Fuse one step of a recording as Inductor or an engine would; the result holds that step alone.
+
+    Args:
+        recording: one step, as traced.
+        fuser: only Inductor computes an activation again in each kernel that reads it.
+    """
     batch = recording.exact_batch or _SAMPLE_BATCH
     relaid = _relay(recording) if prefers_channels_last(recording, batch) else recording
     relaid = split_norms(relaid)
     flow = trace_flow(relaid)
     members: dict[int, list[int]] = defaultdict(list)
-    groups = group_operators(relaid, flow, batch=batch)
+    groups = group_operators(relaid, flow, batch=batch, fuser=fuser)
     for index, group in enumerate(groups):
         members[group].append(index)
     order = _runnable_order(flow, groups)
-    again = recomputed_operators(relaid, flow, groups)
+    again = recomputed_operators(relaid, flow, groups) if fuser is Fuser.INDUCTOR else {}
     inside = readers_of(flow, again, groups)
     return _Rewriting(
         relaid, flow, [members[group] for group in order], batch, again, [inside.get(group, []) for group in order]

@@ -8,6 +8,7 @@ chains and norms becomes one kernel each, as under torch.compile.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from capplan.core.compiled.grouping import Fuser
 from capplan.core.compiled.rewrite import WEIGHT_ONLY, fuse_recording
 from capplan.core.compiled.roles import FUSED
 from capplan.core.ops.catalogue import FusedRole, OperatorClass, operator_class
@@ -42,7 +43,7 @@ def engine_recording(recording: Recording, workload: Workload) -> Recording:
         recording: as traced, of the workload's configuration.
         workload: its precision chooses the number format of products.
     """
-    made = _with_epilogues(_without_constants(fuse_recording(recording)))
+    made = _with_epilogues(_without_constants(fuse_recording(recording, Fuser.ENGINE)))
     narrow = _NARROW.get(workload.precision)
     return made if narrow is None else _narrowed(made, narrow, _CAPABILITY[workload.precision])
 
