@@ -5,8 +5,8 @@ Usage:
 
 Each row is one model: MACs per sample, parameters, and peak activations at batch 8 by its name, by ONNX and by .pt2;
 the size of the ONNX file and the time to read it. Weights are random, because torch.onnx writes weights of equal values
-once. A model that is in the table already is not run again. Each model has a process of its own: torch.onnx keeps what it
-exported, so that one process grew to 5 GB over a hundred models, while tracing by name alone does not grow.
+once. A model that is in the table already is not run again. Each model has a process of its own: torch.onnx keeps what
+it exported, so that one process grew to 5 GB over a hundred models, while tracing by name alone does not grow.
 """
 
 import csv

@@ -1,6 +1,5 @@
 """A TorchScript archive as modules: the tree of the archive's objects, run by the interpreter."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,8 +15,6 @@ from capplan.probe.torchscript.records import ObjectRecord, TensorRecord
 from capplan.probe.torchscript.run import Instance, Interpreter, constant_value
 from capplan.probe.torchscript.scalars import ScriptError
 from capplan.probe.torchscript.source import ScriptClass, ScriptFunction, Sources
-
-_IDENTIFIER = re.compile(r"\w+")
 
 
 class ScriptModule(torch.nn.Module):
@@ -192,7 +189,7 @@ class _Builder:
         """Give a module the attributes of its object."""
         self._modules[id(record)] = module
         for name, value in record.state.items():
-            if _IDENTIFIER.fullmatch(name) is None:
+            if not name or "." in name:
                 raise UsageError(f"{self._where}: {name[:100]!r} is no name of an attribute.")
             if isinstance(value, TensorRecord):
                 self._add_tensor(module, name, value)
