@@ -84,6 +84,6 @@ def test_bad_fleets_are_refused(run: Run, folder: Path, text: str, message: str)
 
 def test_models_stand_in_one_place(run: Run, folder: Path) -> None:
     both = run("report", folder / "a.plan.json", "--batch", "8", "--load", folder / "load.yaml")
-    assert (both.exit_code, "name no model beside it" in both.stderr) == (2, True)
+    assert (both.exit_code, "name no model on the command line" in both.stderr) == (2, True)
     none = run("report", "--batch", "8")
     assert (none.exit_code, "name a model" in none.stderr) == (2, True)
