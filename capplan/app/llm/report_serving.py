@@ -85,7 +85,8 @@ class _Maker:
 
     def over_load(self, best: DeploymentFit) -> Simulation:
         """Simulate one replica of the recommended deployment from idle to beyond saturation."""
-        load, full = self.question.load, max(point.rate_per_s for point in best.curve)
+        load = self.question.load
+        full = max(point.rate_per_s for point in best.curve) * self.calibration.engines[best.engine].offline_scale
         return simulate_serving(
             SimulationQuestion(
                 words=DeploymentWords(
