@@ -86,7 +86,7 @@ def test_a_load_that_nothing_carries_is_reported_with_reasons(run: Run, load: Pa
         ("rate: 1/s\nlimits: {ttft: fast}", "fast"),
         ("rate: 1/s\npercentile: 42", "must be one of mean, 50, 90, 95, 99"),
         ("rate: 1/s\nprefix_hits: 2", "must lie from 0 to 0.999"),
-        ("rate: 1/s\ndraft_tokens: 3", "needs acceptance beside it"),
+        ("rate: 1/s\ndraft_tokens: 3", "needs acceptance as well"),
         ("rate: 1/s\napi_price: 3", "must have input and output"),
         ("rate: 1/s\ntp: [0]", "must be a whole number of at least 1"),
     ],
