@@ -423,15 +423,15 @@ def test_on_a_cpu_theory_stands_beside_measurement(run: Run) -> None:
     (point,) = json.loads(result.stdout)["measurements"]
     theory = point["estimate"]
     assert 0 < theory["bound"] <= theory["expected"]
-    assert theory["calibration"] is None
-    assert point["device"]["gpu"] is None
+    assert theory["calibration"] == "CPU operators in fp32"
+    assert point["device"]["gpu"] == "cpu-at-hand"
     assert "rest on what this CPU reached" in result.stderr
     assert "estimate" in run("measure", *NET, *QUICK).stdout
 
 
 def test_what_a_cpu_lacks_is_said(run: Run) -> None:
-    result = run("measure", *NET, *QUICK, "--precision", "bf16")
-    assert "no estimate" in result.stderr
+    result = run("measure", *NET, *QUICK, "--precision", "fp16")
+    assert "no instructions for fp16" in result.stderr
 
 
 def test_a_budget_that_ends_fixed_repetitions_is_said(run: Run) -> None:

@@ -37,7 +37,7 @@ WHOLE_CARD = (Path(__file__).parent / "example-10.yaml").read_text()
         ("  made-up: {", "  other: {kind: example, title: x}\n  made-up: {", "sources.other: is used by no value"),
         ("architecture: ampere", "architecture: amper", "architecture: 'amper' has no file under architectures/"),
         ("architecture: ampere\n", "", "architecture: is missing"),
-        ("value: GDDR6,", "value: GDDR9,", "memory_type.value: 'GDDR9' is not known; use GDDR5"),
+        ("value: GDDR6,", "value: GDDR9,", "memory_type.value: 'GDDR9' is not known; use DDR4, DDR5, GDDR5"),
         ("value: 15.36", "value: 30.72", "peak.fp16: 30.7 TFLOP/s is twice units × clock × operations per clock"),
         ("value: 15.36", "value: 17", "peak.fp16: 17.0 TFLOP/s is +10.7 % off units × clock"),
         ("value: 448", "value: 896", "bandwidth: 896 GB/s is +100.0 % off bus × data rate (448 GB/s)"),

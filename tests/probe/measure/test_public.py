@@ -75,5 +75,5 @@ def test_a_gpu_without_a_peak_leaves_a_note() -> None:
 def test_what_cannot_be_measured_at_all_is_an_error() -> None:
     with pytest.raises(MeasurementError, match="at hand"):
         capplan.measure(Doubled(), inputs=["x=8"], device="cuda:9")
-    with pytest.raises(UsageError, match="say what forward"):
+    with pytest.raises(UsageError, match="state the input for forward"):
         capplan.measure(Doubled(), device="cpu")

@@ -172,7 +172,7 @@ def test_inputs_come_from_the_users_function(net: str) -> None:
     ("words", "said"),
     [
         ("{net}:Nett", "has no 'Nett'; its modules are Net"),
-        ("{net}", "say which model of the file is meant"),
+        ("{net}", "name the model of the file"),
         ("{net}:number", "is a int, no nn.Module"),
         ("{net}:Needs", "missing a required argument: 'width'"),
         ("{net}x.py:Net", "there is no file"),
