@@ -351,7 +351,7 @@ class QuantisedModel(Model):
         return quantise_trace(replace(found, recordings=asked) if asked else found, self.scheme)
 
     def target(self) -> "Target":
-        """Refuse: the quantised model is worked out from a trace, and there is no module of it that could be run."""
+        """Refuse to build a module, because the quantised model is worked out from a trace."""
         raise UsageError(
             f"{self.words} quantised by --weights is worked out, not run: quantise the module in a step of your own, "
             "--prepare FILE.py:FUNCTION."

@@ -106,7 +106,7 @@ def _asking(command: Any, name: str, server: str, answers: Callable[[str, dict[s
 
 
 def _ask_subcommands(group: Any, name: str, server: str) -> None:
-    """Let the commands of a group ask a service, or refuse to where no service answers them."""
+    """Make the commands of a group ask a service, or refuse where no service answers them."""
     found, answered = group.get_command, group.invoke
 
     def invoke(ctx: Any) -> Any:

@@ -46,14 +46,16 @@ def narrow_tables(content: Table, width: int) -> tuple[list[NarrowTable], tuple[
     Returns:
         The tables, and the titles of the columns left out.
     """
-    titles = [column.title for column in content.columns]
-    while not _fits(content, width) and len(content.columns) > 2:
-        index = _least_needed(content.columns)
-        if not content.columns[index].rank and len(content.rows) <= _LONG_TABLE:
+    kept = list(range(len(content.columns)))
+    shown = content
+    while not _fits(shown, width) and len(kept) > 2:
+        index = _least_needed(shown.columns)
+        if not shown.columns[index].rank and len(content.rows) <= _LONG_TABLE:
             break
-        content = _without(content, index)
-    left_out = tuple(title for title in titles if title not in {column.title for column in content.columns})
-    return [_folded(block, width) for block in _blocks(content, width)], left_out
+        del kept[index]
+        shown = _chosen(content, kept)
+    left_out = tuple(column.title for index, column in enumerate(content.columns) if index not in kept)
+    return [_folded(block, width) for block in _blocks(shown, width)], left_out
 
 
 def wrapped_lines(text: str, width: int) -> str:
@@ -78,10 +80,6 @@ def _wrapped(line: str, width: int) -> list[str]:
 def _least_needed(columns: Sequence[Column]) -> int:
     """Return the last of the columns of the highest rank; the first column of all is always needed."""
     return max(range(1, len(columns)), key=lambda index: (columns[index].rank, index))
-
-
-def _without(content: Table, index: int) -> Table:
-    return _chosen(content, [each for each in range(len(content.columns)) if each != index])
 
 
 def _chosen(content: Table, indices: Sequence[int]) -> Table:

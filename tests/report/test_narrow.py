@@ -49,6 +49,11 @@ def test_a_column_with_a_rank_is_left_out_and_named() -> None:
     assert laid_out(content, 14) == ("GPU  memory\n---  ------\nt4   16 GiB\nLeft out for want of room: bound, rent.\n")
 
 
+def test_of_two_columns_of_one_title_the_one_left_out_is_named() -> None:
+    content = table("GPU|90 %>|?90 %>", [("t4", "1.00 s", "2.00 s")])
+    assert laid_out(content, 11).endswith("t4   1.00 s\nLeft out for want of room: 90 %.\n")
+
+
 def test_a_short_table_goes_on_below_with_its_first_column() -> None:
     content = table("GPU|latency>|throughput>", [("t4", "79.2 ms", "404 1/s")])
     assert laid_out(content, 14) == (

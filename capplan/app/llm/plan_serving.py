@@ -208,7 +208,7 @@ def _notes(question: PlanQuestion) -> tuple[str, ...]:
 
 
 def _cost_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
-    """Say how far the cost of a token is known where a fixed number of clients gets what the estimated speed gives."""
+    """Return the range of a token's cost where a fixed number of clients gets what the estimated speed gives."""
     cost = fits[0].usd_per_million_output_tokens if fits else None
     if question.load.concurrency is None or cost is None:
         return ()
@@ -221,7 +221,7 @@ def _cost_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tupl
 
 
 def _near_miss_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
-    """Say which deployments would be cheaper if they are faster than estimated, as a measurement may show."""
+    """Return notes on deployments that would be cheaper if a measurement found them faster than estimated."""
     unit = " requests/s" if question.load.concurrency is None else " clients"
     return tuple(
         f"{each.fit.gpu} with {each.fit.engine}, {each.words}, would cost {each.usd_per_hour:.4g} instead of "

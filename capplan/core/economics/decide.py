@@ -191,7 +191,7 @@ def _assured(case: Case, choice: Option, sure: Confidence) -> AssuredFleet | Non
 
 
 def _payback(ranked: Sequence[Option]) -> Payback | None:
-    """Compare the best purchase with the best rent; None if there is no purchase or no rent."""
+    """Compare the best purchase with the best rent, where there are both."""
     for bought in ranked:
         for rented in ranked:
             if isinstance(bought.cost, OwnedCost) and isinstance(rented.cost, RentedCost):

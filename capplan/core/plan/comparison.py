@@ -47,7 +47,7 @@ class ComparisonRow:
 
     @property
     def reason(self) -> str | None:
-        """Return why there is no fit; None where there is one."""
+        """Return the reason why nothing fits, or None."""
         if self.rejection is not None:
             return f"{self.rejection.constraint.value}: {self.rejection.reason}"
         return self.failure

@@ -52,7 +52,7 @@ def asked_inputs(
 
 
 def refuse_seq_len(words: str, request: InputRequest) -> None:
-    """Refuse `--seq-len` where there are no tokens.
+    """Refuse a sequence length of a model that takes no tokens.
 
     Raises:
         UsageError: it was given.

@@ -90,7 +90,7 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
 
 
 def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> Card:
-    """Say how long a run takes against the deadline, and what it were at the ends of the estimate."""
+    """Describe how long a run takes against the deadline, and what it were at the ends of the estimate."""
     batch, finish_s = row.speed.batch_latency_s, row.speed.finish_s or 0.0
     ends = [figures.duration(finish_s * end / batch.expected) for end in (batch.low, batch.high)]
     allowed = figures.duration(load.deadline_s)

@@ -195,7 +195,7 @@ def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, coun
 
 
 def _finish_words(load: Load, choice: OptionRow) -> str:
-    """Say how long a run takes against its deadline; nothing for a service."""
+    """Describe how long a run takes against its deadline; nothing for a service."""
     if not isinstance(load, Job | TrainingPurchase) or choice.speed.finish_s is None:
         return ""
     what = "training finishes" if isinstance(load, TrainingPurchase) else "a run finishes"
@@ -257,7 +257,7 @@ def _reasons(
 
 
 def _parallel_words(choice: OptionRow) -> list[str]:
-    """Say what training beside other GPUs leaves of one GPU's rate, and over which link."""
+    """Describe what training beside other GPUs leaves of one GPU's rate, and over which link."""
     speed = choice.speed
     if speed.link is None or speed.scaling_fraction is None or speed.rate_alone_per_s is None:
         return []
@@ -268,7 +268,7 @@ def _parallel_words(choice: OptionRow) -> list[str]:
 
 
 def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
-    """Name what the host must do for one GPU, and say where it is the limit."""
+    """Describe what the host must do for one GPU, and where it is the limit."""
     speed = choice.speed
     if speed.pcie_per_s is None or speed.host_per_s is None:
         return []

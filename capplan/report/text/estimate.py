@@ -118,7 +118,7 @@ def _knee_sentence(report: EstimateReport) -> str:
 
 
 def _device_sentence(report: EstimateReport) -> str:
-    """Say up to which batch the host decides, where it does at one of those asked for."""
+    """Describe up to which batch the host decides, where it does at one of those asked for."""
     first = device_batch(report.curve)
     if first == report.curve[0].batch or report.workload.framework in REPLAYED:
         return ""

@@ -172,10 +172,15 @@ def _convolution(inputs: int, outputs: int, window: int, size: int, **others: in
     return module, ((1, inputs, size, size),)
 
 
+_IMAGE, _TOKENS, _HEADS = (1, 64, 56, 56), (1, 197, 768), (1, 12, 197, 64)
+
+
 def _operators() -> Mapping[str, tuple[nn.Module, _Shapes]]:
     """Return modules with the shapes of their inputs, as image models and transformers of usual sizes run them."""
-    image, tokens = (1, 64, 56, 56), (1, 197, 768)
-    heads = (1, 12, 197, 64)
+    return {**_convolutions(), **_products(), **_norms_and_activations(), **_moves_and_pools()}
+
+
+def _convolutions() -> Mapping[str, tuple[nn.Module, _Shapes]]:
     return {
         "conv 64": _convolution(64, 64, 3, 56),
         "conv 128": _convolution(128, 128, 3, 28),
@@ -204,42 +209,57 @@ def _operators() -> Mapping[str, tuple[nn.Module, _Shapes]]:
         "depthwise 7": _convolution(96, 96, 7, 56, groups=96),
         "depthwise 7 small": _convolution(384, 384, 7, 14, groups=384),
         "depthwise 13": _convolution(96, 96, 13, 28, groups=96),
-        "conv transposed": (nn.ConvTranspose2d(64, 64, 2, stride=2, bias=False), (image,)),
-        "linear up": (nn.Linear(768, 3072), (tokens,)),
+        "conv transposed": (nn.ConvTranspose2d(64, 64, 2, stride=2, bias=False), (_IMAGE,)),
+    }
+
+
+def _products() -> Mapping[str, tuple[nn.Module, _Shapes]]:
+    return {
+        "linear up": (nn.Linear(768, 3072), (_TOKENS,)),
         "linear down": (nn.Linear(3072, 768), ((1, 197, 3072),)),
         "linear narrow": (nn.Linear(96, 288), ((1, 3136, 96),)),
         "linear windows": (nn.Linear(384, 384), ((4, 49, 384),)),
         "linear deep": (nn.Linear(9216, 4096), ((1, 9216),)),
         "linear head": (nn.Linear(2048, 1000), ((1, 2048),)),
-        "batched matmul": (_Call(lambda a, b: a @ b.transpose(-1, -2)), (heads, heads)),
+        "batched matmul": (_Call(lambda a, b: a @ b.transpose(-1, -2)), (_HEADS, _HEADS)),
         "batched matmul windows": (_Call(lambda a, b: a @ b), ((64, 3, 49, 49), (64, 3, 49, 32))),
-        "attention": (_Call(lambda a: functional.scaled_dot_product_attention(a, a, a)), (heads,)),
+        "attention": (_Call(lambda a: functional.scaled_dot_product_attention(a, a, a)), (_HEADS,)),
         "attention windows": (_Call(lambda a: functional.scaled_dot_product_attention(a, a, a)), ((64, 3, 49, 32),)),
-        "layer norm": (nn.LayerNorm(768), (tokens,)),
+    }
+
+
+def _norms_and_activations() -> Mapping[str, tuple[nn.Module, _Shapes]]:
+    return {
+        "layer norm": (nn.LayerNorm(768), (_TOKENS,)),
         "layer norm narrow": (nn.LayerNorm(96), ((1, 3136, 96),)),
-        "group norm": (nn.GroupNorm(32, 64), (image,)),
-        "batch norm": (nn.BatchNorm2d(64), (image,)),
+        "group norm": (nn.GroupNorm(32, 64), (_IMAGE,)),
+        "batch norm": (nn.BatchNorm2d(64), (_IMAGE,)),
         "batch norm large": (nn.BatchNorm2d(64), ((1, 64, 112, 112),)),
         "batch norm small": (nn.BatchNorm2d(256), ((1, 256, 14, 14),)),
         "softmax": (nn.Softmax(-1), ((1, 12, 197, 197),)),
-        "relu": (nn.ReLU(), (image,)),
+        "relu": (nn.ReLU(), (_IMAGE,)),
         "relu large": (nn.ReLU(), ((1, 64, 112, 112),)),
         "gelu": (nn.GELU(), ((1, 197, 3072),)),
         "silu": (nn.SiLU(), ((1, 96, 112, 112),)),
         "hardswish": (nn.Hardswish(), ((1, 240, 28, 28),)),
+    }
+
+
+def _moves_and_pools() -> Mapping[str, tuple[nn.Module, _Shapes]]:
+    return {
         "add": (_Call(lambda a, b: a + b), ((1, 256, 56, 56), (1, 256, 56, 56))),
-        "add tokens": (_Call(lambda a, b: a + b), (tokens, tokens)),
+        "add tokens": (_Call(lambda a, b: a + b), (_TOKENS, _TOKENS)),
         "scale channels": (_Call(lambda a, b: a * b), ((1, 240, 28, 28), (1, 240, 1, 1))),
-        "multiply": (_Call(lambda a, b: a * b), (tokens, tokens)),
-        "concatenate": (_Call(lambda a, b: torch.cat((a, b), dim=1)), (image, image)),
-        "permute": (_Call(lambda a: a.permute(0, 2, 3, 1).contiguous()), (image,)),
+        "multiply": (_Call(lambda a, b: a * b), (_TOKENS, _TOKENS)),
+        "concatenate": (_Call(lambda a, b: torch.cat((a, b), dim=1)), (_IMAGE, _IMAGE)),
+        "permute": (_Call(lambda a: a.permute(0, 2, 3, 1).contiguous()), (_IMAGE,)),
         "max pool": (nn.MaxPool2d(3, 2, 1), ((1, 64, 112, 112),)),
         "max pool small": (nn.MaxPool2d(3, 2, 1), ((1, 192, 28, 28),)),
         "max pool 2": (nn.MaxPool2d(2), ((1, 128, 56, 56),)),
-        "average pool": (nn.AvgPool2d(2, 2), (image,)),
+        "average pool": (nn.AvgPool2d(2, 2), (_IMAGE,)),
         "adaptive pool": (nn.AdaptiveAvgPool2d(1), ((1, 512, 7, 7),)),
         "mean": (_Call(lambda a: a.mean((2, 3), keepdim=True)), ((1, 240, 28, 28),)),
-        "mean tokens": (_Call(lambda a: a.mean(dim=1)), (tokens,)),
-        "upsample": (_Call(lambda a: functional.interpolate(a, scale_factor=2.0, mode="bilinear")), (image,)),
+        "mean tokens": (_Call(lambda a: a.mean(dim=1)), (_TOKENS,)),
+        "upsample": (_Call(lambda a: functional.interpolate(a, scale_factor=2.0, mode="bilinear")), (_IMAGE,)),
         "roll": (_Call(lambda a: torch.roll(a, (-3, -3), (1, 2))), ((1, 56, 56, 96),)),
     }

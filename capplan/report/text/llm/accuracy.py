@@ -70,7 +70,7 @@ _COVERED = (0.86, 0.96)
 
 
 def _covered(found: ServingValidation, by: Sequence[str]) -> str:
-    """Say how many of the larger cells are covered about as often as their intervals promise."""
+    """Describe how many of the larger cells are covered about as often as their intervals promise."""
     low, high = _COVERED
     shares = [cell.accuracy.coverage for cell in found.cells(by) if cell.accuracy.n >= _FEWEST]
     inside = sum(low <= share <= high for share in shares)
