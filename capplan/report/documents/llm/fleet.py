@@ -1,11 +1,11 @@
 """Several models on one fleet as a typed document."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from capplan.core.llm.fleet.deployment_plan import DeploymentPlan
+from capplan.core.llm.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.core.llm.fleet.gpu_sharing import SharedGpus
 from capplan.core.llm.fleet.shared_fleet import SharedFleet
 from capplan.core.llm.fleet.token_load import TokenLoad
@@ -124,12 +124,7 @@ def _fleet(fleet: SharedFleet) -> SharedFleetDocument:
                 gpu=part.fit.gpu,
                 gpus=part.fit.gpus,
                 replicas=part.fit.replicas,
-                tp=part.fit.sharding.tensor,
-                pp=part.fit.sharding.pipeline,
-                ep=part.fit.sharding.expert,
-                dp=part.fit.sharding.data,
-                engine=part.fit.engine,
-                weights=part.fit.weights,
+                **_deployed(part.fit),
                 words=part.fit.words,
                 usd_per_hour=part.fit.usd_per_hour,
             )
@@ -137,6 +132,18 @@ def _fleet(fleet: SharedFleet) -> SharedFleetDocument:
         ),
         shared=tuple(map(_shared, fleet.shared)),
     )
+
+
+def _deployed(fit: DeploymentFit) -> dict[str, Any]:
+    """Return what each replica is, under the names of the documents."""
+    return {
+        "tp": fit.sharding.tensor,
+        "pp": fit.sharding.pipeline,
+        "ep": fit.sharding.expert,
+        "dp": fit.sharding.data,
+        "engine": fit.engine,
+        "weights": fit.weights,
+    }
 
 
 def _shared(group: SharedGpus) -> SharedGpusDocument:
@@ -149,12 +156,7 @@ def _shared(group: SharedGpus) -> SharedGpusDocument:
         models=tuple(
             SharedModelDocument(
                 model=part.plan.model,
-                tp=part.fit.sharding.tensor,
-                pp=part.fit.sharding.pipeline,
-                ep=part.fit.sharding.expert,
-                dp=part.fit.sharding.data,
-                engine=part.fit.engine,
-                weights=part.fit.weights,
+                **_deployed(part.fit),
                 slowdown=part.slowdown,
                 running=part.running,
                 sequences=part.sequences,
