@@ -1,12 +1,14 @@
-"""Export the models of the zoos to ONNX and .pt2, read them back, and compare what is counted by each road.
+"""Export the models of the zoos to ONNX, .pt2 and TorchScript, read them back, and compare what each road counts.
 
 Usage:
-    python benchmarks/sources.py docs/sources.csv [NAME...]
+    python benchmarks/sources.py docs/sources.csv [NAME...]     runs what the table lacks
+    python benchmarks/sources.py docs/sources.csv --summary     prints the table of roads and zoos
 
-Each row is one model: MACs per sample, parameters, and peak activations at batch 8 by its name, by ONNX and by .pt2;
-the size of the ONNX file and the time to read it. Weights are random, because torch.onnx writes weights of equal values
-once. A model that is in the table already is not run again. Each model has a process of its own: torch.onnx keeps what
-it exported, so that one process grew to 5 GB over a hundred models, while tracing by name alone does not grow.
+Each row is one model: MACs per sample, parameters, and peak activations at batch 8 by its name, by ONNX, by .pt2 and by
+TorchScript, traced and scripted; the size of the ONNX file and the time to read it. Weights are random, because
+torch.onnx writes weights of equal values once. A road that is in the table already is not run again. Each model has a
+process of its own: torch.onnx keeps what it exported, so that one process grew to 5 GB over a hundred models, while
+tracing by name alone does not grow.
 """
 
 import csv
@@ -14,9 +16,11 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -31,9 +35,11 @@ from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
 
+ROADS = ("onnx", "pt2", "traced", "scripted")
+FACTS = ("macs", "parameters", "activations")
 COLUMNS = (
-    "model", "file_bytes", "read_s", "macs", "macs_onnx", "macs_pt2", "parameters", "parameters_onnx", "parameters_pt2",
-    "activations_bytes", "activations_onnx_bytes", "activations_pt2_bytes", "error_onnx", "error_pt2",
+    "model", "file_bytes", "read_s", *FACTS, *(f"{fact}_{road}" for fact in FACTS for road in ROADS),
+    *(f"error_{road}" for road in ROADS),
 )  # fmt: skip
 TIMM = [
     "beit_base_patch16_224",
@@ -100,64 +106,89 @@ def names() -> list[str]:
 
 
 def main(path: Path, wanted: list[str]) -> None:
-    done = {row["model"] for row in csv.DictReader(path.open())} if path.exists() else set()
-    with path.open("a", newline="") as file:
+    rows = read_table(path)
+    for name in wanted or names():
+        row = rows.setdefault(name, {"model": name})
+        lacking = [road for road in ROADS if not row.get(f"macs_{road}") and not row.get(f"error_{road}")]
+        if lacking:
+            with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as alone:
+                row |= alone.submit(compare, name, lacking).result()
+            write_table(path, rows)
+
+
+def read_table(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the rows of an earlier run by model; none where there was none."""
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        return {row["model"]: dict(row) for row in csv.DictReader(file)}
+
+
+def write_table(path: Path, rows: dict[str, dict[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
-        if not done:
-            writer.writeheader()
-        for name in wanted or names():
-            if name not in done:
-                with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as alone:
-                    writer.writerow(alone.submit(compare, name).result())
-                file.flush()
+        writer.writeheader()
+        writer.writerows(rows.values())
 
 
-def compare(name: str) -> dict[str, Any]:
+def compare(name: str, roads: Sequence[str]) -> dict[str, Any]:
+    """Return the columns of one model, by its name and by some roads."""
     target = load_target(name, request=parse_request())
-    by_name = facts(trace_target(target))
-    row: dict[str, Any] = {"model": name, **by_name}
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
-        warnings.simplefilter("ignore")
-        try:
-            module = randomised(target.build())
-            given = target.make_inputs(2, device="cpu").args
-            row |= by_onnx(module, given, Path(folder) / "model.onnx")
-        except (Exception, CapplanError) as error:
-            row["error_onnx"] = short(error)
-        try:
-            row |= by_pt2(module, given, Path(folder) / "model.pt2")
-        except (Exception, CapplanError) as error:
-            row["error_pt2"] = short(error)
+    row: dict[str, Any] = {"model": name, **facts(trace_target(target))}
+    for road in roads:
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+            warnings.simplefilter("ignore")
+            try:
+                module = randomised(target.build())
+                row |= BY_ROAD[road](module, target.make_inputs(2, device="cpu").args, Path(folder))
+            except (Exception, CapplanError) as error:
+                row[f"error_{road}"] = short(error)
     return row
 
 
-def by_onnx(module: torch.nn.Module, given: Any, path: Path) -> dict[str, Any]:
+def read_back(path: Path, road: str, *inputs: str) -> dict[str, Any]:
+    """Return the columns of a file."""
+    started = time.perf_counter()
+    target = load_target(str(path), request=parse_request(inputs=inputs))
+    read_s = time.perf_counter() - started
+    found: dict[str, Any] = {f"{fact}_{road}": value for fact, value in facts(trace_target(target)).items()}
+    if road == "onnx":
+        found |= {"file_bytes": sum(each.stat().st_size for each in path.parent.iterdir()), "read_s": round(read_s, 3)}
+    return found
+
+
+def by_onnx(module: torch.nn.Module, given: Any, folder: Path) -> dict[str, Any]:
+    path = folder / "model.onnx"
     torch.onnx.export(
         module, given, str(path), dynamo=False, opset_version=17, input_names=["x"], dynamic_axes={"x": {0: "batch"}}
     )
-    started = time.perf_counter()
-    target = load_target(str(path), request=parse_request())
-    read_s = time.perf_counter() - started
-    found = {
-        f"{key.removesuffix('_bytes')}_onnx{'_bytes' * key.endswith('_bytes')}": value
-        for key, value in facts(trace_target(target)).items()
-    }
-    return {
-        "file_bytes": sum(each.stat().st_size for each in path.parent.iterdir()),
-        "read_s": round(read_s, 3),
-        **found,
-    }
+    return read_back(path, "onnx")
 
 
-def by_pt2(module: torch.nn.Module, given: Any, path: Path) -> dict[str, Any]:
+def by_pt2(module: torch.nn.Module, given: Any, folder: Path) -> dict[str, Any]:
     program = torch.export.export(
         module.to("meta"), tuple(each.to("meta") for each in given), dynamic_shapes=({0: torch.export.Dim("batch")},)
     )
-    torch.export.save(program, path)
-    found = facts(trace_target(load_target(str(path), request=parse_request())))
-    return {
-        f"{key.removesuffix('_bytes')}_pt2{'_bytes' * key.endswith('_bytes')}": value for key, value in found.items()
-    }
+    torch.export.save(program, folder / "model.pt2")
+    return read_back(folder / "model.pt2", "pt2")
+
+
+def by_trace(module: torch.nn.Module, given: Any, folder: Path) -> dict[str, Any]:
+    return by_torchscript(torch.jit.trace(module, given, check_trace=False), given, folder, "traced")
+
+
+def by_script(module: torch.nn.Module, given: Any, folder: Path) -> dict[str, Any]:
+    return by_torchscript(torch.jit.script(module), given, folder, "scripted")
+
+
+def by_torchscript(program: Any, given: Any, folder: Path, road: str) -> dict[str, Any]:
+    torch.jit.save(program, folder / "model.pt")
+    return read_back(folder / "model.pt", road, "x".join(map(str, given[0].shape[1:])))
+
+
+BY_ROAD: dict[str, Callable[[torch.nn.Module, Any, Path], dict[str, Any]]] = {
+    "onnx": by_onnx, "pt2": by_pt2, "traced": by_trace, "scripted": by_script,
+}  # fmt: skip
 
 
 def randomised(module: torch.nn.Module) -> torch.nn.Module:
@@ -171,14 +202,32 @@ def facts(trace: Trace) -> dict[str, int]:
     counts = recording.calls_per_kernel()
     macs = sum(count * kernel_macs(kernel, 1) for kernel, count in zip(recording.kernels, counts, strict=True))
     live = live_curve(recording).at(8)
-    return {
-        "macs": macs, "parameters": trace.parameter_count, "activations_bytes": int(live.max() - live[0]),
-    }  # fmt: skip
+    return {"macs": macs, "parameters": trace.parameter_count, "activations": int(live.max() - live[0])}
 
 
 def short(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:160]
 
 
+def summarise(path: Path) -> None:
+    """Print how many models went through by each road, what agrees, and why the others failed."""
+    rows = read_table(path).values()
+    print("| road | zoo | read | MACs as by name | parameters as by name | activations |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for road in ROADS:
+        for zoo in ("torchvision", "timm"):
+            tried = [row for row in rows if row["model"].startswith(zoo) and row[f"macs_{road}"] + row[f"error_{road}"]]
+            read = [row for row in tried if row[f"macs_{road}"]]
+            same = [sum(row[f"{fact}_{road}"] == row[fact] for row in read) for fact in ("macs", "parameters")]
+            ratios = [int(row[f"activations_{road}"]) / int(row["activations"]) for row in read]
+            peaks = f"{min(ratios):.2f} to {max(ratios):.2f}, median {median(ratios):.2f}"
+            print(f"| {road} | {zoo} | {len(read)} of {len(tried)} | {same[0]} | {same[1]} | {peaks} |")
+    for row in rows:
+        for road in ROADS:
+            if row[f"error_{road}"]:
+                print(f"{row['model']}, {road}: {row[f'error_{road}']}")
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    table, *asked = sys.argv[1:]
+    summarise(Path(table)) if asked == ["--summary"] else main(Path(table), asked)

@@ -1,6 +1,6 @@
 """Read and write calibration files: YAML data of the package, or a user's own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from datetime import date
 from functools import lru_cache
@@ -37,7 +37,7 @@ _Part = TypeVar("_Part")
 
 
 def load_calibration(path: Path | None = None) -> Calibration:
-    """Read the shipped calibrations; a user's own takes over what it serves, and the shipped ones remain for the rest.
+    """Read the shipped calibrations; a user's own takes over what its parts serve, the shipped ones serve the rest.
 
     Raises:
         SpecError: the file is missing, no YAML, of a newer schema, or holds unknown or missing keys.
@@ -54,9 +54,8 @@ def _load_as_of(path: Path | None, _shipped: tuple[Stamp, ...], _own: Stamp) -> 
     if path is None:
         return replace(shipped["eager"], parts=parts)
     own = _read(path, path.name)
-    if own.serves == "eager":
-        return replace(own, parts=parts)
-    return replace(shipped["eager"], parts={**parts, own.serves: own})
+    served = {"eager": shipped["eager"], **parts, **own.parts, own.serves: replace(own, parts={})}
+    return replace(served.pop("eager"), parts=served)
 
 
 def _read(path: Path | None, name: str) -> Calibration:
@@ -65,16 +64,39 @@ def _read(path: Path | None, name: str) -> Calibration:
     version = document.pop("schema_version", None)
     if type(version) is not int or version != SCHEMA_VERSION:
         raise SpecError(f"{where} is not a calibration of schema_version {SCHEMA_VERSION}.")
-    return _Reader(where).calibration(document)
+    others = document.pop(_PARTS, {})
+    first = _Reader(where).calibration(document)
+    if not isinstance(others, dict) or not all(isinstance(each, dict) for each in others.values()):
+        raise SpecError(f"{where}: {_PARTS} must be calibrations by what they serve, such as 'cpu half'.")
+    parts = {}
+    for serves, tree in others.items():
+        part = _Reader(f"{where}: {_PARTS}.{serves}").calibration(tree)
+        if part.serves != serves or serves == first.serves:
+            raise SpecError(f"{where}: {_PARTS}.{serves} serves {part.serves!r}; a file holds one part for each use.")
+        parts[serves] = part
+    return replace(first, parts=parts)
 
 
-def dump_calibration(calibration: Calibration) -> str:
-    """Write a calibration as YAML, numbers to four significant digits; the same one gives the same text."""
-    document = {"schema_version": SCHEMA_VERSION, **_rounded(asdict(replace(calibration, parts={})))}
+def dump_calibration(calibration: Calibration, *, parts: Sequence[Calibration] = ()) -> str:
+    """Write a calibration as YAML, numbers to four significant digits; the same one gives the same text.
+
+    Args:
+        calibration: what to write; its own `parts` are left out.
+        parts: calibrations that the same file holds beside it, each of which serves something else.
+    """
+    document = {"schema_version": SCHEMA_VERSION, **_document(calibration)}
+    if parts:
+        document["parts"] = {each.serves: _document(each) for each in parts}
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+
+
+def _document(calibration: Calibration) -> Tree:
+    """Return the keys of one calibration, without its parts."""
+    document: Tree = _rounded(asdict(replace(calibration, parts={})))
     del document["parts"]
     if calibration.host is None:
         del document["host"]
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+    return document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +143,8 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
 """Ranges by type and field: wide enough for any hardware, too narrow for another unit or a wrong sign."""
 
 _KEYS = ("name", "origin", "constants", "classes", "gpus", "deviations", "widths", "serves", "host")
+_PARTS = "parts"
+"""The key of calibrations that a file holds beside its first, by what they serve."""
 
 
 class _Reader(Checker):

@@ -7,6 +7,7 @@ import pytest
 
 from capplan.core.latency.lookup import calibration_notes, interval_sides, part_for
 from capplan.core.workload import Framework, Precision, Training, Workload
+from capplan.errors import SpecError
 from capplan.specs.calibration import dump_calibration, load_calibration
 from tests.core.latency.latency_cases import gpu
 
@@ -59,3 +60,33 @@ def test_compiled_training_is_put_together_and_less_sure():
     assert found.classes["optimizer"] == shipped.parts["training"].classes["optimizer"]
     assert interval_sides(found, gpu(), workload)[0].above > interval_sides(found, gpu(), TRAINED)[0].above
     assert any("not on compiled training" in note for note in calibration_notes(found, gpu(), workload))
+
+
+def test_one_file_holds_the_parts_for_cpus_in_fp32_and_bf16(tmp_path):
+    shipped = load_calibration()
+    single, half = (replace(shipped.parts[each], name=f"my {each}") for each in ("cpu", "cpu half"))
+    path = tmp_path / "mine.yaml"
+    path.write_text(dump_calibration(single, parts=[half]))
+    found = load_calibration(path)
+    assert {serves: part.name for serves, part in found.parts.items() if serves.startswith("cpu")} == {
+        "cpu": "my cpu", "cpu half": "my cpu half",
+    }  # fmt: skip
+    assert found.name == shipped.name
+    assert part_for(found, COMPILED).name == part_for(shipped, COMPILED).name
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda text: text.replace("\n  cpu half:", "\n  compile:"), "a file holds one part for each use"),
+        (lambda text: text.partition("parts:")[0] + "parts: 3\n", "must be calibrations by what they serve"),
+        (lambda text: text.replace("      conv: {compute:", "      conv: {computes:"), r"parts\.cpu half: classes"),
+    ],
+)
+def test_a_damaged_part_is_refused_with_its_place(tmp_path, change, told):
+    shipped = load_calibration()
+    path = tmp_path / "mine.yaml"
+    text = dump_calibration(shipped.parts["cpu"], parts=[shipped.parts["cpu half"]])
+    path.write_text(change(text))
+    with pytest.raises(SpecError, match=told):
+        load_calibration(path)

@@ -127,21 +127,15 @@ def cpu_calibrations(
     return replace(base, parts=parts)
 
 
-def write_cpu_calibrations(calibration: Calibration, output: Path) -> tuple[Path, ...]:
-    """Write the parts for CPUs, that for 16 bits into a file beside the other; return the files.
+def write_cpu_calibration(calibration: Calibration, output: Path) -> None:
+    """Write the parts for CPUs, fp32 and 16 bits, into one file.
 
     Args:
         calibration: what `cpu_calibrations` made.
-        output: the file for fp32.
+        output: the file.
     """
-    files = {CPU: output, CPU_HALF: output.with_name(f"{output.stem}-half{output.suffix}")}
-    written = []
-    for serves, path in files.items():
-        part = calibration.parts.get(serves)
-        if part is not None:
-            write_file(path, dump_calibration(part).encode())
-            written.append(path)
-    return tuple(written)
+    half = [calibration.parts[CPU_HALF]] if CPU_HALF in calibration.parts else []
+    write_file(output, dump_calibration(calibration.parts[CPU], parts=half).encode())
 
 
 def ensure_cpu_sheet(cpu: GpuSpec, *, folder: Path, read_on: date, known: Gpus | None = None) -> None:

@@ -99,7 +99,7 @@ def device(
 def _write_cpu(made: "DeviceAnswer", *, output: Path | None, spec: Path | None) -> None:
     """Write the files of the CPU at hand: its spec with what was measured, and a calibration of its operators."""
     from capplan.app.calibration.calibrate import device_spec
-    from capplan.app.calibration.cpu import CpuAtHand, cpu_calibrations, ensure_cpu_sheet, write_cpu_calibrations
+    from capplan.app.calibration.cpu import CpuAtHand, cpu_calibrations, ensure_cpu_sheet, write_cpu_calibration
 
     assert made.gpu is not None
     if spec is not None:
@@ -109,8 +109,8 @@ def _write_cpu(made: "DeviceAnswer", *, output: Path | None, spec: Path | None) 
     if output is not None:
         at_hand = CpuAtHand(spec=made.gpu, benchmark=made.benchmark)
         fitted = cpu_calibrations(at_hand, made=date.today(), command=command_line(), feedback=TERMINAL)
-        files = " and ".join(map(str, write_cpu_calibrations(fitted, output)))
-        warn(f"{files}: efficiencies of operators on {made.gpu.name}, for --calibration")
+        write_cpu_calibration(fitted, output)
+        warn(f"{output}: efficiencies of operators on {made.gpu.name} in fp32 and bf16, for --calibration {output}")
 
 
 @app.command("host")
