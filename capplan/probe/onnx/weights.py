@@ -62,7 +62,7 @@ def plan_weights(graph: Graph, *, computed: Collection[str] = (), paths: Collect
     on_host = {each.name: each for each in constants if each.name in host or _is_position(each, each.name in computed)}
     namer = _Namer([*paths, *(_place(each.name)[0] for each in constants)])
     weights = tuple(
-        _weight(each, namer, learns=each.name not in statistics and each.name not in computed)
+        _weight(each, namer, learns=bool(each.shape) and each.name not in statistics and each.name not in computed)
         for each in constants
         if each.name not in on_host
     )

@@ -12,7 +12,7 @@ from capplan.probe.record.value_store import attach
 from capplan.probe.torchscript.archive import ScriptArchive
 from capplan.probe.torchscript.liveness import LastUses
 from capplan.probe.torchscript.records import ObjectRecord, TensorRecord
-from capplan.probe.torchscript.run import Instance, Interpreter, constant_value
+from capplan.probe.torchscript.run import EnumMember, Instance, Interpreter, NamedValues, constant_value
 from capplan.probe.torchscript.scalars import ScriptError
 from capplan.probe.torchscript.source import ScriptClass, ScriptFunction, Sources
 
@@ -81,7 +81,9 @@ def _with_tensors(value: Any) -> Any:
         return value.tensor()
     if isinstance(value, list) and any(isinstance(each, list | tuple | _Held) for each in value):
         return [_with_tensors(each) for each in value]
-    if isinstance(value, tuple) and type(value) is tuple:
+    if isinstance(value, NamedValues):
+        return NamedValues.of(value.names, [_with_tensors(each) for each in value])
+    if isinstance(value, tuple):
         return tuple(_with_tensors(each) for each in value)
     if isinstance(value, dict) and any(isinstance(each, list | tuple | _Held) for each in value.values()):
         return {key: _with_tensors(each) for key, each in value.items()}
@@ -239,8 +241,23 @@ class _Builder:
             script_class = _class_of(value, self._sources, self._where)
             if script_class.base == "Module":
                 return self._module(value)
+            if script_class.base == "NamedTuple":
+                return self._named_tuple(module, name, script_class, value)
+            if script_class.base == "Enum" and len(value.values) == 1:
+                return EnumMember(script_class.name, value.values[0])
             return Instance(script_class, {key: self._plain(module, name, each) for key, each in value.state.items()})
         return value
+
+    def _named_tuple(self, module: ScriptModule, name: str, script_class: ScriptClass, record: ObjectRecord) -> Any:
+        """Make a named tuple of an object's values.
+
+        Raises:
+            UsageError: their number is not that of the names.
+        """
+        names, values = script_class.attributes, record.values
+        if len(names) != len(values):
+            raise UsageError(f"{self._where}: {script_class.name} has {len(names)} names and {len(values)} values.")
+        return NamedValues.of(names, [self._plain(module, name, each) for each in values])
 
 
 def _empty(record: TensorRecord) -> Tensor:

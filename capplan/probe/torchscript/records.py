@@ -62,10 +62,11 @@ class TensorRecord:
 
 @dataclass(slots=True, eq=False)
 class ObjectRecord:
-    """An object of a class of the archive, with its attributes by name."""
+    """An object of a class of the archive: its attributes by name, or the values of a named tuple or an enum member."""
 
     class_name: str
     state: dict[str, Any] = field(default_factory=dict)
+    values: tuple[Any, ...] = ()
 
     def __setstate__(self, state: Any) -> None:
         """Take the attributes; called by the unpickler.
@@ -87,8 +88,15 @@ class Unpickler(pickle._Unpickler):
         storage: what checks a storage and returns its bytes where they are kept.
     """
 
+    def load_reduce(self) -> None:
+        """Call what stands for a class or function; a member of an enum has its value alone as arguments, no tuple."""
+        stack: list[Any] = self.stack  # type: ignore[attr-defined]  # an attribute of the base that is written in Python
+        given = stack.pop()
+        stack[-1] = stack[-1](*(given if isinstance(given, tuple) else (given,)))
+
     dispatch: ClassVar[dict[int, Any]] = {
-        code: load for code, load in pickle._Unpickler.dispatch.items() if code != pickle.BYTEARRAY8[0]
+        **{code: load for code, load in pickle._Unpickler.dispatch.items() if code != pickle.BYTEARRAY8[0]},
+        pickle.REDUCE[0]: load_reduce,
     }
     """Without the one operation that allocates whatever size the file states."""
 
@@ -160,12 +168,12 @@ def _class_of(name: str) -> type[ObjectRecord]:
     class Named(ObjectRecord):
         __slots__ = ()
 
-        def __new__(cls) -> Any:
+        def __new__(cls, *values: Any) -> Any:
             made = object.__new__(cls)
-            made.class_name, made.state = name, {}
+            made.class_name, made.state, made.values = name, {}, values
             return made
 
-        def __init__(self) -> None:
+        def __init__(self, *_values: Any) -> None:
             pass
 
     return Named

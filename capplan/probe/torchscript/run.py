@@ -58,6 +58,14 @@ class Instance:
         return call(*args, **kwargs)
 
 
+@dataclass(frozen=True, slots=True)
+class EnumMember:
+    """A member of an enum of the archive; members of equal class and value are equal."""
+
+    class_name: str
+    value: Any
+
+
 class NamedValues(tuple[Any, ...]):
     """A tuple whose values have names."""
 
@@ -298,6 +306,8 @@ class Interpreter:
             return self._qualified((*owner.path, name))
         if isinstance(owner, NamedValues):
             return owner[owner.names.index(name)]
+        if isinstance(owner, EnumMember) and name == "value":
+            return owner.value
         if isinstance(owner, Tensor):
             return prim(name, [owner], device=self._device)
         if hasattr(owner, "script_class"):
@@ -312,6 +322,9 @@ class Interpreter:
             if not index.isdigit() or int(index) >= len(self._constants):
                 raise ScriptError(f"there is no constant {path[1]}")
             return self._constants[int(index)]
+        owner = self._sources.classes.get(".".join(path[:-1]))
+        if owner is not None and owner.base == "Enum" and path[-1] in owner.constants:
+            return EnumMember(owner.name, constant_value(owner.constants[path[-1]]))
         return _Qualified(path)
 
     def _call(self, node: ast.Call, local: "_Frame") -> Any:
@@ -403,7 +416,7 @@ def constant_value(node: ast.expr) -> Any:
     )
 
 
-_PLAIN = (bool, int, float, complex, str, torch.device, torch.dtype)
+_PLAIN = (bool, int, float, complex, str, torch.device, torch.dtype, EnumMember)
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "int": int, "float": float, "bool": bool, "str": str, "Tensor": Tensor, "NoneType": type(None),
 }  # fmt: skip

@@ -24,7 +24,7 @@ class ScriptFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptClass:
-    """One class: kind of base (`Module`, `NamedTuple` or another), names of parameters, buffers and attributes."""
+    """One class: kind of base (`Module`, `NamedTuple`, `Enum` or another), names of parameters and other attributes."""
 
     name: str
     base: str
@@ -86,6 +86,8 @@ def _class(name: str, statement: ast.ClassDef) -> ScriptClass:
             methods[each.name] = _function(f"{name}.{each.name}", each)
         elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
             listed[each.targets[0].id] = _names(each.value)
+            if base == "Enum":
+                constants[each.targets[0].id] = each.value
         elif isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
             attributes.append(each.target.id)
             if each.value is not None:

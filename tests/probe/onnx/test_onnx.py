@@ -217,6 +217,19 @@ def test_an_unknown_operator_is_counted_as_uncounted_and_named(tmp_path: Path) -
     assert with_formula.flops.at(3) == 120
 
 
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_a_single_number_is_no_parameter_wherever_it_is_kept(is_outside: bool, tmp_path: Path) -> None:
+    """PyTorch's code holds such a scale in Python; the weights are 8 by 4 numbers."""
+    weight, scale = (
+        onnx.numpy_helper.from_array(numpy.full(shape, 0.5, numpy.float32), name)
+        for shape, name in (((8, 4), "w"), ((), "s"))
+    )
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("Mul", ["y", "s"], ["z"])]
+    model = model_of(nodes, [tensor("x", ["N", 8])], [tensor("z", ["N", 4])], [weight, scale])
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=is_outside, location="m.data", size_threshold=0)
+    assert trace_target(find(tmp_path / "m.onnx")).parameter_count == 32
+
+
 def test_weights_outside_the_file_are_never_needed(tmp_path: Path) -> None:
     weight = helper.make_tensor("w", TensorProto.FLOAT, [64, 64], numpy.zeros(4096, numpy.float32).tobytes(), raw=True)
     model = model_of(

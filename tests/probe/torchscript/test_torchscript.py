@@ -5,8 +5,9 @@ import pickle
 import warnings
 import zipfile
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -51,6 +52,34 @@ class Net(nn.Module):
             flat.reshape(n, 1, 2, 2), flat.reshape(n, 1, 2, 2), flat.reshape(n, 1, 2, 2)
         )
         return self.again(self.tied(self.head(attended.reshape(n, c)))) * self.scale[1]
+
+
+class Window(NamedTuple):
+    high: int
+    wide: int
+
+
+class Order(Enum):
+    FIRST = "NCHW"
+    LAST = "NHWC"
+
+
+class Windowed(nn.Module):
+    """A module with a named tuple and a member of an enum among its attributes."""
+
+    window: Window
+    order: Order
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.window = Window(2, 3)
+        self.order = Order.LAST
+        self.layer = nn.Linear(12, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.order != Order.FIRST and self.order.value == "NHWC":
+            x = x.repeat(1, self.window.high * self.window[1])
+        return self.layer(x)
 
 
 class Loops(nn.Module):
@@ -161,6 +190,11 @@ def test_control_flow_is_run_as_written(tmp_path: Path) -> None:
     for key, value in wanted.items():
         torch.testing.assert_close(found[key], value)
     assert macs(read(path, "ids=int64:5"), 1) > 3 * 5 * 64
+
+
+def test_named_tuples_and_enums_among_attributes_are_read(tmp_path: Path) -> None:
+    found = read(saved(tmp_path, Windowed().eval()), "x=2")
+    assert macs(found, 3) == 3 * 12 * 5  # 2 values repeated 2 · 3 times
 
 
 def test_a_frozen_archive_keeps_its_weights_as_parameters(tmp_path: Path) -> None:
