@@ -141,11 +141,12 @@ def take_limits(left: Made) -> "Limits":
 
 def choose(words: type[Word], value: str, kind: str) -> Word:
     """Return the member of an enumeration that a word names."""
+    from capplan.core.workload import known_words
     from capplan.errors import UnknownNameError
 
     known = [each.value for each in words]
     if value not in known:
-        raise UnknownNameError(kind, value, known, hint=f"Known: {', '.join(known)}.")
+        raise UnknownNameError(kind, value, known, hint=known_words(words, value))
     return words(value)
 
 

@@ -4,6 +4,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from capplan.core.plan.comparison import Comparison
+from capplan.core.plan.cpus import device_word
 from capplan.core.plan.types import Plan
 from capplan.report.text.answer import answer_lines, render_answer
 from capplan.report.text.comparison import comparison_columns, comparison_lines, render_comparison
@@ -37,7 +38,8 @@ class PlanAnswer(Plan):
         fitting, rejected = ({each.gpu.id for each in found} for found in (self.fits, self.rejections))
         best = self.best()
         taken = "" if best is None else f", best {best.gpu.id} at batch {best.batch}"
-        return f"<Plan of {self.model.name}: fits {len(fitting)} of {len(fitting | rejected)} GPUs{taken}>"
+        asked = f"{len(fitting | rejected)} {device_word(self)}"
+        return f"<Plan of {self.model.name}: fits {len(fitting)} of {asked}{taken}>"
 
     def __str__(self) -> str:
         return render_answer(self)

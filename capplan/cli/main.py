@@ -8,6 +8,7 @@ import typer
 
 from capplan.cli.lazy import LazyGroup
 from capplan.cli.output import prepare_streams, warn
+from capplan.core.workload import ENGINES_NOT_ESTIMATED
 from capplan.errors import CapplanError
 from capplan.version import __version__
 
@@ -100,6 +101,9 @@ class CapplanGroup(LazyGroup):
         try:
             ctx.default_map = configured_defaults(_command_of(ctx))
             return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message += _what_instead(error.message)
+            raise
         except _OF_TYPER:
             raise
         except CapplanError as error:
@@ -117,6 +121,12 @@ class CapplanGroup(LazyGroup):
                 traceback.print_exc()
             warn(f"capplan: {describe_bug(error)}")
             raise typer.Exit(UNEXPECTED) from error
+
+
+def _what_instead(message: str) -> str:
+    """Return what is answered instead of an engine that a refused option names; nothing for other words."""
+    named = (reason for engine, reason in ENGINES_NOT_ESTIMATED.items() if f"'{engine}'" in message.casefold())
+    return "".join(f" {reason}" for reason in named)
 
 
 def _command_of(ctx: Any) -> str | None:

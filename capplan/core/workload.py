@@ -1,5 +1,6 @@
 """Types of the conditions under which a model runs: precision, mode, framework, layout."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -76,6 +77,25 @@ class Framework(StrEnum):
     def is_engine(self) -> bool:
         """True for inference engines, which run a graph without PyTorch."""
         return self in (Framework.TENSORRT, Framework.ONNXRUNTIME)
+
+
+ENGINES_NOT_ESTIMATED: Mapping[str, str] = {
+    "openvino": "OpenVINO is not estimated: on CPUs eager PyTorch is (eager), on GPUs the engines tensorrt and "
+    "onnxruntime."
+}
+"""Engines that people run and capplan knows no measurement of, with what is answered instead."""
+
+
+def known_words(words: type[StrEnum], name: str) -> str:
+    """Return a sentence that lists an enumeration's words, after one on the engine that an unknown name is.
+
+    Args:
+        words: the enumeration.
+        name: what was given.
+    """
+    listed = f"Known: {', '.join(each.value for each in words)}."
+    reason = ENGINES_NOT_ESTIMATED.get(name.casefold()) if words is Framework else None
+    return f"{reason} {listed}" if reason else listed
 
 
 class Layout(StrEnum):

@@ -25,6 +25,22 @@ def test_the_list_holds_every_gpu_once(run: Run) -> None:
     assert lines[-1].startswith(f"{len(load_gpus())} of {len(load_gpus())} GPUs; ")
 
 
+def test_cpus_are_listed_apart(run: Run) -> None:
+    found = run("gpus", "--cpus", "-q").stdout.split()
+    assert found == list(load_gpus().cpus)
+    assert not set(found) & set(load_gpus())
+    text = run("gpus", "--cpus", "--where", "memory >= 1TiB", "--sort", "-bandwidth").stdout
+    assert text.splitlines()[2].startswith("xeon-6980p")  # twelve channels at 8.8 or 6.4 GT/s, the most of all
+    assert "10 CPUs; " in text.splitlines()[-1]
+
+
+def test_a_name_that_resembles_a_cpu_is_told_of_their_list(run: Run) -> None:
+    result = run("gpus", "show", "epyc-9655")
+    assert result.exit_code == 2
+    assert "did you mean epyc-9654" in result.stderr
+    assert "`capplan gpus --cpus` lists the CPUs" in result.stderr
+
+
 def test_filters_sorting_and_columns_whole(run: Run) -> None:
     words = ["--vendor", "nvidia", "--min-memory", "80GiB", "--where", "bf16 >= 300 TFLOP/s and tdp <= 400 W"]
     result = run("gpus", *words, "--sort", "-bf16", "--columns", "id,memory,bf16,tdp,ridge")

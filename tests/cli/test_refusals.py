@@ -19,6 +19,8 @@ MANY = "9" * 5000
         (("plan", "TRACE", "--gpu", "l4", "--batch", "1..1099511627776"), "needs more than 256 TiB"),
         (("report", "TRACE", "--gpu", "l4", "-b", "1099511627776"), "needs more than 256 TiB"),
         (("plan", "TRACE", "--gpu", "l4", "--batch", MANY), "is not a batch"),
+        (("plan", "TRACE", "--gpu", "l4", "--framework", "openvino"), "OpenVINO is not estimated"),
+        (("compare", "TRACE", "--gpu", "l4", "--framework", "openvino"), "OpenVINO is not estimated"),
         (("plan", "TRACE", "--gpu", "l4", "--batch", "٣"), "is not a batch"),
         (("plan", "TRACE", "--gpu", "l4", "--torch", f"2.{MANY}"), "is not a PyTorch version"),
         (("plan", "TRACE", "--gpu", "l4", "--samples", MANY[:400]), "--samples"),

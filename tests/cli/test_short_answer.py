@@ -92,6 +92,15 @@ def test_where_nothing_fits_the_misses_say_by_how_much(run: Run, net_trace: Path
     assert "is the largest on" in result.stdout
 
 
+def test_answers_with_cpus_count_devices_and_say_what_cpus_cannot_run(run: Run, net_trace: Path) -> None:
+    words = ("plan", net_trace, "--gpu", "l4,epyc-9654", "--batch", "8")
+    assert "Fits     2 of 2 devices" in run(*words).stdout
+    compiled = " ".join(run(*words, "--framework", "compile").stdout.split())
+    assert "Fits 1 of 2 devices; 1 cannot run compile" in compiled
+    assert "CPUs are estimated in eager mode alone, not under compile" in compiled
+    assert "A GPU is needed" not in compiled  # nothing says that the CPU is too slow
+
+
 def test_colour_is_off_when_piped_and_can_be_forced(run: Run, net_trace: Path) -> None:
     words = ("plan", net_trace, "--gpu", "t4", "--batch", "8")
     plain, forced = run(*words).stdout, run(*words, "--color", "always").stdout

@@ -10,7 +10,7 @@ from capplan.cli.groups import with_groups
 from capplan.cli.output import Format, emit_coloured, to_json
 from capplan.cli.progress import TERMINAL
 from capplan.core.batches import parse_batches
-from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Precision, Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Precision, Workload, known_words
 from capplan.errors import UnknownNameError
 from capplan.units import SECONDS, parse_quantity
 
@@ -102,7 +102,7 @@ def _chosen(words: type[Word], given: list[str] | None, kind: str) -> tuple[Word
     names = [name.strip() for each in given or () for name in each.split(",")]
     for name in names:
         if name not in known:
-            raise UnknownNameError(kind, name, known, hint=f"Known: {', '.join(known)}.")
+            raise UnknownNameError(kind, name, known, hint=known_words(words, name))
     return tuple(dict.fromkeys(words(name) for name in names))
 
 

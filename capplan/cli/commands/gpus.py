@@ -47,6 +47,9 @@ def gpus(
         typer.Option(metavar="COLUMN", help="Sort by this column, not by id; -COLUMN puts the largest first."),
     ] = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to show, or all.")] = None,
+    cpus: Annotated[
+        bool, typer.Option("--cpus", help="List the x86 CPUs of the database instead of its GPUs.")
+    ] = False,
     ids: Annotated[bool, typer.Option("--ids", "-q", help="Print ids only, one per line.")] = False,
     specs: SpecFolders = None,
     chosen_format: FormatOption = None,
@@ -57,6 +60,7 @@ def gpus(
 
     Examples:  capplan gpus --min-memory 80GiB --sort -bf16
     capplan gpus --where 'bf16 >= 300 TFLOP/s and tdp <= 400 W' --columns id,bf16,tdp
+    capplan gpus --cpus --sort -bandwidth
     """
     if context.invoked_subcommand is not None:
         return
@@ -71,7 +75,8 @@ def gpus(
     names = DEFAULT_COLUMNS if columns is None else tuple(ATTRIBUTES) if columns == "all" else columns.split(",")
     shown = [find_attribute(name) for name in names]
     known = load_gpus(overlays=specs or ())
-    kept = select_gpus(known.values(), vendors=vendor or (), architectures=arch or (), conditions=conditions)
+    listed = known.cpus if cpus else known
+    kept = select_gpus(listed.values(), vendors=vendor or (), architectures=arch or (), conditions=conditions)
     kept = sort_gpus(kept, sort or "id")
     if ids:
         emit("".join(f"{spec.id}\n" for spec in kept), output=output)
@@ -86,7 +91,8 @@ def gpus(
     elif spelling is Format.MD:
         emit(f"{render_markdown(gpu_table(kept, shown))}\n{LEGEND}\n", output=output)
     else:
-        emit(f"{render_text(gpu_table(kept, shown))}\n{len(kept)} of {len(known)} GPUs; {LEGEND}\n", output=output)
+        count = f"{len(kept)} of {len(listed)} {'CPUs' if cpus else 'GPUs'}"
+        emit(f"{render_text(gpu_table(kept, shown))}\n{count}; {LEGEND}\n", output=output)
 
 
 @app.command()

@@ -186,7 +186,7 @@ def cpu_rates(cpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
         workload: fp32 and the 16-bit formats that the spec states, in eager mode.
     """
     if workload.framework is not Framework.EAGER:
-        reason = f"{cpu.id} is a CPU, which is estimated in eager mode alone"
+        reason = f"{cpu.id} is a CPU, and CPUs are estimated in eager mode alone, not under {workload.framework.value}"
         return Unsupported(reason=reason, lacking=workload.framework.value)
     single = cpu.peak(PeakKind.FP32)
     if single is None:
@@ -195,7 +195,9 @@ def cpu_rates(cpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
         return Unsupported(reason=f"{cpu.id} is a CPU and has no TF32")
     half = _cpu_half_peak(cpu, workload.precision)
     if workload.precision.half_dtype and half is None:
-        reason = f"{cpu.id} has no instructions for {workload.precision}"
+        lacks = f"{cpu.id} has no instructions for {workload.precision}"
+        others = f"{cpu.id} is a CPU, and CPUs are estimated in fp32 and bf16 alone, not in {workload.precision}"
+        reason = lacks if workload.precision.half_dtype == "bfloat16" else others
         return Unsupported(reason=reason, lacking=str(workload.precision))
     printed = np.full(len(PeakUse), np.inf)
     printed[PeakUse.HALF] = half or single

@@ -15,6 +15,9 @@ def without_gpu(plan: Plan) -> tuple[str, ...]:
     asked = {fit.gpu.id for fit in fitting} | {each.gpu.id for each in plan.rejections if each.gpu.is_cpu}
     if not asked:
         return ()
+    unable = [each for each in plan.rejections if each.gpu.is_cpu and not each.needed]
+    if len({each.gpu.id for each in unable}) == len(asked):
+        return (f"Whether a GPU is needed is not answered: {unable[0].reason}.",)
     limits = plan.limits.max_latency_s is not None or plan.limits.min_throughput_per_s is not None
     if not fitting:
         return (f"A GPU is needed: none of {len(asked)} CPUs {'meets the limits' if limits else 'can run this'}.",)
@@ -24,6 +27,12 @@ def without_gpu(plan: Plan) -> tuple[str, ...]:
     head = ("No GPU is needed" if certain else "Perhaps no GPU is needed") if limits else "Without a GPU"
     words = f"{head}: {count} of {len(asked)} CPUs {'meet the limits' if limits else 'can run this'}, {_told(best)}"
     return (words + _against_gpu(plan, best) + ".",)
+
+
+def device_word(plan: Plan) -> str:
+    """Return what the devices of a plan are called: GPUs, or devices where CPUs are among them."""
+    has_cpus = any(fit.gpu.is_cpu for fit in plan.fits) or any(each.gpu.is_cpu for each in plan.rejections)
+    return "devices" if has_cpus else "GPUs"
 
 
 def _told(fit: Fit) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
+from capplan.core.plan.cpus import device_word
 from capplan.core.plan.recommend import SHORTLIST_LENGTH
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.report.table import Align
@@ -135,7 +136,7 @@ def _fits_lines(plan: Plan, width: int) -> list[Line]:
     """Describe how many GPUs fit, and name the nearest misses; where nothing fits, each miss on a line."""
     fitting = {fit.gpu.id for fit in plan.fits}
     asked = fitting | {each.gpu.id for each in plan.rejections}
-    head = f"{len(fitting)} of {len(asked)} GPUs{_limits(plan)}"
+    head = f"{len(fitting)} of {len(asked)} {device_word(plan)}{_limits(plan)}"
     nearest = list({each.gpu.id: each for each in sorted(plan.rejections, key=_distance, reverse=True)}.values())[::-1]
     nearest = [each for each in nearest if each.gpu.id not in fitting or len(asked) <= SHORTLIST_LENGTH]
     if not plan.fits:

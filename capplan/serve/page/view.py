@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from capplan.core.latency.calibration import Calibration
+from capplan.core.plan.cpus import device_word
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Change, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.errors import CapplanError
@@ -232,7 +233,7 @@ def _fleet(fit: Fit, load: float | None) -> str:
 
 def _fitting(plan: Plan) -> str:
     fitting = {fit.gpu.id for fit in plan.fits}
-    return f"{len(fitting)} of {len(fitting | {each.gpu.id for each in plan.rejections})} GPUs fit"
+    return f"{len(fitting)} of {len(fitting | {each.gpu.id for each in plan.rejections})} {device_word(plan)} fit"
 
 
 def _rejected(rejection: Rejection) -> tuple[str, str]:

@@ -84,8 +84,10 @@ class Gpus(Mapping[str, GpuSpec]):
             sliced = mig_slice(self.find(parts[0]), parts[1])
             return NamedGpus(gpus=(sliced,))
         if (found := self.names.find(name) or self._cpu_names.find(name)) is None:
-            hint = f"Run `capplan gpus` for all {len(self)}."
-            raise UnknownNameError("GPU", name, nearest=self.names.nearest(name), hint=hint)
+            nearest, cpus = self.names.nearest(name), self._cpu_names.nearest(name)
+            more = " `capplan gpus --cpus` lists the CPUs." if cpus or "cpu" in name.casefold() else ""
+            hint = f"Run `capplan gpus` for all {len(self)}.{more}"
+            raise UnknownNameError("GPU", name, nearest=cpus or nearest, hint=hint)
         return found
 
     @cached_property
