@@ -26,15 +26,22 @@ def kubernetes_manifest(fit: DeploymentFit, launch: Launch, *, model: str, vendo
         model: Name of the model.
         vendor: Vendor of the GPU, which names the resource.
     """
-    name, image = _label(f"{model}-{launch.engine.value}"), _IMAGES[launch.engine]
-    needed = fit.needed
+    name = _label(f"{model}-{launch.engine.value}")
     config, mount, volume = _files(launch, name)
-    return f"""{config}apiVersion: apps/v1
+    resource = _RESOURCES.get(vendor, "nvidia.com/gpu")
+    server = _container(launch, gpus=f"{resource}: {fit.sharding.gpus}  # GPUs of one replica; {fit.gpu}", mount=mount)
+    return config + "---\n".join(
+        (_deployment(fit, name, containers=server, volume=volume), _service(name), _disruptions(name, fit.needed))
+    )
+
+
+def _deployment(fit: DeploymentFit, name: str, *, containers: str, volume: str) -> str:
+    return f"""apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: {name}
 spec:
-  replicas: {fit.replicas}  # {needed} needed for the load, {fit.replicas - needed} spare: {fit.words}
+  replicas: {fit.replicas}  # {fit.needed} needed for the load, {fit.replicas - fit.needed} spare: {fit.words}
   selector:
     matchLabels: {{app: {name}}}
   template:
@@ -42,8 +49,17 @@ spec:
       labels: {{app: {name}}}
     spec:
       containers:
-        - name: server
-          image: {image[0]}  # {image[1]}
+{containers}
+      volumes:
+        - name: shared-memory  # the processes of a replica exchange tensors through it
+          emptyDir: {{medium: Memory}}{volume}
+"""
+
+
+def _container(launch: Launch, *, gpus: str, mount: str) -> str:
+    image, pinning = _IMAGES[launch.engine]
+    return f"""        - name: server
+          image: {image}  # {pinning}
           command: {json.dumps(list(launch.program))}
           args:
 {_arguments(launch)}
@@ -51,7 +67,7 @@ spec:
             - {{name: http, containerPort: {launch.port}}}
           resources:
             limits:
-              {_RESOURCES.get(vendor, "nvidia.com/gpu")}: {fit.sharding.gpus}  # GPUs of one replica; {fit.gpu}
+              {gpus}
           startupProbe:  # loading weights takes minutes
             httpGet: {{path: /health, port: http}}
             periodSeconds: 10
@@ -60,12 +76,11 @@ spec:
             httpGet: {{path: /health, port: http}}
             periodSeconds: 5
           volumeMounts:
-            - {{name: shared-memory, mountPath: /dev/shm}}{mount}
-      volumes:
-        - name: shared-memory  # the processes of a replica exchange tensors through it
-          emptyDir: {{medium: Memory}}{volume}
----
-apiVersion: v1
+            - {{name: shared-memory, mountPath: /dev/shm}}{mount}"""
+
+
+def _service(name: str) -> str:
+    return f"""apiVersion: v1
 kind: Service
 metadata:
   name: {name}
@@ -73,8 +88,11 @@ spec:
   selector: {{app: {name}}}
   ports:
     - {{name: http, port: 80, targetPort: http}}
----
-apiVersion: policy/v1
+"""
+
+
+def _disruptions(name: str, needed: int) -> str:
+    return f"""apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
   name: {name}
