@@ -1,7 +1,8 @@
 """Quantify how certain a recommendation is: confidence over scenarios, sensitivity, switching points."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,8 +25,8 @@ class Confidence:
 
     Attributes:
         scenarios: Number of scenarios.
-        holds: Share of scenarios in which the choice is still the cheapest.
-        keeps: Share of scenarios in which the fleet as sized carries the load within the limit.
+        cheapest: Share of scenarios in which the choice is still the cheapest.
+        carried: Share of scenarios in which the fleet as sized carries the load within the limit.
         expected_excess_usd_per_year: What the choice costs more than the best option, on average. [USD/year]
         cost_p10_usd, cost_p90_usd: Percentiles of the choice's yearly cost, its fleet sized anew in each scenario.
         wins: Share of scenarios in which each option is the cheapest, largest first.
@@ -34,8 +35,8 @@ class Confidence:
     """
 
     scenarios: int
-    holds: float
-    keeps: float
+    cheapest: float
+    carried: float
     expected_excess_usd_per_year: float
     cost_p10_usd: float
     cost_p90_usd: float
@@ -116,50 +117,83 @@ def confidence(
     choice = recommendation.choice
     if choice is None:
         return None
-    source = np.random.default_rng(seed)
     uncertain = uncertainty.of_keys((*DRAWN_KEYS, *MONEY_KEYS))
-    names = {option.gpu for option in contenders}
-    sizings = tuple(sizing for sizing in case.sizings if sizing.gpu in names)
     keys = {option.key for option in contenders}
-    narrow = replace(
-        case,
-        sizings=sizings,
-        rents=tuple(rent for rent in case.rents if rent_key(rent) in keys),
-        purchases=tuple(price for price in case.purchases if f"{price.gpu}/{Term.BUY.value}" in keys),
-    )
-    values = {each.key: source.triangular(each.low, each.value, each.high, scenarios) for each in uncertain}
-    common = source.standard_normal(scenarios)
-    own = {gpu: source.standard_normal(scenarios) for gpu in sorted(names)}
-    kept, costs, excesses, wins = 0, [], [], dict.fromkeys(sorted(keys), 0)
-    needs: list[int | None] = []
-    for index in range(scenarios):
-        latency = {gpu: _factor(uncertainty.latency.get(gpu, (1, 1)), common[index], own[gpu][index]) for gpu in own}
-        scenario = varied(case, {key: float(drawn[index]) for key, drawn in values.items()}, latency)
-        drawn = {option.key: option for option in evaluate(narrow, scenario) if option.key in keys}
-        needs.append(drawn[choice.key].fleets[-1].need if choice.key in drawn else None)
-        if not drawn:
-            continue
-        best = min(drawn.values(), key=lambda option: worth(case, option))
-        wins[best.key] += 1
-        mine = drawn.get(choice.key)
-        kept += mine is not None and mine.fleets[-1].need <= choice.fleets[-1].need
-        if mine is not None:
-            costs.append(worth(case, mine))
-            excesses.append(worth(case, mine) - worth(case, best))
+    narrow = _narrowed(case, contenders)
+    gpus = sorted({option.gpu for option in contenders})
+    sampled = _sampled(case, uncertainty, gpus, uncertain=uncertain, count=scenarios, seed=seed)
+    outcomes = [_outcome(narrow, scenario, choice, keys) for scenario in sampled]
+    best = Counter(each.best for each in outcomes)
+    wins = [(key, best[key] / scenarios) for key in sorted(keys) if best[key]]
+    costs = [each.cost_usd for each in outcomes if each.cost_usd is not None]
     low, high = (float(value) for value in np.percentile(costs, [10, 90])) if costs else (math.nan, math.nan)
+    needs = [each.need for each in outcomes]
     return Confidence(
         scenarios=scenarios,
-        holds=wins[choice.key] / scenarios,
-        keeps=kept / scenarios,
-        expected_excess_usd_per_year=float(np.mean(excesses)) if excesses else 0.0,
+        cheapest=best[choice.key] / scenarios,
+        carried=sum(need is not None and need <= choice.fleets[-1].need for need in needs) / scenarios,
+        expected_excess_usd_per_year=float(np.mean([each.excess_usd for each in outcomes if each.cost_usd is not None]))
+        if costs
+        else 0.0,
         cost_p10_usd=low,
         cost_p90_usd=high,
-        wins=tuple(
-            sorted(((key, count / scenarios) for key, count in wins.items() if count), key=lambda each: -each[1])
-        ),
+        wins=tuple(sorted(wins, key=lambda each: -each[1])),
         needs=tuple(sorted(needs, key=lambda need: math.inf if need is None else need)),
         varies=(*(each.label for each in uncertain), "Latency estimate"),
     )
+
+
+def _narrowed(case: Case, contenders: Sequence[Option]) -> Case:
+    """Return the case with the sizings and prices of the contenders alone."""
+    names, keys = {option.gpu for option in contenders}, {option.key for option in contenders}
+    return replace(
+        case,
+        sizings=tuple(sizing for sizing in case.sizings if sizing.gpu in names),
+        rents=tuple(rent for rent in case.rents if rent_key(rent) in keys),
+        purchases=tuple(price for price in case.purchases if f"{price.gpu}/{Term.BUY.value}" in keys),
+    )
+
+
+def _sampled(
+    case: Case, uncertainty: Uncertainty, gpus: Sequence[str], *, uncertain: Sequence[Assumption], count: int, seed: int
+) -> Iterator[Scenario]:
+    """Yield random scenarios; the same seed gives the same ones."""
+    source = np.random.default_rng(seed)
+    values = {each.key: source.triangular(each.low, each.value, each.high, count) for each in uncertain}
+    common = source.standard_normal(count)
+    own = {gpu: source.standard_normal(count) for gpu in gpus}
+    for index in range(count):
+        latency = {gpu: _factor(uncertainty.latency.get(gpu, (1, 1)), common[index], own[gpu][index]) for gpu in own}
+        yield varied(case, {key: float(sample[index]) for key, sample in values.items()}, latency)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What one scenario does to the choice.
+
+    Attributes:
+        best: Key of the cheapest contender; None where none carries the load.
+        need: GPUs that the choice's last year needs; None where no number suffices, as are its costs.
+        cost_usd: The choice's yearly cost, its fleet sized anew. [USD/year]
+        excess_usd: What the choice costs more than the cheapest. [USD/year]
+    """
+
+    best: str | None = None
+    need: int | None = None
+    cost_usd: float | None = None
+    excess_usd: float = 0.0
+
+
+def _outcome(case: Case, scenario: Scenario, choice: Option, keys: Set[str]) -> _Outcome:
+    options = {option.key: option for option in evaluate(case, scenario) if option.key in keys}
+    if not options:
+        return _Outcome()
+    best = min(options.values(), key=lambda option: worth(case, option))
+    mine = options.get(choice.key)
+    if mine is None:
+        return _Outcome(best=best.key)
+    cost = worth(case, mine)
+    return _Outcome(best=best.key, need=mine.fleets[-1].need, cost_usd=cost, excess_usd=cost - worth(case, best))
 
 
 def _factor(bounds: tuple[float, float], common: float, own: float) -> float:

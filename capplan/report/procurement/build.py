@@ -32,7 +32,7 @@ from capplan.report.procurement.types import (
     Report,
     Roof,
     SpecSource,
-    SwingRow,
+    TornadoRow,
 )
 from capplan.report.procurement.verdict import make_verdict
 from capplan.version import __version__
@@ -214,13 +214,13 @@ def _model_report(
         verdict=make_verdict(plan, answer, rows),
         options=rows,
         refusals=(*infeasible, *(refused[gpu] for gpu in sorted(refused))),
-        swings=tuple(
-            SwingRow(
-                label=swing.label, unit=swing.unit, low=swing.low, value=swing.value, high=swing.high,
-                cost_low_usd=swing.cost_low_usd, cost_high_usd=swing.cost_high_usd,
-                winner_low=swing.winner_low, winner_high=swing.winner_high,
+        tornado=tuple(
+            TornadoRow(
+                label=bar.label, unit=bar.unit, low=bar.low, value=bar.value, high=bar.high,
+                cost_low_usd=bar.cost_low_usd, cost_high_usd=bar.cost_high_usd,
+                winner_low=bar.winner_low, winner_high=bar.winner_high,
             )
-            for swing in answer.tornado_bars
+            for bar in answer.tornado_bars
         ),
         picks=_picks(answer),
         roofs=_roofs(plan, rows, gpus),

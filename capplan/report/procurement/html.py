@@ -192,7 +192,7 @@ def _option(
 ) -> dict[str, Any]:
     tags = (
         ["no cheaper and faster option"] * row.evidence.on_front
-        + ["borderline memory"] * (not row.evidence.firm_fit)
+        + ["borderline memory"] * (not row.evidence.certain_fit)
         + [f"speed: {row.evidence.speed_tier}"]
         + ([f"price: {row.offer.price_tier}"] if row.offer.price_tier else [])
         + [concern for concern in row.evidence.concerns if concern in _SHOWN_CONCERNS]

@@ -24,7 +24,7 @@ from capplan.report.procurement.types import (
     Report,
     Roof,
     SpecSource,
-    SwingRow,
+    TornadoRow,
     Verdict,
 )
 
@@ -77,7 +77,7 @@ class ModelReportDocument(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     options: tuple[OptionDocument, ...]
     refusals: tuple[Refusal, ...]
-    swings: tuple[SwingRow, ...]
+    tornado: tuple[TornadoRow, ...]
     picks: tuple[PickRow, ...]
     roofs: tuple[Roof, ...]
     measured: tuple[Measured, ...]
@@ -90,7 +90,7 @@ class ModelReportDocument(msgspec.Struct, frozen=True, kw_only=True):
 class ReportDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What `capplan report -o FILE.json` writes. Amounts are US dollars before tax; null is unknown."""
 
-    schema_version: Literal[3]
+    schema_version: Literal[4]
     kind: Literal["report"]
     title: str
     created: date
@@ -176,7 +176,7 @@ def _model(model: ModelReport) -> ModelReportDocument:
         verdict=model.verdict,
         options=tuple(OptionDocument(**flat_fields(option)) for option in model.options),
         refusals=model.refusals,
-        swings=model.swings,
+        tornado=model.tornado,
         picks=model.picks,
         roofs=model.roofs,
         measured=model.measured,

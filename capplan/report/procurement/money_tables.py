@@ -153,7 +153,7 @@ def why_not_leading(row: OptionRow) -> str:
         return "no known price"
     if row.evidence.violations:
         return "; ".join(row.evidence.violations)
-    if not row.evidence.firm_fit:
+    if not row.evidence.certain_fit:
         return "memory is borderline"
     if row.offer.term == Term.SPOT:
         return "spot, or more expensive than the options above"

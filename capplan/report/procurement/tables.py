@@ -80,8 +80,8 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
         shown.insert(0, _finish_card(row, load))
     shown.append(
         Card(
-            label="Scenarios carried", figure=figures.fraction(verdict.keeps_fraction),
-            range=f"cheapest in {figures.fraction(verdict.holds_fraction)} of {verdict.scenarios}",
+            label="Scenarios carried", figure=figures.fraction(verdict.probability_carried),
+            range=f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}",
         )
     )  # fmt: skip
     if verdict.assured is not None:

@@ -11,7 +11,7 @@ from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.report.documents.plan import PlanDocument
 
-REPORT_SCHEMA_VERSION: Final = 3
+REPORT_SCHEMA_VERSION: Final = 4
 CURRENCY = "USD"
 
 
@@ -44,7 +44,7 @@ class EvidencePart:
     speed_tier: str
     speed_evidence: str
     concerns: tuple[str, ...]
-    firm_fit: bool
+    certain_fit: bool
     violations: tuple[str, ...]
     is_leading: bool
     on_front: bool
@@ -234,7 +234,7 @@ class Roof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwingRow:
+class TornadoRow:
     """What one input alone does to the choice's cost; None where the load cannot be met at that end."""
 
     label: str
@@ -271,8 +271,8 @@ class Verdict:
     changes_if: tuple[str, ...]
     choice: str | None
     runner_up: str | None
-    holds_fraction: float | None
-    keeps_fraction: float | None
+    probability_cheapest: float | None
+    probability_carried: float | None
     expected_excess_usd_per_year: float | None
     cost_p10_usd: float | None
     cost_p90_usd: float | None
@@ -320,7 +320,7 @@ class ModelReport:
     verdict: Verdict
     options: tuple[OptionRow, ...]
     refusals: tuple[Refusal, ...]
-    swings: tuple[SwingRow, ...]
+    tornado: tuple[TornadoRow, ...]
     picks: tuple[PickRow, ...]
     roofs: tuple[Roof, ...]
     measured: tuple[Measured, ...]

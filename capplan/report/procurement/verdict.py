@@ -90,8 +90,8 @@ def make_verdict(plan: PlanDocument, answer: Answer, rows: Sequence[OptionRow]) 
         changes_if=tuple(_changes(answer, choice, other, by_key)) if choice else (),
         choice=choice.key if choice else None,
         runner_up=other.key if other else None,
-        holds_fraction=confidence.holds if confidence else None,
-        keeps_fraction=confidence.keeps if confidence else None,
+        probability_cheapest=confidence.cheapest if confidence else None,
+        probability_carried=confidence.carried if confidence else None,
         expected_excess_usd_per_year=confidence.expected_excess_usd_per_year if confidence else None,
         cost_p10_usd=confidence.cost_p10_usd if confidence else None,
         cost_p90_usd=confidence.cost_p90_usd if confidence else None,
@@ -234,14 +234,14 @@ def _reasons(
         reasons.append(f"Runner-up: {other.gpu_name} {_how(other)}, {more} more expensive.")
     if (sure := answer.confidence) and not isinstance(load, OneGpu):
         reasons.append(
-            f"Cheapest in {format_fraction(sure.holds)} of {sure.scenarios} scenarios; the fleet as sized carries the "
-            f"last year's load in {format_fraction(sure.keeps)}. {_what_varies(sure.varies)}"
+            f"Cheapest in {format_fraction(sure.cheapest)} of {sure.scenarios} scenarios; the fleet as sized carries "
+            f"the last year's load in {format_fraction(sure.carried)}. {_what_varies(sure.varies)}"
         )
     if fleet := answer.assured:
         reasons.append(_assured_words(fleet))
     if (pair := answer.payback) and not isinstance(load, OneGpu):
         reasons.append(_payback_words(pair, answer.case.money.years))
-    if not choice.evidence.firm_fit:
+    if not choice.evidence.certain_fit:
         reasons.append("Its memory is borderline: the estimate's interval straddles what may be filled.")
     if choice.offer.price_date:
         advice = "; ask again before signing" if choice.evidence.concerns else ""
@@ -329,11 +329,11 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
             changes.append(
                 f"the load is {switch.factor:g} × what is stated: then {option_name(by_key.get(switch.winner))}."
             )
-    flips = [swing for swing in answer.tornado_bars if swing.key not in ("peak_factor", "rent_price_factor")]
-    for swing in flips:
-        for end, winner in ((swing.low, swing.winner_low), (swing.high, swing.winner_high)):
+    flips = [bar for bar in answer.tornado_bars if bar.key not in ("peak_factor", "rent_price_factor")]
+    for bar in flips:
+        for end, winner in ((bar.low, bar.winner_low), (bar.high, bar.winner_high)):
             if winner and winner != choice.key:
-                label = f"{swing.label[:1].lower()}{swing.label[1:]}"
-                instead = f"{end:.3g} {swing.unit} instead of {swing.value:.3g}"
+                label = f"{bar.label[:1].lower()}{bar.label[1:]}"
+                instead = f"{end:.3g} {bar.unit} instead of {bar.value:.3g}"
                 changes.append(f"{label} is {instead}: then {option_name(by_key.get(winner))}.")
     return changes[:5] or ["nothing within the stated ranges, each moved alone."]

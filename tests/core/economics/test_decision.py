@@ -150,7 +150,7 @@ def test_probability_that_the_choice_holds_is_that_of_the_prices():
         rent("fast", 2.1), rent("slow", 1.0), assumptions=[assumption("rent_price_factor", 1, 0.5, 2)],
         candidates=(candidate("fast", 0.010, spread=0), candidate("slow", 0.020, spread=0)),
     )  # fmt: skip
-    assert found.confidence.holds == 1.0
+    assert found.confidence.cheapest == 1.0
     assert found.confidence.expected_excess_usd_per_year == 0
     # P10 and P90 of 200 × triangular(0.5, 1, 2): 0.5 + √(0.1·0.75), 2 - √(0.1·1.5)
     assert found.confidence.cost_p10_usd == near(200 * (0.5 + math.sqrt(0.075)), rel=0.03)
@@ -171,7 +171,7 @@ def test_probability_that_the_choice_holds_is_that_of_the_estimates():
     uncertainty = Uncertainty(assumptions=(), latency={"fast": (low, 1.2), "slow": (low, 1.2)})
     ranked = ranking(found.case, evaluate(found.case), standards=standards("fast", "slow"))
     drawn = confidence(found.case, found.recommendation, ranked, uncertainty=uncertainty, scenarios=4000)
-    assert drawn.holds == near(0.670, abs=0.025)  # three standard errors of 4000 scenarios
+    assert drawn.cheapest == near(0.670, abs=0.025)  # three standard errors of 4000 scenarios
 
 
 def test_sensitivity_moves_one_input_at_a_time():
@@ -263,7 +263,7 @@ def test_the_assured_fleet_carries_nine_of_ten_scenarios():
     found = answer(rent("fast", 3.0), assumptions=[assumption("peak_factor", 1.0, 1.0, 3.0)])
     assert found.recommendation.choice.fleet.need == 1
     assert found.assured.option.fleet.need == 3
-    assert found.confidence.keeps < 0.2
+    assert found.confidence.carried < 0.2
 
 
 def test_a_load_taken_as_stated_needs_no_second_fleet():

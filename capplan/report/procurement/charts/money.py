@@ -28,7 +28,7 @@ from capplan.report.procurement.charts.speed import (
     throughput_over_batch,
 )
 from capplan.report.procurement.money_tables import PARTS
-from capplan.report.procurement.types import ModelReport, OptionRow, Report, SwingRow
+from capplan.report.procurement.types import ModelReport, OptionRow, Report, TornadoRow
 from capplan.report.table import table
 from capplan.units import SECONDS
 
@@ -46,7 +46,7 @@ def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, .
         drawn += [cost_against_latency(report, model, prefix=prefix), breakdown_chart(report, model, prefix=prefix)]
         drawn += [cost_over_years(report, model, prefix=prefix)]
     drawn.append(latency_over_load(report, model, prefix=prefix))
-    if model.swings:
+    if model.tornado:
         drawn.append(sensitivity_chart(report, model, prefix=prefix))
     drawn += [
         throughput_over_batch(model, prefix=prefix),
@@ -319,41 +319,41 @@ def compared(model: ModelReport, *, count: int = 4) -> list[OptionRow]:
     return picked[:count]
 
 
-def _swing_name(swing: SwingRow) -> str:
+def _bar_name(bar: TornadoRow) -> str:
     """Name an input in two lines, parted by a bar: what it is and its range."""
-    return f"{swing.label}|{swing.low:,.3g} to {swing.high:,.3g} {swing.unit}"
+    return f"{bar.label}|{bar.low:,.3g} to {bar.high:,.3g} {bar.unit}"
 
 
 def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart:
     """Draw what each input alone does to the choice's cost, largest first."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
-    shown, unit = model.swings[:9], worth_unit(report)
+    shown, unit = model.tornado[:9], worth_unit(report)
     choice = model.option(model.verdict.choice)
     base = (worth_usd(report, choice) if choice else None) or 0.0
     rows = [
         {
-            "input": _swing_name(swing), "base": base, "usd": cost, "end": f"{end:,.4g} {swing.unit}",
+            "input": _bar_name(bar), "base": base, "usd": cost, "end": f"{end:,.4g} {bar.unit}",
             "side": "costs less" if cost < base else "costs more",
             "best": figures.option_name(model.option(winner)),
         }
-        for swing in shown
+        for bar in shown
         for end, cost, winner in (
-            (swing.low, swing.cost_low_usd, swing.winner_low), (swing.high, swing.cost_high_usd, swing.winner_high),
+            (bar.low, bar.cost_low_usd, bar.winner_low), (bar.high, bar.cost_high_usd, bar.winner_high),
         )
         if cost is not None and abs(cost - base) > 1e-9 * base
     ]  # fmt: skip
     y = alt.Y(
         "input:N",
         title=None,
-        sort=[_swing_name(swing) for swing in shown],
+        sort=[_bar_name(bar) for bar in shown],
         axis=two_lines(),
     )
     x = alt.X("usd:Q", title=unit, axis=_axis(SHORT), scale=alt.Scale(zero=False, padding=6))
     colour = alt.Color(
         "side:N", scale=alt.Scale(domain=["costs less", "costs more"], range=[PALETTE[2], PALETTE[1]]), title=None
     )
-    bars = alt.Chart(data(rows, "swings"))
+    bars = alt.Chart(data(rows, "tornado"))
     stated = alt.Chart(data([{"usd": base}], "stated"))
     layers = alt.layer(
         bars.mark_bar(height=18, opacity=0.85).encode(
@@ -369,11 +369,11 @@ def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Cha
         f"input | unit | low> | stated> | high> | {unit} at low> | {unit} at high> | best at low | best at high",
         [
             (
-                swing.label, swing.unit, f"{swing.low:,.4g}", f"{swing.value:,.4g}", f"{swing.high:,.4g}",
-                *(_met(cost) for cost in (swing.cost_low_usd, swing.cost_high_usd)),
-                *(figures.option_name(model.option(winner)) for winner in (swing.winner_low, swing.winner_high)),
+                bar.label, bar.unit, f"{bar.low:,.4g}", f"{bar.value:,.4g}", f"{bar.high:,.4g}",
+                *(_met(cost) for cost in (bar.cost_low_usd, bar.cost_high_usd)),
+                *(figures.option_name(model.option(winner)) for winner in (bar.winner_low, bar.winner_high)),
             )
-            for swing in model.swings
+            for bar in model.tornado
         ],
     )  # fmt: skip
     return Chart(

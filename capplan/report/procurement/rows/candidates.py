@@ -124,7 +124,7 @@ def choosable(report: Report, model: ModelReport) -> frozenset[str]:
     An option needs a price, an allowed term and all caps kept; memory that certainly suffices, where any has it.
     """
     allowed = [option for option in model.options if _is_allowed(report, option)]
-    certain = [option for option in allowed if option.evidence.firm_fit] or allowed
+    certain = [option for option in allowed if option.evidence.certain_fit] or allowed
     full = [option for option in certain if not option.evidence.concerns] or certain
     return frozenset(option.key for option in full)
 

@@ -83,7 +83,7 @@ def _evidence(option: Option, answer: Answer, estimate: PlannedFit, standards: S
         speed_tier=speed_tier(estimate.evidence).value,
         speed_evidence=estimate.evidence_reason,
         concerns=tuple(each.value for each in standards.concerns(option)),
-        firm_fit=standards.fits_certainly(option),
+        certain_fit=standards.fits_certainly(option),
         violations=standards.violations(option),
         is_leading=option.key in answer.leading,
         on_front=option.key in answer.recommendation.front,
