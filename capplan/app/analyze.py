@@ -13,7 +13,7 @@ from capplan.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeRequest:
-    """Ask for the counts of one model at one batch.
+    """A request for the counts of one model at one batch.
 
     `depth` is that of the module view, None for all levels. `compares_counters` counts the model by thop, fvcore and
     torch's counter too. `is_strict` refuses a model with operators that could not be counted.

@@ -22,7 +22,7 @@ DEFAULT_FRAMEWORKS = (Framework.EAGER, Framework.COMPILE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareRequest:
-    """Ask for models side by side, each in every number format, framework and layout listed.
+    """A request for models side by side, each in every number format, framework and layout listed.
 
     Without GPUs, those that `plan` recommends for the first model are taken. `workload` states what all rows share:
     the training step and the PyTorch version.

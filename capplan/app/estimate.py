@@ -35,7 +35,7 @@ from capplan.units import counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest:
-    """Ask for the latency of one model over batch sizes on GPUs.
+    """A request for the latency of one model over batch sizes on GPUs.
 
     `calibration` is a file of the caller's own, None for the shipped one. `gain_fraction` defines the knee of the
     curve: the batch beyond which doubling gains less throughput. `compares_frameworks` adds the largest batch run

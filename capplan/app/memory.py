@@ -20,7 +20,7 @@ _INFERENCE_SHARDINGS = (Sharding.REPLICAS, Sharding.FSDP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRequest:
-    """Ask for the memory of one model at one batch.
+    """A request for the memory of one model at one batch.
 
     `gpus` are those to fit it on, None for none. `rank_count` GPUs share the work by `shardings`; without these, by
     all that apply. `utilization_fraction` of usable memory may be filled. `advises` works out what other

@@ -221,7 +221,7 @@ class ReadModel(Model):
         return self.held
 
     def target(self) -> "Target":
-        """Refuse: a trace holds no module that could be built."""
+        """Raise an error, because a trace holds no module that could be built."""
         raise UsageError(f"{self.words} is a trace: the other counters need the model itself.")
 
 

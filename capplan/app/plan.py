@@ -28,7 +28,7 @@ _FULL_DTYPES = frozenset({"float32", "float64"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """Ask which GPUs serve models.
+    """A request for the GPUs that can run models.
 
     `job` is a finite amount of work, for which GPU-hours are worked out. `tries_half` works out what half precision
     would change on the recommended GPU, beside compiling and channels_last. `is_strict` refuses a model with operators

@@ -62,7 +62,7 @@ class OfferRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRequest:
-    """Ask which GPUs to buy or rent for models under a load.
+    """A request for the GPUs to buy or rent for models under a load.
 
     A model may also be the words of a file that `capplan plan --format json` saved. `largest_batches` are the batch
     limits compared. `load` is a file that describes a service, a job or a training purchase; None compares GPUs

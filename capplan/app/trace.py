@@ -12,7 +12,7 @@ from capplan.core.workload import Configuration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
-    """Ask for the recordings of a model.
+    """A request for the recordings of a model.
 
     `exact_batch` is the only batch to trace at. `formulas` count the FLOPs of operators that capplan does not know.
     `is_anonymous` drops the names of modules and parameters.

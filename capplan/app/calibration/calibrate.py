@@ -37,7 +37,7 @@ FEWEST_ROWS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrateRequest:
-    """Ask for a calibration fitted to measurements.
+    """A request for a calibration fitted to measurements.
 
     `measured` are files as for `validate`, and tables of single kernels (op-*.csv.gz). `serves` is the kind of steps
     that it is for: "eager", "compile" or "training". `folds` families of models are held out in turn to learn the
@@ -158,7 +158,7 @@ def _described(step: MeasuredStep, recording: Recording, gpu: GpuSpec, family: s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRequest:
-    """Ask what the device at hand reaches, and, with `needs_spec`, for which GPU of the database that holds.
+    """A request for what the device at hand reaches; with `needs_spec`, for which GPU of the database that holds, too.
 
     `device` is "cuda:0", "xpu", "mps" or "cpu", None for the first accelerator. `gpu` names the device's spec, where
     its own name does not.

@@ -37,7 +37,7 @@ _TOGETHER = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateRequest:
-    """Ask how wrong the predictions are on measurements.
+    """A request for the errors of the predictions on measurements.
 
     `measured` are CSV or Parquet files or lines of `capplan measure`. `keys` are the columns that make a cell.
     `traces` is a folder for the models' traces, None for the user's cache. `allows_code` imports the Python files

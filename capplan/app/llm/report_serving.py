@@ -32,7 +32,7 @@ _PRICES = (0.7, 1.3, 2.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingReportRequest:
-    """Ask for a report on serving a model under the load of a file."""
+    """A request for a report on serving a model under the load of a file."""
 
     model: str
     load_file: Path

@@ -60,7 +60,7 @@ class TheoryRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureRequest:
-    """Ask how fast a model runs on the device at hand.
+    """A request to measure how fast a model runs on the device at hand.
 
     `device` is "cuda:0", "xpu", "mps" or "cpu", None for the first accelerator. At most `allowed_bytes` may be
     allocated; a search leaves `reserve_fraction` of the available memory free. `is_isolated` measures each point in

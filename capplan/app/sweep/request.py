@@ -36,7 +36,7 @@ class MeasuringRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    """Ask for a sweep.
+    """A request for a sweep.
 
     `file` names the file that `definition` was read from, None for one made in Python. `workers` is the number of
     processes on this machine, None for one a core. `ray` is the address of a cluster or "auto". `force` replaces a

@@ -98,7 +98,7 @@ class TorchDevice:
         """Do nothing: the device has no queue."""
 
     def make_event(self) -> Event:
-        """Refuse: a device without a queue has no events."""
+        """Raise an error, because a device without a queue has no events."""
         raise MeasurementError(f"{self.kind} has no events to time with; use --methods naive,sync.")
 
     def flush_cache(self) -> None:
@@ -129,6 +129,6 @@ class TorchDevice:
 
     @contextlib.contextmanager
     def limited_to(self, allowed_bytes: int) -> Iterator[None]:
-        """Refuse: no limit can be set on this kind of device. [bytes]"""
+        """Raise an error, because no memory limit can be set on this kind of device. [bytes]"""
         raise MeasurementError(f"no memory limit of {allowed_bytes} bytes can be set on {self.kind}; use --max-batch.")
         yield

@@ -144,7 +144,7 @@ class ServedModel(Model):
         return self.shelf.prepared(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
 
     def target(self) -> "Target":
-        """Refuse: the module itself is not built in this process."""
+        """Raise an error, because the module itself is not built in this process."""
         raise UsageError(f"{self.words}: the service builds no modules, it only reads traces.")
 
     @property
