@@ -5,9 +5,6 @@ Only the standard library is needed on this side.
 
 import json
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 from capplan.errors import CapplanError, MeasurementError, TraceError, UsageError
 
 if TYPE_CHECKING:
+    from urllib.error import HTTPError
+    from urllib.request import Request
+
     from capplan.core.trace.types import Trace
 
 MOST_KEPT = 64
@@ -54,7 +54,9 @@ class Client:
         Raises:
             UsageError: the address is not one of http or https.
         """
-        parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise UsageError(f"{url!r} is not the address of a service; write http://HOST:PORT.")
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
@@ -167,7 +169,9 @@ class Client:
 
     def gpu(self, name: str) -> Any:
         """Return every value of one GPU, with its source."""
-        return json.loads(self.get(f"/api/v1/gpus/{urllib.parse.quote(name, safe='')}").content)
+        from urllib.parse import quote
+
+        return json.loads(self.get(f"/api/v1/gpus/{quote(name, safe='')}").content)
 
     def prices(self, **question: Any) -> Any:
         """Return what GPUs cost to rent and to buy."""
@@ -226,12 +230,14 @@ class Client:
         return {"model": model if isinstance(model, str) else self.upload(model)}
 
     def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Response:
+        from urllib.request import Request
+
         key = json.dumps([method, path, body.decode("latin-1") if body else ""])
         kept = self._kept.get(key)
         given = {**headers, **({"If-None-Match": kept.etag} if kept and kept.etag else {})}
         if self._token is not None:
             given["Authorization"] = f"Bearer {self._token}"
-        request = urllib.request.Request(self.url + path, data=body, headers=given, method=method)
+        request = Request(self.url + path, data=body, headers=given, method=method)
         found = self._patiently(request, kept)
         if found.etag and len(found.content) < 2**20:
             self._kept[key] = found
@@ -240,18 +246,21 @@ class Client:
                 self._kept.popitem(last=False)
         return found
 
-    def _patiently(self, request: urllib.request.Request, kept: Response | None) -> Response:
+    def _patiently(self, request: "Request", kept: Response | None) -> Response:
         """Send a request, and again where the service says that it is busy, as long as is worth waiting.
 
         Raises:
             CapplanError: the service refuses the request, or cannot be reached.
         """
+        from urllib.error import HTTPError
+        from urllib.request import urlopen
+
         until = time.monotonic() + LONGEST_WAIT_S
         while True:
             try:
-                with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
+                with urlopen(request, timeout=self._timeout_s) as answer:
                     return _response(answer.read(), answer.headers)
-            except urllib.error.HTTPError as error:
+            except HTTPError as error:
                 with error:
                     if error.code == _NOT_CHANGED and kept is not None:
                         return kept
@@ -273,7 +282,7 @@ def _response(content: bytes, headers: Any) -> Response:
     )
 
 
-def _refusal(error: urllib.error.HTTPError) -> CapplanError:
+def _refusal(error: "HTTPError") -> CapplanError:
     """Return the error that a problem document stands for."""
     try:
         problem = json.loads(error.read())
