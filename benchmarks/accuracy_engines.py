@@ -3,12 +3,16 @@
 Usage:
     python benchmarks/accuracy_engines.py ../shared/data/measured/latency-other.csv.gz [FOLDER_FOR_TRACES]
 
-Steps are those of TensorRT 7 to 10 (BERT) and of FasterTransformer's engines (ViT, Swin), in fp16 and int8. Prints the
-constants fitted to all rows, and the errors of rows whose GPU, or whose model, was left out of the fit.
+Transformers are BERT in TensorRT 7 to 10, and ViT and Swin in FasterTransformer's engines, in fp16 and int8. Networks
+of convolutions are ResNet-50 in TensorRT as Paddle calls it, four classifiers as mmdeploy calls it, and YOLOv8 as
+Ultralytics calls it (where ultralytics is installed). Prints the constants fitted to all rows, and the errors of rows
+whose GPU, or whose model, was left out of the fit; then ResNet-50 in AITemplate, to which nothing was fitted, and
+MLPerf's offline rates, whose submitters choose number format, batch and streams, so that they are ceilings.
 """
 
+import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,14 +21,14 @@ import pandas as pd
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.device import device_rates
+from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
 from capplan.core.latency.engines import ENGINES, EngineConstants, engine_calibration
 from capplan.core.latency.op_table import KernelTable, kernel_table
-from capplan.core.latency.predict import time_kernels
+from capplan.core.latency.predict import estimate_latencies, time_kernels
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Configuration, Framework, Precision, Variant, Workload
+from capplan.core.workload import Configuration, Framework, Precision, Workload
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
@@ -33,68 +37,124 @@ from capplan.specs.calibration import load_calibration
 
 GPUS = {
     "T4": "t4", "A100-SXM?-40GB": "a100-sxm4-40gb", "A100-SXM?": "a100-sxm4-40gb", "L40S": "l40s", "A10": "a10",
-    "V100-SXM2?-16GB": "v100-sxm2-16gb", "V100-SXM2?": "v100-sxm2-16gb",
+    "V100-SXM2?-16GB": "v100-sxm2-16gb", "V100-SXM2?": "v100-sxm2-16gb", "A100-SXM?-80GB": "a100-sxm4-80gb",
+    "A100-SXM": "a100-sxm4-80gb",
 }  # fmt: skip
+LARGE = ["hidden_size=1024", "num_hidden_layers=24", "num_attention_heads=16", "intermediate_size=4096"]
+NETWORKS = Path(__file__).with_name("engine_networks.py")
+DETECTORS = {f"yolov8{size}": f"{NETWORKS}:yolov8{size}" for size in "nsmlx"}
 MODELS: Mapping[str, tuple[str, dict[str, object]]] = {
     "bert base": ("hf:bert", {}),
-    "bert large": (
-        "hf:bert",
-        {"arg": ["hidden_size=1024", "num_hidden_layers=24", "num_attention_heads=16", "intermediate_size=4096"]},
-    ),
+    "bert large": ("hf:bert", {"arg": LARGE}),
     "vit-b_16": ("timm:vit_base_patch16_224", {"input_size": "3x384x384", "arg": ["img_size=384"]}),
     "vit-b_16-224": ("timm:vit_base_patch16_224", {}),
     "swin-tiny": ("timm:swin_tiny_patch4_window7_224", {}),
     "swin-base": ("timm:swin_base_patch4_window7_224", {}),
+    "rn50v1.5": ("torchvision:resnet50", {}),
+    "resnet50_8xb32_in1k": ("torchvision:resnet50", {}),
+    "resnet-50 |": ("torchvision:resnet50", {}),
+    "resnet-50 | _pt = pytorch 1.12 eager_": ("torchvision:resnet50", {}),
+    "resnext50-32x4d_8xb32_in1k": ("torchvision:resnext50_32x4d", {}),
+    "seresnet50_8xb32_in1k": ("timm:seresnet50", {}),
+    "shufflenet-v2-1x_16xb64_in1k": ("torchvision:shufflenet_v2_x1_0", {}),
+    **{name: (words, {"input_size": "3x640x640"}) for name, words in DETECTORS.items()},
 }
-PRECISIONS = {"fp16": Precision.FP16, "int8": Precision.INT8}
+TRANSFORMERS = ("hf:bert", "timm:vit", "timm:swin")
+ENGINES_OF_ROWS = {
+    r"tensorrt (7\.2\.3\.4|8\.0\.1\.6|8\.4\.3|8\.5\.1|10\.[\d.]+)": "TensorRT",
+    r"fastertransformer.*": "FasterTransformer",
+    r"paddle\+tensorrt\(heading\)": "TensorRT (Paddle)",
+    r"tensorrt 7\.2\.3\.4 \(mmdeploy\)": "TensorRT (mmdeploy)",
+    r"tensorrt": "TensorRT (Ultralytics)",
+    r"aitemplate": "AITemplate",
+}
+PRECISIONS = {"fp32": Precision.FP32_IEEE, "tf32": Precision.TF32, "fp16": Precision.FP16, "int8": Precision.INT8}
+CEILINGS = {
+    "T4": "t4", "A100-SXM": "a100-sxm4-40gb", "A100-PCIe": "a100-pcie-40gb", "L40S": "l40s",
+    "H100-PCIe": "h100-pcie-80gb", "H100-SXM": "h100-sxm5-80gb", "H100-NVL": "h100-nvl-94gb",
+}  # fmt: skip
+MANY = (64, 128, 256, 512, 1024)
+GRIDS = {
+    "product": np.arange(0.6, 1.31, 0.1), "attention": np.array([0.5, 0.7, 1.0, 1.4]),
+    "elementwise": np.array([0.7, 1.0, 1.4]), "kernel_s": np.array([2, 3, 4, 5, 6]) * 1e-6,
+}  # fmt: skip
+CONVOLUTION_GRIDS = {"convolution": np.arange(0.9, 2.01, 0.1), "convolution_s": np.arange(0, 15) * 1e-6}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Measured times of one model, sequence, precision and GPU over batches. [s]"""
+    """Measured times of one model, sequence, precision, engine and GPU over batches. [s]"""
 
+    engine: str
     model: str
     gpu: GpuSpec
     step: ExecutedStep
     table: KernelTable
+    rates: DeviceRates
     measured_s: np.ndarray
+
+    @property
+    def format(self) -> str:
+        return str(self.step.workload.precision).removesuffix("-ieee")
+
+    @property
+    def is_transformer(self) -> bool:
+        return self.model.startswith(TRANSFORMERS)
 
 
 def read_rows(path: Path, traces: Path) -> list[Rows]:
     """Read the engines' rows as tables of kernels, one for each curve over batches."""
     found = pd.read_csv(path, low_memory=False)
-    is_trt = found.framework.str.match(r"tensorrt (7\.2\.3\.4$|8|10)") & found.model.str.lower().isin(MODELS)
-    is_ft = found.framework.str.startswith("fastertransformer") & found.model.isin(MODELS)
-    found = found[(is_trt | is_ft) & found.precision.isin(PRECISIONS) & found.gpu.isin(GPUS) & (found.quality == "A")]
+    engines = pd.Series(index=found.index, dtype=object)
+    for pattern, engine in ENGINES_OF_ROWS.items():
+        engines[found.framework.astype(str).str.fullmatch(pattern)] = engine
     found = found.assign(
-        model=found.model.str.lower(), gpu=found.gpu.map(GPUS), length=found.img_or_seq.fillna("").astype(str)
-    )
-    best = found.groupby(["model", "gpu", "precision", "length", "batch"]).latency_ms.median().reset_index()
-    known, calibration = load_gpus(), load_calibration()
-    rows = []
-    for (model, gpu, precision, length), curve in best.groupby(["model", "gpu", "precision", "length"]):
-        workload = Workload(precision=PRECISIONS[precision], framework=Framework.TENSORRT)
-        tokens = int(float(length)) if model.startswith("bert") and length else None
-        recording = trace_of(model, tokens, traces).recording(workload.configuration)
-        step = ExecutedStep.of(recording, workload, calibration=calibration)
-        batches = tuple(int(each) for each in curve.batch)
-        rows.append(
-            Rows(
-                model=model, gpu=known[gpu], step=step, table=kernel_table(step, batches=batches),
-                measured_s=curve.latency_ms.to_numpy() / 1e3,
-            )
-        )  # fmt: skip
-    return rows
+        engine=engines, model=found.model.str.lower().str.strip(), gpu=found.gpu.map(GPUS),
+        length=found.img_or_seq.fillna("").astype(str),
+    )  # fmt: skip
+    found = found[
+        found.engine.notna() & found.model.isin(MODELS) & found.gpu.notna() & found.precision.isin(PRECISIONS)
+    ]
+    is_bert = found.model.str.startswith("bert")
+    found = found[(found.quality == "A") | ~is_bert & ~found.engine.eq("FasterTransformer")]
+    if importlib.util.find_spec("ultralytics") is None:
+        found = found[~found.model.isin(DETECTORS)]
+    keys = ["engine", "model", "gpu", "precision", "length"]
+    typical = found.groupby([*keys, "batch"]).latency_ms.median().reset_index()
+    return [made_rows(key, curve, traces) for key, curve in typical.groupby(keys)]
 
 
-def trace_of(model: str, tokens: int | None, folder: Path) -> Trace:
-    """Trace a model in 16 bits, or read the trace kept from an earlier run."""
-    path = folder / f"{model.replace(' ', '-')}-{tokens}.trace.json"
+def made_rows(key: tuple[str, str, str, str, str], curve: pd.DataFrame, traces: Path) -> Rows:
+    """Make the rows of one curve."""
+    engine, model, gpu, precision, length = key
+    known = load_gpus()[gpu]
+    workload = Workload(precision=PRECISIONS[precision], framework=Framework.TENSORRT)
+    tokens = int(float(length)) if model.startswith("bert") and length else None
+    recording = trace_of(model, tokens, workload.configuration, traces).recording(workload.configuration)
+    step = ExecutedStep.of(recording, workload, calibration=load_calibration())
+    rates = device_rates(known, workload)
+    assert isinstance(rates, DeviceRates)
+    return Rows(
+        engine=engine, model=name_of(model), gpu=known, step=step, rates=rates,
+        table=kernel_table(step, batches=tuple(int(each) for each in curve.batch)),
+        measured_s=curve.latency_ms.to_numpy() / 1e3,
+    )  # fmt: skip
+
+
+def name_of(model: str) -> str:
+    """Return a model's words, with what tells its variant."""
+    words, _options = MODELS[model]
+    more = {"bert large": " large", "bert base": " base", "vit-b_16": " 384"}.get(model, "")
+    return f"{words.rpartition('/')[2] if '/' in words else words}{more}"
+
+
+def trace_of(model: str, tokens: int | None, configuration: Configuration, folder: Path) -> Trace:
+    """Trace a model in one configuration, or read the trace kept from an earlier run."""
+    words, options = MODELS[model]
+    path = folder / f"{name_of(model).replace(' ', '-').replace(':', '-')}-{tokens}-{configuration.variant}.trace.json"
     if path.exists():
         return load_trace(path.read_bytes(), where=str(path))
-    words, options = MODELS[model]
     target = load_target(words, request=parse_request(**{**options, "seq_len": tokens}))
-    configuration = Configuration(variant=Variant.HALF, half_dtype="float16")
     trace = trace_target(target, configurations=[configuration])
     path.write_bytes(dump_trace(trace, compress=False))
     return trace
@@ -103,8 +163,7 @@ def trace_of(model: str, tokens: int | None, folder: Path) -> Trace:
 def predicted_s(row: Rows, base: Calibration, constants: EngineConstants) -> np.ndarray:
     """Predict the times of a curve with some constants. [s]"""
     step = replace(row.step, calibration=engine_calibration(base, Framework.TENSORRT, constants))
-    rates = device_rates(row.gpu, row.step.workload)
-    return time_kernels(step, row.table, devices=[(row.gpu, rates)]).step_s[0]
+    return time_kernels(step, row.table, devices=[(row.gpu, row.rates)]).step_s[0]
 
 
 def errors(rows: Sequence[Rows], base: Calibration, constants: EngineConstants) -> list[np.ndarray]:
@@ -113,60 +172,108 @@ def errors(rows: Sequence[Rows], base: Calibration, constants: EngineConstants) 
 
 
 def fit(rows: Sequence[Rows], base: Calibration) -> EngineConstants:
-    """Search the constants that make the median absolute error least, one after the other."""
-    held = ENGINES[Framework.TENSORRT]
-    grids = {
-        "product": np.arange(0.6, 1.31, 0.1), "attention": np.array([0.5, 0.7, 1.0, 1.4]),
-        "elementwise": np.array([0.7, 1.0, 1.4]), "kernel_s": np.array([2, 3, 4, 5, 6]) * 1e-6,
-    }  # fmt: skip
+    """Search the constants of transformers, then those of convolutions, that make the median absolute error least."""
+    held = searched([row for row in rows if row.is_transformer], base, ENGINES[Framework.TENSORRT], GRIDS)
+    return searched([row for row in rows if not row.is_transformer], base, held, CONVOLUTION_GRIDS)
+
+
+def searched(
+    rows: Sequence[Rows], base: Calibration, held: EngineConstants, grids: Mapping[str, np.ndarray]
+) -> EngineConstants:
+    """Search one constant after the other, twice."""
+    if not rows:
+        return held
     for name, values in [*grids.items(), *grids.items()]:
         tried = [replace(held, **{name: float(value)}) for value in values]
-        held = min(tried, key=lambda each: _loss(rows, base, each))
+        held = min(tried, key=lambda each: loss(rows, base, each))
     return held
 
 
-def _loss(rows: Sequence[Rows], base: Calibration, constants: EngineConstants) -> float:
+def loss(rows: Sequence[Rows], base: Calibration, constants: EngineConstants) -> float:
     return float(np.mean([np.abs(each).mean() for each in errors(rows, base, constants)]))
 
 
-def engine_of(row: Rows) -> str:
-    """Return the engine that ran a curve: TensorRT for BERT, FasterTransformer for image transformers."""
-    return "TensorRT" if row.model.startswith("bert") else "FasterTransformer"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """One curve's errors, in logs, and what was left out of the fit."""
+
+    what: str
+    row: Rows
+    off: np.ndarray
+
+
+def held_out(rows: Sequence[Rows], base: Calibration) -> list[HeldOut]:
+    """Leave each GPU and each model out of the fit in turn, and return the errors of its rows."""
+    found = []
+    for what, key in (("GPU", lambda row: row.gpu.id), ("model", lambda row: row.model)):
+        for value in sorted({key(row) for row in rows}):
+            inside, outside = [row for row in rows if key(row) != value], [row for row in rows if key(row) == value]
+            off = errors(outside, base, fit(inside, base))
+            found += [HeldOut(what=what, row=row, off=each) for row, each in zip(outside, off, strict=True)]
+    return found
+
+
+def print_table(title: str, found: Sequence[HeldOut], key: Callable[[HeldOut], str]) -> None:
+    """Print errors by what a key says of each curve."""
+    print(f"\n| {title} | rows | median error | 90 % within | bias |")
+    print(f"|{' --- |' * (title.count('|') + 5)}")
+    for name in sorted({key(each) for each in found}):
+        off = np.concatenate([each.off for each in found if key(each) == name])
+        print(
+            f"| {name} | {len(off)} | {np.median(np.abs(off)):.1%} | {np.quantile(np.abs(off), 0.9):.1%} | "
+            f"{np.mean(off):+.1%} |"
+        )
+
+
+def report(kind: str, found: Sequence[HeldOut]) -> None:
+    """Print the tables of one kind of networks."""
+    print(f"\n## {kind}")
+    print_table(
+        "held out", found, lambda each: f"{each.what} {each.row.gpu.id if each.what == 'GPU' else each.row.model}"
+    )
+    print_table(
+        "held out | engine | format", found, lambda each: f"{each.what}s | {each.row.engine} | {each.row.format}"
+    )
+    every = np.abs(np.concatenate([each.off for each in found]))
+    print(f"\nover all: median {np.median(every):.3f}, half-width of 90 % {np.quantile(every, 0.9):.3f}")
+
+
+def print_ceilings(path: Path, traces: Path) -> None:
+    """Print MLPerf's highest offline rates of ResNet-50 beside the estimates in int8."""
+    rows = pd.read_csv(path, dtype=str)
+    workload = Workload(framework=Framework.TENSORRT, precision=Precision.INT8)
+    recording = trace_of("rn50v1.5", None, workload.configuration, traces).recording(workload.configuration)
+    step = ExecutedStep.of(recording, workload, calibration=load_calibration())
+    print("\n| GPU | highest offline rate | estimated in int8 | share |\n| --- | --- | --- | --- |")
+    for label, gpu_id in CEILINGS.items():
+        chosen = rows[(rows.model == "mlperf-resnet50") & (rows.gpu == label) & rows.note.str.contains("Offline")]
+        if chosen.empty:
+            continue
+        ceiling = (chosen.samples_per_s.astype(float) / chosen.gpu_count.astype(float)).max()
+        (answers,) = estimate_latencies(step, gpus=[load_gpus()[gpu_id]], batches=MANY)
+        assert not isinstance(answers, Unsupported), answers.reason
+        rate = max(each.batch / each.latency_s.expected for each in answers)
+        print(f"| {gpu_id} | {ceiling:,.0f}/s | {rate:,.0f}/s | {rate / ceiling:.2f} |")
 
 
 def main(path: Path, traces: Path) -> None:
     traces.mkdir(parents=True, exist_ok=True)
-    rows = read_rows(path, traces)
+    every = read_rows(path, traces)
+    unseen = [row for row in every if row.engine == "AITemplate"]
+    rows = [row for row in every if row.engine != "AITemplate"]
     base = load_calibration().parts["compile"]
     print(f"{len(rows)} curves, {sum(len(row.measured_s) for row in rows)} rows")
-    print("as torch.compile:", f"{_loss(rows, base, ENGINES[Framework.TENSORRT]):.3f}")
+    print("shipped:", f"{loss(rows, base, ENGINES[Framework.TENSORRT]):.3f}")
     whole = fit(rows, base)
-    print("all rows:", whole, f"{_loss(rows, base, whole):.3f}")
-    held_out: list[np.ndarray] = []
-    by_kind: dict[tuple[str, str, str], list[np.ndarray]] = {}
-    print("\n| held out | rows | median error | 90 % within | bias |\n| --- | --- | --- | --- | --- |")
-    for key, name in ((lambda row: row.gpu.id, "GPU"), (lambda row: row.model, "model")):
-        for value in sorted({key(row) for row in rows}):
-            inside, outside = [row for row in rows if key(row) != value], [row for row in rows if key(row) == value]
-            by_curve = errors(outside, base, fit(inside, base))
-            for row, off in zip(outside, by_curve, strict=True):
-                by_kind.setdefault((name, engine_of(row), str(row.step.workload.precision)), []).append(off)
-            off = np.concatenate(by_curve)
-            held_out.append(off)
-            print(
-                f"| {name} {value} | {len(off)} | {np.median(np.abs(off)):.1%} | "
-                f"{np.quantile(np.abs(off), 0.9):.1%} | {np.mean(off):+.1%} |", flush=True,
-            )  # fmt: skip
-    print("\n| held out | engine | format | rows | median error | 90 % within | bias |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for (name, engine, precision), found in sorted(by_kind.items()):
-        off = np.concatenate(found)
-        print(
-            f"| {name}s | {engine} | {precision} | {len(off)} | {np.median(np.abs(off)):.1%} | "
-            f"{np.quantile(np.abs(off), 0.9):.1%} | {np.mean(off):+.1%} |"
-        )
-    every = np.abs(np.concatenate(held_out))
-    print(f"\nhalf-width of 90 %: {np.quantile(every, 0.9):.3f}; median {np.median(every):.3f}")
+    print("all rows:", whole, f"{loss(rows, base, whole):.3f}", flush=True)
+    found = held_out(rows, base)
+    report("Transformers", [each for each in found if each.row.is_transformer])
+    report("Networks of convolutions", [each for each in found if not each.row.is_transformer])
+    print("\nnot fitted to:")
+    for row, off in zip(unseen, errors(unseen, base, whole), strict=True):
+        shown = ", ".join(f"{batch}: {np.exp(each):.2f}" for batch, each in zip(row.table.batches, off, strict=True))
+        print(f"{row.engine}, {row.model}, {row.gpu.id}, {row.format}: {shown}")
+    print_ceilings(path, traces)
 
 
 if __name__ == "__main__":

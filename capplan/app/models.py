@@ -229,7 +229,8 @@ class ReadModel(Model):
 class TracedModel(Model):
     """A model that is built at most once and traced once for each recording.
 
-    `request` is None where the caller handed over a target; only what words name is kept in the cache.
+    `request` is None where the caller handed over a target; only what words name is kept in the cache. With
+    `is_at_full_width` a quantised checkpoint is answered as the model that it was made from.
     """
 
     words: str
@@ -238,10 +239,16 @@ class TracedModel(Model):
     cache: TraceCache | None
     formulas: Formulas = field(default_factory=dict)
     can_be_traced: bool = True
+    is_at_full_width: bool = False
     _target: "Target | None" = None
     _opened: OpenedFiles = field(default_factory=OpenedFiles)
     _module: Any = None  # an nn.Module, whose type would be an import of torch
     _traces: dict[tuple[Configuration, int | None], Trace] = field(default_factory=dict)
+    _wide: dict[tuple[Configuration, int | None], Trace] = field(default_factory=dict)
+
+    def at_full_width(self) -> Model:
+        """Return the same model without the quantisation of its checkpoint."""
+        return replace(self, is_at_full_width=True, _traces=dict(self._wide), _wide={})
 
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
         """Return one trace with the recordings asked for, each from the cache or traced."""
@@ -262,7 +269,7 @@ class TracedModel(Model):
             input_size=input_size or self.request.input_size,
             seq_len=seq_len or self.request.seq_len,
         )
-        return replace(self, request=changed, _target=None, _module=None, _traces={}, _opened=OpenedFiles())
+        return replace(self, request=changed, _target=None, _module=None, _traces={}, _wide={}, _opened=OpenedFiles())
 
     def target(self) -> "Target":
         """Return what the model is built from; found once."""
@@ -284,7 +291,7 @@ class TracedModel(Model):
             return self._record(configuration, exact_batch)
         question = Question(
             words=self.request.words,
-            options=self.request.options,
+            options=(*self.request.options, *([_FULL_WIDTH] if self.is_at_full_width else [])),
             configurations=(configuration,),
             exact_batch=exact_batch,
         )
@@ -293,7 +300,11 @@ class TracedModel(Model):
         with watched(self._opened):
             trace = self._record(configuration, exact_batch)
         if not self._opened.asked_outside:
-            self.cache.keep(question, trace, files=[*files_behind(question), *self._opened.of_the_user()])
+            files = [*files_behind(question), *self._opened.of_the_user()]
+            self.cache.keep(question, trace, files=files)
+            wide = self._wide.get((configuration, exact_batch), trace)
+            if wide is not trace:
+                self.cache.keep(replace(question, options=(*question.options, _FULL_WIDTH)), wide, files=files)
         return trace
 
     def _record(self, configuration: Configuration, exact_batch: int | None) -> Trace:
@@ -311,16 +322,21 @@ class TracedModel(Model):
                 module=module,
             )
             self._module = module
+            if self.is_at_full_width or target.scheme is None:
+                return trace
+            self._wide[configuration, exact_batch] = trace
             return _as_checkpoint(trace, target.scheme, configuration)
 
 
-def _as_checkpoint(trace: Trace, scheme: Scheme | None, configuration: Configuration) -> Trace:
+_FULL_WIDTH = "without the quantisation of the checkpoint"
+"""What stands among the options of a cached question that asks for a quantised checkpoint's model at full width."""
+
+
+def _as_checkpoint(trace: Trace, scheme: Scheme, configuration: Configuration) -> Trace:
     """Return a trace with the linear layers quantised as the model's checkpoint has them.
 
     Training steps and autocast, which no quantised kernel serves, are answered at full width, with a note.
     """
-    if scheme is None:
-        return trace
     if configuration.training is None and configuration.variant is not Variant.AMP:
         return quantise_trace(trace, scheme)
     note = f"quantised ({scheme.name}) but counted at full width: training and autocast have no quantised kernels."

@@ -8,7 +8,7 @@ from pathlib import Path
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus.choice import GpuRequest
 from capplan.app.gpus.priced import PriceFilters, find_priced_gpus
-from capplan.app.models import Model, ModelSource, QuantisedModel, open_model, refuse_uncertain
+from capplan.app.models import Model, ModelSource, QuantisedModel, TracedModel, open_model, refuse_uncertain
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
@@ -18,7 +18,8 @@ from capplan.core.plan.cpus import without_gpu
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Change, Fit, Job, Limits, Plan, SortKey
-from capplan.core.workload import Framework, Layout, Precision, Workload
+from capplan.core.quantization.rewrite import scheme_name
+from capplan.core.workload import Configuration, Framework, Layout, Precision, Workload
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.units import counted, format_bytes, format_seconds
@@ -118,25 +119,36 @@ def _plan_model(model: Model, request: PlanRequest, context: PlanContext) -> Pla
 def _beside_full_width(made: Plan, model: Model, request: PlanRequest, context: PlanContext) -> tuple[str, ...]:
     """Compare a quantised model with the same model at full width, on the recommended GPU at its batch."""
     best = made.best()
-    if best is None or not isinstance(model, QuantisedModel):
+    quantised = None if best is None else _at_full_width(model, made.workload.configuration)
+    if best is None or quantised is None:
         return ()
+    name, inner = quantised
     asked = replace(
         request,
         batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
         limits=replace(request.limits, max_latency_s=None, min_throughput_per_s=None),
     )
-    fits = plan_at_batches(model.inner, asked, replace(context, gpus=(best.gpu,))).fits
+    fits = plan_at_batches(inner, asked, replace(context, gpus=(best.gpu,))).fits
     here = f"{best.gpu.id} at batch {best.batch}"
     if not fits:
-        return (f"{model.scheme.name}: at full width the model does not fit on {here}.",)
+        return (f"{name}: at full width the model does not fit on {here}.",)
     before, after = fits[0], best
     gain = before.latency.latency_s.expected / after.latency.latency_s.expected
     return (
-        f"{model.scheme.name} on {here}: {format_seconds(after.latency.latency_s.expected)} and "
+        f"{name} on {here}: {format_seconds(after.latency.latency_s.expected)} and "
         f"{format_bytes(after.memory.total_bytes.expected)}, at full width "
         f"{format_seconds(before.latency.latency_s.expected)} and "
         f"{format_bytes(before.memory.total_bytes.expected)}: ×{gain:.2f} as fast.",
     )
+
+
+def _at_full_width(model: Model, configuration: Configuration) -> tuple[str, Model] | None:
+    """Return the scheme and the unquantised model of one that is quantised by option or as a checkpoint."""
+    if isinstance(model, QuantisedModel):
+        return model.scheme.name, model.inner
+    if not isinstance(model, TracedModel) or (name := scheme_name(model.recording(configuration))) is None:
+        return None
+    return name, model.at_full_width()
 
 
 def plan_at_batches(model: Model, request: PlanRequest, context: PlanContext) -> Plan:

@@ -128,6 +128,7 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
     ClassConstants: {
         "compute": _FACTOR, "bandwidth": _FACTOR, "half_k": _Range(high=1e6), "misaligned": _HALF_WIDTH,
         "layout_passes": _Range(), "write_weight": _Range(), "strided": _Range(),
+        "fixed_s": _CALL,
     },
     GlobalConstants: {
         "l2_hit": _FRACTION, "l2_reach": _FACTOR, "l2_sharpness": _FACTOR, "tile_power": _Range(high=10.0),

@@ -14,7 +14,8 @@ class ClassConstants:
     the inner dimension at which a matrix product reaches half of its rate; `misaligned` the log of
     the slowdown for dimensions that are no multiple of 8; `layout_passes` the extra passes over input
     and output around a convolution that runs in another layout than its tensors; `write_weight` the
-    cost of a written byte against a read one; `strided` the extra time share of strided inputs.
+    cost of a written byte against a read one; `strided` the extra time share of strided inputs; `fixed_s` what a
+    kernel takes beyond the fixed time of all kernels [s], which engines alone have and no fit to single kernels tells.
     """
 
     compute: float = 1.0
@@ -24,9 +25,11 @@ class ClassConstants:
     layout_passes: float = 0.0
     write_weight: float = 1.0
     strided: float = 0.0
+    fixed_s: float = 0.0
 
 
-CLASS_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(ClassConstants))
+CLASS_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(ClassConstants) if item.name != "fixed_s")
+"""What is fitted of each class to PyTorch's steps and kernels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

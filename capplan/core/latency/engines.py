@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.calibration import Calibration, IntervalWidth
+from capplan.core.latency.priors import PRIOR_CLASSES
 from capplan.core.workload import Framework
 
 
@@ -15,26 +16,31 @@ from capplan.core.workload import Framework
 class EngineConstants:
     """What an engine does better than PyTorch's compiled kernels.
 
-    `product`, `attention` and `elementwise` multiply the shares of the peak and of the bandwidth that these kernels
-    reach; `kernel_s` is the fixed time of a kernel [s]. `half_width` is the 90 % interval of held-out GPUs and models,
-    in logs; `rows` were fitted.
+    `product`, `attention`, `elementwise` and `convolution` multiply the shares of the peak and of the bandwidth that
+    these kernels reach; `kernel_s` is the fixed time of a kernel, `convolution_s` what a convolution takes beyond it
+    [s]. `half_width` is the 90 % interval of held-out GPUs and models, in logs, and `convolution_half_width` that of
+    networks of convolutions; `rows` were fitted.
     """
 
     product: float
     attention: float
     elementwise: float
+    convolution: float
     kernel_s: float
+    convolution_s: float
     half_width: float
+    convolution_half_width: float
     rows: int
 
 
+_TENSORRT = EngineConstants(
+    product=1.1, attention=0.5, elementwise=1.4, convolution=1.4, kernel_s=5e-6, convolution_s=10e-6, half_width=0.50,
+    convolution_half_width=0.40, rows=477,
+)  # fmt: skip
 ENGINES: Mapping[Framework, EngineConstants] = {
-    Framework.TENSORRT: EngineConstants(
-        product=1.0, attention=0.5, elementwise=1.4, kernel_s=4e-6, half_width=0.53, rows=406
-    ),
-    Framework.ONNXRUNTIME: EngineConstants(  # no rows of its own: TensorRT's constants, and a wider interval
-        product=1.0, attention=0.5, elementwise=1.4, kernel_s=4e-6, half_width=0.7, rows=0
-    ),
+    Framework.TENSORRT: _TENSORRT,
+    # no rows of its own: TensorRT's constants, and a wider interval
+    Framework.ONNXRUNTIME: replace(_TENSORRT, half_width=0.7, convolution_half_width=0.7, rows=0),
 }
 
 
@@ -50,8 +56,13 @@ def engine_calibration(
     """
     held = constants or ENGINES[framework]
     classes = {
-        label: replace(each, compute=each.compute * factor, bandwidth=each.bandwidth * factor)
-        for label, each in calibration.classes.items()
+        label: replace(
+            each,
+            compute=each.compute * factor,
+            bandwidth=each.bandwidth * factor,
+            fixed_s=held.convolution_s if _is_convolution(label) else 0.0,
+        )
+        for label, each in {**PRIOR_CLASSES, **calibration.classes}.items()
         for factor in [_factor(label, held)]
     }
     width = IntervalWidth(
@@ -67,25 +78,25 @@ def engine_calibration(
     )
 
 
-CONVOLUTION_HALF_WIDTH = 0.85
-"""Half-width of networks of convolutions, to which no constant was fitted: 90 % of 54 steps of ResNet-50 in TensorRT on
-A100 and A10 lie within it (docs/engines.md). Batches of a few images take up to 2.5 times what is estimated."""
+def with_convolution_widths(calibration: Calibration, framework: Framework) -> Calibration:
+    """Return an engine's calibration with the intervals of networks of convolutions.
 
-
-def widened_for_convolutions(calibration: Calibration) -> Calibration:
-    """Return an engine's calibration with the intervals of networks of convolutions."""
-    widths = {
-        cell: replace(
-            each, below=max(each.below, CONVOLUTION_HALF_WIDTH), above=max(each.above, CONVOLUTION_HALF_WIDTH)
-        )
-        for cell, each in calibration.widths.items()
-    }
+    Args:
+        calibration: the part for the engine.
+        framework: the engine.
+    """
+    half_width = ENGINES[framework].convolution_half_width
+    widths = {cell: replace(each, below=half_width, above=half_width) for cell, each in calibration.widths.items()}
     return replace(calibration, widths=widths)
 
 
 def _factor(label: str, held: EngineConstants) -> float:
     if label.startswith(kinds.ATTENTION):
         return held.attention
-    if label in (kinds.LINEAR, kinds.BATCHED_MATMUL) or kinds.is_convolution(label) or label.startswith("depthwise"):
-        return held.product
-    return held.elementwise
+    if _is_convolution(label):
+        return held.convolution
+    return held.product if label in (kinds.LINEAR, kinds.BATCHED_MATMUL) else held.elementwise
+
+
+def _is_convolution(label: str) -> bool:
+    return kinds.is_convolution(label) or label.startswith("depthwise")

@@ -68,6 +68,7 @@ class KernelRates:
     layout_passes: FloatArray
     write_weight: FloatArray
     strided: FloatArray
+    fixed_s: FloatArray | float = 0.0
 
 
 def kernel_times(work: KernelWork, rates: KernelRates, constants: GlobalConstants) -> KernelTimes:
@@ -85,7 +86,7 @@ def kernel_times(work: KernelWork, rates: KernelRates, constants: GlobalConstant
         * np.exp(-rates.misaligned * work.misaligned)
     )
     compute_s = work.flops / (rates.peak_flops_per_s * efficiency)
-    fixed_s = constants.kernel_s * work.launches + rates.serial_step_s * work.serial
+    fixed_s = constants.kernel_s * work.launches + rates.serial_step_s * work.serial + rates.fixed_s
     joined_s = np.where(is_product(work), np.sqrt(compute_s**2 + memory_s**2), compute_s + memory_s)
     return KernelTimes(
         compute_s=compute_s,

@@ -70,6 +70,7 @@ class ResolvedConstants:
     layout_passes: FloatArray
     write_weight: FloatArray
     strided: FloatArray
+    fixed_s: FloatArray
     gpu_compute: float
     gpu_bandwidth: float
     serial_step_s: float
@@ -171,6 +172,7 @@ def resolve_constants(calibration: Calibration, gpus: Sequence[GpuSpec], workloa
         resolved.append(
             ResolvedConstants(
                 **{**shared, **columns},
+                fixed_s=_class_column(calibration, "fixed_s"),
                 gpu_compute=own.compute,
                 gpu_bandwidth=own.bandwidth,
                 serial_step_s=SERIAL_STEP_S,

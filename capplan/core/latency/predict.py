@@ -182,6 +182,7 @@ def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[R
         layout_passes=per_class("layout_passes"),
         write_weight=per_class("write_weight"),
         strided=per_class("strided"),
+        fixed_s=per_class("fixed_s"),
     )
 
 

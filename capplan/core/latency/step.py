@@ -9,7 +9,7 @@ from capplan.core.engines.refused import refusal_notes
 from capplan.core.engines.rewrite import engine_recording
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.engines import widened_for_convolutions
+from capplan.core.latency.engines import with_convolution_widths
 from capplan.core.latency.lookup import cpu_part, on_cores, part_for
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Framework, Workload
@@ -70,7 +70,7 @@ class ExecutedStep:
 
 
 def _engine_part(calibration: Calibration, recording: Recording, workload: Workload) -> Calibration:
-    """Return the part that serves an engine, with wider intervals where the network has convolutions."""
+    """Return the part that serves an engine, with the intervals of networks of convolutions where it has some."""
     found = part_for(calibration, workload)
     has_convolutions = any(kernel.name.startswith("aten.convolution") for kernel in recording.kernels)
-    return widened_for_convolutions(found) if has_convolutions else found
+    return with_convolution_widths(found, workload.framework) if has_convolutions else found

@@ -62,6 +62,12 @@ def quantise_trace(trace: Trace, scheme: Scheme) -> Trace:
     )
 
 
+def scheme_name(recording: Recording) -> str | None:
+    """Return the name of the scheme that a recording's linear layers are quantised by; None at full width."""
+    named = (kernel.attributes.get("scheme") for kernel in recording.kernels)
+    return next((str(each) for each in named if each is not None), None)
+
+
 def _refuse(recording: Recording, scheme: Scheme) -> None:
     if recording.configuration.training is not None:
         raise UsageError(f"{scheme.name}: quantised weights are for inference: drop --train.")

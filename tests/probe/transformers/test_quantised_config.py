@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+import capplan
 from capplan.app.models import open_model
 from capplan.core.workload import Configuration, Training, Variant
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
+from capplan.units import format_seconds
 
 CONFIG = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
@@ -62,3 +64,18 @@ def test_training_of_a_quantised_config_is_counted_at_full_width_and_noted(tmp_p
 def test_an_unknown_method_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'hqq9' is not known.*full width"):
         open_model(request(tmp_path, {"quant_method": "hqq9"})).trace([Configuration()])
+
+
+@pytest.mark.zoo
+def test_a_plan_sets_a_quantised_checkpoint_beside_the_model_that_it_was_made_from(tmp_path: Path) -> None:
+    words = request(tmp_path, {"quant_method": "gptq", "bits": 4, "group_size": 64}).words
+    for _ in range(2):  # traced, and from the cache
+        made = capplan.plan(words, seq_len=8, batches=[1], gpus=["l4"])
+        assert made.notes[0].startswith("gptq on l4 at batch 1: ")
+        assert "at full width" in made.notes[0]
+        assert "as fast" in made.notes[0]
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    wide = capplan.plan(words, seq_len=8, batches=[1], gpus=["l4"]).best()
+    assert wide is not None
+    # the unquantised model's own plan has the time that the note names, up to its dtype of fp16 or bf16
+    assert f"{format_seconds(wide.latency.latency_s.expected)} and" in made.notes[0].partition("at full width")[2]
