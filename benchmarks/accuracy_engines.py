@@ -171,10 +171,20 @@ def errors(rows: Sequence[Rows], base: Calibration, constants: EngineConstants) 
     return [np.log(predicted_s(row, base, constants) / row.measured_s) for row in rows]
 
 
-def fit(rows: Sequence[Rows], base: Calibration) -> EngineConstants:
-    """Search the constants of transformers, then those of convolutions, that make the median absolute error least."""
-    held = searched([row for row in rows if row.is_transformer], base, ENGINES[Framework.TENSORRT], GRIDS)
-    return searched([row for row in rows if not row.is_transformer], base, held, CONVOLUTION_GRIDS)
+class Fit:
+    """Searches constants; those of transformers once for each set of rows that is left."""
+
+    def __init__(self, base: Calibration) -> None:
+        self._base = base
+        self._found: dict[tuple[int, ...], EngineConstants] = {}
+
+    def __call__(self, rows: Sequence[Rows]) -> EngineConstants:
+        """Search the constants of transformers, then those of convolutions, that make the mean absolute error least."""
+        transformers, networks = ([row for row in rows if row.is_transformer is kind] for kind in (True, False))
+        key = tuple(map(id, transformers))
+        if key not in self._found:
+            self._found[key] = searched(transformers, self._base, ENGINES[Framework.TENSORRT], GRIDS)
+        return searched(networks, self._base, self._found[key], CONVOLUTION_GRIDS)
 
 
 def searched(
@@ -202,13 +212,13 @@ class HeldOut:
     off: np.ndarray
 
 
-def held_out(rows: Sequence[Rows], base: Calibration) -> list[HeldOut]:
+def held_out(rows: Sequence[Rows], base: Calibration, fit: Fit) -> list[HeldOut]:
     """Leave each GPU and each model out of the fit in turn, and return the errors of its rows."""
     found = []
     for what, key in (("GPU", lambda row: row.gpu.id), ("model", lambda row: row.model)):
         for value in sorted({key(row) for row in rows}):
             inside, outside = [row for row in rows if key(row) != value], [row for row in rows if key(row) == value]
-            off = errors(outside, base, fit(inside, base))
+            off = errors(outside, base, fit(inside))
             found += [HeldOut(what=what, row=row, off=each) for row, each in zip(outside, off, strict=True)]
     return found
 
@@ -264,9 +274,10 @@ def main(path: Path, traces: Path) -> None:
     base = load_calibration().parts["compile"]
     print(f"{len(rows)} curves, {sum(len(row.measured_s) for row in rows)} rows")
     print("shipped:", f"{loss(rows, base, ENGINES[Framework.TENSORRT]):.3f}")
-    whole = fit(rows, base)
+    fit = Fit(base)
+    whole = fit(rows)
     print("all rows:", whole, f"{loss(rows, base, whole):.3f}", flush=True)
-    found = held_out(rows, base)
+    found = held_out(rows, base, fit)
     report("Transformers", [each for each in found if each.row.is_transformer])
     report("Networks of convolutions", [each for each in found if not each.row.is_transformer])
     print("\nnot fitted to:")

@@ -62,6 +62,10 @@ def _whole(config: Mapping[str, Any], name: str, default: int, where: str) -> in
     return value
 
 
+_ONE_SCALE = Scales(dtype="float32", rows=0, columns=0)
+"""One scale for a whole matrix."""
+
+
 def _bitsandbytes(config: Mapping[str, Any], where: str) -> Scheme:
     del where
     if config.get("load_in_4bit"):
@@ -108,10 +112,13 @@ def _mxfp4(config: Mapping[str, Any], where: str) -> Scheme:
 
 def _modelopt(config: Mapping[str, Any], where: str) -> Scheme:
     algorithm = str(config.get("quant_algo") or "").upper()
-    known = {"FP8": "float8_dynamic", "NVFP4": "nvfp4_dynamic"}
+    known = {
+        "FP8": replace(SCHEMES["float8_dynamic"], scales=(_ONE_SCALE,)),
+        "NVFP4": SCHEMES["nvfp4_dynamic"],
+    }
     if algorithm not in known:
         raise UsageError(f"{where}: modelopt's quant_algo {algorithm!r} is not known; FP8 and NVFP4 are.")
-    return SCHEMES[known[algorithm]]
+    return known[algorithm]
 
 
 def _torchao(config: Mapping[str, Any], where: str) -> Scheme:
@@ -137,7 +144,8 @@ def _compressed(config: Mapping[str, Any], where: str) -> Scheme:
     if bits == 8 and is_float:
         if weights.get("strategy") == "block":
             return _fp8({"weight_block_size": weights.get("block_structure") or [128, 128]}, where)
-        return SCHEMES["float8_dynamic" if dynamic else "float8_weight_only"]
+        found = SCHEMES["float8_dynamic" if dynamic else "float8_weight_only"]
+        return replace(found, scales=(_ONE_SCALE,)) if weights.get("strategy") == "tensor" else found
     if bits == 8:
         fused = replace(SCHEMES["int8_weight_only"], execution=Execution.FUSED)
         return SCHEMES["int8_dynamic"] if dynamic else replace(fused, scales=(Scales(dtype="half", columns=group),))

@@ -4,6 +4,7 @@ Nothing is built until `Target.build`, and then under whatever device context th
 weights are made.
 """
 
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,7 +100,15 @@ def _refusal(path: Path) -> str:
         return f"{path} is an engine built for one GPU, which says nothing of others. {instead}"
     if path.suffix == ".safetensors":
         return f"{path} holds weights and no model. {instead}"
+    if _is_cut_archive(path):
+        return f"{path} is an archive that is cut off or damaged: its table of contents, at its end, is not there."
     return f"{path} is not a model that can be read without running what it holds: loading a pickle does. {instead}"
+
+
+def _is_cut_archive(path: Path) -> bool:
+    """Return True for a file that begins as a zip archive, as torch writes them, and has no table of contents."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04" and not zipfile.is_zipfile(path)
 
 
 def _bare_target(name: str, request: InputRequest) -> Target:

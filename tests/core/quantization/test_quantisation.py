@@ -257,6 +257,22 @@ def test_groups_and_exceptions_of_a_configuration_count() -> None:
 @pytest.mark.parametrize(
     "config",
     [
+        {
+            "quant_method": "compressed-tensors",
+            "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "tensor"}}},
+        },
+        {"quant_method": "modelopt", "quant_algo": "FP8"},
+    ],
+)
+def test_a_matrix_with_one_scale_stores_one(config: dict[str, object]) -> None:
+    """A byte a weight and one fp32 number a matrix, as RedHat's FP8 and NVIDIA's checkpoints hold them."""
+    found = quantise_trace(model(), checkpoint_scheme(config, where="config.json"))
+    assert weights_bytes(found) == WIDE + MATRIX + 4
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
         {"quant_method": "hqq2"},
         {},
         {"quant_method": "gptq", "bits": 3},

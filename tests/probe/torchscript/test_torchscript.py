@@ -308,3 +308,11 @@ def test_weights_of_torch_save_stay_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a model that can be read without running what it holds"):
         load_target(str(tmp_path / "weights.pt"), request=parse_request())
     assert io.BytesIO((tmp_path / "weights.pt").read_bytes()).read(2) == b"PK"
+
+
+def test_an_archive_that_is_cut_off_is_called_that(tmp_path: Path) -> None:
+    whole = saved(tmp_path, Net().eval())
+    cut = tmp_path / "cut.pt"
+    cut.write_bytes(whole.read_bytes()[:2000])
+    with pytest.raises(UsageError, match="cut off or damaged"):
+        load_target(str(cut), request=parse_request(inputs=["x=3x8x8"]))
