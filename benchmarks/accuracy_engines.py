@@ -145,7 +145,7 @@ def name_of(model: str) -> str:
     """Return a model's words, with what tells its variant."""
     words, _options = MODELS[model]
     more = {"bert large": " large", "bert base": " base", "vit-b_16": " 384"}.get(model, "")
-    return f"{words.rpartition('/')[2] if '/' in words else words}{more}"
+    return f"{words.removeprefix(f'{NETWORKS}:')}{more}"
 
 
 def trace_of(model: str, tokens: int | None, configuration: Configuration, folder: Path) -> Trace:

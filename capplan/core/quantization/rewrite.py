@@ -51,7 +51,11 @@ def quantise_trace(trace: Trace, scheme: Scheme) -> Trace:
         _refuse(recording, scheme)
     chosen = _quantisable(trace, scheme)
     if not chosen:
-        raise UsageError(f"{trace.name} has no linear layer that {scheme.name} quantises; drop --weights.")
+        where = f" among {', '.join(scheme.only)}" if scheme.only else ""
+        raise UsageError(
+            f"{trace.name} has no linear layer{where} that {scheme.name} quantises; drop --weights, or the "
+            "quantization_config of its config."
+        )
     plan = _Plan(scheme=scheme, packed=chosen, parameters=_packed_parameters(trace, chosen))
     notes = (*trace.provenance.notes, _note(trace, scheme, chosen))
     return replace(
