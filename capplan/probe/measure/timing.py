@@ -170,9 +170,7 @@ class Rounds:
         with _no_collection():
             if self._method is TimingMethod.EVENT:
                 return self._between_events(count)
-            if self._method is TimingMethod.SYNC:
-                return self._waited_for(count)
-            return self._by_host_clock(count)
+            return self._by_host_clock(count, waits=self._method is TimingMethod.SYNC)
 
     def _between_events(self, count: int) -> list[float]:
         device, run, flush = self._device, self._run, self._flush
@@ -191,21 +189,15 @@ class Rounds:
         device.synchronize()
         return [end.seconds_since(start) for start, end in pairs]
 
-    def _waited_for(self, count: int) -> list[float]:
-        device, run, flush, now_s = self._device, self._run, self._flush, self._device.now_s
-        samples_s = [0.0] * count
-        for index in range(count):
-            if flush:
-                device.flush_cache()
-            device.synchronize()
-            begun = now_s()
-            run()
-            device.synchronize()
-            samples_s[index] = now_s() - begun
-        return samples_s
+    def _by_host_clock(self, count: int, *, waits: bool) -> list[float]:
+        """Read the host's clock around each run.
 
-    def _by_host_clock(self, count: int) -> list[float]:
-        """Read the host's clock around each run without waiting for its end.
+        Args:
+            count: Number of runs.
+            waits: Wait for the end of each run before the clock is read again; else this is the naive method.
+
+        Returns:
+            The time of each run. [s]
 
         The queue is drained before each, untimed: behind a full one the host would wait, and the naive figure would be
         right by accident.
@@ -218,8 +210,11 @@ class Rounds:
             device.synchronize()
             begun = now_s()
             run()
+            if waits:
+                device.synchronize()
             samples_s[index] = now_s() - begun
-        device.synchronize()
+        if not waits:
+            device.synchronize()
         return samples_s
 
 

@@ -10,6 +10,7 @@ from capplan.core.llm.fleet.gpu_sharing import SharedGpus
 from capplan.core.llm.fleet.shared_fleet import SharedFleet
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.simulation.load_answer import LatencyLimits
+from capplan.report.documents.llm.plan import sharding_fields
 
 SCHEMA_VERSION: Final = 1
 
@@ -136,14 +137,7 @@ def _fleet(fleet: SharedFleet) -> SharedFleetDocument:
 
 def _deployed(fit: DeploymentFit) -> dict[str, Any]:
     """Return what each replica is, under the names of the documents."""
-    return {
-        "tp": fit.sharding.tensor,
-        "pp": fit.sharding.pipeline,
-        "ep": fit.sharding.expert,
-        "dp": fit.sharding.data,
-        "engine": fit.engine,
-        "weights": fit.weights,
-    }
+    return {**sharding_fields(fit.sharding), "engine": fit.engine, "weights": fit.weights}
 
 
 def _shared(group: SharedGpus) -> SharedGpusDocument:
