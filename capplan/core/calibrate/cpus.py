@@ -77,7 +77,9 @@ def fit_cpu(
             by_class.setdefault(parts.label, []).append(parts)
     fitted = {label: _fitted(prior.classes[label], parts) for label, parts in by_class.items()}
     origin = Origin(made=made, command=command, sources=(source,), rows=len(timed))
-    return replace(prior, name=name, origin=origin, classes=_by_relatives(prior.classes, fitted), serves=serves)
+    constants = replace(prior.constants, cores=cpu.unit_count or 1)
+    classes = _by_relatives(prior.classes, fitted)
+    return replace(prior, name=name, origin=origin, constants=constants, classes=classes, serves=serves)
 
 
 def _prior(call_s: float) -> Calibration:

@@ -40,7 +40,8 @@ class GlobalConstants:
     working set, in units of the L2's size, at which half of it is gone, `l2_sharpness` how suddenly.
     `tile_power` tempers the loss of unfilled tiles and waves. `kernel_s` is the device's fixed time
     per kernel, `call_s` the host's per call into PyTorch, `launch_s` the host's on top per kernel.
-    `watts_share` is the share of the power limit that arithmetic may use.
+    `watts_share` is the share of the power limit that arithmetic may use. `cores` are those that a CPU's operators were
+    timed on, 1 for GPUs.
     """
 
     l2_hit: float = 0.664
@@ -51,6 +52,7 @@ class GlobalConstants:
     call_s: float = 3e-6
     launch_s: float = 6e-6
     cuda_graph_kernel_s: float = 2e-6
+    cores: int = 1
 
 
 GLOBAL_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(GlobalConstants))

@@ -153,8 +153,9 @@ fork and join take five to thirty microseconds on tens of cores, and no machine 
 
 
 def on_cores(cpu: Calibration, cores: int) -> Calibration:
-    """Return the part for CPUs as it serves one of so many cores in eager mode."""
-    kernel_s = cpu.constants.kernel_s + FORK_JOIN_S * float(np.log2(max(1, cores)))
+    """Return the part for CPUs as it serves some cores in eager mode; those beyond the timed ones add fork and join."""
+    more = float(np.log2(max(1.0, cores / cpu.constants.cores)))
+    kernel_s = cpu.constants.kernel_s + FORK_JOIN_S * more
     return replace(cpu, serves="eager", constants=replace(cpu.constants, kernel_s=kernel_s))
 
 

@@ -88,3 +88,8 @@ def test_more_cores_take_longer_to_begin_and_end_together() -> None:
     part = prior_calibration()
     assert on_cores(part, 1).constants.kernel_s == part.constants.kernel_s
     assert on_cores(part, 16).constants.kernel_s == pytest.approx(part.constants.kernel_s + 4 * FORK_JOIN_S)
+    on_four = replace(
+        part, constants=replace(part.constants, cores=4)
+    )  # what four cores cost was timed with its operators
+    assert on_cores(on_four, 4).constants.kernel_s == on_cores(on_four, 2).constants.kernel_s == part.constants.kernel_s
+    assert on_cores(on_four, 16).constants.kernel_s == pytest.approx(part.constants.kernel_s + 2 * FORK_JOIN_S)
