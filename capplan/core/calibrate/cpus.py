@@ -77,7 +77,7 @@ def fit_cpu(
             by_class.setdefault(parts.label, []).append(parts)
     fitted = {label: _fitted(prior.classes[label], parts) for label, parts in by_class.items()}
     origin = Origin(made=made, command=command, sources=(source,), rows=len(timed))
-    constants = replace(prior.constants, cores=cpu.unit_count or 1)
+    constants = replace(prior.constants, cores=float(cpu.unit_count or 1))
     classes = _by_relatives(prior.classes, fitted)
     return replace(prior, name=name, origin=origin, constants=constants, classes=classes, serves=serves)
 

@@ -52,7 +52,7 @@ class GlobalConstants:
     call_s: float = 3e-6
     launch_s: float = 6e-6
     cuda_graph_kernel_s: float = 2e-6
-    cores: int = 1
+    cores: float = 1.0
 
 
 GLOBAL_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(GlobalConstants))

@@ -17,7 +17,7 @@ from capplan.core.trace.affine import Affine
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
 from capplan.probe.inputs.tensors import Device, SpecInputs
-from capplan.probe.target.sources.exported_replay import DTYPES, ExportedModule, WeightMeta
+from capplan.probe.target.sources.exported_replay import CONDITIONAL, DTYPES, ExportedModule, WeightMeta
 from capplan.probe.target.types import Target
 from capplan.probe.target.words import full_words, hash_files, versions_of
 from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
@@ -53,8 +53,15 @@ def exported_target(path: Path, request: InputRequest) -> Target:
         only_batch=inputs.only_batch,
         versions={**versions_of("torch"), "exported with torch": str(program.get("torch_version") or "unknown")},
         source_sha256=hash_files([path]),
-        notes=(note, *inputs.notes),
+        notes=(note, *inputs.notes, *_branch_notes(program)),
     )
+
+
+def _branch_notes(program: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a note where data decides which branch of a `torch.cond` runs."""
+    count = sum(node["target"] == CONDITIONAL for node in program["graph_module"]["graph"]["nodes"])
+    words = "a torch.cond" if count == 1 else f"{count} torch.conds"
+    return (f"data decide which branch of {words} runs; the longer one is counted.",) if count else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

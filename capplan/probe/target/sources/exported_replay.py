@@ -27,6 +27,8 @@ _ARITHMETIC = (
     "add", "sub", "mul", "floordiv", "truediv", "mod", "neg", "pow", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_",
     "not_",
 )  # fmt: skip
+CONDITIONAL = "torch.ops.higher_order.cond"
+"""The operator of `torch.cond`."""
 _CHECKS = ("_assert_scalar", "_assert_async", "_assert_tensor_metadata", "sym_constrain_range", "_guards_fn")
 
 
@@ -150,9 +152,16 @@ def _callable(root: torch.nn.Module, target: str, *, device: torch.device) -> Ca
         return operator.not_
     if parts[-1] == "wrap_with_set_grad_enabled":
         return lambda _enabled, graph, *args: _run_part(root, graph, args, device=device)
+    if target == CONDITIONAL:
+        return lambda _holds, *branches: _run_part(root, _longer(*branches[:2]), branches[2], device=device)
     raise UsageError(
         f"the exported program calls {target}, which is none of PyTorch's operators; trace the code instead."
     )
+
+
+def _longer(first: Mapping[str, Any], second: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the branch with more operators: which one runs depends on data, and is unknown without."""
+    return max(first, second, key=lambda each: len(each["graph"]["nodes"]))
 
 
 def _run_part(root: torch.nn.Module, graph: Mapping[str, Any], args: Sequence[Any], *, device: torch.device) -> Any:
