@@ -16,6 +16,7 @@ from capplan.core.trace.types import Trace
 from capplan.core.workload import Precision, Workload
 from capplan.errors import TraceError, UnknownNameError
 from capplan.probe.inputs.request import ModelRequest
+from capplan.report.documents.plan import plan_document
 from tests.app.conftest import builds
 from tests.core.plan.test_plan import matrix_trace
 
@@ -31,6 +32,15 @@ def ask(nets: Path, name: str, *sizes: int) -> PlanRequest:
 def test_a_model_that_does_not_scale_is_planned_batch_by_batch(nets: Path) -> None:
     (made,) = plan(ask(nets, "Square", 2, 64))
     assert {(fit.gpu.id, fit.batch) for fit in made.fits} == {(gpu, size) for gpu in ("l4", "t4") for size in (2, 64)}
+
+
+@pytest.mark.parametrize(("name", "scales"), [("Even", True), ("Square", False)])
+def test_the_largest_batch_of_a_model_that_does_not_scale_is_called_a_lower_bound(
+    nets: Path, name: str, scales: bool
+) -> None:
+    (made,) = plan(ask(nets, name, 64))
+    assert {fit.scales for fit in plan_document(made).fits} == {scales}
+    assert {fit.max_batch == 64 for fit in made.fits} == {not scales}
 
 
 def test_the_note_on_half_precision_costs_no_second_build(nets: Path) -> None:

@@ -103,6 +103,9 @@ class PlannedFit(msgspec.Struct, frozen=True, kw_only=True):
     status: Annotated[FitStatus, Meta(description="never 'does not fit': that is a rejection")]
     memory: PlannedMemory
     max_batch: int = 0
+    scales: Annotated[
+        bool, Meta(description="false where sizes hold at one batch only: max_batch is then that batch, a lower bound")
+    ] = True
     recommended_batch: Annotated[
         int | None, Meta(description="where more batch stops buying throughput, within memory and latency limit")
     ] = None
@@ -301,6 +304,7 @@ def _fit(fit: Fit, gpu_hours: Interval | None) -> PlannedFit:
         status=fit.status,
         memory=_memory(fit.memory, usable_bytes=usable_memory(fit.gpu).expected),
         max_batch=fit.max_batch,
+        scales=fit.scales,
         recommended_batch=fit.recommended_batch,
         latency_s=bounded_latency(latency),
         throughput_per_s=bounded(latency.samples / latency.bound_s, latency.throughput_per_s),
