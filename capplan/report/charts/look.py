@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 PALETTE = ("#1f6fc4", "#c2500a", "#138058", "#8f55b8", "#b5384c", "#6f7d1f", "#0f8a99", "#8a6d3b")
 """Colours of series, in this order; legible on white and on dark."""
 MUTED = "#8a929c"
+PART_COLOURS = {
+    "weights": PALETTE[0], "activations": PALETTE[1], "CUDA context": PALETTE[2], "library workspaces": PALETTE[3],
+    "fragmentation": PALETTE[4], "inputs": PALETTE[5], "gradients": PALETTE[6], "optimizer states": PALETTE[7],
+}  # fmt: skip
+"""Colours of the parts of memory, the same in every report; parts without one share `MUTED`."""
 LIMIT = "#c8102e"
 """Colour of a limit that must be kept, in every chart."""
 FONT = "Helvetica Neue, Arial, Liberation Sans, sans-serif"
@@ -21,6 +26,8 @@ NUMBER = ",~r"
 """How axes write plain figures: thousands parted, no exponent."""
 SHORT = "~s"
 """How axes write large figures: 12k, 3M."""
+SHORT_LABEL = "format(datum.value, '~s')"
+"""The same for each label by itself: Vega writes one prefix on all, so that zero would be 0k."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,15 +169,17 @@ _LETTER, _LINE, _GAP = 6.2, 15.0, 8.0
 _FEW_TICKS = 4
 _NAMES = 190
 """Room for names beside an axis. [pixels]"""
-_SHORT_LABEL, _MIDDLE_LABEL = 13, 18
+_SHORT_LABEL, _MIDDLE_LABEL = 11, 18
 _TEXT = {"labelFont": FONT, "titleFont": FONT, "labelColor": "#3d444d", "titleColor": "#3d444d", "labelFontSize": 12}
 _SETTINGS: dict[str, Any] = {
     "background": "#ffffff",
+    "padding": {"left": 5, "top": 5, "right": 18, "bottom": 5},
     "font": FONT,
     "view": {"stroke": None},
     "axis": {
         **_TEXT, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": "#d5d9df", "domainColor": MUTED,
-        "tickColor": MUTED, "labelOverlap": "greedy", "titlePadding": 8,
+        "tickColor": MUTED, "labelOverlap": "greedy", "labelFlush": False, "labelSeparation": 6,
+        "titlePadding": 8,
     },
     "axisX": {"grid": False},
     "axisY": {"domain": False, "ticks": False},

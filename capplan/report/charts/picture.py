@@ -2,10 +2,16 @@
 
 import base64
 import gzip
+import hashlib
 import json
+from contextlib import suppress
 from functools import cache
 from html import escape
+from importlib.metadata import version
+from pathlib import Path
 
+from capplan.files import replace_whole
+from capplan.folders import cache_folder
 from capplan.report.charts.look import Drawing
 
 SUFFIXES = (".svg", ".png", ".pdf", ".html")
@@ -48,18 +54,38 @@ def compiled(drawing: Drawing) -> dict[str, object]:
     return made
 
 
-@cache
 def drawing_program() -> str:
     """Return the script that draws compiled charts in a page (Vega, BSD licence)."""
-    import vl_convert  # noqa: PLC0415 - an optional package, wanted for pictures alone
-
-    return str(vl_convert.javascript_bundle(snippet="window.vegaEmbed = vegaEmbed;"))
+    return gzip.decompress(base64.b64decode(packed_drawing_program())).decode()
 
 
 @cache
 def packed_drawing_program() -> str:
-    """Return the same script compressed, in letters: a page unpacks it, which keeps it a third as large."""
-    return base64.b64encode(gzip.compress(drawing_program().encode(), mtime=0)).decode()
+    """Return the same script compressed, in letters: a page unpacks it, which keeps it a third as large.
+
+    Bundling it takes a second of CPU time, so that it is kept in the user's cache folder, by the version of the package
+    that bundles it. A file there that is damaged is made again.
+    """
+    import vl_convert  # noqa: PLC0415 - an optional package, wanted for pictures alone
+
+    kept = cache_folder() / "charts" / f"vega-{version('vl-convert-python')}.b64"
+    if (found := _kept_program(kept)) is not None:
+        return found
+    bundle = str(vl_convert.javascript_bundle(snippet="window.vegaEmbed = vegaEmbed;")).encode()
+    packed = base64.b64encode(gzip.compress(bundle, mtime=0))
+    with suppress(OSError):  # a folder that cannot be written costs a second, and no report
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        replace_whole(kept, hashlib.sha256(packed).hexdigest().encode() + b"\n" + packed)
+    return packed.decode()
+
+
+def _kept_program(kept: Path) -> str | None:
+    """Return a packed script that was kept, if its checksum holds."""
+    try:
+        checksum, _, packed = kept.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return packed.decode() if hashlib.sha256(packed).hexdigest().encode() == checksum else None
 
 
 def _page(drawing: Drawing) -> str:

@@ -55,7 +55,9 @@ def series_chart(
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     wide, high = [x for x, _ in _all(series)] or [1.0, 10.0], _heights(series, limit) or [1.0, 10.0]
-    x = alt.X("x:Q", title=axes.x_title, axis=_axis(axes.x_ticks or log_ticks(wide), axes.x_format), scale=_log(wide))
+    room = 1.0 if has_diagonal else (max(wide) / min(wide)) ** _NAME_ROOM
+    ticks = _axis(axes.x_ticks or log_ticks(wide), axes.x_format)
+    x = alt.X("x:Q", title=axes.x_title, axis=ticks, scale=_log(wide, room=room))
     y = alt.Y("y:Q", title=axes.y_title, axis=_axis(log_ticks(high), axes.y_format), scale=_log(high))
     names = [one.label for one in series]
     colours = [
@@ -81,7 +83,10 @@ def series_chart(
         rule = alt.Chart(data([{"y": limit}], "limit")).mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=1.5)
         layers.append(rule.encode(y=y))
     ends = _names(series, least=(max(high) / min(high)) ** 0.055)
-    named = alt.Chart(data(ends, "names")).mark_text(align="right", dx=-4, dy=-9, fontWeight=600)
+    beside: dict[str, Any] = {"align": "left", "dx": 7, "baseline": "middle"}
+    if has_diagonal:
+        beside = {"align": "right", "dx": -4, "dy": -9}
+    named = alt.Chart(data(ends, "names")).mark_text(fontWeight=600, **beside)
     layers.append(named.encode(x=x, y=y, text="series:N", color=colour))
     return drawing(alt.layer(*layers), title=title, subtitle=subtitle)
 
@@ -92,11 +97,15 @@ def _axis(ticks: Sequence[float], form: str) -> Any:
     return alt.Axis(format=form, values=list(ticks))
 
 
-def _log(values: Sequence[float]) -> Any:
+_NAME_ROOM = 0.42
+"""Room right of the lines for their names, as a share of the width (on a logarithmic axis) that the lines take."""
+
+
+def _log(values: Sequence[float], *, room: float = 1.0) -> Any:
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     low, high = min(values), max(values)
-    return alt.Scale(type="log", domain=[low / 1.08, high * 1.25], nice=False)
+    return alt.Scale(type="log", domain=[low / 1.08, high * max(1.25, room)], nice=False)
 
 
 def _all(series: Sequence[Series]) -> list[tuple[float, float]]:

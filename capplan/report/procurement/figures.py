@@ -1,7 +1,9 @@
 """Format a report's figures with the same words in every rendering."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
+from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, Load, TrainingPurchase
 from capplan.report.procurement.types import OptionRow
@@ -19,16 +21,78 @@ def money(amount: float | None) -> str:
     return f"{amount:,.2f}" if abs(amount) >= 1 or amount == 0 else f"{amount:.3g}"
 
 
-def column_digits(amounts: Iterable[float | None]) -> int:
-    """Return the decimals that all amounts of a column are written with: none from 100 up, more where all are small."""
-    known = [abs(amount) for amount in amounts if amount]
-    smallest = min(known, default=100.0)
-    return 0 if smallest >= 100 else 2 if smallest >= 1 else 3 if smallest >= 0.1 else 4
+def column_digits(amounts: Iterable[float | None], *, whole_from: float = 100.0) -> int:
+    """Return the decimals that all amounts of a column are written with: more where the smallest is small.
+
+    Args:
+        amounts: The amounts of the column; unknown ones are passed over. [USD]
+        whole_from: From which smallest amount on there are none. [USD]
+    """
+    smallest = min((abs(amount) for amount in amounts if amount), default=whole_from)
+    return 0 if smallest >= whole_from else 2 if smallest >= 1 else 3 if smallest >= 0.1 else 4
+
+
+AMOUNTS = {"cost_usd_per_year": 10.0, "total_usd": 10.0, "usd_per_million": 100.0}
+"""The columns of amounts of an option, and from which smallest amount on each is written without decimals. [USD]"""
+
+
+def amount_digits(rows: Sequence[OptionRow]) -> dict[str, int]:
+    """Return the decimals of each column of `AMOUNTS` for the options that a table shows."""
+    return {
+        name: column_digits((getattr(row.money, name) for row in rows), whole_from=whole)
+        for name, whole in AMOUNTS.items()
+    }
 
 
 def fixed(amount: float | None, digits: int) -> str:
     """Write an amount with thousands parted and the decimals of its column."""
     return UNKNOWN if amount is None else f"{amount:,.{digits}f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeScale:
+    """The unit and the decimals that all times of a column are written with; `unit_s` is the unit in seconds."""
+
+    unit: str
+    unit_s: float
+    digits: int
+
+    def write(self, time_s: float | None) -> str:
+        """Write a time; None is work that piles up without end."""
+        return "overload" if time_s is None else f"{time_s / self.unit_s:,.{self.digits}f} {self.unit}"
+
+
+_TIME_UNITS = (
+    ("h", SECONDS["h"], 0.1), ("min", SECONDS["min"], 0.5), ("s", 1.0, 1.0), ("ms", 1e-3, 0.1), ("µs", 1e-6, 0.0),
+)  # fmt: skip
+"""Units with their seconds, and how much of one the shortest time of a column must be at least."""
+
+
+def time_scale(times_s: Iterable[float | None]) -> TimeScale:
+    """Return the unit of a column of times, by the shortest of them, with one decimal or with two below one unit.
+
+    Args:
+        times_s: The times of the column; unknown ones are passed over. [s]
+    """
+    least = min((time_s for time_s in times_s if time_s), default=1.0)
+    unit, unit_s = next((unit, unit_s) for unit, unit_s, share in _TIME_UNITS if least >= share * unit_s)
+    return TimeScale(unit=unit, unit_s=unit_s, digits=1 if least >= unit_s else 2)
+
+
+def time_column(rows: Sequence[OptionRow], time_s: Callable[[OptionRow], float | None]) -> list[str]:
+    """Write one time of every option, all in one unit with the same decimals."""
+    scale = time_scale(map(time_s, rows))
+    return [scale.write(time_s(row)) for row in rows]
+
+
+def percent(value: float | None, digits: int) -> str:
+    """Write a share as a percentage with the decimals of its column."""
+    return UNKNOWN if value is None else f"{100 * value:,.{digits}f} %"
+
+
+def headroom(row: OptionRow) -> str:
+    """Write what an option's fleet carries beyond the load."""
+    return percent(row.count.headroom_fraction, 0)
 
 
 def price(row: OptionRow) -> str:
@@ -51,9 +115,9 @@ def duration(time_s: float) -> str:
     return f"{time_s / SECONDS['min']:.1f} min" if time_s >= SECONDS["min"] else format_seconds(time_s)
 
 
-def pace(row: OptionRow) -> str:
-    """Write how fast an option is: how long a run of a job or a training takes, else the latency."""
-    return seconds(row.response.latency_s.expected) if row.speed.finish_s is None else duration(row.speed.finish_s)
+def pace_s(row: OptionRow) -> float:
+    """Return how fast an option is: how long a run of a job or a training takes, else the latency. [s]"""
+    return row.response.latency_s.expected if row.speed.finish_s is None else row.speed.finish_s
 
 
 def pace_head(load: Load) -> str:
@@ -75,9 +139,20 @@ def evidence(row: OptionRow) -> str:
     return "; ".join([known, *others])
 
 
+_TERM_WORDS = {
+    Term.BUY: "bought", Term.RESERVED_3MO: "3-month commitment", Term.RESERVED_6MO: "6-month commitment",
+    Term.RESERVED_1Y: "1-year commitment", Term.RESERVED_3Y: "3-year commitment",
+}  # fmt: skip
+
+
+def term_words(term: str) -> str:
+    """Write a term of purchase or rent as a buyer says it."""
+    return next((words for each, words in _TERM_WORDS.items() if each.value == term), term)
+
+
 def option_name(row: OptionRow | None) -> str:
     """Name an option: its GPU and term."""
-    return f"{row.gpu_name} {row.offer.term}" if row else "none"
+    return f"{row.gpu_name} {term_words(row.offer.term)}" if row else "none"
 
 
 def fraction(value: float | None) -> str:

@@ -15,7 +15,7 @@ from capplan.core.gpus.prices import Term
 from capplan.report.procurement import figures
 from capplan.report.procurement.types import FleetOptionRow, FleetRow, InventoryRow, ShareRow
 from capplan.report.table import Table, table
-from capplan.units import format_bytes, format_fraction, format_rate
+from capplan.units import format_bytes, format_rate
 
 _SHOWN = 12
 
@@ -110,14 +110,16 @@ def _sentence(answer: FleetAnswer) -> str:
 
 def _what(made: FleetOption) -> str:
     """Name a fleet by its count and GPU."""
-    return f"{made.added_by_year[-1]} × {made.option.sizing.capacity.candidate.name} {made.term or ''}".rstrip()
+    term = figures.term_words(made.term or "")
+    return f"{made.added_by_year[-1]} × {made.option.sizing.capacity.candidate.name} {term}".rstrip()
 
 
 def fleet_table(fleet: FleetRow) -> Table:
     """List the fleets that carry all services, best first."""
     rows = [
         (
-            f"{row.gpu_name} {row.term}{' (recommended)' if row.key == fleet.choice else ''}", row.provider or "",
+            f"{row.gpu_name} {figures.term_words(row.term)}{' (recommended)' if row.key == fleet.choice else ''}",
+            row.provider or "",
             "; ".join(row.concerns), row.sharing, str(row.needed), str(row.gpus_by_year[0]), str(row.owned),
             str(row.added_by_year[0]),
             figures.whole(row.cost_usd_per_year), figures.whole(row.total_usd),
@@ -144,14 +146,15 @@ def sharing_table(fleet: FleetRow) -> Table | None:
     if chosen is None:
         return None
     rows = [(f"{count} whole", name, "", "", "", "", "") for name, count in chosen.whole.items()]
+    scale = figures.time_scale(each.alone_s for members in chosen.shared for each in members)
     for index, members in enumerate(chosen.shared, start=1):
         rows += [
             (
                 f"shared GPU {index}{f', slice {each.profile}' if each.profile else ''}", each.service,
-                format_rate(each.rate_per_s), format_fraction(each.utilization_fraction),
+                format_rate(each.rate_per_s), figures.percent(each.utilization_fraction, 1),
                 format_bytes(each.memory_bytes),
-                "" if each.alone_s is None else figures.seconds(each.alone_s),
-                "" if each.alone_s is None else figures.seconds(each.latency_s),
+                "" if each.alone_s is None else scale.write(each.alone_s),
+                "" if each.alone_s is None else scale.write(each.latency_s),
             )
             for each in members
         ]  # fmt: skip

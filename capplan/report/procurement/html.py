@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from typing import Any
@@ -19,6 +20,7 @@ from capplan.report.charts.picture import compiled, packed_drawing_program, vect
 from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
+from capplan.report.procurement.charts.fleets import fleets_chart
 from capplan.report.procurement.charts.money import charts, compared, front_ends, front_points
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
@@ -52,7 +54,7 @@ from capplan.report.procurement.tables import (
     workload_words,
 )
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
-from capplan.report.procurement.verdict import load_words
+from capplan.report.procurement.verdict import load_words, varies_words
 
 SHOWN = 15
 
@@ -100,6 +102,7 @@ def _fleet(report: Report) -> dict[str, Any] | None:
         "inventory": inventory_table(fleet),
         "options": fleet_table(fleet),
         "words": SHARING_WORDS,
+        "chart": _with_markup(chart) if (chart := fleets_chart(report)) else None,
     }
 
 
@@ -110,13 +113,14 @@ def _file(name: str) -> str:
 def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
     drawn = charts(report, model, prefix=identity) if model.options else ()
+    written = _columns(model)
     return {
         "constraints": constraint_words(report.demand.constraints),
         "licences": licence_words([option for option in model.options if option.evidence.is_leading]),
         "terms_table": terms_table(report, model),
         "cash": cash_table(report, model),
         "parts": breakdown_table(report, model),
-        "appendix": appendix_table(model),
+        "appendix": appendix_table(report, model),
         "left_out": offers_table(model),
         "specs": _json({chart.identity: compiled(chart.drawing) for chart in drawn}),
         "id": identity,
@@ -129,14 +133,15 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "interval": figures.seconds_range(best.speed.batch_latency_s) if best else figures.UNKNOWN,
         "calibration": model.plan.provenance.calibration,
         "batches": sorted({pick.batch for pick in model.picks}),
-        "terms": sorted({option.offer.term for option in model.options}),
-        "options": [_option(option, model, _digits(model), _factors(report)) for option in model.options],
+        "terms": [(term, figures.term_words(term)) for term in sorted({option.offer.term for option in model.options})],
+        "options": [_option(option, model, written, _factors(report)) for option in model.options],
         "offers_words": offers_words(model),
         "charts": [_with_markup(chart) for chart in drawn],
         "power": power_table(model),
         "operation": operation_table(report, model),
         "host": host_table(report, model),
         "wins": wins_table(model),
+        "varies": varies_words(model.verdict.varies),
         "measured": measured_table(model),
         "refused": refusal_table(model),
         "facts": facts_table(model.plan),
@@ -187,9 +192,27 @@ _SHOWN_CONCERNS = frozenset(
 )
 
 
-def _option(
-    row: OptionRow, model: ModelReport, digits: Mapping[str, int], factors: tuple[float, float]
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Columns:
+    """How the columns of the page's table are written: one unit for all times, fixed decimals for each amount."""
+
+    pace: figures.TimeScale
+    year: int
+    total: int
+    million: int
+
+
+def _columns(model: ModelReport) -> _Columns:
+    digits = figures.amount_digits(model.options)
+    return _Columns(
+        pace=figures.time_scale(map(figures.pace_s, model.options)),
+        year=digits["cost_usd_per_year"],
+        total=digits["total_usd"],
+        million=digits["usd_per_million"],
+    )
+
+
+def _option(row: OptionRow, model: ModelReport, written: _Columns, factors: tuple[float, float]) -> dict[str, Any]:
     tags = (
         ["no cheaper and faster option"] * row.evidence.on_front
         + ["borderline memory"] * (not row.evidence.certain_fit)
@@ -202,38 +225,29 @@ def _option(
         "key": row.key,
         "name": row.gpu_name,
         "term": row.offer.term,
-        "search": " ".join((row.gpu, row.gpu_name, row.offer.term, figures.offer(row), *tags)).lower(),
+        "term_words": figures.term_words(row.offer.term),
         "chosen": row.key == model.verdict.choice,
         "runner_up": row.key == model.verdict.runner_up,
         "warnings": {"borderline memory", *row.evidence.concerns, *row.evidence.violations},
         "tags": tags,
         "offer": figures.offer(row),
-        "price": None if row.offer.price_usd is None else _shown_price(_listed(row, factors)),
+        "price": None if row.offer.price_usd is None else _shown_price(row, _listed(row, factors)),
         "price_unit": row.offer.price_unit,
         "price_unit_short": "/GPU" if row.offer.term == Term.BUY else "/h",
         "price_date": row.offer.price_date or "",
         "batch": row.speed.batch,
         "gpus": _shown_gpus(row),
         "gpus_words": figures.whole(_shown_gpus(row)),
-        "latency": row.response.latency_s.expected if row.speed.finish_s is None else row.speed.finish_s,
-        "latency_words": figures.pace(row),
+        "latency": figures.pace_s(row),
+        "latency_words": written.pace.write(figures.pace_s(row)),
         "headroom": row.count.headroom_fraction,
-        "headroom_words": figures.fraction(row.count.headroom_fraction),
+        "headroom_words": figures.headroom(row),
         "year": _blank(row.money.cost_usd_per_year),
-        "year_words": figures.fixed(row.money.cost_usd_per_year, digits["year"]),
+        "year_words": figures.fixed(row.money.cost_usd_per_year, written.year),
         "total": _blank(row.money.total_usd),
-        "total_words": figures.fixed(row.money.total_usd, digits["total"]),
+        "total_words": figures.fixed(row.money.total_usd, written.total),
         "million": _blank(row.money.usd_per_million),
-        "million_words": figures.fixed(row.money.usd_per_million, digits["million"]),
-    }
-
-
-def _digits(model: ModelReport) -> dict[str, int]:
-    """Return the decimals of each column of amounts."""
-    fields = {"year": "cost_usd_per_year", "total": "total_usd", "million": "usd_per_million"}
-    return {
-        name: figures.column_digits(getattr(row.money, field) for row in model.options)
-        for name, field in fields.items()
+        "million_words": figures.fixed(row.money.usd_per_million, written.million),
     }
 
 
@@ -248,9 +262,9 @@ def _listed(row: OptionRow, factors: tuple[float, float]) -> float:
     return (row.offer.price_usd or 0.0) / factors[row.offer.term == Term.BUY]
 
 
-def _shown_price(price_usd: float) -> str:
-    """Write a price short enough for its field; as long as it is not changed, the page computes with the whole one."""
-    return f"{price_usd:.3f}".rstrip("0").rstrip(".") if price_usd >= 1 else f"{price_usd:.4g}"
+def _shown_price(row: OptionRow, price_usd: float) -> str:
+    """Write a price as the other formats do; as long as it is not changed, the page computes with the whole one."""
+    return f"{price_usd:.0f}" if row.is_bought else f"{price_usd:.3f}"
 
 
 def _shown_gpus(row: OptionRow) -> int:
@@ -269,8 +283,8 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
     for pick in model.picks:
         picks.setdefault(pick.gpu, {})[str(pick.batch)] = {
             "batch": pick.batch, "rate": pick.rate_per_gpu_per_s, "capacity": pick.capacity_per_s,
-            "rates": pick.parallel_rates_per_s, "loads": pick.loads, "percentiles": pick.percentiles_s,
-            "time": times[pick.gpu, pick.batch],
+            "rates": pick.parallel_rates_per_s, "loads": _rounded(pick.loads, 12),
+            "percentiles": _rounded(pick.percentiles_s, 9), "time": times[pick.gpu, pick.batch],
         }  # fmt: skip
     labels = {point["key"]: point["label"] for point in front_points(report, model)}
     others = _other_offers(model)
@@ -287,7 +301,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "ceiling": load.utilization_ceiling_fraction,
         "money": to_plain(report.demand.money),
         "work": peak * load.deadline_s if isinstance(load, Job | TrainingPurchase) else None,
-        "digits": _digits(model),
+        "written": to_plain(_columns(model)),
         "choice": model.verdict.choice,
         "runnerUp": model.verdict.runner_up,
         "frontEnds": front_ends(report, model) if labels else None,
@@ -298,12 +312,12 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "options": [
             {
                 "key": row.key, "gpu": row.gpu, "name": row.gpu_name, "term": row.offer.term,
+                "termWords": figures.term_words(row.offer.term),
                 "price": None if row.offer.price_usd is None else _listed(row, factors),
                 "slots": row.count.server_slots, "full": row.count.full_servers, "tdp": row.power.tdp_w,
                 "includesServer": row.offer.includes_server, "batch": row.speed.batch,
                 "rate": row.speed.rate_per_gpu_per_s, "rates": _parallel(row),
                 "latency": row.response.latency_s.expected, "label": labels.get(row.key, ""),
-                "search": " ".join((row.gpu, row.gpu_name, row.offer.term, "|", figures.offer(row))).lower(),
                 "offer": figures.offer(row), "others": others.get((row.gpu, row.offer.term), []),
                 "commitment": COMMITMENT_YEARS.get(Term(row.offer.term), 0) if row.offer.price_usd is not None else 0,
                 "eligible": row.key in pool, "quote": _quote(row),
@@ -311,6 +325,11 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
             for row in model.options
         ],
     }  # fmt: skip
+
+
+def _rounded(values: Sequence[float], digits: int) -> list[float]:
+    """Shorten figures that a page interpolates between: the digits beyond would make it a tenth larger."""
+    return [float(f"{value:.{digits}g}") for value in values]
 
 
 def _quote(row: OptionRow) -> dict[str, Any] | None:

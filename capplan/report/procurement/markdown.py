@@ -67,7 +67,7 @@ def _model(report: Report, model: ModelReport) -> list[str]:
         (TERMS_TITLE, terms_table(report, model)),
         ("Cash by year", cash_table(report, model)),
         ("Where the money goes", breakdown_table(report, model)),
-        ("Other options", appendix_table(model)),
+        ("Other options", appendix_table(report, model)),
     ):
         if content is not None:
             parts += [f"### {heading}", render_markdown(Table(columns=content.columns, rows=content.rows[:_SHOWN]))]

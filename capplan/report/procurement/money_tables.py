@@ -134,20 +134,21 @@ def constraint_words(constraints: Constraints) -> str | None:
     return f"Constraints: {'; '.join(parts)}." if parts else None
 
 
-def appendix_table(model: ModelReport) -> Table | None:
+def appendix_table(report: Report, model: ModelReport) -> Table | None:
     """List the options that the main table leaves out, each with the reason."""
+    others = [row for row in model.options if not row.evidence.is_leading]
+    digits = figures.amount_digits(others)["cost_usd_per_year"]
     rows = [
         (
             figures.option_name(row), figures.offer(row), figures.whole(row.count.gpus),
-            figures.money(row.money.cost_usd_per_year), why_not_leading(row),
+            figures.fixed(row.money.cost_usd_per_year, digits), why_not_leading(report, row),
         )
-        for row in model.options
-        if not row.evidence.is_leading
+        for row in others
     ]  # fmt: skip
     return table("option | offer | GPUs> | USD per year> | why it is not in the main table", rows) if rows else None
 
 
-def why_not_leading(row: OptionRow) -> str:
+def why_not_leading(report: Report, row: OptionRow) -> str:
     """Explain why an option is not in the main table."""
     if row.money.cost_usd_per_year is None:
         return "no known price"
@@ -155,8 +156,8 @@ def why_not_leading(row: OptionRow) -> str:
         return "; ".join(row.evidence.violations)
     if not row.evidence.certain_fit:
         return "memory is borderline"
-    if row.offer.term == Term.SPOT:
-        return "spot, or more expensive than the options above"
+    if row.offer.term == Term.SPOT and not report.demand.load.allow_spot:
+        return "spot may be reclaimed at any time: state allow_spot to admit it"
     if row.evidence.concerns:
         return "; ".join(row.evidence.concerns)
     return "more expensive than the options above"
@@ -166,7 +167,8 @@ def offers_table(model: ModelReport) -> Table | None:
     """List the offers that no option rests on, each with the reason."""
     rows = [
         (
-            each.gpu, each.term, ", ".join(word for word in (each.provider, each.instance, each.region) if word),
+            each.gpu, figures.term_words(each.term),
+            ", ".join(word for word in (each.provider, each.instance, each.region) if word),
             f"{each.price_usd:,.4f}" if each.term != Term.BUY else f"{each.price_usd:,.0f}", str(each.price_date),
             each.reason,
         )

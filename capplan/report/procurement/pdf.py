@@ -13,9 +13,17 @@ from capplan.report.charts.look import HEIGHT, Drawing
 from capplan.report.charts.picture import vector
 from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
+from capplan.report.procurement.charts.chart import Chart
+from capplan.report.procurement.charts.fleets import fleets_chart
 from capplan.report.procurement.charts.money import charts
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
-from capplan.report.procurement.money_tables import TERMS_TITLE, breakdown_table, cash_table, terms_table
+from capplan.report.procurement.money_tables import (
+    TERMS_TITLE,
+    appendix_table,
+    breakdown_table,
+    cash_table,
+    terms_table,
+)
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     assumption_table,
@@ -37,7 +45,7 @@ from capplan.report.procurement.tables import (
     workload_words,
 )
 from capplan.report.procurement.types import ModelReport, Report
-from capplan.report.procurement.verdict import load_words
+from capplan.report.procurement.verdict import load_words, varies_words
 from capplan.report.table import Table
 
 _FAMILY = re.compile(r'font-family="[^"]*"')
@@ -91,7 +99,7 @@ def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
         f"capplan {report.version}",
         "day": report.created.isoformat(),
         "models": models,
-        "fleet": _fleet(report),
+        "fleet": _fleet(report, pictures),
         "assumptions": to_plain(assumption_table(report)),
         "conventions": list(CONVENTIONS),
         "prices": to_plain(_cut(price_table(report))),
@@ -102,7 +110,7 @@ def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
     return document, pictures
 
 
-def _fleet(report: Report) -> dict[str, Any] | None:
+def _fleet(report: Report, pictures: dict[str, bytes]) -> dict[str, Any] | None:
     fleet = report.fleet
     if fleet is None:
         return None
@@ -112,18 +120,22 @@ def _fleet(report: Report) -> dict[str, Any] | None:
         "inventory": to_plain(inventory_table(fleet)),
         "options": to_plain(fleet_table(fleet)),
         "words": SHARING_WORDS,
+        "chart": _picture(chart, pictures) if (chart := fleets_chart(report)) else None,
     }
+
+
+def _picture(chart: Chart, pictures: dict[str, bytes]) -> dict[str, Any]:
+    """Draw a chart for paper among the pictures, and return what stands around it."""
+    name = f"{chart.identity}.svg"
+    pictures[name] = for_paper(vector(smaller(chart.drawing))).encode()
+    return {"title": chart.title, "caption": chart.caption, "file": name, "alt": chart.description}
 
 
 def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str, bytes]) -> dict[str, Any]:
     drawn = []
     for chart in charts(report, model, prefix=identity) if model.options else ():
-        name = f"{chart.identity}.svg"
         leads = chart.identity.removeprefix(f"{identity}-") in _LEADING_CHARTS
-        pictures[name] = for_paper(vector(smaller(chart.drawing))).encode()
-        drawn.append(
-            {"title": chart.title, "caption": chart.caption, "file": name, "alt": chart.description, "leads": leads}
-        )
+        drawn.append({**_picture(chart, pictures), "leads": leads})
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
     has_price = any(option.money.cost_usd_per_year is not None for option in model.options)
     return {
@@ -146,8 +158,10 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
         "operation": to_plain(operation_table(report, model)),
         "host": to_plain(host_table(report, model)),
         "wins": to_plain(wins_table(model)),
+        "varies": varies_words(model.verdict.varies),
         "measured": to_plain(measured_table(model)),
         "refused": to_plain(refusal_table(model)),
+        "appendix": to_plain(appendix_table(report, model)),
         "facts": to_plain(facts_table(model.plan)),
         "notes": [*model.plan.assumptions, *model.plan.notes],
     }

@@ -1,5 +1,6 @@
 """The report's tables of text, the same in the page, the PDF and the workbook."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from capplan.core.economics.evidence import Concern
@@ -27,6 +28,7 @@ CONVENTIONS = (
     "The load ceiling applies to the load factor, arrivals over what full batches could do; a GPU may be busy nearly "
     "all the time at a lower load.",
     "Spares are counted in servers or rented instances: one failure takes all GPUs of one.",
+    "Jobs and trainings are charged for the hours that they work, not for the minutes until rented GPUs are up.",
 )
 
 
@@ -81,7 +83,8 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
     shown.append(
         Card(
             label="Scenarios carried", figure=figures.fraction(verdict.probability_carried),
-            range=f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}",
+            range=f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}; latency, "
+            f"prices and costs vary, the load {'too' if 'Load' in verdict.varies else 'does not'}",
         )
     )  # fmt: skip
     if verdict.assured is not None:
@@ -139,17 +142,18 @@ def compared_table(report: Report, model: ModelReport) -> Table:
     """Return the few options that page one compares, with the payback of a purchase."""
     marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: " (recommended)"}
     shown = compared(model)
+    digits, paces = figures.amount_digits(shown), figures.time_column(shown, figures.pace_s)
     rows = [
         (
-            f"{row.gpu_name} {row.offer.term}{marks.get(row.key, '')}", figures.offer(row), figures.evidence(row),
-            figures.whole(row.count.gpus),
-            figures.pace(row), figures.fraction(row.count.headroom_fraction),
-            figures.money(row.money.cost_usd_per_year), figures.money(row.money.total_usd),
+            f"{figures.option_name(row)}{marks.get(row.key, '')}", figures.offer(row), figures.evidence(row),
+            figures.whole(row.count.gpus), pace, figures.headroom(row),
+            figures.fixed(row.money.cost_usd_per_year, digits["cost_usd_per_year"]),
+            figures.fixed(row.money.total_usd, digits["total_usd"]),
         )
-        for row in shown
+        for row, pace in zip(shown, paces, strict=True)
     ]  # fmt: skip
-    years, pace = report.demand.money.years, figures.pace_head(report.demand.load)
-    heading = f"option | offer | speed / price | GPUs> | {pace}> | head-room> | USD per year> | USD in {years} years>"
+    years, head = report.demand.money.years, figures.pace_head(report.demand.load)
+    heading = f"option | offer | speed / price | GPUs> | {head}> | head-room> | USD per year> | USD in {years} years>"
     if isinstance(report.demand.load, OneGpu):
         return table(
             "option | offer | speed / price | samples per s> | latency> | USD per hour or GPU> | USD per million>",
@@ -161,7 +165,7 @@ def compared_table(report: Report, model: ModelReport) -> Table:
                     format_rate(row.speed.rate_per_gpu_per_s),
                     cells[4],
                     figures.money(row.offer.price_usd),
-                    figures.money(row.money.usd_per_million),
+                    figures.fixed(row.money.usd_per_million, digits["usd_per_million"]),
                 )
                 for cells, row in zip(rows, shown, strict=True)
             ],
@@ -175,26 +179,23 @@ def compared_table(report: Report, model: ModelReport) -> Table:
 def option_table(report: Report, model: ModelReport) -> Table:
     """Show the leading options with what they take and cost; all of them where none leads."""
     leading = [row for row in model.options if row.evidence.is_leading] or list(model.options)
-    digits = {
-        name: figures.column_digits(getattr(row.money, name) for row in leading)
-        for name in ("cost_usd_per_year", "total_usd", "usd_per_million")
-    }
+    digits, paces = figures.amount_digits(leading), figures.time_column(leading, figures.pace_s)
 
     def amount(row: OptionRow, name: str) -> str:
         return figures.fixed(getattr(row.money, name), digits[name])
 
     rows = [
         (
-            f"{row.gpu_name} {row.offer.term}", figures.offer(row), str(row.offer.price_date or ""), figures.price(row),
-            str(row.speed.batch), figures.whole(row.count.gpus), figures.pace(row),
-            figures.fraction(row.count.headroom_fraction), amount(row, "cost_usd_per_year"), amount(row, "total_usd"),
-            amount(row, "usd_per_million"), figures.evidence(row), "yes" if row.evidence.on_front else "",
+            figures.option_name(row), figures.offer(row), str(row.offer.price_date or ""), figures.price(row),
+            str(row.speed.batch), figures.whole(row.count.gpus), pace, figures.headroom(row),
+            amount(row, "cost_usd_per_year"), amount(row, "total_usd"), amount(row, "usd_per_million"),
+            figures.evidence(row), "yes" if row.evidence.on_front else "",
         )
-        for row in leading
+        for row, pace in zip(leading, paces, strict=True)
     ]  # fmt: skip
-    years, pace = report.demand.money.years, figures.pace_head(report.demand.load)
+    years, head = report.demand.money.years, figures.pace_head(report.demand.load)
     heading = (
-        f"option | offer | price of | price> | batch> | GPUs> | {pace}> | head-room> | USD/year> "
+        f"option | offer | price of | price> | batch> | GPUs> | {head}> | head-room> | USD/year> "
         f"| USD, {years} years> | USD/million> | speed / price | none cheaper and faster"
     )
     return table(heading, rows)
@@ -215,12 +216,12 @@ def power_table(model: ModelReport) -> Table:
     """List power, carbon and failure of the leading options."""
     rows = [
         (
-            f"{row.gpu_name} {row.offer.term}",
-            f"{row.power.nameplate_w / 1000:.3g}" if row.power.nameplate_w is not None else figures.UNKNOWN,
+            figures.option_name(row),
+            f"{row.power.nameplate_w / 1000:,.2f}" if row.power.nameplate_w is not None else figures.UNKNOWN,
             figures.whole(row.power.energy_kwh_per_year),
             figures.whole(row.power.carbon_kg_per_year),
             figures.whole(row.power.embodied_kg),
-            f"{100 * row.count.availability_fraction:.6g} %",
+            figures.percent(row.count.availability_fraction, 4),
             f"{row.count.months_until_full:.0f}" if row.count.months_until_full is not None else "",
         )
         for row in model.options[:10]
@@ -236,14 +237,19 @@ def operation_table(report: Report, model: ModelReport) -> Table | None:
     """List latency and load of the leading options as they run, with one server down, and at twice the load."""
     if not isinstance(report.demand.load, Service):
         return None
+    shown = model.options[:10]
+    cases: tuple[Callable[[OptionRow], float | None], ...] = (
+        lambda row: row.response.all_up_latency_s, lambda row: row.response.one_down_latency_s,
+        lambda row: row.response.latency_s.expected, lambda row: row.response.doubled_latency_s,
+    )  # fmt: skip
+    times = zip(*(figures.time_column(shown, case) for case in cases), strict=True)
     rows = [
         (
-            f"{row.gpu_name} {row.offer.term}", figures.whole(row.count.gpus),
-            figures.seconds(row.response.all_up_latency_s), figures.fraction(row.response.all_up_load_fraction),
-            figures.seconds(row.response.one_down_latency_s), figures.fraction(row.response.one_down_load_fraction),
-            figures.seconds(row.response.latency_s.expected), figures.seconds(row.response.doubled_latency_s),
+            figures.option_name(row), figures.whole(row.count.gpus),
+            all_up, figures.percent(row.response.all_up_load_fraction, 1),
+            one_down, figures.percent(row.response.one_down_load_fraction, 1), needed, doubled,
         )
-        for row in model.options[:10]
+        for row, (all_up, one_down, needed, doubled) in zip(shown, times, strict=True)
     ]  # fmt: skip
     return table(
         "option | GPUs> | latency, all up> | load> | one server down> | load> | only those needed> | load doubled>",
@@ -257,9 +263,9 @@ def host_table(report: Report, model: ModelReport) -> Table | None:
     per_sample = model.plan.model.input_bytes_per_sample
     rows = [
         (
-            f"{row.gpu_name} {row.offer.term}", format_rate(row.speed.rate_per_gpu_per_s),
+            figures.option_name(row), format_rate(row.speed.rate_per_gpu_per_s),
             f"{row.speed.rate_per_gpu_per_s * per_sample / 1e9:.3f}",
-            format_fraction(row.speed.rate_per_gpu_per_s / row.speed.pcie_per_s),
+            figures.percent(row.speed.rate_per_gpu_per_s / row.speed.pcie_per_s, 2),
             f"{1e3 * cores / row.speed.rate_per_gpu_per_s:.2f}" if cores else figures.UNKNOWN,
             f"{row.speed.host_limit} of the host" if row.speed.is_host_bound else "the GPU",
         )
@@ -282,7 +288,7 @@ HOST_WORDS = (
 def wins_table(model: ModelReport) -> Table | None:
     """Return how often each option is the cheapest when everything uncertain varies."""
     rows = [
-        (figures.option_name(model.option(key)), format_fraction(share)) for key, share in model.verdict.wins.items()
+        (figures.option_name(model.option(key)), figures.percent(share, 1)) for key, share in model.verdict.wins.items()
     ]
     return table("option | share of scenarios>", rows) if rows else None
 
@@ -351,7 +357,13 @@ def assumption_table(report: Report) -> Table:
     return table(
         "assumption | value> | low> | high> | unit | basis | source",
         [
-            (each.label, f"{each.value:.6g}", f"{each.low:.6g}", f"{each.high:.6g}", each.unit, each.basis, each.source)
+            (
+                each.label,
+                *(f"{end:,.6g}" for end in (each.value, each.low, each.high)),
+                each.unit,
+                each.basis,
+                each.source,
+            )
             for each in report.assumptions
         ],
     )
@@ -372,7 +384,7 @@ def price_table(report: Report) -> Table:
                 rows.setdefault(
                     row.key,
                     (
-                        row.gpu_name, row.offer.term, figures.offer(row), figures.price(row),
+                        row.gpu_name, figures.term_words(row.offer.term), figures.offer(row), figures.price(row),
                         f"{row.offer.price_date}{_age_mark(row)}", row.offer.price_source or "",
                     ),
                 )  # fmt: skip

@@ -7,7 +7,7 @@ from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
 from capplan.report.documents.plan import PlanDocument
-from capplan.report.procurement.figures import duration, offer, option_name, price
+from capplan.report.procurement.figures import duration, offer, option_name, price, term_words
 from capplan.report.procurement.rows.candidates import PCIE
 from capplan.report.procurement.types import AssuredRow, OptionRow, Report, Verdict
 from capplan.units import format_fraction, format_rate, format_seconds
@@ -61,14 +61,19 @@ def _payback_words(pair: Payback, years: int) -> str:
     bought, rented = pair.bought, pair.rented
     against = (
         f"{bought.fleets[-1].gpus} × {bought.sizing.capacity.candidate.name} bought, against "
-        f"{rented.sizing.capacity.candidate.name} rented ({rented.term})"
+        f"{rented.sizing.capacity.candidate.name} rented ({term_words(rented.term or '')})"
     )
     if pair.years is None:
         return f"The best purchase does not pay off within {years} years: {against}."
     return f"The best purchase pays off after {pair.years:.1f} years: {against}."
 
 
-def _what_varies(labels: Sequence[str]) -> str:
+def varies_words(labels: Sequence[str]) -> str:
+    """Describe what differs from scenario to scenario.
+
+    Args:
+        labels: Labels of the inputs that differ.
+    """
     load = "They vary the load, too." if "Load" in labels else "The load is taken as stated."
     return f"Scenarios vary the latency estimate, the prices and the assumptions about money. {load}"
 
@@ -205,7 +210,7 @@ def _finish_words(load: Load, choice: OptionRow) -> str:
 def _how(row: OptionRow) -> str:
     if row.offer.term == Term.BUY:
         return f"({row.offer.provider})"
-    return f"{row.offer.term} ({offer(row)})"
+    return f"{term_words(row.offer.term)} ({offer(row)})"
 
 
 def _reasons(
@@ -235,7 +240,7 @@ def _reasons(
     if (sure := answer.confidence) and not isinstance(load, OneGpu):
         reasons.append(
             f"Cheapest in {format_fraction(sure.cheapest)} of {sure.scenarios} scenarios; the fleet as sized carries "
-            f"the last year's load in {format_fraction(sure.carried)}. {_what_varies(sure.varies)}"
+            f"the last year's load in {format_fraction(sure.carried)}. {varies_words(sure.varies)}"
         )
     if fleet := answer.assured:
         reasons.append(_assured_words(fleet))

@@ -18,6 +18,7 @@ from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import OneGpu, Service
 from capplan.report.procurement import figures
 from capplan.report.procurement.fleet import fleet_table, inventory_table, sharing_table
+from capplan.report.procurement.money_tables import offers_table
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     assumption_table,
@@ -46,7 +47,13 @@ def render_report_xlsx(report: Report) -> bytes:
     stream = io.BytesIO()
     book = xlsxwriter.Workbook(
         stream,
-        {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False},
+        {
+            "in_memory": True,
+            "strings_to_formulas": False,
+            "strings_to_urls": False,
+            "strings_to_numbers": False,
+            "default_format_properties": {"font_name": "Arial", "font_size": 10},
+        },
     )
     moment = datetime(report.created.year, report.created.month, report.created.day)
     book.set_properties({"title": _text(report.title), "created": moment, "comments": f"capplan {report.version}"})
@@ -87,6 +94,11 @@ def _set_widths(sheet: Any, widths: Sequence[float]) -> None:
         sheet.set_column(column, column, width)
 
 
+def _column_width(cells: Sequence[str]) -> float:
+    """Return a width that most cells fit in, the longest over several lines. [characters]"""
+    return float(min(70, max(10, *(1 + 1.1 * len(cell) for cell in cells))))
+
+
 def _height(cells: Sequence[str], widths: Sequence[float]) -> float:
     """Return how high a row must be for its wrapped text. [points]"""
     lines = [math.ceil(1.08 * len(words) / width) for words, width in zip(cells, widths, strict=False) if words]
@@ -94,7 +106,16 @@ def _height(cells: Sequence[str], widths: Sequence[float]) -> float:
 
 
 def _estimate_digits(heading: str) -> str:
-    return "0.000000" if heading.endswith(" s") else "#,##0.00" if heading.startswith("samples") else "#,##0"
+    return "#,##0.00" if heading.startswith("samples") else "0.000000" if heading.endswith(" s") else "#,##0"
+
+
+def _number_format(decimals: int) -> str:
+    return f"#,##0{'.' * bool(decimals)}{'0' * decimals}"
+
+
+def _decimals(written: str) -> int:
+    """Return how many decimals a written figure has."""
+    return min(_MOST_DECIMALS, len(written.partition(".")[2]))
 
 
 class _Writer:
@@ -110,15 +131,27 @@ class _Writer:
         self.bold = book.add_format({"bold": True})
         self.title = book.add_format({"bold": True, "font_size": 16, "text_wrap": True, "valign": "top"})
         self.wrap = book.add_format({"text_wrap": True, "valign": "top"})
+        self.after_number = book.add_format({"text_wrap": True, "valign": "top", "indent": 1})
         self.small = book.add_format({"font_color": "#555555", "text_wrap": True, "valign": "top"})
-        self.input = book.add_format({"bg_color": "#FFF6D6", "border": 1, "border_color": "#D8C88A", "valign": "top"})
+        self.inputs = [
+            book.add_format(
+                {
+                    "bg_color": "#FFF6D6",
+                    "border": 1,
+                    "border_color": "#D8C88A",
+                    "valign": "top",
+                    "num_format": _number_format(count),
+                }
+            )
+            for count in range(_MOST_DECIMALS + 1)
+        ]
         self.number = {
             digits: book.add_format({"num_format": digits, "valign": "top"})
             for digits in ("#,##0", "#,##0.00", "0.0000", "0.00E+00", "0.000000")
         }
         self.plain = book.add_format({"valign": "top"})
         self.decimals = [
-            book.add_format({"num_format": f"#,##0{'.' * bool(count)}{'0' * count}", "valign": "top"})
+            book.add_format({"num_format": _number_format(count), "valign": "top"})
             for count in range(_MOST_DECIMALS + 1)
         ]
         self.big = {
@@ -144,7 +177,9 @@ class _Writer:
         sheet.set_landscape()
         sheet.fit_to_pages(1, 0)
         sheet.write_string(0, 0, _text(self.report.title), self.bold)
+        sheet.merge_range(1, 0, 1, 8, "", self.small)
         sheet.write_string(1, 0, _text(load_words(self.report)), self.small)
+        sheet.set_row(1, _height([load_words(self.report)], [sum(_DECISION_WIDTHS)]))
         row = 3
         if self.report.fleet is not None:
             row = self._fleet(sheet, self.report.fleet, row) + 1
@@ -187,7 +222,7 @@ class _Writer:
         sheet.write_string(row, 0, "Recommended with the figures in this workbook", self.head)
         sheet.write_string(row, 1, "follows the shaded cells", self.head)
         figures_now: list[tuple[str, str, Any, str]] = [
-            ("GPU", "gpu", choice.gpu_name, ""), ("Term", "term", choice.offer.term, ""),
+            ("GPU", "gpu", choice.gpu_name, ""), ("Term", "term", figures.term_words(choice.offer.term), ""),
             ("Offer", "offer", figures.offer(choice), ""),
             ("GPUs in the first year", "gpus0", choice.count.gpus_by_year[0], "#,##0"),
             ("GPUs in the last year", f"gpus{years - 1}", choice.count.gpus_by_year[-1], "#,##0"),
@@ -285,8 +320,7 @@ class _Writer:
         if align is Align.RIGHT:
             try:
                 value = float(words.replace(",", ""))
-                count = min(_MOST_DECIMALS, len(words.partition(".")[2]))
-                sheet.write_number(row, column, value, self.decimals[count])
+                sheet.write_number(row, column, value, self.decimals[_decimals(words)])
             except ValueError:
                 sheet.write_string(row, column, _text(words), self.right)
         else:
@@ -295,7 +329,10 @@ class _Writer:
     def plain_sheet(self, name: str, content: Table) -> None:
         """Write a sheet that holds one table."""
         sheet = self.sheet(name)
-        widths = (*(22.0,) * (len(content.columns) - 1), 70.0)
+        widths = [
+            _column_width([column.title, *(row[place] for row in content.rows)])
+            for place, column in enumerate(content.columns)
+        ]
         _set_widths(sheet, widths)
         sheet.freeze_panes(1, 1)
         self.table(sheet, content, 0, widths)
@@ -321,16 +358,17 @@ class _Writer:
         sheet.freeze_panes(1, 1)
         content = assumption_table(self.report)
         for column, heading in enumerate(content.columns):
-            sheet.write_string(0, column, heading.title, self.head)
+            form = self.head if heading.align is Align.LEFT else self.head_right
+            sheet.write_string(0, column, heading.title, form)
         names = {}
         for row, (each, line) in enumerate(zip(self.report.assumptions, content.rows, strict=True), start=1):
             sheet.set_row(row, _height(line, widths))
             sheet.write_string(row, 0, _text(each.label), self.wrap)
-            sheet.write_number(row, 1, each.value, self.input if each.key in used else None)
-            sheet.write_number(row, 2, each.low, self.plain)
-            sheet.write_number(row, 3, each.high, self.plain)
+            for column, value in ((1, each.value), (2, each.low), (3, each.high)):
+                forms = self.inputs if column == 1 and each.key in used else self.decimals
+                sheet.write_number(row, column, value, forms[max(map(_decimals, line[1:4]))])
             for column in (4, 5, 6):
-                sheet.write_string(row, column, _text(line[column]), self.wrap)
+                sheet.write_string(row, column, _text(line[column]), self.after_number if column == 4 else self.wrap)
             names[each.key] = named[each.key]
             self.book.define_name(names[each.key], f"='{title}'!{xl_rowcol_to_cell(row, 1, True, True)}")
         row = len(self.report.assumptions) + 2
@@ -344,7 +382,7 @@ class _Writer:
         extra += [] if isinstance(load, OneGpu) else [("mean_per_s", "Mean today, samples per second", load.mean_per_s)]
         for key, label, value in extra:
             sheet.write_string(row, 0, label)
-            sheet.write_number(row, 1, value, self.input)
+            sheet.write_number(row, 1, value, self.inputs[_decimals(f"{value:.6g}")])
             names[key] = named[key]
             self.book.define_name(names[key], f"='{title}'!{xl_rowcol_to_cell(row, 1, True, True)}")
             row += 1
@@ -391,11 +429,11 @@ class _Writer:
         sheet.set_row(0, _height(heads, (34.0, *(14.0,) * (len(heads) - 1))))
         sheet.freeze_panes(1, 2)
         for place_, heading in enumerate(heads):
-            sheet.write_string(0, place_, heading, self.head)
+            sheet.write_string(0, place_, heading, self.head_right if place_ > 1 else self.head)
         form = self.number["#,##0"]
         for row, (source, option) in enumerate(shown[:15], start=1):
             sheet.write_string(row, 0, _text(option.gpu_name))
-            sheet.write_string(row, 1, option.offer.term)
+            sheet.write_string(row, 1, figures.term_words(option.offer.term))
             cells = {key: f"{options}{letters}{source}" for key, letters in place.items()}
             for year, paid in enumerate(option.money.yearly_usd):
                 formula = self._paid(option, cells, year, names)
@@ -453,12 +491,12 @@ class _Writer:
         """Write every option with its formulas."""
         sheet = self.sheet(f"Options{suffix}")
         sheet.freeze_panes(3, 2)
-        sheet.write_string(0, 0, _text(f"{model.plan.model.name}: {latency_words(self.report)}"), self.small)
+        sheet.write_string(0, 0, _text(f"{model.plan.model.name}: latency is {latency_words(self.report)}"))
         columns = option_columns(self.report, model)
         places = {column.key: xl_col_to_name(place) for place, column in enumerate(columns)}
         sheet.set_row(2, _height([column.title for column in columns], [column.width for column in columns]))
         for place, column in enumerate(columns):
-            sheet.write_string(2, place, column.title, self.head)
+            sheet.write_string(2, place, column.title, self.head_right if column.digits else self.head)
             sheet.set_column(place, place, column.width)
         for row, option in enumerate(model.options, start=3):
             spelled = Formulas(
@@ -482,11 +520,12 @@ class _Writer:
         if formula and value is not None:
             sheet.write_formula(row, place, formula, form, value)
         elif value is None:
-            sheet.write_string(row, place, figures.UNKNOWN if column.digits else "")
+            is_known_empty = not column.digits or (column.key == "residual" and not spelled.option.is_bought)
+            sheet.write_string(row, place, "" if is_known_empty else figures.UNKNOWN, self.right)
         elif isinstance(value, str):
             sheet.write_string(row, place, _text(value), self.chosen if is_choice and place == 0 else None)
         elif column.key == "price":
-            sheet.write_number(row, place, value, self.input)
+            sheet.write_number(row, place, value, self.inputs[0 if spelled.option.is_bought else 4])
         else:
             sheet.write_number(row, place, value, form)
 
@@ -503,11 +542,12 @@ class _Writer:
         _set_widths(sheet, widths)
         sheet.set_row(0, _height(heads, widths))
         for column, heading in enumerate(heads):
-            sheet.write_string(0, column, heading, self.head)
+            is_text = heading in ("GPU", "status", "bound by")
+            sheet.write_string(0, column, heading, self.head if is_text else self.head_right)
         for row, each in enumerate(model.plan.fits, start=1):
             sheet.write_string(row, 0, _text(each.gpu_name))
-            sheet.write_string(row, 2, each.status.value)
-            sheet.write_string(row, 7, each.bound_by.value)
+            sheet.write_string(row, 2, each.status.value, self.after_number)
+            sheet.write_string(row, 7, each.bound_by.value, self.after_number)
             values: dict[int, float | None] = {
                 1: each.batch, 3: each.latency_s.low, 4: each.latency_s.expected, 5: each.latency_s.high,
                 6: each.latency_s.bound, 8: each.throughput_per_s.expected, 9: each.memory.total_bytes.low,
@@ -523,3 +563,5 @@ class _Writer:
         _set_widths(sheet, widths)
         row = self.table(sheet, facts_table(model.plan), 0, widths)
         self.table(sheet, refusal_table(model), row + 2, widths)
+        if (offers := offers_table(model)) is not None:
+            self.plain_sheet(f"Other offers{suffix}", offers)

@@ -23,7 +23,7 @@ class Column:
     title: str
     value: Callable[[OptionRow], Value]
     digits: str = ""
-    width: float = 13.0
+    width: float = 14.0
 
 
 def option_columns(report: Report, model: ModelReport) -> list[Column]:
@@ -31,7 +31,7 @@ def option_columns(report: Report, model: ModelReport) -> list[Column]:
     pool = choosable(report, model)
     return [
         Column(key="gpu", title="GPU", value=lambda o: o.gpu_name, width=34),
-        Column(key="term", title="term", value=lambda o: o.offer.term),
+        Column(key="term", title="term", value=lambda o: figures.term_words(o.offer.term), width=20),
         Column(key="offer", title="offer", value=figures.offer, width=34),
         Column(key="day", title="price of", value=lambda o: str(o.offer.price_date or "")),
         Column(
@@ -64,7 +64,7 @@ def option_columns(report: Report, model: ModelReport) -> list[Column]:
         ),
         Column(key="may", title="may be recommended", value=lambda o: "yes" if o.key in pool else "no"),
         Column(key="worth", title="ranked by", value=lambda o: _worth(report, o, pool), digits="#,##0.00"),
-        Column(key="name", title="option", value=lambda o: f"{o.gpu_name} {o.offer.term}", width=34),
+        Column(key="name", title="option", value=figures.option_name, width=34),
         Column(key="best", title="cheapest of those", value=lambda _: 0, digits="#,##0"),
     ]  # fmt: skip
 

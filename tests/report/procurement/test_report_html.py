@@ -41,9 +41,15 @@ DRIVER = """
   filter.dispatchEvent(new Event("input", {bubbles: true}));
   const filtered = [...section.querySelectorAll("table.options tbody tr")].filter((row) => row.offsetParent)
     .map((row) => row.dataset.key);
+  filter.value = "speed: measured";
+  filter.dispatchEvent(new Event("input", {bubbles: true}));
+  const badged = [...section.querySelectorAll("table.options tbody tr")].filter((row) => row.offsetParent)
+    .map((row) => row.dataset.key);
+  filter.value = "h100";
+  filter.dispatchEvent(new Event("input", {bubbles: true}));
   const result = document.createElement("pre");
   result.id = "driven";
-  result.textContent = JSON.stringify({seen, sorted, filtered, live: section.querySelector(".live").textContent,
+  result.textContent = JSON.stringify({seen, sorted, filtered, badged, live: section.querySelector(".live").textContent,
     ready: performance.now(), errors: window.seenErrors, file: section.loadFile(),
       requests: performance.getEntriesByType("resource").length});
   document.body.append(result);
@@ -168,6 +174,8 @@ def test_the_table_sorts_and_filters(tmp_path):
     assert priced == sorted(priced, key=lambda key: cost[key])
     assert driven["filtered"]
     assert all("h100" in key for key in driven["filtered"])
+    measured = {option.key for option in report.models[0].options if option.evidence.speed_tier == "measured"}
+    assert set(driven["badged"]) == measured  # badges are found by the filter, too
 
 
 class Reader(HTMLParser):

@@ -9,6 +9,7 @@ from typing import Any
 import openpyxl
 import pytest
 
+from capplan.report.procurement.figures import term_words
 from capplan.report.procurement.xlsx import render_report_xlsx
 from tests.report.procurement.made_up import EXAMPLES, made_report
 from tests.skips import find_office
@@ -133,7 +134,7 @@ def test_the_decision_follows_the_rent_factor_as_in_python(tmp_path):
     assert python.key != before.verdict.choice
     content = with_sentinels(render_report_xlsx(made_report("image-service")), {"Rent prices": 20})
     shown = decision(recalculate(content, tmp_path))
-    assert (shown["GPU"], shown["Term"]) == (python.gpu_name, python.offer.term)
+    assert (shown["GPU"], shown["Term"]) == (python.gpu_name, term_words(python.offer.term))
     assert shown["USD per year"] == near(python.money.cost_usd_per_year, rel=1e-9)
     assert shown["USD in 3 years"] == near(python.money.total_usd, rel=1e-9)
 
@@ -161,6 +162,6 @@ def test_changed_assumptions_move_the_totals_as_in_python(tmp_path):
     assert any(option.offer.term == "buy" for option in options)
     for option in options:
         if option.money.cost_usd_per_year is not None:
-            row = rows[option.gpu_name, option.offer.term]
+            row = rows[option.gpu_name, term_words(option.offer.term)]
             assert row["USD per year"] == near(option.money.cost_usd_per_year, rel=1e-9)
             assert row["USD in all"] == near(option.money.total_usd, rel=1e-9)

@@ -10,6 +10,7 @@ from capplan.report.charts.look import (
     NUMBER,
     PALETTE,
     SHORT,
+    SHORT_LABEL,
     Labelled,
     apart,
     data,
@@ -28,6 +29,7 @@ from capplan.report.procurement.charts.speed import (
     throughput_over_batch,
 )
 from capplan.report.procurement.money_tables import PARTS
+from capplan.report.procurement.rows.candidates import choosable
 from capplan.report.procurement.types import ModelReport, OptionRow, Report, TornadoRow
 from capplan.report.table import table
 from capplan.units import SECONDS
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
     import altair as alt
 
 _LABELLED = 8
+_LABEL_LINES = 0.11
+"""Height of two lines of text as a share of the plot's height."""
+_NAME_ROOM = 1.42
+"""How much wider the plot of the years is than its lines, for the names at their ends."""
 _BARS = 6
 
 
@@ -71,12 +77,13 @@ def worth_unit(report: Report) -> str:
 def front_points(report: Report, model: ModelReport) -> list[dict[str, Any]]:
     """Return the points of the chart of cost against latency; the choice is named first, then the best few."""
     shown = [option for option in model.options if option.money.cost_usd_per_year is not None]
+    pool = choosable(report, model)
     first = {option.gpu: option.key for option in reversed(shown) if option.evidence.is_leading}
     labelled = set(list(reversed(first.values()))[:_LABELLED])
     return [
         {
             "key": option.key, "name": figures.option_name(option), "x": _pace(option),
-            "usd": worth_usd(report, option) or 0.0, "kind": _kind(model, option),
+            "usd": worth_usd(report, option) or 0.0, "kind": _kind(model, option, pool),
             "label": option.gpu_name.removeprefix("NVIDIA ") if option.key in labelled else "", "hot": False,
         }
         for option in shown
@@ -122,19 +129,29 @@ def _most_pace(load: Load) -> float | None:
     return 1e3 * load.latency_limit_s if isinstance(load, Service) else None
 
 
-def _kind(model: ModelReport, option: OptionRow) -> str:
+def _kind(model: ModelReport, option: OptionRow, pool: frozenset[str]) -> str:
     if option.key == model.verdict.choice:
         return "recommended"
-    return "may be chosen" if option.evidence.is_leading else "in the appendix"
+    return "may be chosen" if option.key in pool else "listed only"
 
 
-def staircase(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the corners of the line below which no option lies: none is both cheaper and faster."""
+def staircase(
+    points: Sequence[dict[str, Any]], ends: tuple[tuple[float, float], tuple[float, float]]
+) -> list[dict[str, Any]]:
+    """Return the corners of the line below which no option lies, from the top of the plot to its right.
+
+    Args:
+        points: The options, with their place across (`x`) and their cost (`usd`).
+        ends: The ends of both axes.
+    """
     front: list[dict[str, Any]] = []
     for point in sorted(points, key=lambda each: (each["x"], each["usd"])):
         if not front or point["usd"] < front[-1]["usd"]:
             front.append(point)
-    return [{"x": each["x"], "usd": each["usd"]} for each in front]
+    corners = [{"x": each["x"], "usd": each["usd"]} for each in front]
+    if not corners:
+        return []
+    return [{"x": corners[0]["x"], "usd": ends[1][1]}, *corners, {"x": ends[0][1], "usd": corners[-1]["usd"]}]
 
 
 def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> Chart:
@@ -143,7 +160,7 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
 
     points, unit, ends = front_points(report, model), worth_unit(report), front_ends(report, model)
     _place_labels(points, ends)
-    kinds = ["recommended", "may be chosen", "in the appendix"]
+    kinds = ["recommended", "may be chosen", "listed only"]
     allowed = _most_pace(report.demand.load)
     is_run = figures.pace_head(report.demand.load) == "finishes in"
     across = "hours until a run is finished" if is_run else "latency, ms"
@@ -164,7 +181,7 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
         alt.Tooltip("x:Q", title=across, format=",.2f"),
         alt.Tooltip("usd:Q", title=unit, format=",.0f"),
     ]
-    dots, steps = alt.Chart(data(points, "points")), alt.Chart(data(staircase(points), "front"))
+    dots, steps = alt.Chart(data(points, "points")), alt.Chart(data(staircase(points, ends), "front"))
     layers: list[Any] = [
         steps.mark_line(interpolate="step-after", color=PALETTE[2], strokeDash=[3, 3], strokeWidth=1.5).encode(
             x=x, y=y
@@ -182,21 +199,24 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
     if allowed is not None:
         limit = alt.Chart(data([{"x": allowed}], "limit"))
         layers.append(limit.mark_rule(color=LIMIT, strokeDash=[6, 4]).encode(x=x))
+    listed = [option for option in model.options if option.money.cost_usd_per_year is not None][:40]
+    digits = figures.column_digits((worth_usd(report, option) for option in listed), whole_from=10.0)
     content = table(
         f"option | {figures.pace_head(report.demand.load)}> | {unit}> | head-room> | none cheaper and faster",
         [
             (
-                figures.option_name(o), figures.pace(o), figures.money(worth_usd(report, o)),
-                figures.fraction(o.count.headroom_fraction), "yes" if o.evidence.on_front else "",
+                figures.option_name(o), pace, figures.fixed(worth_usd(report, o), digits), figures.headroom(o),
+                "yes" if o.evidence.on_front else "",
             )
-            for o in [o for o in model.options if o.money.cost_usd_per_year is not None][:40]
+            for o, pace in zip(listed, figures.time_column(listed, figures.pace_s), strict=True)
         ],
     )  # fmt: skip
     limit_words = f" The red line is the {'deadline' if is_run else 'latency limit'}." if allowed is not None else ""
     return Chart(
         identity=f"{prefix}-front", title="Cost against time to finish" if is_run else "Cost against latency",
         description=f"{unit} over {across} of {len(points)} options; a stepped line joins those that none beats.",
-        caption=f"The diamond is the recommendation. Below the stepped line lies no option.{limit_words}",
+        caption="The diamond is the recommendation. Options that are listed only are spot, rest on weaker evidence or "
+        f"exceed a cap. Below the stepped line lies no option.{limit_words}",
         drawing=drawing(alt.layer(*layers)), data=content, follows=True,
     )  # fmt: skip
 
@@ -204,7 +224,8 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
 def _axis(form: str, ticks: Sequence[float] | None = None) -> Any:
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
-    return alt.Axis(format=form, values=list(ticks)) if ticks else alt.Axis(format=form, tickCount=5)
+    labels: dict[str, Any] = {"labelExpr": SHORT_LABEL} if form == SHORT else {"format": form}
+    return alt.Axis(values=list(ticks), **labels) if ticks else alt.Axis(tickCount=5, **labels)
 
 
 def breakdown_rows(options: Sequence[OptionRow], years: int) -> list[dict[str, Any]]:
@@ -221,7 +242,7 @@ def breakdown_rows(options: Sequence[OptionRow], years: int) -> list[dict[str, A
 
 def bar_name(option: OptionRow) -> str:
     """Name an option in two lines, parted by a bar: its GPU and term."""
-    return f"{option.gpu_name.removeprefix('NVIDIA ')}|{option.offer.term}"
+    return f"{option.gpu_name.removeprefix('NVIDIA ')}|{figures.term_words(option.offer.term)}"
 
 
 def breakdown_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart | None:
@@ -261,12 +282,31 @@ def year_rows(options: Sequence[OptionRow]) -> list[dict[str, Any]]:
         {
             "key": option.key,
             "name": figures.option_name(option),
+            "bar": bar_name(option),
             "year": year,
             "usd": sum(option.money.yearly_usd[: year + 1]),
         }
         for option in options
         for year in range(len(option.money.yearly_usd))
     ]
+
+
+def year_labels(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the name of each option with the height at which it stands beside the end of its line.
+
+    Names take two lines and never overlap: each is moved up from the one below it.
+
+    Args:
+        rows: Rows of `year_rows`.
+    """
+    last, top = max(row["year"] for row in rows), max(row["usd"] for row in rows)
+    below = 0.0
+    placed: list[dict[str, Any]] = []
+    for row in sorted((row for row in rows if row["year"] == last), key=lambda row: row["usd"]):
+        height = max(row["usd"], below + _LABEL_LINES * top if placed else row["usd"])
+        placed.append({"name": row["name"], "bar": row["bar"], "year": last, "labelUsd": height})
+        below = height
+    return placed
 
 
 def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart:
@@ -280,20 +320,18 @@ def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart
         "year:Q",
         title="after year",
         axis=alt.Axis(values=list(range(last + 1)), format="d"),
-        scale=alt.Scale(domain=[0, last]),
+        scale=alt.Scale(domain=[0, _NAME_ROOM * last], nice=False),
     )
     y = alt.Y("usd:Q", title=f"{report.currency}, summed", axis=_axis(SHORT))
-    colour = alt.Color(
-        "name:N",
-        scale=alt.Scale(domain=names, range=list(PALETTE)),
-        title=None,
-        legend=legend([figures.option_name(each) for each in shown]),
-    )
+    colour = alt.Color("name:N", scale=alt.Scale(domain=names, range=list(PALETTE)), title=None, legend=None)
     lines = alt.Chart(data(rows, "lines"))
     tip = ["name:N", "year:Q", alt.Tooltip("usd:Q", format=",.0f")]
     layers = alt.layer(
         lines.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour),
         lines.mark_circle(size=40, opacity=1).encode(x=x, y=y, color=colour, tooltip=tip),
+        alt.Chart(data(year_labels(rows), "ends"))
+        .mark_text(align="left", baseline="middle", dx=8, fontWeight=600, lineBreak="|")
+        .encode(x=x, y=alt.Y("labelUsd:Q", title=f"{report.currency}, summed"), color=colour, text="bar:N"),
     )
     content = table(
         "option | " + " | ".join(f"after year {year}>" for year in range(last + 1)),

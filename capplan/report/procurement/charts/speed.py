@@ -5,7 +5,18 @@ from dataclasses import dataclass
 
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
-from capplan.report.charts.look import LIMIT, NUMBER, PALETTE, SHORT, data, drawing, legend, two_lines
+from capplan.report.charts.look import (
+    LIMIT,
+    MUTED,
+    NUMBER,
+    PALETTE,
+    PART_COLOURS,
+    SHORT,
+    data,
+    drawing,
+    legend,
+    two_lines,
+)
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.documents.plan import PlannedFit
 from capplan.report.procurement import figures
@@ -80,7 +91,7 @@ def _over_batch(
     rows = {gpu: model.plan.fits_on(gpu) for gpu in leading_gpus(model)}
     series = [
         Series(
-            label=estimates[0].gpu_name,
+            label=_short_name(estimates[0].gpu_name),
             points=[(each.batch, scale * value(each).expected) for each in estimates],
             band=[(scale * value(each).low, scale * value(each).high) for each in estimates] if index == 0 else (),
         )
@@ -197,7 +208,7 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     ]  # fmt: skip
     y = alt.Y("gpu:N", title=None, sort=None, axis=two_lines())
     x = alt.X("gib:Q", title="GiB")
-    colours = alt.Scale(domain=list(groups), range=list(PALETTE))
+    colours = alt.Scale(domain=list(groups), range=[PART_COLOURS.get(name, MUTED) for name in groups])
     stacked = alt.Chart(data(rows, "parts")).mark_bar(height=18)
     marks = alt.Chart(data(usable, "usable"))
     layers = [
@@ -219,9 +230,14 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     )
 
 
+def _short_name(gpu_name: str) -> str:
+    """Return a GPU's name without the vendor that most share, short enough to stand beside a line."""
+    return gpu_name.removeprefix("NVIDIA ")
+
+
 def _bar_name(each: PlannedFit) -> str:
     """Name a bar in two lines, parted by a bar (|): its GPU and batch."""
-    return f"{each.gpu_name.removeprefix('NVIDIA ')}|batch {each.batch}"
+    return f"{_short_name(each.gpu_name)}|batch {each.batch}"
 
 
 def _size(each: PlannedFit, members: Sequence[str]) -> float:
@@ -244,12 +260,12 @@ def _memory_table(bars: Sequence[PlannedFit], groups: dict[str, tuple[str, ...]]
 
 
 def _part_groups(bars: Sequence[PlannedFit]) -> dict[str, tuple[str, ...]]:
-    """Keep the five largest parts by name, the rest together."""
+    """Keep the five largest parts that have a colour of their own, the rest together."""
     totals: dict[str, float] = {}
     for each in bars:
         for name, size in each.memory.all_parts().items():
             totals[name] = totals.get(name, 0.0) + size.expected
-    ranked = sorted(totals, key=lambda name: -totals[name])
+    ranked = sorted(totals, key=lambda name: (name not in PART_COLOURS, -totals[name]))
     groups = {name: (name,) for name in ranked[: _PARTS - 1]}
     rest = tuple(ranked[_PARTS - 1 :])
     return groups | ({"other": rest} if rest else {})
@@ -260,19 +276,18 @@ def roofline(model: ModelReport, *, prefix: str) -> Chart:
     points = {roof.gpu: _reached(model, roof.gpu) for roof in model.roofs}
     intensities = [point[0] for row in points.values() for point in row]
     series: list[Series] = []
-    for index, roof in enumerate(model.roofs):
-        ridge = roof.peak_flops_per_s / roof.bandwidth_bytes_per_s
-        low, high = min(*intensities, ridge) / 4, max(*intensities, ridge) * 4
+    ridges = [roof.peak_flops_per_s / roof.bandwidth_bytes_per_s for roof in model.roofs]
+    low, high = min(*intensities, *ridges) / 2, max(*intensities, *ridges) * 3
+    for index, (roof, ridge) in enumerate(zip(model.roofs, ridges, strict=True)):
+        name = _short_name(roof.gpu_name)
         corners = [
             (low, low * roof.bandwidth_bytes_per_s),
             (ridge, roof.peak_flops_per_s),
             (high, roof.peak_flops_per_s),
         ]
-        series.append(
-            Series(label=roof.gpu_name, points=[(a, b / 1e12) for a, b in corners], has_dots=False, colour=index)
-        )
+        series.append(Series(label=name, points=[(a, b / 1e12) for a, b in corners], has_dots=False, colour=index))
         reached = [(intensity, rate / 1e12) for intensity, rate, _ in points[roof.gpu]]
-        series.append(Series(label=f"{roof.gpu_name}, expected", points=reached, is_line=False, colour=index))
+        series.append(Series(label=f"{name}, expected", points=reached, is_line=False, colour=index))
     axes = Axes(x_title="arithmetic intensity, FLOP per byte", y_title="TFLOP per second", x_format=SHORT)
     heads = ("batch", "FLOP/byte", "expected", "peak", "ridge FLOP/byte")
     content = Table(

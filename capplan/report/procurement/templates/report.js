@@ -111,10 +111,7 @@
     : Math.abs(v) >= 1 || v === 0 ? v.toFixed(2) : significant(v);
   const fixed = (v, digits) => v === undefined || v === null ? "unknown"
     : v.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-  const time = (v) => v === null || v === undefined ? "overload"
-    : v >= 1 ? `${significant(v)} s` : v >= 1e-3 ? `${significant(v * 1e3)} ms` : `${significant(v * 1e6)} µs`;
-  const duration = (v) => v >= 3600 ? `${fixed(v / 3600, 1)} h` : v >= 60 ? `${(v / 60).toFixed(1)} min` : time(v);
-  const percent = (v) => `${significant(100 * v)} %`;
+  const pace = (v, scale) => v === null || v === undefined ? "overload" : `${fixed(v / scale.unit_s, scale.digits)} ${scale.unit}`;
 
   /* Labels beside their points, so that none covers another label or point; as capplan/report/charts/look.py does. */
   function placeLabels(points, [wide, high]) {
@@ -142,6 +139,16 @@
     });
   }
 
+  /* The names at the ends of the lines of cost, each two lines of text, above the one below. */
+  function yearLabels(rows) {
+    const last = Math.max(...rows.map((row) => row.year)), top = Math.max(...rows.map((row) => row.usd));
+    let below = -Infinity;
+    return rows.filter((row) => row.year === last).sort((a, b) => a.usd - b.usd).map((row) => {
+      below = Math.max(row.usd, below + 0.11 * top);
+      return { name: row.name, bar: row.bar, year: last, labelUsd: below };
+    });
+  }
+
   /* Vega travels compressed; where it cannot be unpacked the still pictures stay. */
   const starts = [];
   async function startCharts() {
@@ -164,6 +171,11 @@
     const perSample = data.kind === "one-gpu";
     const byKey = new Map(data.options.map((option) => [option.key, option]));
     let sorted = null;
+    /* What a filter finds an option by: its GPU, term and badges, then its offer. */
+    for (const option of data.options) {
+      const badges = [...rows.get(option.key).querySelectorAll(".tag:not([data-tag])")].map((tag) => tag.textContent).join(" ");
+      option.search = `${option.gpu} ${option.name} ${option.term} ${option.termWords} ${badges} | ${option.offer}`.toLowerCase();
+    }
 
     /* A field is refused in place: it must hold a number between its limits. Returns what is wrong, or "". */
     function problemOf(input) {
@@ -245,11 +257,11 @@
         set("offer", option.offerWords || each.offer);
         set("batch", found ? found.batch : "–", found?.batch);
         set("gpus", found ? shown.toLocaleString("en-US") : "–", shown);
-        set("latency", found ? (data.work ? duration : time)(found.latency) : "cannot", found?.latency);
-        set("headroom", found ? percent(found.headroom) : "–", found?.headroom);
-        set("year", found ? fixed(found.perYear, data.digits.year) : "–", found?.perYear);
-        set("total", found ? fixed(found.total, data.digits.total) : "–", found?.total);
-        set("million", found ? fixed(found.perMillion, data.digits.million) : "–", found?.perMillion);
+        set("latency", found ? pace(found.latency, data.written.pace) : "cannot", found?.latency);
+        set("headroom", found ? `${fixed(100 * found.headroom, 0)} %` : "–", found?.headroom);
+        set("year", found ? fixed(found.perYear, data.written.year) : "–", found?.perYear);
+        set("total", found ? fixed(found.total, data.written.total) : "–", found?.total);
+        set("million", found ? fixed(found.perMillion, data.written.million) : "–", found?.perMillion);
       }
       const changed = changes(), narrowed = words().length > 0 || terms.value !== "";
       const cost = (key) => {
@@ -269,10 +281,10 @@
       }
       const chosen = best && byKey.get(best);
       live.textContent = best
-        ? `${stands ? "Recommended" : "Cheapest with these settings"}: ${chosen.name} ${chosen.term}, ${money(cost(best))} USD per ${perSample ? "million samples" : "year"}.`
+        ? `${stands ? "Recommended" : "Cheapest with these settings"}: ${nameOf(chosen)}, ${money(cost(best))} USD per ${perSample ? "million samples" : "year"}.`
         : "No priced option carries the load with these settings.";
       banner.hidden = stands;
-      banner.querySelector(".what").textContent = [...changed, ...(narrowed ? [`filter: ${[...words(), terms.value].filter(Boolean).join(" ")}`] : [])].join("; ") + ".";
+      banner.querySelector(".what").textContent = [...changed, ...(narrowed ? [`filter: ${[...words(), terms.value && terms.selectedOptions[0].textContent].filter(Boolean).join(" ")}`] : [])].join("; ") + ".";
       banner.querySelector(".live-top").textContent = live.textContent;
       section.classList.toggle("is-changed", !stands);
       section.querySelector(".note").hidden = !(s.load !== 1 || s.batch !== "best");
@@ -311,8 +323,8 @@
       update();
     });
 
-    const nameOf = (option) => `${option.name} ${option.term}`;
-    const barOf = (option) => `${option.name.replace(/^NVIDIA /, "")}|${option.term}`;
+    const nameOf = (option) => `${option.name} ${option.termWords}`;
+    const barOf = (option) => `${option.name.replace(/^NVIDIA /, "")}|${option.termWords}`;
     let points = [];
 
     function redraw(results, best, choosable) {
@@ -325,7 +337,7 @@
       const shown = data.options.filter((each) => results.get(each.key).found?.perYear !== undefined && results.get(each.key).matches);
       points = shown.map((each) => {
         const found = results.get(each.key).found;
-        const kind = each.key === best ? "recommended" : choosable.includes(each.key) ? "may be chosen" : "in the appendix";
+        const kind = each.key === best ? "recommended" : choosable.includes(each.key) ? "may be chosen" : "listed only";
         return { key: each.key, name: nameOf(each), x: found.latency === null ? null : data.work ? found.latency / 3600 : 1e3 * found.latency,
           usd: perSample ? found.perMillion : found.perYear, kind, label: each.label, hot: false };
       }).filter((each) => each.x !== null);
@@ -334,15 +346,21 @@
       for (const each of [...points].sort((a, b) => a.x - b.x || a.usd - b.usd)) {
         if (!front.length || each.usd < front[front.length - 1].usd) front.push({ x: each.x, usd: each.usd });
       }
+      if (front.length) {
+        const [wide, high] = data.frontEnds;
+        front.unshift({ x: front[0].x, usd: high[1] });
+        front.push({ x: wide[1], usd: front[front.length - 1].usd });
+      }
       put("front", { points, front });
       const leading = (count) => [...new Set([best, ...data.compared, ...choosable])].filter((key) => key && results.get(key)?.found?.parts && results.get(key).matches).slice(0, count);
       const years = Number(form.elements.years.value);
       put("parts", { parts: leading(6).flatMap((key) => results.get(key).found.parts.map((usd, index) => (
         { key, name: nameOf(byKey.get(key)), bar: barOf(byKey.get(key)), part: PARTS[index], order: index, usd: usd / years })).filter((each) => each.usd !== 0)) });
-      put("years", { lines: data.compared.filter((key) => results.get(key)?.found?.yearly).flatMap((key) => {
+      const paid = data.compared.filter((key) => results.get(key)?.found?.yearly).flatMap((key) => {
         let sum = 0;
-        return results.get(key).found.yearly.map((usd, year) => ({ key, name: nameOf(byKey.get(key)), year, usd: sum += usd }));
-      }) });
+        return results.get(key).found.yearly.map((usd, year) => ({ key, name: nameOf(byKey.get(key)), bar: barOf(byKey.get(key)), year, usd: sum += usd }));
+      });
+      put("years", { lines: paid, ends: yearLabels(paid) });
     }
 
     /* One option, seen in the table and in the chart of cost against latency. */

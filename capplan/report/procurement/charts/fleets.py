@@ -1,0 +1,83 @@
+"""The report's chart of fleets for several services: what each kind of GPU adds to the cost of a year."""
+
+from collections.abc import Sequence
+
+from capplan.report.charts.look import MUTED, PALETTE, SHORT_LABEL, data, drawing, legend, two_lines
+from capplan.report.procurement import figures
+from capplan.report.procurement.charts.chart import Chart
+from capplan.report.procurement.types import FleetOptionRow, FleetRow, Report
+from capplan.report.table import table
+
+_BARS = 8
+_KINDS = ("recommended", "full evidence", "weaker evidence or over a cap")
+
+
+def fleets_chart(report: Report) -> Chart | None:
+    """Draw what the fleets that carry all services cost per year; None where none has a price."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    fleet = report.fleet
+    shown = shown_fleets(fleet) if fleet else []
+    if fleet is None or not shown:
+        return None
+    rows = [
+        {
+            "bar": f"{each.gpu_name.removeprefix('NVIDIA ')}|{figures.term_words(each.term)}",
+            "usd": each.cost_usd_per_year, "kind": kind_of(fleet, each), "words": _words(each),
+        }
+        for each in shown
+    ]  # fmt: skip
+    colour = alt.Color(
+        "kind:N", scale=alt.Scale(domain=list(_KINDS), range=[PALETTE[1], PALETTE[0], MUTED]), title=None,
+        legend=legend(_KINDS),
+    )  # fmt: skip
+    most = max(each.cost_usd_per_year or 0.0 for each in shown) or 1.0
+    x = alt.X(
+        "usd:Q", title="USD per year for what is added", scale=alt.Scale(domain=[0, _NAME_ROOM * most], nice=False),
+        axis=alt.Axis(tickCount=5, labelExpr=SHORT_LABEL),
+    )  # fmt: skip
+    y = alt.Y("bar:N", title=None, sort=None, axis=two_lines())
+    bars = alt.Chart(data(rows, "fleets"))
+    layers = alt.layer(
+        bars.mark_bar(height=18).encode(x=x, y=y, color=colour),
+        bars.mark_text(align="left", dx=6, color="#3d444d").encode(x=x, y=y, text="words:N"),
+    )
+    content = table(
+        "fleet | GPUs owned> | GPUs added> | USD per year>",
+        [
+            (
+                f"{each.gpu_name} {figures.term_words(each.term)}", str(each.owned), str(each.added_by_year[0]),
+                f"{each.cost_usd_per_year or 0:,.0f}",
+            )
+            for each in shown
+        ],
+    )  # fmt: skip
+    return Chart(
+        identity="fleet-cost", title="Cost of one fleet for all services",
+        description=f"Cost per year of {len(shown)} fleets, each of one kind of GPU; the recommended one is first.",
+        caption="Owned GPUs cost nothing anew. Fleets of full evidence stand first, then the others, each by cost.",
+        drawing=drawing(layers, height=38 * len(shown) + 10), data=content,
+    )  # fmt: skip
+
+
+_NAME_ROOM = 1.3
+"""How much longer the axis is than the longest bar, for the words at its end."""
+
+
+def shown_fleets(fleet: FleetRow) -> list[FleetOptionRow]:
+    """Return the first fleets with a price, the recommended one before the others."""
+    priced: Sequence[FleetOptionRow] = [each for each in fleet.options if each.cost_usd_per_year is not None]
+    return sorted(priced, key=lambda each: each.key != fleet.choice)[:_BARS]
+
+
+def kind_of(fleet: FleetRow, each: FleetOptionRow) -> str:
+    """Return whether a fleet is the recommended one, rests on full evidence, or has something against it."""
+    if each.key == fleet.choice:
+        return _KINDS[0]
+    return _KINDS[2] if each.concerns or each.violations else _KINDS[1]
+
+
+def _words(each: FleetOptionRow) -> str:
+    owned = f"{each.owned} owned" if each.owned else ""
+    added = f"{each.added_by_year[0]} GPUs" if each.added_by_year[0] else ""
+    return f"{each.cost_usd_per_year or 0:,.0f} ({' + '.join(word for word in (owned, added) if word) or 'none'})"
