@@ -211,12 +211,11 @@ def _adjustments(
 
 def _predict_run(run: MeasuredRun, deployment: ServingDeployment, constants: Constants) -> ServingTimes:
     capacity = deployment.sequences_that_fit(run.input_len + run.output_len)
-    demand = Demand(input_len=run.input_len, output_len=run.output_len, capacity=max(1.0, capacity), spread=run.spread)
     case = Case(
         kernels=deployment.kernels,
         machine=deployment.machine,
         engine=deployment.engine,
-        demand=demand,
+        demand=run.demand(capacity=capacity),
         serving=run.serving,
         clients=run.clients or 1.0,
         rate_per_s=run.rate_per_s or 0.0,

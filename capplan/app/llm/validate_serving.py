@@ -8,7 +8,6 @@ from capplan.core.llm.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.core.llm.serving.cases import Case, Metric, Serving, answer, metric_of
 from capplan.core.llm.serving.evidence import Adjustment, interval
 from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
-from capplan.core.llm.serving.service import Demand
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.llm.timing.constants import Constants, Layout
 from capplan.errors import CapplanError, UsageError
@@ -55,9 +54,7 @@ def prepare(run: MeasuredRun, deployments: Deployments) -> PreparedRun:
         kernels=deployment.kernels,
         machine=deployment.machine,
         engine=deployment.engine,
-        demand=Demand(
-            input_len=run.input_len, output_len=run.output_len, capacity=max(1.0, capacity), spread=run.spread
-        ),
+        demand=run.demand(capacity=capacity),
         serving=run.serving,
         clients=run.clients or 1.0,
         rate_per_s=run.rate_per_s or 0.0,

@@ -49,7 +49,8 @@ def find_engine(name: str) -> Engine:
     known = {"vllm": Engine.VLLM, "sglang": Engine.SGLANG, "trtllm": Engine.TRTLLM, "tensorrtllm": Engine.TRTLLM}
     known["llamacpp"] = Engine.LLAMACPP
     if word not in known:
-        raise UnknownNameError("engine", name, [engine.value for engine in Engine])
+        names = [engine.value for engine in Engine]
+        raise UnknownNameError("engine", name, names, hint=f"Known: {', '.join(names)}.")
     return known[word]
 
 

@@ -1,7 +1,7 @@
 """Read and write calibrations of LLM step times: YAML data of the package, or a user's own."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
@@ -89,10 +89,15 @@ def _parts(kind: type[_Part], documents: Mapping[str, Any], where: str) -> dict[
 
 
 def _part(kind: type[_Part], document: Mapping[str, Any], where: str) -> _Part:
-    known = [item.name for item in fields(kind)]  # type: ignore[arg-type]  # every part is a dataclass
+    parts = fields(kind)  # type: ignore[arg-type]  # every part is a dataclass
+    known = [item.name for item in parts]
     unknown = sorted(set(document) - set(known))
     if unknown:
         raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(known)}.")
+    required = [item for item in parts if item.default is MISSING and item.default_factory is MISSING]
+    missing = [item.name for item in required if item.name not in document]
+    if missing:
+        raise SpecError(f"{where}: {missing[0]} is missing; make the file again with `capplan llm fit`.")
     return kind(**document)
 
 

@@ -122,6 +122,7 @@ def test_explain_plot_and_csv(run: Run, calibration: Path, tmp_path: Path) -> No
         ((LLAMA[0], "--gpu", "h101"), "unknown GPU 'h101'"),
         ((*LLAMA, "--tp", 3), "--tp 3 is not possible"),
         ((*LLAMA, "--engine", "vlm"), "unknown engine 'vlm'"),
+        ((*LLAMA, "--engine", "tgi"), "Known: vllm, sglang, trtllm, llama.cpp."),
         ((*LLAMA, "--weights", "fp5"), "unknown weight format 'fp5'"),
         ((*LLAMA, "--kv", "fp5"), "unknown KV cache format 'fp5'"),
         ((*LLAMA, "--input-len", 200_000), "at most 131072 tokens"),

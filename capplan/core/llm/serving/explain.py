@@ -48,7 +48,7 @@ def explain_step(service: Service, load: Load) -> tuple[StepPart, ...]:
         for name, (time, flops, traffic, launches) in parts.items()
         if launches
     ]
-    exposed = float(times.total_s[0] - times.device_s[0] - times.engine_s[0])
+    exposed = float(times.total_s[0] - times.device_s[0] - times.engine_s[0]) if times.launch_s[0] else 0.0
     others = [
         StepPart(name="norms, activations, residuals", time_s=float(times.elementwise_s[0])),
         StepPart(name="collectives", time_s=float(times.collectives_s[0]), launches=float(table.collectives.calls[0])),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.calibrate.solver import Problem, minimise
-from capplan.core.llm.serving.cases import Case, Metric, Serving
+from capplan.core.llm.serving.cases import Case, Metric, Serving, answer
 from capplan.core.llm.serving.closed_loop import LoopTimes
 from capplan.core.llm.serving.service import Service, loop_times, waiting_names, waiting_parts
 from capplan.core.llm.serving.serving_point import (
@@ -54,21 +54,26 @@ class Prior:
     deviation: FloatArray
 
 
-Loops = Mapping[int, LoopTimes]
-"""The stepped loops of cases, by the identity of the case."""
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Cases that have no closed form, by the identity of the case: loops that were stepped through, and the tokens per
+    second of offline runs with a stated number of requests. [1/s]"""
+
+    loops: Mapping[int, LoopTimes]
+    finite_tokens_per_s: Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True)
 class FullFit:
-    """A fit to all observations, whose loops were stepped with its constants."""
+    """A fit to all observations, and what was followed with its constants."""
 
     vector: FloatArray
-    loops: Loops
+    followed: Followed
 
 
 def full_fit(observations: Sequence[Observation], vector: FloatArray, *, layout: Layout) -> FullFit:
-    """Step through the closed loops of all observations with fitted constants."""
-    return FullFit(vector, _loops(observations, layout.view(vector)))
+    """Follow the closed loops and finite runs of all observations with fitted constants."""
+    return FullFit(vector, _follow(observations, layout.view(vector)))
 
 
 def fit_constants(
@@ -83,25 +88,32 @@ def fit_constants(
             fits how requests wait.
         layout: Engines and order of the constants.
         prior: Beliefs.
-        known: A fit to more observations. By how much its stepped loops differ from their closed forms is taken over,
-            so that no loop is stepped again.
+        known: A fit to more observations. By how much loops and finite runs differ from their closed forms is taken
+            over, so that none is followed again.
     """
     used = [item for item in observations if _is_closed_form(item)]
     steps, points = _tabulate(used, layout)
     vector = prior.mean.copy()
     base = vector if known is None else known.vector
-    loops = _loops(observations, layout.view(base)) if known is None else known.loops
+    followed = _follow(observations, layout.view(base)) if known is None else known.followed
     for _ in range(ROUNDS if known is None else 1):
-        correction = _corrections(used, loops, _log_answers(steps, points, layout.view(base)))
+        correction = _corrections(used, followed, _log_answers(steps, points, layout.view(base)))
         vector = _minimise(used, steps, points, correction, layout=layout, prior=prior, start=vector)
         if known is None:
-            base, loops = vector, _loops(observations, layout.view(vector))
-    return _fit_waiting(observations, loops, vector, layout=layout, prior=prior)
+            base, followed = vector, _follow(observations, layout.view(vector))
+    return _fit_waiting(observations, followed.loops, vector, layout=layout, prior=prior)
 
 
-def _loops(observations: Sequence[Observation], constants: Constants) -> Loops:
-    closed = {id(item.case): item.case for item in observations if item.case.serving is Serving.CLOSED_LOOP}
-    return {key: _loop(case, constants) for key, case in closed.items()}
+def _follow(observations: Sequence[Observation], constants: Constants) -> Followed:
+    cases = {id(item.case): item.case for item in observations}
+    return Followed(
+        {key: _loop(case, constants) for key, case in cases.items() if case.serving is Serving.CLOSED_LOOP},
+        {key: answer(case, constants).output_tokens_per_s for key, case in cases.items() if _is_finite(case)},
+    )
+
+
+def _is_finite(case: Case) -> bool:
+    return case.serving is Serving.OFFLINE and case.demand.requests is not None
 
 
 def _is_closed_form(item: Observation) -> bool:
@@ -247,17 +259,24 @@ def _service(case: Case, constants: Constants) -> Service:
     return Service(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
 
 
-def _corrections(items: Sequence[Observation], loops: Loops, closed: FloatArray) -> FloatArray:
-    """Compute by what logarithm the stepped loop differs from its closed form, 0 for what has no loop."""
+def _corrections(items: Sequence[Observation], followed: Followed, closed: FloatArray) -> FloatArray:
+    """Compute by what logarithm stepped loops and finite offline runs differ from their closed forms, 0 for others."""
     found = np.zeros(len(items))
     for index, item in enumerate(items):
         if item.case.serving is Serving.CLOSED_LOOP:
-            found[index] = np.log(loops[id(item.case)].tpot_s) - closed[index]
+            found[index] = np.log(followed.loops[id(item.case)].tpot_s) - closed[index]
+        elif _is_finite(item.case):
+            found[index] = np.log(followed.finite_tokens_per_s[id(item.case)]) - closed[index]
     return found
 
 
 def _fit_waiting(
-    observations: Sequence[Observation], loops: Loops, vector: FloatArray, *, layout: Layout, prior: Prior
+    observations: Sequence[Observation],
+    loops: Mapping[int, LoopTimes],
+    vector: FloatArray,
+    *,
+    layout: Layout,
+    prior: Prior,
 ) -> FloatArray:
     """Fit how the time to the first token follows from the stepped loop, by engine and kind of arrivals."""
     fitted = vector.copy()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from capplan.core.llm.serving.cases import Metric, Serving
+from capplan.core.llm.serving.service import Demand
 from capplan.core.llm.sharding import Sharding
 
 
@@ -12,9 +13,10 @@ class MeasuredRun:
     """One measured run of a deployment of `replicas` equal replicas.
 
     Lengths are means [tokens]; each request drew its own from ± `spread` around them. `clients` is None where all
-    requests came at once, `rate_per_s` None where clients waited for their answers. `weights`, `kv` and `version` are
-    empty where they are not stated. `values` are seconds and output tokens per second of all replicas. `quality` is A,
-    B or C as the file states it. `file` and `line` say where it was read.
+    requests came at once, `rate_per_s` None where clients waited for their answers, and `requests` None where nobody
+    states how many an offline run had. `weights`, `kv` and `version` are empty where they are not stated. `values` are
+    seconds and output tokens per second of all replicas. `quality` is A, B or C as the file states it. `file` and
+    `line` say where it was read.
     """
 
     model: str
@@ -35,11 +37,26 @@ class MeasuredRun:
     quality: str
     file: str
     line: int
+    requests: float | None = None
 
     @property
     def block(self) -> str:
         """Name the runs whose errors this one shares: same model, GPU, engine, version and formats."""
         return "|".join((self.model, self.gpu, self.engine, self.version, self.weights, self.kv))
+
+    def demand(self, *, capacity: float) -> Demand:
+        """Return what one replica was asked.
+
+        Args:
+            capacity: Sequences of its length that fit in the memory of a replica.
+        """
+        return Demand(
+            input_len=self.input_len,
+            output_len=self.output_len,
+            capacity=max(1.0, capacity),
+            spread=self.spread,
+            requests=self.requests / self.replicas if self.requests else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

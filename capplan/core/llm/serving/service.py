@@ -63,7 +63,8 @@ class Speculation:
 class Demand:
     """What one replica is asked: mean lengths [tokens], their spread, and how many sequences fit in its memory.
 
-    Lengths are drawn from ± `spread` around the means. Each client sends `waves` requests, all the first at once.
+    Lengths are drawn from ± `spread` around the means. Each client sends `waves` requests, all the first at once. An
+    offline run has `requests`; None where it is so long that its end does not matter.
     `prefix_fraction` of each prompt is found in the prefix cache. `speculation` is None where no tokens are drafted.
     The image encoder takes `encoder_s` for the images of a request. [s] A request has `prompts` sequences of
     `input_len`, several where a query is ranked with several documents.
@@ -74,6 +75,7 @@ class Demand:
     capacity: float
     spread: float = 0.0
     waves: float = 10.0
+    requests: float | None = None
     prefix_fraction: float = 0.0
     speculation: Speculation | None = None
     encoder_s: float = 0.0
@@ -259,12 +261,39 @@ def offline(service: Service, demand: Demand) -> ServingTimes:
     requests = requests_of(service, demand, batch)
     steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
     step_s = _combine(service, steps)
+    tokens_per_s = batch / step_s if demand.requests is None else _finite_run(service, demand, demand.requests)
     return ServingTimes(
         ttft_s=lone_ttft_s(service, demand),
         tpot_s=step_s,
-        output_tokens_per_s=batch / step_s * service.of_engine("offline_scale"),
+        output_tokens_per_s=tokens_per_s * service.of_engine("offline_scale"),
         running=batch,
     )
+
+
+def _finite_run(service: Service, demand: Demand, requests: float) -> float:
+    """Compute the tokens per second of an offline run of so many requests. [1/s]
+
+    Requests of equal length run in waves of a full batch; the last wave is what is left over and decodes in a smaller
+    batch, for as many steps as the others. Each request's prompt delays a step of one of the waves.
+    """
+    batch = min(_most_running(service, demand), requests)
+    full = int(requests // batch)
+    waves = [(full, batch), (1, requests - full * batch)]
+    decode_s, prefill_s = 0.0, 0.0
+    for count, size in waves:
+        if size > 0:
+            parts = _saturated_parts(service, demand, size)
+            decode_s += count * demand.output_len * parts[0]
+            prefill_s += count * demand.output_len * parts[1]
+    return requests * demand.output_len / (decode_s + prefill_s)
+
+
+def _saturated_parts(service: Service, demand: Demand, batch: float) -> tuple[float, float]:
+    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
+    steps = saturated(requests_of(service, demand, batch), pipeline=stages, data=data, mixes=service.scheduling.mixes)
+    decode = replace(steps, prefills=0.0 * np.asarray(steps.prefills))
+    decode_s = _combine(service, decode)
+    return decode_s, _combine(service, steps) - decode_s
 
 
 def fixed_batch(service: Service, demand: Demand, *, batch: float) -> ServingTimes:

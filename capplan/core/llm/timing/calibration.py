@@ -27,7 +27,8 @@ class EngineTimes:
     beyond it in a simulated loop, `ttft_burst` of what the first wave waits beyond those, `ttft_steps` decode steps,
     and `ttft_offset_s`. The `lockstep` constants are the same for requests of equal length, whose clients stay in
     step so that every wave is a burst. Norms, activations and residual
-    additions move `elementwise_bytes` per token, layer and element of width; compiled engines fuse more of them.
+    additions move `elementwise_bytes` per element that dense products read and write; compiled engines fuse more of
+    them.
     """
 
     layer_s: float
@@ -54,14 +55,17 @@ class LinkConstants:
     """Collectives between GPUs.
 
     An all-reduce over two GPUs takes `latency_s`, and `latency_growth` of that more for each doubling of the GPUs;
-    its bytes move at `bus_fraction` of the link's two-way figure. `switched` constants are those of NVLink and
-    Infinity Fabric, the others of PCIe, whose bus bandwidth falls by `bus_decline` with each doubling.
+    its bytes move at `bus_fraction` of the link's two-way figure. Larger tensors are reduced in stages that wait for
+    one another: up to `staged_s` more, half of it at `staged_bytes`. `switched` constants are those of NVLink and
+    Infinity Fabric, the others of PCIe. The bus bandwidth changes by the factor `bus_decline` with each doubling.
     """
 
     latency_s: float
     latency_growth: float
     bus_fraction: float
     bus_decline: float
+    staged_s: float
+    staged_bytes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,13 @@ ACTIVATION_BYTES = 2.0
 class Collectives:
     """The collectives of steps, one entry a step.
 
-    `calls` times one waits for the latency of `doublings` doublings beyond two GPUs; `link_s` is the time of all bytes
-    that cross a link at its printed two-way figure. `hops` pass activations to the next pipeline stage. `link` is 0
-    for switched links and 1 for links through the host.
+    `calls` times one waits for the latency of `doublings` doublings beyond two GPUs, on a tensor of `call_bytes`;
+    `link_s` is the time of all bytes that cross a link at its printed two-way figure. `hops` pass activations to the
+    next pipeline stage. `link` is 0 for switched links and 1 for links through the host.
     """
 
     calls: FloatArray
+    call_bytes: FloatArray
     doublings: FloatArray
     link_s: FloatArray
     hops: FloatArray
@@ -56,9 +57,11 @@ def collectives(kernels: Kernels, load: Load, *, machine: Machine) -> Collective
     moved = reduces * all_reduce_bytes(size_bytes=size_bytes, gpus=tensor)
     moved += kernels.exchanged_layers * all_reduce_bytes(size_bytes=size_bytes * ranks, gpus=ranks * tensor)
     hops = 1.0 if kernels.pipeline_parallel > 1 else 0.0
+    calls = reduces + 2.0 * kernels.exchanged_layers
     one = np.ones_like(size_bytes)
     return Collectives(
-        calls=(reduces + 2.0 * kernels.exchanged_layers) * one,
+        calls=calls * one,
+        call_bytes=(reduces + 2.0 * kernels.exchanged_layers * ranks) / max(calls, 1.0) * size_bytes,
         doublings=np.log2(max(2, tensor * (ranks if kernels.exchanged_layers else 1))) * one - 1.0,
         link_s=(moved + hops * size_bytes) / machine.link_bytes_per_s,
         hops=hops * one,
@@ -74,5 +77,7 @@ def collectives_s(work: Collectives, constants: Constants) -> FloatArray:
     """
     link = work.link
     latency_s = constants.link("latency_s")[link] * (1.0 + constants.link("latency_growth")[link] * work.doublings)
+    staged = work.call_bytes / (work.call_bytes + constants.link("staged_bytes")[link])
+    staged_s = constants.link("staged_s")[link] * staged
     share = constants.link("bus_fraction")[link] * constants.link("bus_decline")[link] ** work.doublings
-    return np.asarray((work.calls + work.hops) * latency_s * (work.calls + work.hops > 0) + work.link_s / share)
+    return np.asarray((work.calls + work.hops) * latency_s + work.calls * staged_s + work.link_s / share)

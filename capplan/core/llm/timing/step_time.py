@@ -23,7 +23,8 @@ class StepTable:
 
     By [step, kernel]: `compute_s` and `memory_s` are FLOPs ÷ peak and bytes ÷ bandwidth of one layer's kernel,
     `count` the layers that run it, `kernel_class` its index in `CLASSES`. By step: `elementwise_s` is the time of one
-    byte per token, layer and element of width, `flops_per_joule` 0 where unknown, and `engine` the engine's index.
+    byte of each element that dense products read and write, `flops_per_joule` 0 where unknown, and `engine` the
+    engine's index.
     """
 
     compute_s: FloatArray
@@ -81,11 +82,11 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, engine: int) -
     peaks = np.array([machine.peaks_flops_per_s.get(arithmetic, half) for arithmetic in work.arithmetic])
     one = np.ones_like(load.tokens)
     return StepTable(
-        compute_s=work.flops / peaks,
+        compute_s=work.flops * work.padding / peaks,
         memory_s=work.traffic_bytes / machine.bandwidth_bytes_per_s,
         count=work.count,
         kernel_class=np.broadcast_to(work.kernel_class, work.flops.shape),
-        elementwise_s=load.tokens * kernels.hidden * kernels.layers / machine.bandwidth_bytes_per_s,
+        elementwise_s=load.tokens * kernels.bordering_elements / machine.bandwidth_bytes_per_s,
         collectives=collectives(kernels, load, machine=machine),
         layers=kernels.layers * one,
         stages=kernels.pipeline_parallel * one,
@@ -130,13 +131,18 @@ class _KernelTimes:
 def _kernel_times(table: StepTable, constants: Constants) -> _KernelTimes:
     device = constants.device
     foreign_compute = 1.0 + table.foreign * (device("other_compute") - 1.0)
-    foreign_memory = 1.0 + table.foreign * (device("other_bandwidth") - 1.0)
     compute = power_factor(table.flops_per_joule, knee=device("power_knee")) * foreign_compute
-    memory = (1.0 + table.narrow * (device("narrow_bandwidth") - 1.0)) * foreign_memory
+    memory = _memory_factor(table, constants)
     which = table.kernel_class
     compute_s = table.compute_s / (constants.kernel("compute_fraction")[which] * compute[:, None])
     memory_s = table.memory_s / (constants.kernel("bandwidth_fraction")[which] * memory[:, None])
     return _KernelTimes(compute_s, memory_s, np.cbrt(compute_s**3 + memory_s**3))
+
+
+def _memory_factor(table: StepTable, constants: Constants) -> FloatArray:
+    """Return by what factor a GPU's memory reaches more of its printed bandwidth than HBM on an NVIDIA GPU does."""
+    narrow = 1.0 + table.narrow * (constants.device("narrow_bandwidth") - 1.0)
+    return np.asarray(narrow * (1.0 + table.foreign * (constants.device("other_bandwidth") - 1.0)))
 
 
 def kernel_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
@@ -174,7 +180,9 @@ def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray |
     engine = table.engine
     return StepTime(
         kernels_s=kernels_s,
-        elementwise_s=table.elementwise_s * constants.engine("elementwise_bytes")[engine],
+        elementwise_s=table.elementwise_s
+        * constants.engine("elementwise_bytes")[engine]
+        / _memory_factor(table, constants),
         collectives_s=collectives_s(table.collectives, constants),
         engine_s=constants.engine("layer_s")[engine] * table.layers
         + constants.engine("step_s")[engine] / table.stages

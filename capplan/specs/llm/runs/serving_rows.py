@@ -8,6 +8,7 @@ from pathlib import Path
 from capplan.core.llm.serving.cases import Metric, Serving
 from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
 from capplan.core.llm.sharding import Sharding
+from capplan.specs.llm.runs.published import published_requests
 from capplan.tables import read_rows
 
 REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
@@ -89,6 +90,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         serving=serving,
         clients=clients,
         rate_per_s=rate_per_s,
+        requests=_requests(row, serving),
         values=values,
         quality=row.get("quality", "") or "B",
         file=file,
@@ -151,6 +153,17 @@ def _clients(row: Mapping[str, str]) -> float | None:
     if clients is not None and clients < 1:
         raise _UnreadableRowError(f"concurrency is {clients:g}; write 1 or more clients, or inf")
     return clients
+
+
+def _requests(row: Mapping[str, str], serving: Serving) -> float | None:
+    """Return the requests of an offline run: those stated, else those that its source says it used."""
+    stated = _number(row, "requests")
+    if stated is not None and stated < 1:
+        raise _UnreadableRowError(f"requests is {stated:g}; write how many requests the run had, 1 or more")
+    if stated or serving is not Serving.OFFLINE:
+        return stated
+    lengths = (_positive(row, "input_len"), _positive(row, "output_len"))
+    return published_requests(row.get("source", ""), lengths=lengths)
 
 
 def _serving(row: Mapping[str, str], *, clients: float | None, rate_per_s: float | None) -> Serving:

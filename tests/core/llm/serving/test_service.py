@@ -1,5 +1,7 @@
 """What clients see: laws between the answers of one deployment, and cases worked out by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from capplan.core.llm.serving.cases import Case, Serving, answer
@@ -53,6 +55,29 @@ def test_an_offline_run_gives_its_batch_once_a_step() -> None:
     times = offline(service(), DEMAND)
     assert times.running == 256
     assert times.output_tokens_per_s == pytest.approx(256 / times.tpot_s)
+
+
+def test_an_offline_run_of_whole_waves_is_as_fast_as_an_endless_one() -> None:
+    endless = offline(service(), DEMAND).output_tokens_per_s
+    assert offline(service(), replace(DEMAND, requests=3 * 256.0)).output_tokens_per_s == pytest.approx(endless)
+
+
+def test_the_last_wave_of_an_offline_run_decodes_in_a_smaller_batch() -> None:
+    # 300 requests of which 256 fit: 128 steps of 256 sequences, then 128 of 44; each wave's prompts are added
+    deployment, run = service(), replace(DEMAND, requests=300.0)
+    steps = [
+        float(deployment.step(Load.of(decoding=size, context=512 + 64)).total_s[0]) * 128 for size in (256.0, 44.0)
+    ]
+    taken_s = 300 * 128 / offline(deployment, run).output_tokens_per_s
+    prompts_s = taken_s - sum(steps)
+    endless_s = 300 * 128 / offline(deployment, DEMAND).output_tokens_per_s
+    assert 0 < prompts_s < endless_s
+    assert taken_s > endless_s
+
+
+def test_an_offline_run_of_fewer_requests_than_fit_runs_them_at_once() -> None:
+    small = offline(service(), replace(DEMAND, requests=16.0)).output_tokens_per_s
+    assert small == pytest.approx(offline(service(), replace(DEMAND, capacity=16.0)).output_tokens_per_s)
 
 
 def test_a_pipeline_has_as_many_passes_in_flight_as_stages() -> None:

@@ -38,7 +38,9 @@ def ideal() -> LlmCalibration:
         PRIOR,
         kernels=dict.fromkeys(PRIOR.kernels, kernel),
         engines={name: replace(engine, **free) for name, engine in PRIOR.engines.items()},
-        switched=LinkConstants(latency_s=1e-12, latency_growth=0.1, bus_fraction=1e9, bus_decline=1.0),
+        switched=LinkConstants(
+            latency_s=1e-12, latency_growth=0.1, bus_fraction=1e9, bus_decline=1.0, staged_s=1e-12, staged_bytes=1e6
+        ),
         device=replace(PRIOR.device, power_knee=1e18),
     )
 

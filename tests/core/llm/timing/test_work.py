@@ -8,7 +8,7 @@ from capplan.core.llm.quantisation import default_quantisation, find_weight_form
 from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.timing.stage_kernels import Formats, stage_kernels
 from capplan.core.llm.timing.weight_kernels import Arithmetic
-from capplan.core.llm.timing.work import AttentionKernel, Kernels, Load, experts_touched, step_work
+from capplan.core.llm.timing.work import AttentionKernel, Kernels, Load, experts_touched, padded_rows, step_work
 from capplan.specs.llm.config.parse import parse_config
 from tests.core.llm.architectures import DEEPSEEK_V3, GPT_OSS_120B, LLAMA_8B, LLAMA_70B
 
@@ -45,6 +45,25 @@ def test_experts_touched_by_uniform_routing(
 ) -> None:
     found = experts_touched(experts=experts, per_token=per_token, tokens=np.array(tokens, float))
     assert found == pytest.approx(expected, rel=2e-3)
+
+
+def test_rows_of_experts_are_rounded_up_to_whole_tiles() -> None:
+    # 2 rows in each of 8 experts: half of a tile of 16 and the 2 rows again; 1,000 rows: half of a tile of 128
+    found = padded_rows(rows=np.array([16.0, 8000.0]), experts=np.array([8.0, 8.0]))
+    assert list(found) == [16 + 8 * (8 + 2), 8000 + 8 * 64]
+
+
+def test_padding_adds_no_flops_to_the_count_but_to_what_is_multiplied() -> None:
+    work = step_work(kernels(GPT_OSS_120B), Load.of(decoding=1, context=0))
+    assert sorted(set(np.round(work.padding[0], 6))) == [1.0, pytest.approx(1 + 8 + 1)]
+
+
+def test_elements_between_products_of_llama_70b_are_cut_with_its_products() -> None:
+    # per layer and width of 8,192: in and out of qkv (1 + 1.25), of the projection (1 + 1), of gate and up (1 + 7),
+    # of down (3.5 + 1); four widths stay whole, the others are divided by eight
+    assert kernels(LLAMA_70B).bordering_elements == pytest.approx(80 * 8192 * 16.75)
+    cut = kernels(LLAMA_70B, sharding=Sharding(tensor=8)).bordering_elements
+    assert cut == pytest.approx(80 * 8192 * (4 + 12.75 / 8))
 
 
 def test_prefill_of_llama_70b_counts_its_linear_layers_and_causal_attention() -> None:

@@ -31,6 +31,19 @@ def test_a_closed_loop_is_read_with_its_units_and_mean_lengths(tmp_path: Path) -
     assert run.values == {Metric.TTFT: pytest.approx(0.12), Metric.TPOT: pytest.approx(0.0085)}
 
 
+def test_the_requests_of_an_offline_run_are_those_stated_or_those_of_its_source(tmp_path: Path) -> None:
+    head = "model,gpu,engine,input_len,output_len,serving,output_tokens_per_s,source,requests"
+    rows = (
+        "m,g,trtllm,128,2048,offline,500,TensorRT-LLM docs 00f37686 (v1.0),",
+        "m,g,trtllm,128,2048,offline,500,TensorRT-LLM docs 00f37686 (v1.0),400",
+        "m,g,trtllm,128,2048,offline,500,elsewhere,",
+        "m,g,trtllm,128,2048,offline,500,elsewhere,0",
+    )
+    found = read(tmp_path, *rows, head=head)
+    assert [run.requests for run in found.runs] == [3000, 400, None]
+    assert found.skipped[0].reason == "requests is 0; write how many requests the run had, 1 or more"
+
+
 @pytest.mark.parametrize(
     ("concurrency", "rate", "serving", "expected"),
     [
