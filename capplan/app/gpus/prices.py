@@ -47,7 +47,7 @@ def list_prices(request: PriceRequest, *, today: date) -> PriceList:
         today: The day from which ages are counted.
 
     Raises:
-        UnknownNameError: A GPU or provider that no price names.
+        UnknownNameError: A GPU, provider or region that no price names.
     """
     from capplan.specs import load_gpus
     from capplan.specs.prices import load_prices
@@ -55,7 +55,8 @@ def list_prices(request: PriceRequest, *, today: date) -> PriceList:
     gpus = load_gpus(overlays=request.overlays)
     known = load_prices(gpus, overlays=[folder for folder in request.overlays if folder.is_dir()])
     wanted = {gpu.id for name in split_names(request.gpus) for gpu in gpus.find_all(name).gpus}
-    _check_providers(request.providers, {price.provider for price in known.hourly})
+    _check_names("provider", request.providers, {price.provider for price in known.hourly})
+    _check_names("region", request.regions, {price.region for price in known.hourly})
     hourly = known.hourly if request.history else current_prices(known.hourly)
     limits = _Limits(request=request, gpus=wanted, today=today)
     return PriceList(
@@ -64,10 +65,10 @@ def list_prices(request: PriceRequest, *, today: date) -> PriceList:
     )
 
 
-def _check_providers(names: Sequence[str], known: Collection[str]) -> None:
+def _check_names(kind: str, names: Sequence[str], known: Collection[str]) -> None:
     for name in names:
         if name not in known:
-            raise UnknownNameError("provider", name, sorted(known))
+            raise UnknownNameError(kind, name, sorted(known))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from capplan.cli.sparing import SparingGroup
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.errors import UsageError
 from capplan.files import write_file
+from capplan.report.text.gpus.price_comparison import PriceGroup
 
 app = typer.Typer(
     cls=SparingGroup,
@@ -36,6 +37,10 @@ def prices(
     ] = None,
     old: Annotated[bool, typer.Option("--old", help="Only what --max-age would leave out.")] = False,
     history: Annotated[bool, typer.Option("--history", help="Also prices that a newer day replaced.")] = False,
+    compare: Annotated[
+        PriceGroup | None,
+        typer.Option(help="The cheapest price of every GPU under each term, side by side; by GPU or parted further."),
+    ] = None,
     specs: SpecFolders = None,
     chosen_format: FormatOption = None,
     json_flag: JsonOption = False,
@@ -46,12 +51,15 @@ def prices(
     Examples:  capplan prices --gpu h100-sxm5-80gb --term on-demand
 
       capplan prices --provider aws --term reserved-1y --max-age 365 --format csv
+
+      capplan prices --gpu l4,h100 --compare provider
     """
     if context.invoked_subcommand is not None:
         return
     from capplan.app.gpus.prices import PriceRequest, list_prices
     from capplan.report.documents.gpus import prices_document
     from capplan.report.table import render_csv, render_markdown, render_text
+    from capplan.report.text.gpus.price_comparison import comparison_table
     from capplan.report.text.gpus.prices import price_table
 
     if old and max_age is None:
@@ -65,11 +73,17 @@ def prices(
         today=date.today(),
     )  # fmt: skip
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
+    if compare is not None and spelling is Format.JSON:
+        raise UsageError("--compare makes a table: choose --format table, csv or md, or leave it out for JSON.")
     if spelling is Format.JSON:
         emit(to_json(prices_document(found.hourly, found.purchase)), output=output)
         return
     render = {Format.CSV: render_csv, Format.MD: render_markdown, Format.TABLE: render_text}[spelling]
-    emit(render(price_table(found.hourly, found.purchase)), output=output)
+    if compare is None:
+        content = price_table(found.hourly, found.purchase)
+    else:
+        content = comparison_table(found.hourly, found.purchase, group=compare, today=date.today())
+    emit(render(content), output=output)
 
 
 @app.command("import")
