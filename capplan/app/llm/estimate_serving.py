@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
 from capplan.app.llm.validate_serving import constants_of, width_name
+from capplan.core.llm.half import half_note
 from capplan.core.llm.serving.cases import Case, Metric, Serving, answer, metric_of
 from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
 from capplan.core.llm.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
@@ -247,6 +248,8 @@ def _notes(
         found.append(f"From {waiting[0]} clients on, requests wait for memory: {points[-1].running:.0f} sequences fit.")
     if not deployment.machine.switched and deployment.words.sharding.gpus > 1:
         found.append("The GPUs are joined through the host; --link states the bandwidth of yours.")
+    if note := half_note(deployment.gpu, deployment.quantisation.format.name, deployment.kv):
+        found.append(f"{note}.")
     if adjustments:
         learnt = adjustments[Metric.TPOT]
         found.append(f"Measured runs ({learnt.runs}) change TPOT by a factor of {learnt.factor:.3f}.")

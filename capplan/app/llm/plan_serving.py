@@ -22,6 +22,7 @@ from capplan.core.llm.fleet.limits import SATURATION
 from capplan.core.llm.fleet.near_miss import near_misses
 from capplan.core.llm.fleet.planned import PlannedFleet
 from capplan.core.llm.fleet.token_load import TokenLoad
+from capplan.core.llm.half import half_note
 from capplan.core.llm.simulation.load_answer import Statistic
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
 from capplan.core.llm.timing.calibration import LlmCalibration
@@ -70,7 +71,12 @@ def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibratio
         rejections=rescued,
         assumptions=_assumptions(question),
         disaggregated=disaggregated_fits(search, fits),
-        notes=(*_notes(question), *_cost_notes(question, fits), *_near_miss_notes(question, fits)),
+        notes=(
+            *_half_notes(fits[:1], deployments),
+            *_notes(question),
+            *_cost_notes(question, fits),
+            *_near_miss_notes(question, fits),
+        ),
         advice=None if fits else advice(question.limits, rescued),
     )
 
@@ -205,6 +211,11 @@ def _notes(question: PlanQuestion) -> tuple[str, ...]:
         f"whole replicas and {1 - SATURATION:.0%} of headroom at this very load"
     )
     return tuple(notes)
+
+
+def _half_notes(fits: tuple[DeploymentFit, ...], deployments: Deployments) -> tuple[str, ...]:
+    notes = (half_note(deployments.gpus.find(fit.gpu), fit.weights, fit.kv) for fit in fits)
+    return tuple(note for note in notes if note)
 
 
 def _cost_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from capplan.core.llm.engines import (
     sglang_static_fraction,
     vllm_step_limits,
 )
+from capplan.core.llm.half import half_note
 from capplan.core.llm.kv import kv_element_bytes
 from capplan.core.llm.layers import Attention, LatentAttention
 from capplan.core.llm.memory import Deployment, ServingMemory, StageMemory, divide_memory
@@ -282,6 +283,8 @@ def _notes(request: MemoryRequest, memory: ServingMemory, kv: str, length: int) 
         yield "layers for multi-token prediction are not loaded without speculation and not counted"
     if model.declares_fp8_cache and kv_element_bytes(kv) > 1:
         yield "the checkpoint has scales for an fp8 cache; --kv fp8 doubles the tokens"
+    if note := half_note(request.gpu, request.model.stored_as(request.weights).format.name, kv):
+        yield note
     if request.engine is Engine.VLLM:
         graphs = memory.deployment.engine.graph_bytes
         yield f"CUDA graphs take about {graphs / 2**30:.1f} GiB more, outside vLLM's budget"

@@ -192,6 +192,14 @@ def test_a_plan_is_handed_over_as_a_command_and_a_manifest(run: Run, tmp_path: P
     assert f"minAvailable: {best['replicas_needed']}  #" in found["kubernetes"]
 
 
+def test_a_gpu_without_bf16_is_launched_in_half_and_says_so(run: Run) -> None:
+    plan = ("llm", "plan", "qwen3-8b", "--gpu", "v100-sxm2-32gb", "--tp", "2", "--engine", "vllm", "--rate", "0.1")
+    found = json.loads(run(*plan, "--json").stdout)
+    words = found["launch"]["arguments"]
+    assert words[words.index("--dtype") + 1] == "half"
+    assert any("no bf16 arithmetic" in note for note in found["notes"])
+
+
 def test_the_launch_command_is_explained_on_request(run: Run) -> None:
     assert "GPUs that share every matrix" in run(*MONEY, "--launch").stdout
     assert "GPUs that share every matrix" not in run(*MONEY).stdout

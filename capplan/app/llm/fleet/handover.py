@@ -5,6 +5,7 @@ from math import ceil, exp, log1p, sqrt
 from capplan.app.llm.deployments import Deployments
 from capplan.core.llm.fleet.deployment_plan import DeploymentFit
 from capplan.core.llm.fleet.token_load import TokenLoad
+from capplan.core.llm.half import half_note
 from capplan.core.llm.handover.launch import Launch, Setting, launch
 from capplan.core.llm.timing.engine_rules import SCHEDULING
 from capplan.specs.llm.memory_calibration import find_engine
@@ -41,6 +42,7 @@ def launch_of(fit: DeploymentFit, load: TokenLoad, *, model: str, deployments: D
             memory_fraction=deployments.memory.find(engine, None).fraction,
             prefix_fraction=load.prefix_fraction,
             speculation=load.speculation,
+            is_half=half_note(deployments.gpus.find(fit.gpu), fit.weights, fit.kv) is not None,
         )
     )
 

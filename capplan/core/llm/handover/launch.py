@@ -27,6 +27,7 @@ class Setting:
         memory_fraction: The engine's memory fraction; None for its default.
         prefix_fraction: Share of a prompt that is expected in the prefix cache.
         speculation: What is drafted; None for nothing.
+        is_half: Run a bf16 checkpoint in fp16, because the GPU has no bf16 arithmetic.
     """
 
     engine: Engine
@@ -41,6 +42,7 @@ class Setting:
     memory_fraction: float | None = None
     prefix_fraction: float = 0.0
     speculation: Speculation | None = None
+    is_half: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +122,7 @@ def _cache(setting: Setting) -> str | None:
 
 
 _FIT = "sequences of prompt and answer that keep the limits in the plan"
+_HALF = "runs the checkpoint in fp16, because the GPU has no bf16 arithmetic"
 _LENGTH = "tokens of the longest prompt and answer planned for; a longer one is refused instead of taking memory"
 
 
@@ -140,6 +143,8 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
         yield LaunchOption(
             option="--enable-expert-parallel", value=None, why="keeps experts whole and spreads them over the GPUs"
         )
+    if setting.is_half:
+        yield _option("--dtype", "half", _HALF)
     yield _option("--max-model-len", setting.max_len, _LENGTH)
     yield _option("--max-num-seqs", setting.max_sequences, f"most sequences at a time: {_FIT}")
     yield _option("--max-num-batched-tokens", setting.token_budget, "tokens of a step that the times were computed for")
@@ -185,6 +190,8 @@ def _sglang(setting: Setting) -> Iterator[LaunchOption]:
         yield LaunchOption(option="--enable-dp-attention", value=None, why="makes these ranks share the experts")
     if sharding.expert > 1:
         yield _option("--ep-size", sharding.expert, "keeps experts whole and spreads them over the GPUs")
+    if setting.is_half:
+        yield _option("--dtype", "half", _HALF)
     yield _option("--context-length", setting.max_len, _LENGTH)
     yield _option("--max-running-requests", setting.max_sequences, f"most sequences at a time: {_FIT}")
     yield _option(
