@@ -60,7 +60,7 @@ def call_operator(
     packet = getattr(getattr(torch.ops, namespace), name, None)
     if packet is None:
         raise ScriptError(f"{namespace}::{name} is not an operator of this PyTorch ({torch.__version__})")
-    overload = _overload(packet, f"{namespace}::{name}", args, kwargs)
+    overload, args = _overload_for(packet, f"{namespace}::{name}", args, kwargs)
     schema = overload._schema.arguments
     given = [_converted(schema[index].name, value, device) for index, value in enumerate(args)]
     named = {key: _converted(key, value, device) for key, value in kwargs.items()}
@@ -72,6 +72,26 @@ def call_operator(
             named["device"] = device
     made = as_from_python(name, overload)(*given, **named)
     return list(made) if _returns_list(overload) else made
+
+
+def _overload_for(packet: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Sequence[Any]]:
+    """Return the overload that the arguments choose, and the arguments as it takes them.
+
+    TorchScript passes a tensor without dimensions where an operator takes a number; Python's bindings do not.
+    """
+    try:
+        return _overload(packet, name, args, kwargs), args
+    except ScriptError:
+        numbers = [_as_number(each) for each in args]
+        if all(one is other for one, other in zip(numbers, args, strict=True)):
+            raise
+        return _overload(packet, name, numbers, kwargs), numbers
+
+
+def _as_number(value: Any) -> Any:
+    """Return the number of a tensor without dimensions whose value is known; anything else as it is."""
+    is_number = isinstance(value, Tensor) and not value.is_meta and value.dim() == 0
+    return value.item() if is_number else value
 
 
 def _overload(packet: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

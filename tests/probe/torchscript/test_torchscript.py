@@ -197,6 +197,17 @@ def test_named_tuples_and_enums_among_attributes_are_read(tmp_path: Path) -> Non
     assert macs(found, 3) == 3 * 12 * 5  # 2 values repeated 2 · 3 times
 
 
+def test_sizes_that_a_traced_archive_holds_as_tensors_are_numbers(tmp_path: Path) -> None:
+    class Positions(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * torch.arange(1, x.shape[1] + 1, dtype=x.dtype)
+
+    path = saved(tmp_path, Positions().eval(), example=torch.rand(2, 5))
+    replay = load_target(str(path), request=parse_request(inputs=["x=5"])).build()
+    x = torch.rand(2, 5)
+    torch.testing.assert_close(replay(x), x * torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]))
+
+
 def test_a_frozen_archive_keeps_its_weights_as_parameters(tmp_path: Path) -> None:
     module = nn.Sequential(nn.Linear(300, 200), nn.ReLU(), nn.Linear(200, 10)).eval()
     frozen = quietly(lambda: torch.jit.freeze(torch.jit.script(module)))
