@@ -218,6 +218,8 @@ def summarise(path: Path) -> None:
         for zoo in ("torchvision", "timm"):
             tried = [row for row in rows if row["model"].startswith(zoo) and row[f"macs_{road}"] + row[f"error_{road}"]]
             read = [row for row in tried if row[f"macs_{road}"]]
+            if not read:
+                continue
             same = [sum(row[f"{fact}_{road}"] == row[fact] for row in read) for fact in ("macs", "parameters")]
             ratios = [int(row[f"activations_{road}"]) / int(row["activations"]) for row in read]
             peaks = f"{min(ratios):.2f} to {max(ratios):.2f}, median {median(ratios):.2f}"
