@@ -74,7 +74,7 @@ def compare(request: CompareRequest, *, feedback: Feedback = SILENCE) -> Compari
         ),
         rows=in_order(ordered, request.order),
         limits=request.limits,
-        notes=tuple(dict.fromkeys(context.notes)),
+        notes=tuple(dict.fromkeys((*context.notes, *_left_out(request)))),
     )
 
 
@@ -114,11 +114,22 @@ def _recommended_gpus(model: Model, request: CompareRequest, context: PlanContex
 
 def _workloads(request: CompareRequest) -> list[Workload]:
     """Return the conditions compared, in the order in which they are listed."""
-    ways = product(request.layouts, request.precisions, request.frameworks)
+    ways = list(product(request.layouts, request.precisions, request.frameworks))
+    known = [way for way in ways if way[2].is_engine or not way[1].needs_engine]
     return [
         replace(request.workload, layout=layout, precision=precision, framework=framework)
-        for layout, precision, framework in ways
+        for layout, precision, framework in known or ways
     ]
+
+
+def _left_out(request: CompareRequest) -> tuple[str, ...]:
+    """Return a note on formats of engines that are not compared under PyTorch."""
+    formats = [each.value for each in request.precisions if each.needs_engine]
+    others = [each.value for each in request.frameworks if not each.is_engine]
+    if not formats or not others or len(others) == len(request.frameworks):
+        return ()
+    needs, is_out = ("needs", "is") if len(formats) == 1 else ("need", "are")
+    return (f"{' and '.join(formats)} {needs} an engine, and {is_out} left out under {' and '.join(others)}.",)
 
 
 def _plan_request(request: CompareRequest, workload: Workload) -> PlanRequest:

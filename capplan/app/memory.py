@@ -102,7 +102,7 @@ def _with_recordings_for_advice(model: Model, trace: Trace, request: MemoryReque
     if not model.can_be_traced:
         return trace
     wanted = [*configurations_for_advice(request.workload)[1:]]
-    if request.workload.training is None:
+    if request.workload.training is None and not request.workload.framework.is_engine:
         wanted.append(replace(request.workload.configuration, training=Training(optimizer=Optimizer.SGD)))
     more = [other for each in wanted if (other := _try_trace(model, each, trace, request)) is not None]
     recordings = (*trace.recordings, *(recording for other in more for recording in other.recordings))

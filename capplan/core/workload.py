@@ -182,6 +182,11 @@ class Workload:
         return "PyTorch {}.{}".format(*self.torch_version)
 
     @property
+    def release(self) -> str:
+        """What runs the model, for headlines: torch with its release, or an inference engine."""
+        return self.software.replace("PyTorch", "torch")
+
+    @property
     def configuration(self) -> Configuration:
         """The recording that answers this workload."""
         return Configuration(

@@ -123,3 +123,16 @@ def test_python_gives_the_same_rows_as_a_frame(run: Run) -> None:
     assert str(made).rstrip() == run("compare", NET, *INPUT, "--gpu", "l4", "--batch", "32").stdout.rstrip()
     assert len(repr(made)) < 200
     assert "<pre" in made._repr_html_()
+
+
+def test_formats_of_engines_are_compared_under_engines_alone(run: Run) -> None:
+    words = ["--framework", "eager,tensorrt", "--precision", "fp16,int8", "--gpu", "l4", "--batch", "8", "--json"]
+    result = run("compare", NET, *INPUT, *words)
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    found = {(row["precision"], row["framework"]) for row in document["rows"]}
+    assert found == {("fp16", "eager"), ("fp16", "tensorrt"), ("int8", "tensorrt")}
+    assert "int8 needs an engine, and is left out under eager." in document["notes"]
+    alone = run("compare", NET, *INPUT, "--framework", "eager", "--precision", "int8", "--gpu", "l4")
+    assert alone.exit_code == 2
+    assert "add --framework tensorrt" in alone.stderr

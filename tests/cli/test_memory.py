@@ -137,3 +137,10 @@ def test_the_largest_batch_is_told_with_what_is_certain(run: Run) -> None:
     for batch, status in ((answer["certain_batch"], "fits"), (answer["max_batch"], "borderline")):
         [again] = json.loads(run(*words[:-1], batch, "--format", "json").stdout)["gpus"]
         assert again["status"] == status
+
+
+def test_an_engines_memory_is_worked_out_without_a_training_step(run: Run) -> None:
+    words = ("memory", NET, "--input", "x=3x32x32", "--batch", 8, "--framework", "tensorrt", "--precision", "int8")
+    result = run(*words, "--gpu", "l4")
+    assert result.exit_code == 0, result.stderr
+    assert "int8, TensorRT on l4" in result.stdout.splitlines()[0]

@@ -45,7 +45,7 @@ def engine_recording(recording: Recording, workload: Workload) -> Recording:
     """
     made = _with_epilogues(_without_constants(fuse_recording(recording, Fuser.ENGINE)))
     narrow = _NARROW.get(workload.precision)
-    return made if narrow is None else _narrowed(made, narrow, _CAPABILITY[workload.precision])
+    return made if narrow is None else _narrowed(made, narrow, workload.precision)
 
 
 def _without_constants(recording: Recording) -> Recording:
@@ -197,28 +197,40 @@ def _replaced(recording: Recording, ops: Sequence[Op], storages: Sequence[Storag
     return replace(recording, ops=tuple(ops), storages=tuple(placed), phases=())
 
 
-def _narrowed(recording: Recording, dtype: str, capability: int) -> Recording:
+def _narrowed(recording: Recording, dtype: str, precision: Precision) -> Recording:
     """Convert products of a recording to a narrow format: weights, inputs, and images between them."""
-    kernels = tuple(_narrow_kernel(kernel, dtype, capability) for kernel in recording.kernels)
-    weights: dict[int, Operand] = {}
-    for op in recording.ops:
-        kernel = recording.kernels[op.kernel]
-        if operator_class(kernel) in _PRODUCTS:
-            for operand, storage in zip(kernel.inputs, op.reads, strict=True):
-                if operand.is_weight and len(operand.shape) > 1 and operand.dtype in _WIDE:
-                    weights[storage] = operand
+    kernels = tuple(_narrow_kernel(kernel, dtype, precision) for kernel in recording.kernels)
+    narrow = _narrow_storages(recording)
     storages = tuple(
-        replace(storage, size_bytes=_scaled(storage.size_bytes, weights[index], dtype)) if index in weights else storage
+        replace(storage, size_bytes=_scaled(storage.size_bytes, narrow[index], dtype)) if index in narrow else storage
         for index, storage in enumerate(recording.storages)
     )
     return replace(recording, kernels=kernels, storages=storages)
 
 
+def _narrow_storages(recording: Recording) -> dict[int, Operand]:
+    """Return the matrices that products read and the images that convolutions write, by the storage of each."""
+    found: dict[int, Operand] = {}
+    for op in recording.ops:
+        kernel = recording.kernels[op.kernel]
+        kind = operator_class(kernel)
+        if kind not in _PRODUCTS:
+            continue
+        for operand, storage in zip(kernel.inputs, op.reads, strict=True):
+            if operand.is_weight and len(operand.shape) > 1 and operand.dtype in _WIDE:
+                found[storage] = operand
+        if kind is OperatorClass.CONVOLUTION:
+            written = zip(kernel.outputs, op.writes, strict=True)
+            found |= {storage: operand for operand, storage in written if operand.dtype in _WIDE}
+    return found
+
+
 def _scaled(size: Affine, operand: Operand, dtype: str) -> Affine:
-    return Affine(int(size.constant * ITEM_BYTES[dtype] / ITEM_BYTES[operand.dtype]))
+    share = ITEM_BYTES[dtype] / ITEM_BYTES[operand.dtype]
+    return Affine(int(size.constant * share), int(size.per_sample * share))
 
 
-def _narrow_kernel(kernel: Kernel, dtype: str, capability: int) -> Kernel:
+def _narrow_kernel(kernel: Kernel, dtype: str, precision: Precision) -> Kernel:
     if operator_class(kernel) not in _PRODUCTS:
         return kernel
     is_convolution = operator_class(kernel) is OperatorClass.CONVOLUTION
@@ -230,5 +242,5 @@ def _narrow_kernel(kernel: Kernel, dtype: str, capability: int) -> Kernel:
         kernel,
         inputs=tuple(map(narrow, kernel.inputs)),
         outputs=tuple(map(narrow, kernel.outputs)) if is_convolution else kernel.outputs,
-        attributes={**kernel.attributes, "capability": capability, "scheme": f"engine {dtype}"},
+        attributes={**kernel.attributes, "capability": _CAPABILITY[precision], "scheme": precision.value},
     )

@@ -95,7 +95,9 @@ def advise(
 
 
 def saved_by_inference_mode(trace: Trace, workload: Workload, *, batch: int) -> float | None:
-    """Return the extra bytes without `torch.inference_mode`; None if the trace has no training recording."""
+    """Return the extra bytes without `torch.inference_mode`; None for an engine, or without a training recording."""
+    if workload.framework.is_engine:
+        return None
     steps = Training(optimizer=Optimizer.SGD)
     kept = replace(workload, training=steps)
     if kept.configuration not in {recording.configuration for recording in trace.recordings}:

@@ -46,7 +46,7 @@ def _find_step(name: str) -> Step:
         return load_function(name, "--prepare")
     word, equals, number = name.partition("=")
     if word not in _STEPS:
-        raise UnknownNameError("step", word, _STEPS, hint="Your own is FILE.py:function.")
+        raise UnknownNameError("step", word, _STEPS, hint=f"Known: {', '.join(_STEPS)}. Your own is FILE.py:function.")
     step: Any = _STEPS[word]
     if not equals:
         found: Step = step

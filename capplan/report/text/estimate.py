@@ -28,7 +28,7 @@ def estimate_text(
     workload = report.workload
     lines = [
         f"{report.model} on {report.breakdown.gpu.name}: {workload.precision}, {workload.layout}, {workload.framework},"
-        f" torch {workload.torch_version[0]}.{workload.torch_version[1]}",
+        f" {workload.release}",
         f"evidence: {EVIDENCE_WORDS[report.curve[-1].evidence]} ({report.curve[-1].evidence_reason})",
         "",
         render(table("batch>|latency>|90 % from>|to>|samples/s>|bound>|compute>|bandwidth>|launches>", _curve(report))),

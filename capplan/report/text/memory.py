@@ -74,8 +74,7 @@ def _headline(answer: MemoryAnswer) -> str:
         mode += f", {training.accumulate} micro-batches a step" * (training.accumulate > 1)
     gpu = f" on {answer.gpus[0].gpu.id}" if answer.gpus else ""
     needs = _spell(estimate.total_bytes)
-    release = "{}.{}".format(*workload.torch_version)
-    return f"{answer.name}, {mode}, batch {estimate.batch}, {workload.precision}, torch {release}{gpu}: {needs}"
+    return f"{answer.name}, {mode}, batch {estimate.batch}, {workload.precision}, {workload.release}{gpu}: {needs}"
 
 
 def _spell(size_bytes: Interval) -> str:

@@ -74,6 +74,11 @@ def test_only_what_leaves_a_kernel_lives() -> None:
     assert int(live.max() - live[0]) == 2 * (4 * 16 * 64 * 2)
 
 
+def test_images_between_int8_convolutions_take_a_byte_an_element() -> None:
+    live = live_curve(engine_recording(half(), TENSORRT_INT8)).at(4)
+    assert int(live.max() - live[0]) == 2 * (4 * 16 * 64)
+
+
 def test_int8_products_read_int8_and_weights_take_a_byte() -> None:
     wide, narrow = engine_recording(half(), TENSORRT_FP16), engine_recording(half(), TENSORRT_INT8)
     matrices = 2 * 16 * 16 * 9 + 16 * 32
