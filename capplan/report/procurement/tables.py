@@ -34,11 +34,12 @@ CONVENTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A key figure with what it lies between."""
+    """A key figure with what it lies between; `is_risky` if that reaches beyond what is allowed."""
 
     label: str
     figure: str
     range: str
+    is_risky: bool = False
 
 
 def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
@@ -60,7 +61,8 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
         )  # fmt: skip
     spread = _between(figures.money(verdict.cost_p10_usd), figures.money(verdict.cost_p90_usd)) + " (P10 to P90)"
     spare = load.spares * (row.count.gpus // row.count.servers)
-    fleet = f"{row.count.gpus_needed} needed, {spare} spare; {row.count.servers} {_domain(row)}"
+    when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
+    fleet = f"{row.count.gpus_needed} needed{when}, {spare} spare; {row.count.servers} {_domain(row)}"
     if row.count.gpus_last_year != row.count.gpus:
         fleet += f"; {row.count.gpus_last_year} in the last year"
     shown = [
@@ -68,14 +70,16 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
         Card(label="GPUs", figure=figures.whole(row.count.gpus), range=fleet),
     ]
     if isinstance(load, Service):
+        slow_s = row.response.latency_if_slow_s
+        is_risky = slow_s is None or slow_s > load.latency_limit_s
         limit = (
-            f"limit {format_seconds(load.latency_limit_s)}; {format_seconds(row.response.latency_if_fast_s)} to "
-            + (figures.seconds(row.response.latency_if_slow_s))
+            f"limit {format_seconds(load.latency_limit_s)}{', may be exceeded' * is_risky}; "
+            f"{format_seconds(row.response.latency_if_fast_s)} to {figures.seconds(slow_s)}"
         )
         shown.append(
             Card(
                 label=f"{load.percentile:g}th percentile at peak",
-                figure=format_seconds(row.response.latency_s.expected), range=limit,
+                figure=format_seconds(row.response.latency_s.expected), range=limit, is_risky=is_risky,
             )
         )  # fmt: skip
     elif row.speed.finish_s is not None:
@@ -97,7 +101,9 @@ def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> Card:
     batch, finish_s = row.speed.batch_latency_s, row.speed.finish_s or 0.0
     ends = [figures.duration(finish_s * end / batch.expected) for end in (batch.low, batch.high)]
     allowed = figures.duration(load.deadline_s)
-    return Card(label="Finishes in", figure=figures.duration(finish_s), range=f"of {allowed}; {_between(*ends)}")
+    is_risky = finish_s * batch.high / batch.expected > load.deadline_s
+    words = f"of {allowed}{', may be exceeded' * is_risky}; {_between(*ends)}"
+    return Card(label="Finishes in", figure=figures.duration(finish_s), range=words, is_risky=is_risky)
 
 
 def _assured_card(assured: AssuredRow) -> Card:

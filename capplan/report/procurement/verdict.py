@@ -10,7 +10,7 @@ from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement.figures import duration, offer, option_name, price, term_words
 from capplan.report.procurement.rows.candidates import PCIE
 from capplan.report.procurement.types import AssuredRow, OptionRow, Report, Verdict
-from capplan.units import format_fraction, format_rate, format_seconds
+from capplan.units import counted, format_fraction, format_rate, format_seconds
 
 
 def format_usd(amount: float) -> str:
@@ -222,8 +222,8 @@ def _reasons(
     elif not isinstance(load, OneGpu):
         rate, need = format_rate(choice.speed.rate_per_gpu_per_s), choice.count.gpus_needed
         reasons.append(
-            f"Each GPU works through {rate} samples/s at batch {choice.speed.batch}; "
-            f"{need} keep{'s' * (need == 1)} the deadline."
+            f"Each GPU processes {rate} samples/s at batch {choice.speed.batch}; "
+            f"the deadline needs {counted(need, 'GPU')}."
         )
         reasons += _parallel_words(choice)
     priced = sum(row.money.cost_usd_per_year is not None for row in rows)
@@ -326,13 +326,14 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
         price = choice.offer.price_usd * factor
         unit = "a GPU-hour" if choice.offer.term != Term.BUY else "a GPU"
         changes.append(
-            f"its price rises by {format_fraction(factor - 1)} to {price:.4g} USD {unit}: then {other.gpu_name}."
+            f"its price rises above {price:.4g} USD {unit} (+{format_fraction(factor - 1)}): "
+            f"choose {option_name(other)}."
         )
     for direction in (1, -1):
         switch = next((s for s in answer.load_switches if (s.factor > 1) == (direction > 0)), None)
         if switch:
             changes.append(
-                f"the load is {switch.factor:g} × what is stated: then {option_name(by_key.get(switch.winner))}."
+                f"the load is {switch.factor:g} × what is stated: choose {option_name(by_key.get(switch.winner))}."
             )
     flips = [bar for bar in answer.tornado_bars if bar.key not in ("peak_factor", "rent_price_factor")]
     for bar in flips:
@@ -340,5 +341,5 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
             if winner and winner != choice.key:
                 label = f"{bar.label[:1].lower()}{bar.label[1:]}"
                 instead = f"{end:.3g} {bar.unit} instead of {bar.value:.3g}"
-                changes.append(f"{label} is {instead}: then {option_name(by_key.get(winner))}.")
+                changes.append(f"{label} is {instead}: choose {option_name(by_key.get(winner))}.")
     return changes[:5] or ["nothing within the stated ranges, each moved alone."]

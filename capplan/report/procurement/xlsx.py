@@ -129,9 +129,10 @@ class _Writer:
         )
         self.right = book.add_format({"align": "right", "valign": "top"})
         self.bold = book.add_format({"bold": True})
-        self.title = book.add_format({"bold": True, "font_size": 16, "text_wrap": True, "valign": "top"})
+        self.title = book.add_format({"bold": True, "font_size": 16, "text_wrap": True, "valign": "vcenter"})
         self.wrap = book.add_format({"text_wrap": True, "valign": "top"})
-        self.after_number = book.add_format({"text_wrap": True, "valign": "top", "indent": 1})
+        self.left = book.add_format({"valign": "top", "align": "left", "indent": 1})
+        self.after_number = book.add_format({"text_wrap": True, "valign": "top", "align": "left", "indent": 1})
         self.small = book.add_format({"font_color": "#555555", "text_wrap": True, "valign": "top"})
         self.inputs = [
             book.add_format(
@@ -256,7 +257,9 @@ class _Writer:
         chart.set_title({"name": "USD per year, leading options", "name_font": {"size": 11}})
         chart.set_legend({"none": True})
         chart.set_y_axis({"reverse": True})
-        chart.set_x_axis({"num_format": "#,##0", "major_gridlines": {"visible": True, "line": {"color": "#d5d9df"}}})
+        chart.set_x_axis(
+            {"num_format": '[>=1000]#,##0,"k";0', "major_gridlines": {"visible": True, "line": {"color": "#d5d9df"}}}
+        )
         chart.set_size({"width": 620, "height": 250})
         sheet.insert_chart(row, 2, chart)
 
@@ -312,10 +315,11 @@ class _Writer:
             row += 1
             sheet.set_row(row, _height(line, widths))
             for column, cell in enumerate(line):
-                self.cell(sheet, row, column, cell, content.columns[column].align)
+                follows = column > 0 and content.columns[column - 1].align is Align.RIGHT
+                self.cell(sheet, row, column, cell, content.columns[column].align, follows_number=follows)
         return row + 1
 
-    def cell(self, sheet: Any, row: int, column: int, words: str, align: Align) -> None:
+    def cell(self, sheet: Any, row: int, column: int, words: str, align: Align, *, follows_number: bool) -> None:
         """Write a text cell; figures in right-aligned columns as numbers where they are plain ones."""
         if align is Align.RIGHT:
             try:
@@ -324,7 +328,7 @@ class _Writer:
             except ValueError:
                 sheet.write_string(row, column, _text(words), self.right)
         else:
-            sheet.write_string(row, column, _text(words), self.wrap)
+            sheet.write_string(row, column, _text(words), self.after_number if follows_number else self.wrap)
 
     def plain_sheet(self, name: str, content: Table) -> None:
         """Write a sheet that holds one table."""
@@ -523,7 +527,7 @@ class _Writer:
             is_known_empty = not column.digits or (column.key == "residual" and not spelled.option.is_bought)
             sheet.write_string(row, place, "" if is_known_empty else figures.UNKNOWN, self.right)
         elif isinstance(value, str):
-            sheet.write_string(row, place, _text(value), self.chosen if is_choice and place == 0 else None)
+            sheet.write_string(row, place, _text(value), self.left if place else self.chosen if is_choice else None)
         elif column.key == "price":
             sheet.write_number(row, place, value, self.inputs[0 if spelled.option.is_bought else 4])
         else:

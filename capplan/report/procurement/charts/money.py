@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 _LABELLED = 8
-_LABEL_LINES = 0.11
-"""Height of two lines of text as a share of the plot's height."""
+_LABEL_LINE = 0.07
+"""Height of a line of text as a share of the plot's height, also where that is drawn smaller for paper."""
 _NAME_ROOM = 1.42
 """How much wider the plot of the years is than its lines, for the names at their ends."""
 _BARS = 6
@@ -282,7 +282,7 @@ def year_rows(options: Sequence[OptionRow]) -> list[dict[str, Any]]:
         {
             "key": option.key,
             "name": figures.option_name(option),
-            "bar": bar_name(option),
+            "bar": _line_name(option, options),
             "year": year,
             "usd": sum(option.money.yearly_usd[: year + 1]),
         }
@@ -291,19 +291,26 @@ def year_rows(options: Sequence[OptionRow]) -> list[dict[str, Any]]:
     ]
 
 
+def _line_name(option: OptionRow, options: Sequence[OptionRow]) -> str:
+    """Name a line by its GPU, with the term below where another option has the same GPU."""
+    is_alone = sum(each.gpu == option.gpu for each in options) == 1
+    return option.gpu_name.removeprefix("NVIDIA ") if is_alone else bar_name(option)
+
+
 def year_labels(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the name of each option with the height at which it stands beside the end of its line.
 
-    Names take two lines and never overlap: each is moved up from the one below it.
+    Names never overlap: each is moved up from the one below it.
 
     Args:
         rows: Rows of `year_rows`.
     """
     last, top = max(row["year"] for row in rows), max(row["usd"] for row in rows)
+    apart = _LABEL_LINE * max(1 + row["bar"].count("|") for row in rows) * top
     below = 0.0
     placed: list[dict[str, Any]] = []
     for row in sorted((row for row in rows if row["year"] == last), key=lambda row: row["usd"]):
-        height = max(row["usd"], below + _LABEL_LINES * top if placed else row["usd"])
+        height = max(row["usd"], below + apart if placed else row["usd"])
         placed.append({"name": row["name"], "bar": row["bar"], "year": last, "labelUsd": height})
         below = height
     return placed

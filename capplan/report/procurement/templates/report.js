@@ -142,9 +142,10 @@
   /* The names at the ends of the lines of cost, each two lines of text, above the one below. */
   function yearLabels(rows) {
     const last = Math.max(...rows.map((row) => row.year)), top = Math.max(...rows.map((row) => row.usd));
+    const apart = 0.07 * Math.max(...rows.map((row) => row.bar.split("|").length)) * top;
     let below = -Infinity;
     return rows.filter((row) => row.year === last).sort((a, b) => a.usd - b.usd).map((row) => {
-      below = Math.max(row.usd, below + 0.11 * top);
+      below = Math.max(row.usd, below + apart);
       return { name: row.name, bar: row.bar, year: last, labelUsd: below };
     });
   }
@@ -325,6 +326,8 @@
 
     const nameOf = (option) => `${option.name} ${option.termWords}`;
     const barOf = (option) => `${option.name.replace(/^NVIDIA /, "")}|${option.termWords}`;
+    const lineOf = (option) => data.compared.filter((key) => byKey.get(key).gpu === option.gpu).length > 1
+      ? barOf(option) : option.name.replace(/^NVIDIA /, "");
     let points = [];
 
     function redraw(results, best, choosable) {
@@ -358,7 +361,7 @@
         { key, name: nameOf(byKey.get(key)), bar: barOf(byKey.get(key)), part: PARTS[index], order: index, usd: usd / years })).filter((each) => each.usd !== 0)) });
       const paid = data.compared.filter((key) => results.get(key)?.found?.yearly).flatMap((key) => {
         let sum = 0;
-        return results.get(key).found.yearly.map((usd, year) => ({ key, name: nameOf(byKey.get(key)), bar: barOf(byKey.get(key)), year, usd: sum += usd }));
+        return results.get(key).found.yearly.map((usd, year) => ({ key, name: nameOf(byKey.get(key)), bar: lineOf(byKey.get(key)), year, usd: sum += usd }));
       });
       put("years", { lines: paid, ends: yearLabels(paid) });
     }
