@@ -32,7 +32,7 @@ MOST_REQUESTS = 1_000_000
 _COLUMNS = ("input_len", "output_len")
 _PREEMPTING = frozenset({Engine.VLLM, Engine.SGLANG})
 """Engines that admit a prompt by what it needs now and evict when the cache is full; others reserve whole answers."""
-DELIVERY_STEPS = 0.85
+DELIVERY_STEPS = 0.6
 """Decode steps between the end of a prefill and the first token at the client: engines hand tokens out beside the next
 step. Learnt from the load sweeps of one of two models, it makes the time to first token of the other right."""
 

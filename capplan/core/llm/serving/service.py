@@ -256,11 +256,8 @@ def offline(service: Service, demand: Demand) -> ServingTimes:
 
     TTFT is that of a lone prompt, because that of an offline run depends on how many requests wait.
     """
-    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     batch = _most_running(service, demand)
-    requests = requests_of(service, demand, batch)
-    steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
-    step_s = _combine(service, steps)
+    step_s = _saturated_step_s(service, demand, batch)
     tokens_per_s = batch / step_s if demand.requests is None else _finite_run(service, demand, demand.requests)
     return ServingTimes(
         ttft_s=lone_ttft_s(service, demand),
@@ -270,30 +267,25 @@ def offline(service: Service, demand: Demand) -> ServingTimes:
     )
 
 
+def _saturated_step_s(service: Service, demand: Demand, batch: float) -> float:
+    """Compute the time of a step of a full batch, with what the prompts that replace finished requests add. [s]"""
+    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
+    requests = requests_of(service, demand, batch)
+    return _combine(service, saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes))
+
+
 def _finite_run(service: Service, demand: Demand, requests: float) -> float:
     """Compute the tokens per second of an offline run of so many requests. [1/s]
 
-    Requests of equal length run in waves of a full batch; the last wave is what is left over and decodes in a smaller
-    batch, for as many steps as the others. Each request's prompt delays a step of one of the waves.
+    Requests of equal length run in waves of a full batch. The last wave is what is left over: it decodes in a smaller
+    batch, for as many steps as the others.
     """
     batch = min(_most_running(service, demand), requests)
-    full = int(requests // batch)
-    waves = [(full, batch), (1, requests - full * batch)]
-    decode_s, prefill_s = 0.0, 0.0
-    for count, size in waves:
-        if size > 0:
-            parts = _saturated_parts(service, demand, size)
-            decode_s += count * demand.output_len * parts[0]
-            prefill_s += count * demand.output_len * parts[1]
-    return requests * demand.output_len / (decode_s + prefill_s)
-
-
-def _saturated_parts(service: Service, demand: Demand, batch: float) -> tuple[float, float]:
-    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
-    steps = saturated(requests_of(service, demand, batch), pipeline=stages, data=data, mixes=service.scheduling.mixes)
-    decode = replace(steps, prefills=0.0 * np.asarray(steps.prefills))
-    decode_s = _combine(service, decode)
-    return decode_s, _combine(service, steps) - decode_s
+    waves, rest = divmod(requests, batch)
+    steps_s = waves * _saturated_step_s(service, demand, batch)
+    if rest:
+        steps_s += _saturated_step_s(service, demand, rest)
+    return requests / steps_s
 
 
 def fixed_batch(service: Service, demand: Demand, *, batch: float) -> ServingTimes:

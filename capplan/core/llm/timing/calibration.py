@@ -20,15 +20,15 @@ class KernelConstants:
 class EngineTimes:
     """What an engine adds to the kernels of a step, and how its requests wait.
 
-    `layer_s` passes in every layer of a step, `step_s` once a step, `sequence_s` for each decoding sequence. A step
-    that holds prompt tokens takes at least `prefill_layer_s` per layer to launch. `prefill_share` of what prefill adds
-    to a step is seen by the decoding sequences. Offline runs give `offline_scale` times the closed form. The mean
-    time to the first token is `ttft_lone` times that of a lone prompt, `ttft_scale` times what later waves wait
-    beyond it in a simulated loop, `ttft_burst` of what the first wave waits beyond those, `ttft_steps` decode steps,
-    and `ttft_offset_s`. The `lockstep` constants are the same for requests of equal length, whose clients stay in
-    step so that every wave is a burst. Norms, activations and residual
-    additions move `elementwise_bytes` per element that dense products read and write; compiled engines fuse more of
-    them.
+    `layer_s` passes in every layer of a step, `step_s` once a step, `sequence_s` for each sequence that decodes in the
+    replica, because the scheduler goes through all of them in every pass of a pipeline. A step that holds prompt
+    tokens takes at least `prefill_layer_s` per layer to launch. `prefill_share` of what prefill adds to a step is seen
+    by the decoding sequences. Offline runs give `offline_scale` times the closed form. The mean time to the first
+    token is `ttft_lone` times that of a lone prompt, `ttft_scale` times what later waves wait beyond it in a simulated
+    loop, `ttft_burst` of what the first wave waits beyond those, `ttft_steps` decode steps, and `ttft_offset_s`. The
+    `lockstep` constants are the same for requests of equal length, whose clients stay in step so that every wave is a
+    burst. Norms, activations and residual additions move `elementwise_bytes` per element that dense products read and
+    write; compiled engines fuse more of them.
     """
 
     layer_s: float
@@ -56,8 +56,9 @@ class LinkConstants:
 
     An all-reduce over two GPUs takes `latency_s`, and `latency_growth` of that more for each doubling of the GPUs;
     its bytes move at `bus_fraction` of the link's two-way figure. Larger tensors are reduced in stages that wait for
-    one another: up to `staged_s` more, half of it at `staged_bytes`. `switched` constants are those of NVLink and
-    Infinity Fabric, the others of PCIe. The bus bandwidth changes by the factor `bus_decline` with each doubling.
+    one another: up to `staged_s` more, half of it at `staged_bytes`. `switched` constants are
+    those of NVLink and Infinity Fabric, the others of PCIe. The bus bandwidth changes by the factor `bus_decline` with
+    each doubling.
     """
 
     latency_s: float

@@ -73,7 +73,7 @@ def collectives_s(work: Collectives, constants: Constants) -> FloatArray:
     """Compute the time of collectives, one entry a step. [s]
 
     An all-reduce over two GPUs waits for the link's latency, and for a share of it more with each doubling; its bytes
-    move at a share of the link's two-way figure.
+    move at a share of the link's two-way figure. Large tensors are reduced in stages, which wait for one another.
     """
     link = work.link
     latency_s = constants.link("latency_s")[link] * (1.0 + constants.link("latency_growth")[link] * work.doublings)

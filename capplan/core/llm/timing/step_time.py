@@ -23,8 +23,8 @@ class StepTable:
 
     By [step, kernel]: `compute_s` and `memory_s` are FLOPs ÷ peak and bytes ÷ bandwidth of one layer's kernel,
     `count` the layers that run it, `kernel_class` its index in `CLASSES`. By step: `elementwise_s` is the time of one
-    byte of each element that dense products read and write, `flops_per_joule` 0 where unknown, and `engine` the
-    engine's index.
+    byte of each element that dense products read and write, `sequences` those that decode in the whole pipeline,
+    `flops_per_joule` 0 where unknown, and `engine` the engine's index.
     """
 
     compute_s: FloatArray
@@ -90,7 +90,7 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, engine: int) -
         collectives=collectives(kernels, load, machine=machine),
         layers=kernels.layers * one,
         stages=kernels.pipeline_parallel * one,
-        sequences=load.decoding,
+        sequences=load.decoding * kernels.pipeline_parallel,
         prefilling=(load.prefilled > 0).astype(float),
         flops_per_joule=(machine.flops_per_joule or 0.0) * one,
         narrow=float(machine.narrow_memory) * one,

@@ -9,7 +9,7 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.llm.serving.priors import PRIOR, default_layout
 from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.timing.calibration import KernelConstants, LinkConstants, LlmCalibration
-from capplan.core.llm.timing.collectives import all_reduce_bytes
+from capplan.core.llm.timing.collectives import all_reduce_bytes, collectives, collectives_s
 from capplan.core.llm.timing.machine import Machine, machine_of
 from capplan.core.llm.timing.step_time import power_factor, stack, step_table, step_time
 from capplan.core.llm.timing.work import Load
@@ -80,6 +80,18 @@ def test_an_all_reduce_of_64_tokens_moves_its_bytes_one_and_a_half_times() -> No
     assert float(all_reduce_bytes(size_bytes=np.array([64 * 8192 * 2.0]), gpus=4)[0]) == 1.5 * 1_048_576
 
 
+def test_stages_of_a_large_all_reduce_wait_half_of_the_longest_at_their_size() -> None:
+    layout = default_layout()
+    switched = LinkConstants(
+        latency_s=1e-12, latency_growth=0.1, bus_fraction=1e9, bus_decline=1.0, staged_s=60e-6, staged_bytes=1_048_576.0
+    )
+    constants = layout.view(layout.pack(replace(PRIOR, switched=switched)))
+    # 64 · 8192 · 2 bytes = 1 MiB, half of the wait; two all-reduces in each of 80 layers
+    cut = kernels(LLAMA_70B, sharding=Sharding(tensor=4))
+    work = collectives(cut, Load.of(decoding=64, context=0), machine=machine())
+    assert float(collectives_s(work, constants)[0]) == pytest.approx(160 * 30e-6, rel=1e-3)
+
+
 def test_more_sequences_and_longer_contexts_never_take_less() -> None:
     small = seconds(PRIOR, Load.of(decoding=8, context=512))
     assert seconds(PRIOR, Load.of(decoding=16, context=512)) >= small
@@ -92,6 +104,22 @@ def test_power_takes_a_share_of_the_peak_that_grows_with_flops_per_joule() -> No
     assert factors[0] == 1.0
     assert list(factors) == sorted(factors, reverse=True)
     assert factors[3] == pytest.approx((1 + (2.25 / 2.3) ** 4) ** -0.25)
+
+
+def test_a_scheduler_goes_through_all_sequences_in_every_pass_of_a_pipeline() -> None:
+    layout = default_layout()
+    engine = layout.engines.index("vllm")
+    host_s = []
+    for decoding in (4, 8):
+        table = step_table(
+            kernels(LLAMA_70B, sharding=Sharding(pipeline=2)),
+            Load.of(decoding=decoding, context=0),
+            machine=machine(),
+            engine=engine,
+        )
+        host_s.append(float(step_time(table, layout.view(layout.pack(PRIOR))).engine_s[0]))
+    # four sequences more in each of two passes
+    assert host_s[1] - host_s[0] == pytest.approx(2 * 4 * PRIOR.engines["vllm"].sequence_s)
 
 
 def test_stacked_deployments_take_what_they_take_alone() -> None:
