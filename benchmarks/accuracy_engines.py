@@ -5,7 +5,8 @@ Usage:
 
 Transformers are BERT in TensorRT 7 to 10, and ViT and Swin in FasterTransformer's engines, in fp16 and int8. Networks
 of convolutions are ResNet-50 in TensorRT as Paddle calls it, four classifiers as mmdeploy calls it, and YOLOv8 as
-Ultralytics calls it (where ultralytics is installed). Prints the constants fitted to all rows, and the errors of rows
+Ultralytics calls it (where ultralytics is installed). Of ONNX Runtime there is BERT in fp16, as Triton calls it: it
+reaches a share of TensorRT's efficiencies. Prints the constants fitted to all rows, and the errors of rows
 whose GPU, or whose model, was left out of the fit; then ResNet-50 in AITemplate, to which nothing was fitted, and
 MLPerf's offline rates, whose submitters choose number format, batch and streams, so that they are ceilings.
 """
@@ -38,7 +39,7 @@ from capplan.specs.calibration import load_calibration
 GPUS = {
     "T4": "t4", "A100-SXM?-40GB": "a100-sxm4-40gb", "A100-SXM?": "a100-sxm4-40gb", "L40S": "l40s", "A10": "a10",
     "V100-SXM2?-16GB": "v100-sxm2-16gb", "V100-SXM2?": "v100-sxm2-16gb", "A100-SXM?-80GB": "a100-sxm4-80gb",
-    "A100-SXM": "a100-sxm4-80gb",
+    "A100-SXM": "a100-sxm4-80gb", "V100-SXM2?-32GB": "v100-sxm2-32gb",
 }  # fmt: skip
 LARGE = ["hidden_size=1024", "num_hidden_layers=24", "num_attention_heads=16", "intermediate_size=4096"]
 NETWORKS = Path(__file__).with_name("engine_networks.py")
@@ -50,6 +51,8 @@ MODELS: Mapping[str, tuple[str, dict[str, object]]] = {
     "vit-b_16-224": ("timm:vit_base_patch16_224", {}),
     "swin-tiny": ("timm:swin_tiny_patch4_window7_224", {}),
     "swin-base": ("timm:swin_base_patch4_window7_224", {}),
+    "bert+triton/large": ("hf:bert", {"arg": LARGE}),
+    "bert+triton/dist6l": ("hf:bert", {"arg": ["num_hidden_layers=6"]}),
     "rn50v1.5": ("torchvision:resnet50", {}),
     "resnet50_8xb32_in1k": ("torchvision:resnet50", {}),
     "resnet-50 |": ("torchvision:resnet50", {}),
@@ -60,6 +63,7 @@ MODELS: Mapping[str, tuple[str, dict[str, object]]] = {
     **{name: (words, {"input_size": "3x640x640"}) for name, words in DETECTORS.items()},
 }
 TRANSFORMERS = ("hf:bert", "timm:vit", "timm:swin")
+ONNXRUNTIME = "ONNX Runtime (Triton)"
 ENGINES_OF_ROWS = {
     r"tensorrt (7\.2\.3\.4|8\.0\.1\.6|8\.4\.3|8\.5\.1|10\.[\d.]+)": "TensorRT",
     r"fastertransformer.*": "FasterTransformer",
@@ -67,17 +71,21 @@ ENGINES_OF_ROWS = {
     r"tensorrt 7\.2\.3\.4 \(mmdeploy\)": "TensorRT (mmdeploy)",
     r"tensorrt": "TensorRT (Ultralytics)",
     r"aitemplate": "AITemplate",
+    r"triton\+ONNX Runtime": ONNXRUNTIME,
 }
 PRECISIONS = {"fp32": Precision.FP32_IEEE, "tf32": Precision.TF32, "fp16": Precision.FP16, "int8": Precision.INT8}
 CEILINGS = {
     "T4": "t4", "A100-SXM": "a100-sxm4-40gb", "A100-PCIe": "a100-pcie-40gb", "L40S": "l40s",
     "H100-PCIe": "h100-pcie-80gb", "H100-SXM": "h100-sxm5-80gb", "H100-NVL": "h100-nvl-94gb",
 }  # fmt: skip
+TRITONS_TOKENS = 384
+"""What BERT is fed for SQuAD, where a row does not say it."""
 MANY = (64, 128, 256, 512, 1024)
 GRIDS = {
     "product": np.arange(0.6, 1.31, 0.1), "attention": np.array([0.5, 0.7, 1.0, 1.4]),
     "elementwise": np.array([0.7, 1.0, 1.4]), "kernel_s": np.array([2, 3, 4, 5, 6]) * 1e-6,
 }  # fmt: skip
+SHARES = np.arange(0.3, 1.01, 0.05)
 CONVOLUTION_GRIDS = {"convolution": np.arange(0.9, 2.01, 0.1), "convolution_s": np.arange(0, 15) * 1e-6}
 
 
@@ -116,7 +124,8 @@ def read_rows(path: Path, traces: Path) -> list[Rows]:
         found.engine.notna() & found.model.isin(MODELS) & found.gpu.notna() & found.precision.isin(PRECISIONS)
     ]
     is_bert = found.model.str.startswith("bert")
-    found = found[(found.quality == "A") | ~is_bert & ~found.engine.eq("FasterTransformer")]
+    is_nvidias = is_bert | found.engine.eq("FasterTransformer")
+    found = found[(found.quality == "A") | ~is_nvidias | found.engine.eq(ONNXRUNTIME)]
     if importlib.util.find_spec("ultralytics") is None:
         found = found[~found.model.isin(DETECTORS)]
     keys = ["engine", "model", "gpu", "precision", "length"]
@@ -128,8 +137,9 @@ def made_rows(key: tuple[str, str, str, str, str], curve: pd.DataFrame, traces: 
     """Make the rows of one curve."""
     engine, model, gpu, precision, length = key
     known = load_gpus()[gpu]
-    workload = Workload(precision=PRECISIONS[precision], framework=Framework.TENSORRT)
-    tokens = int(float(length)) if model.startswith("bert") and length else None
+    framework = Framework.ONNXRUNTIME if engine == ONNXRUNTIME else Framework.TENSORRT
+    workload = Workload(precision=PRECISIONS[precision], framework=framework)
+    tokens = int(float(length or TRITONS_TOKENS)) if model.startswith("bert") else None
     recording = trace_of(model, tokens, workload.configuration, traces).recording(workload.configuration)
     step = ExecutedStep.of(recording, workload, calibration=load_calibration())
     rates = device_rates(known, workload)
@@ -144,7 +154,10 @@ def made_rows(key: tuple[str, str, str, str, str], curve: pd.DataFrame, traces: 
 def name_of(model: str) -> str:
     """Return a model's words, with what tells its variant."""
     words, _options = MODELS[model]
-    more = {"bert large": " large", "bert base": " base", "vit-b_16": " 384"}.get(model, "")
+    more = {
+        "bert large": " large", "bert base": " base", "vit-b_16": " 384", "bert+triton/large": " large",
+        "bert+triton/dist6l": " 6 layers",
+    }.get(model, "")  # fmt: skip
     return f"{words.removeprefix(f'{NETWORKS}:')}{more}"
 
 
@@ -199,6 +212,19 @@ def searched(
     return held
 
 
+def share_of(rows: Sequence[Rows], base: Calibration, held: EngineConstants) -> EngineConstants:
+    """Search which share of TensorRT's efficiencies another engine reaches in transformers."""
+    tried = [shared(held, float(share)) for share in SHARES]
+    return min(tried, key=lambda each: loss(rows, base, each))
+
+
+def shared(held: EngineConstants, share: float) -> EngineConstants:
+    """Return constants with a share of the efficiencies."""
+    return replace(
+        held, product=share * held.product, attention=share * held.attention, elementwise=share * held.elementwise
+    )
+
+
 def loss(rows: Sequence[Rows], base: Calibration, constants: EngineConstants) -> float:
     return float(np.mean([np.abs(each).mean() for each in errors(rows, base, constants)]))
 
@@ -212,7 +238,9 @@ class HeldOut:
     off: np.ndarray
 
 
-def held_out(rows: Sequence[Rows], base: Calibration, fit: Fit) -> list[HeldOut]:
+def held_out(
+    rows: Sequence[Rows], base: Calibration, fit: Callable[[Sequence[Rows]], EngineConstants]
+) -> list[HeldOut]:
     """Leave each GPU and each model out of the fit in turn, and return the errors of its rows."""
     found = []
     for what, key in (("GPU", lambda row: row.gpu.id), ("model", lambda row: row.model)):
@@ -270,7 +298,8 @@ def main(path: Path, traces: Path) -> None:
     traces.mkdir(parents=True, exist_ok=True)
     every = read_rows(path, traces)
     unseen = [row for row in every if row.engine == "AITemplate"]
-    rows = [row for row in every if row.engine != "AITemplate"]
+    others = [row for row in every if row.engine == ONNXRUNTIME]
+    rows = [row for row in every if row.engine not in ("AITemplate", ONNXRUNTIME)]
     base = load_calibration().parts["compile"]
     print(f"{len(rows)} curves, {sum(len(row.measured_s) for row in rows)} rows")
     print("shipped:", f"{loss(rows, base, ENGINES[Framework.TENSORRT]):.3f}")
@@ -280,6 +309,8 @@ def main(path: Path, traces: Path) -> None:
     found = held_out(rows, base, fit)
     report("Transformers", [each for each in found if each.row.is_transformer])
     report("Networks of convolutions", [each for each in found if not each.row.is_transformer])
+    print("\nONNX Runtime:", share_of(others, base, whole))
+    report("ONNX Runtime", held_out(others, base, lambda inside: share_of(inside, base, whole)))
     print("\nnot fitted to:")
     for row, off in zip(unseen, errors(unseen, base, whole), strict=True):
         shown = ", ".join(f"{batch}: {np.exp(each):.2f}" for batch, each in zip(row.table.batches, off, strict=True))

@@ -58,7 +58,7 @@ def device(
 
     With -o FILE.yaml, write a calibration with this GPU's factors, for --calibration of other commands. With --spec
     FOLDER, write what was measured as the `measured:` block of its spec, for --specs. A CPU that the database does not
-    know gets a spec of its own there, and -o times about sixty operators on it.
+    know gets a spec of its own there, and -o times about sixty operators on it, in fp32 and bf16.
 
     Examples:
 
@@ -66,7 +66,7 @@ def device(
 
       capplan calibrate device --device cuda:0 -o mine.yaml
 
-      capplan calibrate device --device cpu --spec mine
+      capplan calibrate device --device cpu --spec mine -o cpu.yaml
     """
     from capplan.app.calibration.calibrate import DeviceRequest, benchmark, device_calibration, device_spec
     from capplan.report.text.gpus.devices import device_table
@@ -94,6 +94,8 @@ def device(
         warn(f"{written}: what was measured, for --specs {spec}")
     is_json = chosen is Format.JSON
     emit(to_json(made.benchmark) if is_json else render_table(device_table(made.benchmark), chosen), output=None)
+    if output is None and spec is None:
+        warn("note: nothing was written; -o FILE.yaml makes a calibration for --calibration, --spec FOLDER a spec.")
 
 
 def _write_cpu(made: "DeviceAnswer", *, output: Path | None, spec: Path | None) -> None:

@@ -37,6 +37,7 @@ FEW_ROWS = "device few rows"
 KERNELS = "kernels"
 """The cell of single kernels."""
 
+_ONNX_RUNTIME_NOTE = "ONNX Runtime was timed with BERT alone: the rest is transferred from TensorRT, wider interval"
 _RELATIVES: Mapping[str, tuple[str, ...]] = {
     "12.0": ("8.9", "8.6"), "12.1": ("12.0", "8.9"), "8.9": ("8.6", "12.0"), "8.6": ("8.9", "12.0"),
     "8.7": ("8.6", "8.9"), "10.0": ("9.0", "8.0"), "10.3": ("10.0", "9.0", "8.0"), "9.0": ("8.0", "10.0"),
@@ -341,7 +342,7 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
     if calibration.host is not None and workload.framework is Framework.EAGER:
         notes.append(f"the host is {calibration.host.cpu} with torch {calibration.host.torch}, as measured")
     if workload.framework is Framework.ONNXRUNTIME:
-        notes.append("ONNX Runtime was never timed: constants transferred from TensorRT, wider interval")
+        notes.append(_ONNX_RUNTIME_NOTE)
     if calibration.serves != workload_kind(workload):
         notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}: wider interval")
     return tuple(notes)
@@ -365,7 +366,7 @@ def gpu_evidence(calibration: Calibration | None, gpu: GpuSpec) -> GpuEvidence:
     if calibration is None or calibration.origin is None:
         return GpuEvidence(evidence=Evidence.SPEC_SHEET, reason="no calibration: engineering guesses")
     if calibration.serves == Framework.ONNXRUNTIME.value:
-        return GpuEvidence(evidence=Evidence.SEGMENT, reason="ONNX Runtime was not timed: transferred from TensorRT")
+        return GpuEvidence(evidence=Evidence.SEGMENT, reason=_ONNX_RUNTIME_NOTE)
     own = calibration.gpus.get(gpu.id)
     if own is not None and own.rows > 0:
         return GpuEvidence(evidence=Evidence.MEASURED, reason=f"{own.rows} timed steps on this GPU")
