@@ -90,7 +90,7 @@ class Standards:
             found.append(Concern.DRIVER_LICENCE)
         price = option.rent or option.purchase
         found += self.concerns_of_price(price) if price is not None else ()
-        if option.purchase and candidate.is_end_of_sale:
+        if candidate.is_end_of_sale:
             found.append(Concern.END_OF_SALE)
         return tuple(found)
 

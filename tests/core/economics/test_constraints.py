@@ -119,6 +119,18 @@ def test_a_cap_on_the_year_holds_for_what_is_paid_in_it():
     assert answer(*rents, constraints=Constraints(max_usd_per_year=200.0)).recommendation.choice.gpu == "slow"
 
 
+def test_what_its_vendor_no_longer_sells_is_taken_only_where_nothing_else_is():
+    # 100 GPU-hours of `fast` at 3 USD, 200 of `slow` at 1 USD: 300 against 200 USD a year.
+    old = replace(SLOW, is_end_of_sale=True)
+    found = answer(offered("fast", 3.0), offered("slow", 1.0), candidates=(FAST, old))
+    assert found.recommendation.choice.gpu == "fast"
+    assert found.recommendation.cheaper.gpu == "slow"
+    assert found.recommendation.cheaper_concerns == (Concern.END_OF_SALE,)
+    alone = answer(offered("slow", 1.0), candidates=(old,))
+    assert alone.recommendation.choice.gpu == "slow"
+    assert alone.recommendation.concerns == (Concern.END_OF_SALE,)
+
+
 def test_a_marketplace_decides_only_where_it_is_admitted():
     market = replace(offered("slow", 0.5), provider="vast.ai", is_marketplace=True)
     found = answer(market, offered("slow", 1.0), candidates=(SLOW,))
