@@ -34,7 +34,7 @@ _PREEMPTING = frozenset({Engine.VLLM, Engine.SGLANG})
 """Engines that admit a prompt by what it needs now and evict when the cache is full; others reserve whole answers."""
 DELIVERY_STEPS = 0.6
 """Decode steps between the end of a prefill and the first token at the client: engines hand tokens out beside the next
-step. Learnt from the load sweeps of one of two models, it makes the time to first token of the other right."""
+step. Learnt from the load sweeps of an 8B model on one GPU; those of a 70B model on four are then 9 % off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
