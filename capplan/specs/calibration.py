@@ -132,8 +132,8 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
     },
     GlobalConstants: {
         "l2_hit": _FRACTION, "l2_reach": _FACTOR, "l2_sharpness": _FACTOR, "tile_power": _Range(high=10.0),
-        "kernel_s": _SECONDS, "call_s": _SECONDS, "launch_s": _SECONDS, "cuda_graph_kernel_s": _SECONDS,
-        "cores": _Range(low=1.0, high=1e5),
+        "kernel_s": _SECONDS, "call_s": _SECONDS, "launch_s": _SECONDS, "convolution_s": _CALL,
+        "cuda_graph_kernel_s": _SECONDS, "cores": _Range(low=1.0, high=1e5),
     },
     DeviceFactors: {"compute": _FACTOR, "bandwidth": _FACTOR, "rows": _COUNT, "single_rows": _COUNT},
     IntervalWidth: {

@@ -1,5 +1,6 @@
 """`app.calibration`: predictions judged by measured rows, and a calibration fitted to them."""
 
+import json
 from datetime import date
 from pathlib import Path
 
@@ -8,7 +9,14 @@ import pytest
 import capplan
 from capplan.app.calibration.calibrate import CalibrateRequest, calibrate
 from capplan.app.calibration.validate import ValidateRequest, validate
+from capplan.app.feedback import Silence
+from capplan.app.measure.request import Curve, MeasureRequest
+from capplan.app.measure.run import measure
+from capplan.core.batches import BatchChoice, Batches
 from capplan.errors import UnknownNameError, UsageError
+from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.measure.point import Rules
+from capplan.probe.measure.timing import StopRule, WarmUpRule
 
 HEADER = "model,gpu,batch,precision,latency_ms,input_size\n"
 
@@ -47,3 +55,57 @@ def test_too_few_rows_are_no_base_for_a_calibration(measured: Path, tmp_path: Pa
     request = CalibrateRequest(measured=(measured,), made=date(2026, 11, 22), command="", traces=tmp_path)
     with pytest.raises(UsageError, match="4 usable rows are too few to fit from; 20"):
         calibrate(request)
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `measure` writes of a small model on this machine's CPU."""
+    path = tmp_path_factory.mktemp("measured") / "runs.jsonl"
+    measure(
+        MeasureRequest(
+            model=ModelRequest(words="torchvision:squeezenet1_1", input_size="64"),
+            curve=Curve(batches=Batches(choice=BatchChoice.LISTED, sizes=(1, 2))),
+            rules=Rules(warm_up=WarmUpRule(runs=2), stop=StopRule(repetitions=6, budget_s=10.0)),
+            device="cpu",
+            lines=path,
+        )
+    )
+    return path
+
+
+@pytest.mark.zoo
+def test_lines_of_measure_on_this_cpu_are_judged(lines: Path, tmp_path: Path) -> None:
+    made = validate(ValidateRequest(measured=(lines,), traces=tmp_path))
+    assert [(each.step.batch, each.step.input_size) for each in made.judged] == [(1, (3, 64, 64)), (2, (3, 64, 64))]
+    assert made.validation.skipped == ()
+
+
+@pytest.mark.zoo
+def test_a_calibration_is_fitted_to_lines_of_measure(lines: Path, tmp_path: Path) -> None:
+    point = json.loads(lines.read_text().splitlines()[0])
+    point["device"] |= {"gpu": "l4", "name": "NVIDIA L4", "kind": "cuda"}
+    path = tmp_path / "l4.jsonl"
+    points = [{**point, "workload": {**point["workload"], "batch": batch}} for batch in range(1, 25)]
+    path.write_text("".join(json.dumps(each) + "\n" for each in points))
+    found = calibrate(CalibrateRequest(measured=(path,), made=date(2026, 11, 22), command="", traces=tmp_path))
+    assert found.calibration.gpus["l4"].rows == 24
+
+
+class _Heard(Silence):
+    """Feedback that keeps its warnings."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def warn(self, message: str) -> None:
+        self.said.append(message)
+
+
+@pytest.mark.zoo
+def test_steps_of_a_cpu_are_left_out_of_a_fit_with_the_command_that_fits_them(lines: Path, tmp_path: Path) -> None:
+    heard = _Heard()
+    request = CalibrateRequest(measured=(lines,), made=date(2026, 11, 22), command="", traces=tmp_path)
+    with pytest.raises(UsageError, match="0 usable rows"):
+        calibrate(request, feedback=heard)
+    reason = "was timed on a CPU, which `capplan calibrate device --device cpu` fits"
+    assert heard.said == [f"left out: row {row} {reason}" for row in (1, 2)]

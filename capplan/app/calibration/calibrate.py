@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from capplan.app.calibration.cpu import cpu_at_hand
+from capplan.app.calibration.cpu import CPU_AT_HAND, cpu_at_hand
 from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.core.calibrate.dataset import TimedStep, held_out_together, timed_step
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     pass
 
 FEWEST_ROWS = 20
+_FITS_CPUS = "capplan calibrate device --device cpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +135,9 @@ def described_steps(
             continue
         for step in members:
             gpu = gpus.find_or_none(step.gpu)
+            if step.gpu == CPU_AT_HAND or (gpu is not None and gpu.is_cpu):
+                feedback.warn(f"left out: row {step.line} was timed on a CPU, which `{_FITS_CPUS}` fits")
+                continue
             if gpu is None:
                 feedback.warn(f"left out: unknown GPU {step.gpu!r} in row {step.line}")
                 continue

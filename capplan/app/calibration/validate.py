@@ -1,10 +1,12 @@
 """Judge predictions by measurements: each distinct graph is traced once, and all its GPUs and batches together."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, TypeAlias
 
+from capplan.app.calibration.cpu import CPU_AT_HAND, cpu_at_hand
 from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
 from capplan.core.calibrate.validation import CELL_KEYS, JudgedStep, Validation
@@ -77,9 +79,10 @@ def validate(request: ValidateRequest) -> ValidateAnswer:
         if key not in known:
             raise UnknownNameError("column", key, known)
     files = [read_measured(path, allow_code=request.allows_code) for path in request.measured]
+    steps = [step for file in files for step in file.steps]
     judged, refused = predict_steps(
-        [step for file in files for step in file.steps],
-        gpus=load_gpus(overlays=request.overlays),
+        steps,
+        gpus=_devices(steps, request.overlays),
         calibration=load_calibration(request.calibration),
         folder=request.traces,
         with_copies=request.with_copies,
@@ -87,6 +90,14 @@ def validate(request: ValidateRequest) -> ValidateAnswer:
     skipped = [row for file in files for row in file.skipped]
     found = judge(judged, [*skipped, *refused], by=list(request.keys))
     return ValidateAnswer(validation=found, judged=tuple(judged))
+
+
+def _devices(steps: Sequence[MeasuredStep], overlays: tuple[Path, ...]) -> Gpus:
+    """Return the database, with the CPU at hand where a row was timed on it; the wall clock tells its rates, too."""
+    gpus = load_gpus(overlays=overlays)
+    if all(step.gpu != CPU_AT_HAND for step in steps):
+        return gpus
+    return gpus.including(replace(cpu_at_hand(overlays=overlays, clock=perf_counter).spec, id=CPU_AT_HAND))
 
 
 def predict_steps(

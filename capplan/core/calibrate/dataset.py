@@ -8,10 +8,10 @@ import numpy as np
 
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.device import DeviceRates, device_rates, host_slowness
+from capplan.core.latency.device import DeviceRates, device_rates, host_slowness, kernel_peaks
 from capplan.core.latency.kernel_time import KernelWork
 from capplan.core.latency.lookup import architecture_key, precision_key, torch_key, width_cell
-from capplan.core.latency.op_table import IntArray, KernelTable
+from capplan.core.latency.op_table import IntArray, KernelTable, convolution_calls
 from capplan.core.latency.predict import kernel_counts, kernel_work
 from capplan.core.numbers import FloatArray
 from capplan.core.trace.types import Recording
@@ -23,7 +23,7 @@ class FitRows:
     """Measured steps, with their kernels concatenated.
 
     Per kernel: `row`, `label`, `count`, and its work and rates before any fitted factor. Per row:
-    `latency_s`, `weight`, GPU, host calls and launches, and the level of each kind of deviation.
+    `latency_s`, `weight`, GPU, host calls, launches and convolutions, and the level of each kind of deviation.
     """
 
     row: IntArray
@@ -40,6 +40,7 @@ class FitRows:
     gpu: IntArray
     host_calls: FloatArray
     host_launches: FloatArray
+    host_convolutions: FloatArray
     levels: Mapping[str, IntArray]
     gpu_names: tuple[str, ...]
     level_names: Mapping[str, tuple[str, ...]]
@@ -73,6 +74,7 @@ class FitRows:
             gpu=self.gpu[rows],
             host_calls=self.host_calls[rows],
             host_launches=self.host_launches[rows],
+            host_convolutions=self.host_convolutions[rows],
             levels={kind: levels[rows] for kind, levels in self.levels.items()},
         )
 
@@ -100,6 +102,7 @@ class TimedStep:
     l2_bytes: float
     host_calls: float
     host_launches: float
+    host_convolutions: float
     latency_s: float
     weight: float = 1.0
     family: str = ""
@@ -133,14 +136,15 @@ def timed_step(
         label=table.label[runs],
         count=count[runs],
         work=KernelWork(**{item.name: _column(getattr(work, item.name), column)[runs] for item in fields(KernelWork)}),
-        peak_flops_per_s=rates.peaks_flops_per_s[table.peak_use[runs]],
+        peak_flops_per_s=kernel_peaks(rates, label=table.label[runs], peak_use=table.peak_use[runs]),
         bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s,
-        sheet_peak_flops_per_s=sheet.peaks_flops_per_s[table.peak_use[runs]],
+        sheet_peak_flops_per_s=kernel_peaks(sheet, label=table.label[runs], peak_use=table.peak_use[runs]),
         sheet_bandwidth_bytes_per_s=sheet.bandwidth_bytes_per_s,
         l2_bytes=rates.l2_bytes,
         cell=f"device {width_cell(workload)}",
         host_calls=table.host_calls * host_slowness(gpu),
         host_launches=float(count @ table.launches) * host_slowness(gpu),
+        host_convolutions=convolution_calls(table) * host_slowness(gpu),
         latency_s=latency_s,
         family=family,
     )
@@ -193,6 +197,7 @@ def lay_out(
         gpu=_positions([step.gpu for step in steps], gpu_names),
         host_calls=np.array([step.host_calls for step in steps]),
         host_launches=np.array([step.host_launches for step in steps]),
+        host_convolutions=np.array([step.host_convolutions for step in steps]),
         levels={kind: _positions([step.levels[kind] for step in steps], level_names[kind]) for kind in LEVEL_KINDS},
         gpu_names=tuple(gpu_names),
         level_names={kind: tuple(level_names[kind]) for kind in LEVEL_KINDS},

@@ -8,7 +8,7 @@ from capplan.core.calibrate.dataset import TimedStep
 from capplan.core.calibrate.kernels import MeasuredOperator, operator_step
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency import classes as kinds
-from capplan.core.latency.device import Unsupported, device_rates
+from capplan.core.latency.device import Unsupported, device_rates, kernel_peaks
 from capplan.core.latency.kernel_time import KernelWork, tile_utilisation
 from capplan.core.latency.lookup import KERNELS, architecture_key, precision_key
 from capplan.core.latency.roofline import PeakUse
@@ -69,23 +69,25 @@ def _serving_step(kernel: MeasuredKernel, gpu: GpuSpec) -> TimedStep | None:
         m=_one(kernel.m), n=_one(kernel.n), groups=_one(kernel.groups), k=_one(kernel.k), units=_one(rates.units)
     )
     zero = _one(0.0)
+    label, in_half = np.array([kinds.CLASS_INDEX[kernel.label]]), np.array([PeakUse.HALF])
     return TimedStep(
         gpu=gpu.id,
         levels={"architecture": architecture_key(gpu), "torch": "", "precision": precision_key(workload)},
-        label=np.array([kinds.CLASS_INDEX[kernel.label]]),
+        label=label,
         count=_one(1.0),
         work=KernelWork(
             flops=_one(kernel.flops), read_bytes=_one(kernel.read_bytes), written_bytes=_one(kernel.written_bytes),
             weight_bytes=_one(kernel.weight_bytes), k=_one(kernel.k), utilisation=used, serial=zero,
             launches=_one(1.0), misaligned=zero, strided=zero, foreign_layout=zero,
         ),
-        peak_flops_per_s=rates.peaks_flops_per_s[[PeakUse.HALF]],
+        peak_flops_per_s=kernel_peaks(rates, label=label, peak_use=in_half),
         bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s,
-        sheet_peak_flops_per_s=sheet.peaks_flops_per_s[[PeakUse.HALF]],
+        sheet_peak_flops_per_s=kernel_peaks(sheet, label=label, peak_use=in_half),
         sheet_bandwidth_bytes_per_s=sheet.bandwidth_bytes_per_s,
         l2_bytes=rates.l2_bytes,
         host_calls=0.0,
         host_launches=0.0,
+        host_convolutions=0.0,
         latency_s=kernel.latency_s,
         weight=_WEIGHT,
         family=f"{kernel.label} kernels on {gpu.id}",

@@ -57,7 +57,9 @@ def operator_step(measured: MeasuredOperator, gpu: GpuSpec) -> TimedStep | None:
     if step is None:
         return None
     levels = step.levels if measured.torch_known else {**step.levels, "torch": ""}
-    return replace(step, levels=levels, cell=KERNELS, weight=_WEIGHT, host_calls=0.0, host_launches=0.0)
+    return replace(
+        step, levels=levels, cell=KERNELS, weight=_WEIGHT, host_calls=0.0, host_launches=0.0, host_convolutions=0.0
+    )
 
 
 def _alone(measured: MeasuredOperator) -> tuple[Recording, KernelTable]:

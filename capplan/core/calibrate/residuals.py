@@ -37,7 +37,7 @@ _FIELD_SD: Mapping[str, float] = {
 _INSTRUCTIONS_SD = 1.0
 _GLOBAL_SD: Mapping[str, float] = {
     "l2_hit": 0.3, "l2_reach": 0.5, "l2_sharpness": 0.3, "tile_power": 0.2, "kernel_s": 0.5, "call_s": 0.7,
-    "launch_s": 0.7,
+    "launch_s": 0.7, "convolution_s": 0.7,
 }  # fmt: skip
 GPU_COMPUTE_SD, GPU_BANDWIDTH_SD = 0.10, 0.10
 OTHER_COMPUTE_SD, OTHER_BANDWIDTH_SD = 0.15, 0.10
@@ -274,6 +274,7 @@ class LatencyFit:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         device_s = np.bincount(rows.row, rows.count * kernel_s, minlength=len(rows.latency_s)).astype(np.float64)
         host_s = constants.call_s * rows.host_calls + constants.launch_s * rows.host_launches
+        host_s = host_s + constants.convolution_s * rows.host_convolutions
         return (device_s**4 + host_s**4) ** 0.25, device_s, host_s
 
     def _derivatives(self, x: FloatArray) -> tuple[FloatArray, Jacobian]:
@@ -306,7 +307,9 @@ class LatencyFit:
             jacobian[used, columns[used]] += by_row(values)[used]
         for name, values in slopes.constants.items():
             jacobian[:, self.columns.globals[name]] = by_row(values)
-        for name, amount in (("call_s", rows.host_calls), ("launch_s", rows.host_launches)):
+        for name, amount in (
+            ("call_s", rows.host_calls), ("launch_s", rows.host_launches), ("convolution_s", rows.host_convolutions),
+        ):  # fmt: skip
             jacobian[:, self.columns.globals[name]] = amount * getattr(constants, name) * by_host
         return np.log(step_s / rows.latency_s) / SPREAD, jacobian
 

@@ -65,7 +65,7 @@ def _pays_in_training(kinds: list[str], convolutions: list[Kernel]) -> bool:
 
 
 def _kind(kernel: Kernel) -> str:
-    if _weight(kernel)[1] > 1 and group_count(kernel, 1) != 1:
+    if _weight(kernel)[1] > 1 and group_count(kernel, 2) != 1:  # samples with filters of their own are groups
         return "grouped"
     if _is_small(kernel):
         return "small"

@@ -39,9 +39,9 @@ class GlobalConstants:
     `l2_hit` is the share of activation traffic that a small working set keeps in L2, `l2_reach` the
     working set, in units of the L2's size, at which half of it is gone, `l2_sharpness` how suddenly.
     `tile_power` tempers the loss of unfilled tiles and waves. `kernel_s` is the device's fixed time
-    per kernel, `call_s` the host's per call into PyTorch, `launch_s` the host's on top per kernel.
-    `watts_share` is the share of the power limit that arithmetic may use. `cores` are those that a CPU's operators were
-    timed on, 1 for GPUs.
+    per kernel, `call_s` the host's per call into PyTorch, `launch_s` the host's on top per kernel, `convolution_s`
+    what a convolution takes on top of both: cuDNN looks its plan up in every call. `cores` are those that a CPU's
+    operators were timed on, 1 for GPUs.
     """
 
     l2_hit: float = 0.664
@@ -51,6 +51,7 @@ class GlobalConstants:
     kernel_s: float = 4e-6
     call_s: float = 3e-6
     launch_s: float = 6e-6
+    convolution_s: float = 0.0
     cuda_graph_kernel_s: float = 2e-6
     cores: float = 1.0
 

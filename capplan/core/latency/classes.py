@@ -49,6 +49,9 @@ CONVOLUTIONS = (
     CONV, CONV_1X1, CONV_STEM, CONV_GROUPED, DEPTHWISE_3, DEPTHWISE_NATIVE, DEPTHWISE_5, DEPTHWISE_7, DEPTHWISE_LARGE,
     CONV_PATCH, CONV_OTHER,
 )  # fmt: skip
+FORWARD_CONVOLUTIONS = frozenset(
+    label + suffix for label in (*CONVOLUTIONS, CONV_GROUPED_WIDE) for suffix in ("", CHANNELS_LAST_SUFFIX)
+)
 SPATIAL = (*CONVOLUTIONS, BATCH_NORM, POOL, UPSAMPLE)
 """Classes that run other kernels on channels-last tensors."""
 
@@ -126,7 +129,7 @@ def _fused_class(kernel: Kernel) -> str:
 
 def _convolution_class(kernel: Kernel) -> str:
     weight = filter_shape(kernel)
-    groups = group_count(kernel, 1)
+    groups = group_count(kernel, 2)  # where samples have filters of their own, each is a group: one at batch 1
     window = weight[2:]
     if kernel.attributes.get("transposed") or len(window) == 3:
         return CONV_OTHER

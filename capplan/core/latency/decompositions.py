@@ -70,7 +70,7 @@ def unfused_rms_norm(kernel: Kernel, batch: int) -> list[dict[str, Any]]:
     return rows + ([_cast(elements, stored, 4.0), _cast(elements, 4.0, stored)] if stored < 4 else [])
 
 
-_SERIAL_STEPS_PER_LAUNCH = 20
+SERIAL_STEPS_PER_LAUNCH = 20
 """A small kernel's time on the device (6 µs in the shipped fit) in steps of one thread (0.3 µs)."""
 
 
@@ -90,16 +90,17 @@ def slow_conv3d(kernel: Kernel, batch: int, *, use: PeakUse) -> list[dict[str, A
     """List the rows of a convolution of volumes without cuDNN: windows written out, then a product for each sample.
 
     `slow_conv3d_forward` in aten/src/ATen/native/cuda/ConvolutionMM3d.cu. Each sample has its own two launches, which
-    the device takes in turn.
+    the device takes in turn; `vol2col_kernel` writes a window's elements in a loop.
     """
     out, weight = kernel.outputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
     positions, window = float(prod(out[2:])), float(prod(weight[1:]))
     item = float(ITEM_BYTES[kernel.inputs[0].dtype])
     columns = batch * positions * window
     product = _product(use, groups=batch, m=int(positions), n=weight[0], k=int(window), item=item)
-    # One sample's product alone fills the multiprocessors, or does not.
-    in_turn = {"serial": float(batch * _SERIAL_STEPS_PER_LAUNCH)}
-    return [{**_elementwise(kinds.COPY, columns, item=item), **in_turn}, {**product, **in_turn, "groups": 1.0}]
+    # One sample alone does not fill the multiprocessors: a thread writes its window's elements one after another.
+    writing = {"serial": float(batch * (SERIAL_STEPS_PER_LAUNCH + window))}
+    in_turn = {"serial": float(batch * SERIAL_STEPS_PER_LAUNCH)}
+    return [{**_elementwise(kinds.COPY, columns, item=item), **writing}, {**product, **in_turn, "groups": 1.0}]
 
 
 def _product(use: PeakUse, *, groups: int, m: int, n: int, k: int, item: float) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """Compute a GPU's rates for one workload from its spec sheet, at the clocks that it sustains."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality
 from capplan.core.gpus.sustained import copy_share, half_share, single_share, streaming_share, vector_share
+from capplan.core.latency import classes as kinds
 from capplan.core.latency.roofline import PeakUse
-from capplan.core.numbers import BoolArray, FloatArray
+from capplan.core.numbers import BoolArray, FloatArray, IntArray
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Framework, Precision, Workload
 
@@ -32,6 +34,7 @@ class DeviceRates:
 
     `peaks_flops_per_s` and `printed_flops_per_s` have a column per `PeakUse`: sustained, and as printed.
     `bandwidth_bytes_per_s` is what kernels of models sustain, `printed_bandwidth_bytes_per_s` printed.
+    `issued_flops_per_s` is what multiprocessors start of 16-bit products by their clock alone: see `kernel_peaks`.
     `on_tensor_cores` says of each `PeakUse` whether tensor cores, with their wishes for layout and alignment, do it.
     """
 
@@ -41,6 +44,7 @@ class DeviceRates:
     printed_bandwidth_bytes_per_s: float
     l2_bytes: float
     units: float
+    issued_flops_per_s: float
     on_tensor_cores: BoolArray
 
 
@@ -82,8 +86,56 @@ def device_rates(gpu: GpuSpec, workload: Workload, *, use_own: bool = True) -> D
         printed_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
         l2_bytes=float(gpu.l2_bytes or 4 * 2**20),
         units=float(gpu.unit_count or max(1, round(vector / 0.5e12))),
+        issued_flops_per_s=_issued(gpu),
         on_tensor_cores=on_tensor_cores,
     )
+
+
+_ISSUED_PER_CLOCK = 512.0
+"""16-bit FLOPs per clock of one multiprocessor on GeForce cards, whose tensor cores are the slowest beside their other
+units: there nothing is lost by what warps issue besides. Only the ratio between GPUs counts, a class's efficiency is
+fitted. [FLOP]"""
+_ISSUE_SHARE: Mapping[str, float] = {kinds.CONV_GROUPED: 0.75, kinds.ATTENTION: 0.5}
+"""The share of the time of classes that goes to other units than tensor cores, on a GeForce card.
+
+FlashAttention 2 spends it on exponentials and on loading registers: it reaches 50 to 73 % of an A100's rate (Dao, 2023,
+abstract) and 35 % of an H100's (Shah et al., FlashAttention-3, 2024, abstract). Groups of few channels fill a part of
+each tensor instruction, and their loads and addresses are most of the work: an RTX PRO 6000 that sustains 1.5 times the
+tensor rate of an RTX 4090 runs them no faster."""
+_ISSUED = np.array(
+    [_ISSUE_SHARE.get(label.removesuffix(kinds.CHANNELS_LAST_SUFFIX), 0.0) for label in kinds.ALL_CLASSES]
+)
+
+
+def kernel_peaks(rates: DeviceRates, *, label: IntArray, peak_use: IntArray) -> FloatArray:
+    """Return the arithmetic rate of kernels before any fitted factor, by what they run and compute in. [FLOP/s]
+
+    A class that spends a part of its time outside tensor cores gains less from faster ones: its rate is the harmonic
+    mean of the tensor rate and of what multiprocessors issue.
+
+    Args:
+        rates: the GPU's rates for a workload.
+        label: indices of the kernels' classes in `ALL_CLASSES`.
+        peak_use: which of the GPU's rates limits each kernel, as `PeakUse`.
+    """
+    peaks = rates.peaks_flops_per_s[peak_use]
+    in_half = peak_use == PeakUse.HALF
+    by_tensor = rates.on_tensor_cores[peak_use] & (in_half | (peak_use == PeakUse.CONVOLUTION_32))
+    by_tensor &= np.isfinite(rates.issued_flops_per_s)
+    share = np.where(by_tensor, _ISSUED[label], 0.0)
+    issued = rates.issued_flops_per_s * np.where(in_half, 1.0, _SINGLE_PER_HALF)
+    return np.asarray(peaks / (1 - share + share * np.where(by_tensor, peaks, 0.0) / issued))
+
+
+_SINGLE_PER_HALF = 0.5
+"""Tensor instructions of TF32 do half the FLOPs of 16-bit ones."""
+
+
+def _issued(gpu: GpuSpec) -> float:
+    """Return what a GPU's multiprocessors issue of 16-bit products at their clock; infinite where unknown. [FLOP/s]"""
+    if gpu.compute_capability is None or not gpu.unit_count or not gpu.boost_clock_hz:
+        return np.inf
+    return gpu.unit_count * gpu.boost_clock_hz * vector_share(gpu).fraction * _ISSUED_PER_CLOCK
 
 
 def missing_kernels(recording: Recording, gpu: GpuSpec) -> Unsupported | None:
@@ -215,6 +267,7 @@ def cpu_rates(cpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
         bandwidth_bytes_per_s=bandwidth * _share(cpu, Microbenchmark.COPY, bandwidth, _COPY_SHARE),
         printed_bandwidth_bytes_per_s=bandwidth,
         l2_bytes=float(cpu.l2_bytes or 8 * 2**20),
+        issued_flops_per_s=np.inf,
         units=1.0,  # products are cut into blocks that fit any number of cores
         on_tensor_cores=np.ones(len(PeakUse), dtype=bool),  # no Winograd, which oneDNN leaves out unless asked
     )

@@ -188,15 +188,16 @@ def _device_factors(calibration: Calibration, gpu: GpuSpec, workload: Workload) 
 
     Libraries reach other shares of a GPU's rate in 16 bits than in fp32: MI250 was timed in 16 bits alone, at 0.64 of
     the model's arithmetic, and its fp32 transformers run at the model's rate. So single precision takes the arithmetic
-    of other GPUs where a GPU has no row in it.
+    of the GPUs that were timed in it where a GPU has no row in it; the reference GPUs have none.
     """
     own, architecture = calibration.gpus.get(gpu.id), architecture_key(gpu)
     if own is None:
         return inherited_factors(list(calibration.gpus.values()), architecture)
     if _knows_precision(calibration, gpu, workload):
         return own
-    shared = [found for found in calibration.gpus.values() if found.single_rows or is_reference(found)]
-    return replace(own, compute=inherited_factors(shared, architecture).compute)
+    timed = _timed_in_single(calibration)
+    related = [found for found in timed if found.architecture == architecture]
+    return replace(own, compute=float(np.exp(_mean_logs(related or timed)[0])))
 
 
 def inherited_factors(measured: Sequence[DeviceFactors], architecture: str) -> DeviceFactors:

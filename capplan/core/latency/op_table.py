@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.decompositions import (
     FUSED_RMS_NORM_SINCE,
+    SERIAL_STEPS_PER_LAUNCH,
     AttentionPath,
     runs_slow_conv3d,
     slow_conv3d,
@@ -48,7 +49,8 @@ QUANTISED_SPREAD: Mapping[str, float] = {
 lie within it where several GPUs were timed (docs/quantisation.md); of others it is a guess."""
 _FEWEST_WINOGRAD_CHANNELS = 16
 _CUDNN_9_SINCE, _WIDEST_GROUP = (2, 4), 64
-"""Before, channels-last convolutions with more channels a group had no fast kernel: seen in timm's tables."""
+"""Before, channels-last convolutions whose groups are wider had a fast kernel only where whole tiles of 64 channels
+make up a group: seen in timm's tables (128 and 640 are fast, 72, 112, 168 and 264 are not)."""
 _GEMM_LIKE = {
     *(label + suffix for label in kinds.CONVOLUTIONS for suffix in ("", kinds.CHANNELS_LAST_SUFFIX)),
     kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX,
@@ -161,6 +163,14 @@ def counted_flops(table: KernelTable) -> FloatArray:
     return np.where(stands_in[:, None], 0.0, table.flops)
 
 
+def convolution_calls(table: KernelTable) -> float:
+    """Return how many convolutions a step calls."""
+    return float(table.count @ np.isin(table.label, _CONVOLUTION_LABELS))
+
+
+_CONVOLUTION_LABELS = [index for index, label in enumerate(kinds.ALL_CLASSES) if label in kinds.FORWARD_CONVOLUTIONS]
+
+
 def _samples(batches: Sequence[int]) -> tuple[int, ...]:
     """Choose three of the batches, which determine the others: no count has three factors that grow with the batch."""
     distinct = sorted(set(batches))
@@ -201,8 +211,9 @@ def _class_under(kernel: Kernel, workload: Workload) -> str:
     label = kinds.kernel_class(kernel)
     if label != kinds.CONV_GROUPED + kinds.CHANNELS_LAST_SUFFIX or workload.torch_version >= _CUDNN_9_SINCE:
         return label
-    is_wide = kernel.inputs[1].shape_at(1)[1] > _WIDEST_GROUP
-    return kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX if is_wide else label
+    per_group = kernel.inputs[1].shape_at(1)[1]
+    is_slow = per_group > _WIDEST_GROUP and per_group % _WIDEST_GROUP != 0
+    return kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX if is_slow else label
 
 
 def _row(kernel: Kernel, label: str, batch: int) -> Row:
@@ -242,7 +253,26 @@ def instructions(kernel: Kernel, batch: int) -> float:
     elements = max((operand.distinct_elements(batch) for operand in operands), default=0)
     if kernel.name == "aten.native_layer_norm":
         return float(_layer_norm_lanes(kernel, elements))
+    if kernel.name == "aten.col2im":
+        return float(_folding_per_pixel(kernel) * kernel.outputs[0].distinct_elements(batch))
     return float(each * elements)
+
+
+_DIVISION = 4.0
+"""A division of 64-bit integers, some 130 lane cycles, in units of an element of a simple kernel, some 30."""
+_DIVISIONS_PER_PIXEL, _DIVISIONS_PER_WINDOW = 7, 4
+
+
+def _folding_per_pixel(kernel: Kernel) -> float:
+    """Return the arithmetic of one pixel of F.fold, whose place, and the windows over it, are found by divisions.
+
+    `col2im_device` in aten/src/ATen/native/cuda/im2col.cuh.
+    """
+    sizes, strides = (kernel.attributes.get(name, (1, 1)) for name in ("kernel_size", "stride"))
+    assert isinstance(sizes, tuple)
+    assert isinstance(strides, tuple)
+    windows = prod(-(-int(size) // int(stride)) for size, stride in zip(sizes, strides, strict=True))
+    return _DIVISION * (_DIVISIONS_PER_PIXEL + _DIVISIONS_PER_WINDOW * windows)
 
 
 _LAYER_NORM_LANES = 512
@@ -305,7 +335,15 @@ def _is_strided(operand: Operand) -> bool:
 
 
 def _serial_steps(kernel: Kernel, batch: int) -> float:
-    """Return images × channels, which one thread walks through in row-major resizing with a thread per pixel."""
+    """Return what one thread takes in turn: images × channels where a thread resizes a pixel, windows where it unfolds.
+
+    F.unfold has a launch for each sample, whose threads write a window's pixels one after another: `im2col_out_cuda`
+    in aten/src/ATen/native/cuda/Im2Col.cu.
+    """
+    if kernel.name == "aten.im2col":
+        window = kernel.attributes.get("kernel_size", (1, 1))
+        assert isinstance(window, tuple)
+        return float(kernel.inputs[0].shape_at(batch)[0] * (SERIAL_STEPS_PER_LAUNCH + prod(map(int, window))))
     if kernel.name not in ("aten.upsample_bilinear2d", "aten.upsample_bicubic2d"):
         return 0.0
     if kernel.inputs[0].memory_format is MemoryFormat.CHANNELS_LAST:

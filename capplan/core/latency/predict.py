@@ -13,7 +13,14 @@ import numpy as np
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.decompositions import AttentionPath
-from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, host_slowness, missing_kernels
+from capplan.core.latency.device import (
+    DeviceRates,
+    Unsupported,
+    device_rates,
+    host_slowness,
+    kernel_peaks,
+    missing_kernels,
+)
 from capplan.core.latency.host import host_step_s
 from capplan.core.latency.kernel_time import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency.lookup import (
@@ -23,7 +30,7 @@ from capplan.core.latency.lookup import (
     interval_sides,
     resolve_constants,
 )
-from capplan.core.latency.op_table import KernelTable, counted_flops, kernel_table
+from capplan.core.latency.op_table import KernelTable, convolution_calls, counted_flops, kernel_table
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.roofline import PeakUse, bound_s, compulsory_bytes
 from capplan.core.latency.step import ExecutedStep
@@ -160,7 +167,9 @@ def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Se
     launches = float((table.count * table.launches) @ (table.path != AttentionPath.UNFUSED))
     if workload.framework is Framework.ONNXRUNTIME:  # its executor is C++: a launch for each kernel, no Python
         return known.constants.launch_s * launches * np.array([host_slowness(gpu) for gpu in gpus])[:, None]
-    step_s = known.constants.call_s * table.host_calls + known.constants.launch_s * launches
+    constants = known.constants
+    step_s = constants.call_s * table.host_calls + constants.launch_s * launches
+    step_s += constants.convolution_s * convolution_calls(table)
     return step_s * np.array([host_slowness(gpu) for gpu in gpus])[:, None]
 
 
@@ -168,10 +177,13 @@ def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[R
     def per_class(name: str) -> FloatArray:
         return np.stack([getattr(item, name) for item in resolved])[:, table.label, None]
 
-    peaks = np.stack([rate.peaks_flops_per_s * item.gpu_compute for rate, item in zip(rates, resolved, strict=True)])
+    peaks = np.stack([
+        kernel_peaks(rate, label=table.label, peak_use=table.peak_use) * item.gpu_compute
+        for rate, item in zip(rates, resolved, strict=True)
+    ])  # fmt: skip
     bandwidths = [rate.bandwidth_bytes_per_s * item.gpu_bandwidth for rate, item in zip(rates, resolved, strict=True)]
     return KernelRates(
-        peak_flops_per_s=peaks[:, table.peak_use, None],
+        peak_flops_per_s=peaks[:, :, None],
         bandwidth_bytes_per_s=np.array(bandwidths)[:, None, None],
         l2_bytes=np.array([rate.l2_bytes for rate in rates])[:, None, None],
         serial_step_s=np.array([item.serial_step_s for item in resolved])[:, None, None],

@@ -51,6 +51,11 @@ class Gpus(Mapping[str, GpuSpec]):
             name.casefold(): spec.id for spec in specs.values() for name in (spec.id, spec.name, *spec.aliases)
         }
 
+    def including(self, spec: GpuSpec) -> "Gpus":
+        """Return the same database with one device more, such as the CPU at hand."""
+        every = {**self._specs, **self.cpus, spec.id: spec}
+        return Gpus(every, architectures=self.architectures, sheets=self.sheets, overlays=self.overlays)
+
     def __getitem__(self, gpu_id: str) -> GpuSpec:
         if gpu_id not in self._specs and (parts := split_name(gpu_id)) is not None and parts[0] in self._specs:
             return mig_slice(self._specs[parts[0]], parts[1])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from capplan.core.latency.calibration import HostCosts
+from capplan.core.latency.device import host_slowness
 from capplan.core.latency.host import host_step_s
 from capplan.core.latency.lookup import calibration_notes
 from capplan.core.latency.op_table import kernel_table
@@ -14,6 +15,8 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.origin import Origin
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Kernel, Operand
 from capplan.core.workload import Framework, Precision, Workload
 from capplan.errors import SpecError
 from capplan.specs.calibration import dump_calibration, load_calibration
@@ -44,6 +47,27 @@ def test_a_small_batch_waits_for_the_measured_host() -> None:
     # the device needs microseconds for it: the host's 3.01 ms decide, and a CUDA graph does without the host
     assert eager[0].latency_s.expected == pytest.approx(3.01e-3, rel=0.01)
     assert compiled[0].latency_s.expected < 1e-3
+
+
+def test_a_convolution_takes_the_host_longer_than_other_calls() -> None:
+    prior = prior_calibration()
+    costs = replace(prior.constants, call_s=1e-3, launch_s=0.0, convolution_s=4e-3)
+    linear = linear_recording()
+    weight = Operand(dtype="half", shape=(Affine(8), Affine(8), Affine(1), Affine(1)), is_weight=True)
+    image = Operand(dtype="half", shape=(Affine(0, 1), Affine(8), Affine(4), Affine(4)))
+    convolution = Kernel(name="aten.convolution", inputs=(image, weight), outputs=(image,), attributes={"groups": 1})
+    convolved = replace(linear, kernels=(convolution, *linear.kernels[1:]))
+    times = [
+        estimate_latencies(
+            ExecutedStep.of(recording, Workload(precision=Precision.FP16), calibration=replace(prior, constants=costs)),
+            gpus=[gpu()],
+            batches=[1],
+        )[0]
+        for recording in (linear, convolved)
+    ]
+    without, with_convolution = (each[0].latency_s.expected for each in times if isinstance(each, tuple))
+    # the device takes microseconds: only the host's 4 ms for the one convolution differ
+    assert with_convolution - without == pytest.approx(4e-3 * host_slowness(gpu()), rel=0.01)
 
 
 def test_an_estimate_names_the_measured_host() -> None:

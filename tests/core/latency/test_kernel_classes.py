@@ -1,7 +1,12 @@
 """Which implementation a kernel is taken to run."""
 
-from capplan.core.latency.classes import kernel_class
+import numpy as np
+import pytest
+
+from capplan.core.latency.classes import CLASS_INDEX, kernel_class
+from capplan.core.latency.device import DeviceRates, kernel_peaks
 from capplan.core.latency.op_table import instructions
+from capplan.core.latency.roofline import PeakUse
 from capplan.core.ops.convolutions import group_count
 from capplan.core.ops.flops import kernel_macs, matmul_shape
 from capplan.core.trace.affine import Affine
@@ -36,6 +41,22 @@ def test_a_conditional_depthwise_convolution_runs_the_depthwise_kernels():
     assert kernel_class(conditional(per_group=1, out=672, channels=672, window=5)) == "depthwise 5x5"
 
 
+def test_a_conditional_pointwise_convolution_runs_grouped_kernels():
+    # 64 samples are 64 groups of one image, each with its own filter
+    assert kernel_class(conditional(per_group=112, out=672, channels=112, window=1)) == "conv grouped"
+
+
+def test_folding_divides_for_each_pixel_and_each_window_over_it():
+    # 3x3 windows at stride 2: at most 2x2 of them hold a pixel; 7 + 4 x 4 divisions of 4 units, 28x28 pixels, 5 samples
+    fold = Kernel(
+        name="aten.col2im",
+        inputs=(operand(Affine(0, 1), 9, 196),),
+        outputs=(operand(Affine(0, 1), 1, 28, 28),),
+        attributes={"kernel_size": (3, 3), "stride": (2, 2)},
+    )
+    assert instructions(fold, 5) == 5 * 28 * 28 * 23 * 4
+
+
 def test_a_column_times_a_row_is_pointwise():
     pooled, gates, out = (
         operand(Affine(0, 1), 96, 1, 1),
@@ -58,3 +79,42 @@ def test_a_layer_norm_of_short_rows_occupies_a_block_for_each():
     assert instructions(layer_norm(24), 1) == 100 * 512
     assert instructions(layer_norm(512), 1) == 100 * 512
     assert instructions(layer_norm(768), 1) == 100 * 1024
+
+
+def rates(*, issued_flops_per_s: float, has_tensor_cores: bool = True) -> DeviceRates:
+    """A GPU whose tensor cores do 400 FLOP/s in 16 bits and 200 in TF32."""
+    peaks = np.full(len(PeakUse), 50.0)
+    peaks[PeakUse.HALF], peaks[PeakUse.CONVOLUTION_32] = 400.0, 200.0
+    on_tensor_cores = np.zeros(len(PeakUse), dtype=bool)
+    on_tensor_cores[[PeakUse.HALF, PeakUse.CONVOLUTION_32]] = has_tensor_cores
+    return DeviceRates(
+        peaks_flops_per_s=peaks,
+        printed_flops_per_s=peaks,
+        bandwidth_bytes_per_s=1.0,
+        printed_bandwidth_bytes_per_s=1.0,
+        l2_bytes=1.0,
+        units=1.0,
+        issued_flops_per_s=issued_flops_per_s,
+        on_tensor_cores=on_tensor_cores,
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "use", "peak"),
+    [
+        ("conv", PeakUse.HALF, 400.0),
+        ("attention", PeakUse.HALF, 1 / (0.5 / 400 + 0.5 / 100)),
+        ("conv grouped", PeakUse.HALF, 1 / (0.25 / 400 + 0.75 / 100)),
+        (
+            "conv grouped nhwc",
+            PeakUse.CONVOLUTION_32,
+            1 / (0.25 / 200 + 0.75 / 50),
+        ),  # TF32: half as much an instruction
+        ("conv grouped", PeakUse.VECTOR, 50.0),
+    ],
+)
+def test_what_warps_issue_beside_tensor_cores_slows_groups_and_attention(label: str, use: PeakUse, peak: float) -> None:
+    index, in_use = np.array([CLASS_INDEX[label]]), np.array([use])
+    assert kernel_peaks(rates(issued_flops_per_s=100.0), label=index, peak_use=in_use) == pytest.approx(peak)
+    unknown = kernel_peaks(rates(issued_flops_per_s=np.inf), label=index, peak_use=in_use)
+    assert unknown == rates(issued_flops_per_s=100.0).peaks_flops_per_s[use]
