@@ -26,6 +26,10 @@ class Concern(StrEnum):
     DRIVER_LICENCE = "driver licence excludes data centres"
 
 
+PRICE_CONCERNS = frozenset({Concern.HEARSAY_PRICE, Concern.UNDATED_PRICE, Concern.OLD_PRICE, Concern.MARKETPLACE})
+"""What speaks against a price alone; another offer of the same GPU may have none of it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """What a fleet takes of a budget and of a site: capex and the highest later year [USD], power [W], rack units."""

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
-from capplan.core.economics.evidence import Concern
+from capplan.core.economics.evidence import PRICE_CONCERNS, Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.charts.picture import compiled, packed_drawing_program, vector
@@ -32,7 +32,7 @@ from capplan.report.procurement.money_tables import (
     offers_table,
     terms_table,
 )
-from capplan.report.procurement.rows.candidates import choosable
+from capplan.report.procurement.rows.candidates import choosable, choosable_at_another_price
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     HOST_WORDS,
@@ -230,6 +230,7 @@ def _option(row: OptionRow, model: ModelReport, written: _Columns, factors: tupl
         "runner_up": row.key == model.verdict.runner_up,
         "warnings": {"borderline memory", *row.evidence.concerns, *row.evidence.violations},
         "tags": tags,
+        "price_tags": {f"price: {row.offer.price_tier}", *PRICE_CONCERNS},
         "offer": figures.offer(row),
         "price": None if row.offer.price_usd is None else _shown_price(row, _listed(row, factors)),
         "price_unit": row.offer.price_unit,
@@ -289,7 +290,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
     labels = {point["key"]: point["label"] for point in front_points(report, model)}
     others = _other_offers(model)
     factors = _factors(report)
-    pool = choosable(report, model)
+    pool, elsewhere = choosable(report, model), choosable_at_another_price(report, model)
     peak = load.peak_per_s if isinstance(load, Service) else 0 if isinstance(load, OneGpu) else load.rate_per_s
     return {
         "kind": load.kind,
@@ -320,7 +321,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
                 "latency": row.response.latency_s.expected, "label": labels.get(row.key, ""),
                 "offer": figures.offer(row), "others": others.get((row.gpu, row.offer.term), []),
                 "commitment": COMMITMENT_YEARS.get(Term(row.offer.term), 0) if row.offer.price_usd is not None else 0,
-                "eligible": row.key in pool, "quote": _quote(row),
+                "eligible": row.key in pool, "eligibleElsewhere": row.key in elsewhere, "quote": _quote(row),
             }
             for row in model.options
         ],
@@ -361,7 +362,13 @@ def _other_offers(model: ModelReport) -> dict[tuple[str, str], list[dict[str, An
         if each.reason == MORE_EXPENSIVE:
             words = ", ".join(word for word in (each.provider, each.instance, each.region) if word)
             found.setdefault((each.gpu, each.term), []).append(
-                {"words": words, "price": each.price_usd, "slots": each.instance_gpus, "sound": each.is_sound}
+                {
+                    "words": words,
+                    "price": each.price_usd,
+                    "slots": each.instance_gpus,
+                    "sound": each.is_sound,
+                    "day": str(each.price_date),
+                }
             )
     return found
 

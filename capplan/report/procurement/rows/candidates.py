@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from capplan.core.economics.assumptions import Assumption
+from capplan.core.economics.evidence import PRICE_CONCERNS
 from capplan.core.economics.options import comes_on_boards
 from capplan.core.gpus.licences import driver_licence
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
@@ -127,6 +128,20 @@ def choosable(report: Report, model: ModelReport) -> frozenset[str]:
     certain = [option for option in allowed if option.evidence.certain_fit] or allowed
     full = [option for option in certain if not option.evidence.concerns] or certain
     return frozenset(option.key for option in full)
+
+
+def choosable_at_another_price(report: Report, model: ModelReport) -> frozenset[str]:
+    """Return the keys of the options that only their price keeps from being recommended.
+
+    Another offer of the same GPU and term, with a sound price, may be recommended in their place.
+    """
+    return frozenset(
+        option.key
+        for option in model.options
+        if _is_allowed(report, option)
+        and option.evidence.certain_fit
+        and PRICE_CONCERNS.issuperset(option.evidence.concerns)
+    )
 
 
 def _is_allowed(report: Report, option: OptionRow) -> bool:

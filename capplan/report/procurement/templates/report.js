@@ -232,7 +232,19 @@
         const text = `${option.search.split("|")[0]} ${offer.words}`.toLowerCase();
         if (asked.every((word) => text.includes(word)) && (best === null || offer.price < best.price)) best = offer;
       }
-      return best && { ...option, price: best.price, slots: best.slots, offerWords: best.words, eligible: option.eligible && best.sound };
+      return best && { ...option, price: best.price, slots: best.slots, offerWords: best.words, offerDay: best.day, eligible: best.sound && (option.eligible || option.eligibleElsewhere) };
+    }
+
+    /* Day, price and badges of the offer that a row shows: its own, or another that a filter found. */
+    function showPriceOf(row, own, option) {
+      const day = row.querySelector(".day"), input = row.querySelector("input[data-price]");
+      day.dataset.own ??= day.textContent;
+      day.textContent = option.offerDay || day.dataset.own;
+      for (const badge of row.querySelectorAll("[data-of-price]")) badge.hidden = Boolean(option.offerDay);
+      if (!input || input.value !== input.defaultValue) return;
+      input.dataset.own ??= input.defaultValue;
+      input.defaultValue = option.offerDay ? option.price.toFixed(own.term === "buy" ? 0 : 3) : input.dataset.own;
+      input.value = input.defaultValue;
     }
 
     function update() {
@@ -256,6 +268,7 @@
         if (option === null) continue;
         const shown = each.term === "buy" ? found?.last.gpus : found?.fleet.gpus;
         set("offer", option.offerWords || each.offer);
+        showPriceOf(row, each, option);
         set("batch", found ? found.batch : "–", found?.batch);
         set("gpus", found ? shown.toLocaleString("en-US") : "–", shown);
         set("latency", found ? pace(found.latency, data.written.pace) : "cannot", found?.latency);

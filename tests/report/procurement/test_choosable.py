@@ -1,0 +1,33 @@
+"""Which options may be recommended, and which of them with another offer of the same GPU."""
+
+from dataclasses import replace
+
+import pytest
+
+from capplan.core.economics.evidence import Concern
+from capplan.report.procurement.rows.candidates import choosable, choosable_at_another_price
+from tests.report.procurement.made_up import made_report
+
+
+@pytest.mark.parametrize(
+    ("concerns", "here", "elsewhere"),
+    [
+        ((), True, True),
+        ((Concern.OLD_PRICE,), False, True),
+        ((Concern.HEARSAY_PRICE, Concern.UNDATED_PRICE), False, True),
+        ((Concern.SPEED_FROM_SPEC_SHEET,), False, False),
+        ((Concern.OLD_PRICE, Concern.END_OF_SALE), False, False),
+    ],
+)
+def test_another_offer_may_be_taken_where_only_the_price_is_weak(
+    concerns: tuple[Concern, ...], *, here: bool, elsewhere: bool
+) -> None:
+    report = made_report("image-service")
+    model = report.models[0]
+    pool = choosable(report, model)
+    sound, other = [option for option in model.options if not option.is_bought and option.key in pool][:2]
+    sound = replace(sound, evidence=replace(sound.evidence, concerns=()))
+    weak = replace(other, evidence=replace(other.evidence, concerns=tuple(map(str, concerns))))
+    changed = replace(model, options=(sound, weak))
+    assert (weak.key in choosable(report, changed)) is here
+    assert (weak.key in choosable_at_another_price(report, changed)) is elsewhere
