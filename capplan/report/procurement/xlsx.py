@@ -101,7 +101,7 @@ def _column_width(cells: Sequence[str]) -> float:
 
 def _height(cells: Sequence[str], widths: Sequence[float]) -> float:
     """Return how high a row must be for its wrapped text. [points]"""
-    lines = [math.ceil(1.08 * len(words) / width) for words, width in zip(cells, widths, strict=False) if words]
+    lines = [math.ceil(1.2 * len(words) / width) for words, width in zip(cells, widths, strict=False) if words]
     return _LINE * max([1, *lines])
 
 
@@ -123,6 +123,7 @@ class _Writer:
 
     def __init__(self, book: Any, report: Report) -> None:
         self.book, self.report = book, report
+        self.offers: list[Table] = []
         self.head = book.add_format({"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"})
         self.head_right = book.add_format(
             {"bold": True, "bottom": 1, "text_wrap": True, "valign": "top", "align": "right"}
@@ -483,6 +484,8 @@ class _Writer:
         sheet.set_paper(9)
         sheet.set_landscape()
         sheet.fit_to_pages(1, 0)
+        if sheet.get_name().startswith("Other offers"):  # long and narrow: upright, it takes a third of the pages
+            sheet.set_portrait()
         sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
         sheet.set_footer(f"&L{_text(self.report.title).replace('&', '&&')[:80]}&C&A&R&P / &N")
         if sheet.get_name().startswith("Options"):
@@ -567,5 +570,7 @@ class _Writer:
         _set_widths(sheet, widths)
         row = self.table(sheet, facts_table(model.plan), 0, widths)
         self.table(sheet, refusal_table(model), row + 2, widths)
-        if (offers := offers_table(model)) is not None:
-            self.plain_sheet(f"Other offers{suffix}", offers)
+        offers = offers_table(model)
+        if offers is not None and offers not in self.offers:
+            self.plain_sheet(f"Other offers{suffix if self.offers else ''}", offers)
+            self.offers.append(offers)
