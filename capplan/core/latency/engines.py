@@ -34,7 +34,7 @@ class EngineConstants:
 
 
 _TENSORRT = EngineConstants(
-    product=1.1, attention=0.5, elementwise=1.4, convolution=1.4, kernel_s=6e-6, convolution_s=9e-6, half_width=0.45,
+    product=1.1, attention=0.5, elementwise=1.4, convolution=1.3, kernel_s=5e-6, convolution_s=9e-6, half_width=0.45,
     convolution_half_width=0.40, rows=477,
 )  # fmt: skip
 ENGINES: Mapping[Framework, EngineConstants] = {
@@ -46,7 +46,7 @@ ENGINES: Mapping[Framework, EngineConstants] = {
         product=0.385,
         attention=0.175,
         elementwise=0.49,
-        convolution=0.84,
+        convolution=0.78,
         half_width=0.6,
         convolution_half_width=0.7,
         rows=18,
