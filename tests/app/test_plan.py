@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from capplan.app.gpus.choice import GpuRequest
-from capplan.app.models import ReadModel
+from capplan.app.models import QuantisedSource, ReadModel
 from capplan.app.plan import PlanRequest, plan
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Job
+from capplan.core.quantization.schemes import find_scheme
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Precision, Workload
 from capplan.errors import TraceError, UnknownNameError
@@ -47,6 +48,13 @@ def test_the_note_on_half_precision_costs_no_second_build(nets: Path) -> None:
     (made,) = plan(replace(ask(nets, "Even", 8), tries_half=True))
     assert "half precision" in {change.name for change in made.changes}
     assert builds(nets) == 1
+
+
+def test_quantised_weights_stand_in_the_assumptions(nets: Path) -> None:
+    request = ask(nets, "Even", 8)
+    scheme = find_scheme("int8_weight_only", None)
+    (made,) = plan(replace(request, models=(QuantisedSource(source=request.models[0], scheme=scheme),)))
+    assert any(each.startswith("quantised as int8_weight_only: 1 linear layers") for each in made.assumptions)
 
 
 def test_a_job_stands_in_every_plan(nets: Path) -> None:

@@ -56,9 +56,6 @@ class GlobalConstants:
     cores: float = 1.0
 
 
-GLOBAL_FIELDS: tuple[str, ...] = tuple(item.name for item in fields(GlobalConstants))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFactors:
     """What remains of one GPU after its spec sheet: factors on its two roofs, and from how many rows of whole steps.

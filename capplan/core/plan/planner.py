@@ -21,7 +21,7 @@ from capplan.core.numbers import Interval
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.plan.cautions import cautions
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, SortKey, rank_fits
-from capplan.core.trace.types import PREPARED, Kernel, Recording, Trace
+from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
 from capplan.core.workload import Framework, Mode, Precision, Workload
 from capplan.units import format_bytes, format_rate, format_seconds
 
@@ -341,6 +341,6 @@ def _assumptions(question: _Question, calibration: Calibration | None) -> tuple[
     if workload.framework.is_engine:
         launched = "kernel by kernel" if workload.framework is Framework.ONNXRUNTIME else "whole"
         software = f"{workload.software}: one engine, its graph launched {launched}"
-    prepared = (each for each in question.trace.provenance.notes if each.startswith(PREPARED))
+    prepared = (each for each in question.trace.provenance.notes if each.startswith((PREPARED, QUANTISED)))
     exact = (f"sizes hold at batch {recording.exact_batch} only",) if recording.exact_batch else ()
     return (mode, _TF32_RULES[workload.precision], software, fill, interval, *exact, *prepared)

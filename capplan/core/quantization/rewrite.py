@@ -10,6 +10,7 @@ from capplan.core.trace.types import (
     ALWAYS,
     HALF,
     ITEM_BYTES,
+    QUANTISED,
     Attribute,
     Kernel,
     Op,
@@ -84,8 +85,8 @@ def _note(trace: Trace, scheme: Scheme, chosen: Mapping[int, PackedWeight]) -> s
     narrow = sum(trace.parameters[index].elements for index in chosen)
     activations = f"activations quantised to {scheme.activations}" if scheme.activations else "activations as they are"
     return (
-        f"{scheme.name}: {len(chosen)} linear layers with {narrow / max(1, whole):.1%} of the parameters have "
-        f"{scheme.weights} weights, {activations}; embeddings, norms, biases and all else keep their dtype."
+        f"{QUANTISED}{scheme.name}: {len(chosen)} linear layers with {narrow / max(1, whole):.1%} of the parameters "
+        f"have {scheme.weights} weights, {activations}; embeddings, norms, biases and all else keep their dtype."
     )
 
 

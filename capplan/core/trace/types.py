@@ -120,6 +120,8 @@ class Op:
 
 PREPARED = "prepared by "
 """How a note begins that says which step was applied to a model before it was traced."""
+QUANTISED = "quantised as "
+"""How a note begins that says how a trace's linear layers were quantised."""
 
 ALWAYS = -1
 """Birth of a storage that exists before the first op."""
