@@ -36,6 +36,7 @@ from capplan.report.procurement.rows.candidates import choosable, choosable_at_a
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     HOST_WORDS,
+    alone_words,
     assumption_table,
     cards,
     compared_table,
@@ -125,6 +126,7 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "specs": _json({chart.identity: compiled(chart.drawing) for chart in drawn}),
         "id": identity,
         "name": f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name,
+        "alone": alone_words(report),
         "class_name": model.plan.model.class_name,
         "workload": workload_words(model.plan),
         "verdict": model.verdict,

@@ -1,5 +1,6 @@
 """The report as Markdown, short enough for a pull request; names are text, never markup."""
 
+from capplan.report.procurement.figures import capitalised
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
     TERMS_TITLE,
@@ -10,7 +11,7 @@ from capplan.report.procurement.money_tables import (
     licence_words,
     terms_table,
 )
-from capplan.report.procurement.tables import assumption_table, offers_words, option_table, refusal_table
+from capplan.report.procurement.tables import alone_words, assumption_table, offers_words, option_table, refusal_table
 from capplan.report.procurement.types import FleetRow, ModelReport, Report
 from capplan.report.procurement.verdict import load_words
 from capplan.report.table import Table, escape_markdown, render_markdown
@@ -51,7 +52,9 @@ def _fleet(fleet: FleetRow) -> list[str]:
 def _model(report: Report, model: ModelReport) -> list[str]:
     verdict = model.verdict
     heading = f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name
-    parts = [f"## {escape_markdown(heading)}", f"**{escape_markdown(verdict.sentence)}**"]
+    parts = [f"## {escape_markdown(heading)}"]
+    parts += [f"{capitalised(alone)}:"] if (alone := alone_words(report)) else []
+    parts += [f"**{escape_markdown(verdict.sentence)}**"]
     parts += [f"**{escape_markdown(verdict.warning)}**"] if verdict.warning else []
     if verdict.reasons:
         parts.append("\n".join(f"- {escape_markdown(reason)}" for reason in verdict.reasons))

@@ -26,6 +26,7 @@ from capplan.report.procurement.money_tables import (
 )
 from capplan.report.procurement.tables import (
     CONVENTIONS,
+    alone_words,
     assumption_table,
     cards,
     compared_table,
@@ -140,7 +141,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
     has_price = any(option.money.cost_usd_per_year is not None for option in model.options)
     return {
         "name": model.plan.model.name,
-        "subject": f"{model.plan.model.name} · {workload_words(model.plan)}",
+        "subject": " · ".join(filter(None, (model.plan.model.name, workload_words(model.plan), alone_words(report)))),
         "sentence": model.verdict.sentence,
         "warning": model.verdict.warning,
         "cards": [to_plain(card) for card in cards(report, model)],

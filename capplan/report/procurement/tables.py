@@ -340,6 +340,11 @@ def facts_table(plan: PlanDocument) -> Table:
     return table("fact | value", rows)
 
 
+def alone_words(report: Report) -> str:
+    """Return the condition under which a service's own part holds where several share a fleet; empty elsewhere."""
+    return "if this service had a fleet of its own" if report.fleet and len(report.models) > 1 else ""
+
+
 def workload_words(plan: PlanDocument) -> str:
     """Describe in one phrase how the model runs."""
     given = plan.workload.words()
