@@ -1,5 +1,6 @@
 """What every test has: a cache and a configuration of its own, and the fixture calibration and price list."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path.relative_to(Path(__file__).parent)).startswith(SLOW):
             item.add_marker("slow")
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and tests, which live to the end, from being looked at in every collection of garbage.
+
+    `measure` collects several times in a run; with all tests and libraries in memory each takes half a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
