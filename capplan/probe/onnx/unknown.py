@@ -52,7 +52,8 @@ _LIBRARIES: list[Any] = []
 def _make(
     inputs: list[Tensor], sizes: list[int], ranks: list[int], dtypes: list[torch.dtype], device: torch.device
 ) -> list[Tensor]:
-    del inputs
+    # while a GPU's behaviour is traced, tensors are called "cuda" to the model and lie on the meta device
+    device = inputs[0].device if inputs else device
     made = []
     for rank, dtype in zip(ranks, dtypes, strict=True):
         made.append(torch.empty(sizes[:rank], dtype=dtype, device=device))
