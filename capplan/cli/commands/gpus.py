@@ -1,7 +1,8 @@
 """`capplan gpus`: the GPU database, listed, shown, compared, checked and extended."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,10 @@ from capplan.cli.options import SpecFolders
 from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
 from capplan.cli.sparing import SparingGroup
 from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from capplan.core.gpus.attributes import Attribute
+    from capplan.core.gpus.spec import GpuSpec
 
 app = typer.Typer(
     cls=SparingGroup,
@@ -66,8 +71,6 @@ def gpus(
         return
     from capplan.core.gpus.attributes import ATTRIBUTES, DEFAULT_COLUMNS, find_attribute
     from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
-    from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.tables import LEGEND, gpu_base_table, gpu_table
     from capplan.specs import load_gpus
 
     conditions = [each for text in where or () for each in parse_conditions(text)]
@@ -82,17 +85,24 @@ def gpus(
         emit("".join(f"{spec.id}\n" for spec in kept), output=output)
         return
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
+    count = f"{len(kept)} of {len(listed)} {'CPUs' if cpus else 'GPUs'}"
+    emit(_listed(kept, shown, spelling, count=count), output=output)
+
+
+def _listed(kept: "Sequence[GpuSpec]", shown: "Sequence[Attribute]", spelling: Format, *, count: str) -> str:
+    """Format the devices of a list; a table ends with how many of the database they are."""
+    from capplan.report.table import render_csv, render_markdown, render_text
+    from capplan.report.text.gpus.tables import LEGEND, gpu_base_table, gpu_table
+
     if spelling is Format.JSON:
         from capplan.report.documents.gpus import gpus_document
 
-        emit(to_json(gpus_document(kept)), output=output)
-    elif spelling is Format.CSV:
-        emit(render_csv(gpu_base_table(kept, shown)), output=output)
-    elif spelling is Format.MD:
-        emit(f"{render_markdown(gpu_table(kept, shown))}\n{LEGEND}\n", output=output)
-    else:
-        count = f"{len(kept)} of {len(listed)} {'CPUs' if cpus else 'GPUs'}"
-        emit(f"{render_text(gpu_table(kept, shown))}\n{count}; {LEGEND}\n", output=output)
+        return to_json(gpus_document(kept))
+    if spelling is Format.CSV:
+        return render_csv(gpu_base_table(kept, shown))
+    if spelling is Format.MD:
+        return f"{render_markdown(gpu_table(kept, shown))}\n{LEGEND}\n"
+    return f"{render_text(gpu_table(kept, shown))}\n{count}; {LEGEND}\n"
 
 
 @app.command()

@@ -189,7 +189,7 @@ class MpsDevice(TorchDevice):
         torch.mps.synchronize()
 
     def memory(self) -> MeasuredMemory:
-        """Read what the driver has given to the process; there is no peak."""
+        """Return the memory that the driver has given to the process, without a peak, which Metal does not report."""
         return MeasuredMemory(process_bytes=torch.mps.driver_allocated_memory())
 
     def free_cached(self) -> None:

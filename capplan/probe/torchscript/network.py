@@ -188,7 +188,7 @@ class _Builder:
         self._parameters: dict[tuple[Any, ...], torch.nn.Parameter] = {}
 
     def fill(self, module: ScriptModule, record: ObjectRecord) -> None:
-        """Give a module the attributes of its object."""
+        """Set the attributes of a module to those of its record."""
         self._modules[id(record)] = module
         for name, value in record.state.items():
             if not name or "." in name:

@@ -191,7 +191,7 @@ class Formulas:
         return self._worked(year)
 
     def _rate_beside_others(self) -> str:
-        """Spell one GPU's rate in the smallest fleet that keeps the deadline: alone, in one server, or across."""
+        """Write the formula for one GPU's rate in the smallest fleet that keeps the deadline."""
         peak, slots = self.names["peak_per_s"], self._cell("slots")
         alone, within, across = (self._cell(key) for key in ("alone", "within", "across"))
         is_one = f'AND({peak}<={alone}*1.000000001,OR({slots}=1,{self._cell("full")}="no"))'
@@ -200,7 +200,7 @@ class Formulas:
         return f"IF({is_one},{alone},IF({fits},{within},{across}))"
 
     def _finish(self) -> str:
-        """Spell the hours that the first year's fleet takes for one run, spares aside."""
+        """Write the formula for the hours that the first year's fleet takes for one run, without its spare servers."""
         load = self.report.demand.load
         deadline_h = load.deadline_s / SECONDS["h"] if isinstance(load, Job | TrainingPurchase) else 0.0
         growth = f"*(1+{self.names['growth_per_year']})" if "growth_per_year" in self.names else ""

@@ -27,7 +27,12 @@ from capplan.printable import printable
 from capplan.units import counted
 
 if TYPE_CHECKING:
+    from capplan.app.llm.plan_serving import PlanQuestion
     from capplan.core.llm.fleet.planned import PlannedFleet
+    from capplan.core.llm.fleet.token_load import TokenLoad
+    from capplan.core.llm.simulation.load_answer import LatencyLimits
+    from capplan.specs.gpus.load import Gpus
+    from capplan.specs.prices import Prices
 
 
 @with_groups
@@ -76,30 +81,16 @@ def plan(
     """
     from capplan.app.llm.deployments import Deployments
     from capplan.app.llm.fleet.fleet_money import known_prices
-    from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
-    from capplan.app.llm.plan_serving import PlanQuestion, plan_fleet
+    from capplan.app.llm.plan_serving import plan_fleet
     from capplan.specs import load_gpus
     from capplan.specs.llm.time_calibration import load_time_calibration
 
     spelling = answer.format()
     gpus = load_gpus(overlays=specs or ())
     prices = known_prices(gpus, tuple(specs or ()))
-    rents = cheapest_rents(prices)
     deployments = Deployments(gpus=gpus, download=download)
-    question = PlanQuestion(
-        model=model,
-        load=task.of(lengths.load(rate_per_s=rate, concurrency=concurrency), deployments.model(model)),
-        limits=limits.limits(),
-        gpus=tuple(gpus.find(name).id for name in search.gpu) if search.gpu else searched_gpus(gpus, rents),
-        engines=search.engines(),
-        weights=tuple(search.weights or ("",)),
-        kv=search.kv or "",
-        choice=search.choice(),
-        batch_limits=tuple(search.max_seqs or (0,)),
-        redundancy=search.redundancy,
-        rents=rents,
-        link_bytes_per_s=parse_link(search.link),
-    )
+    load = task.of(lengths.load(rate_per_s=rate, concurrency=concurrency), deployments.model(model))
+    question = _question(model, load, limits.limits(), search, prices=prices, gpus=gpus)
     with progress(f"searching deployments on {counted(len(question.gpus), 'GPU')}"):
         found = plan_fleet(
             question,
@@ -113,6 +104,30 @@ def plan(
     answer.emit(_spell(found, spelling, everything=everything, launch=show_launch))
     if not found.plan.fits:
         raise typer.Exit(1)
+
+
+def _question(
+    model: str, load: "TokenLoad", limits: "LatencyLimits", search: SearchOptions, *, prices: "Prices", gpus: "Gpus"
+) -> "PlanQuestion":
+    """Return the question that the options ask; without `--gpu`, of every GPU with a rent that is searched."""
+    from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
+    from capplan.app.llm.plan_serving import PlanQuestion
+
+    rents = cheapest_rents(prices)
+    return PlanQuestion(
+        model=model,
+        load=load,
+        limits=limits,
+        gpus=tuple(gpus.find(name).id for name in search.gpu) if search.gpu else searched_gpus(gpus, rents),
+        engines=search.engines(),
+        weights=tuple(search.weights or ("",)),
+        kv=search.kv or "",
+        choice=search.choice(),
+        batch_limits=tuple(search.max_seqs or (0,)),
+        redundancy=search.redundancy,
+        rents=rents,
+        link_bytes_per_s=parse_link(search.link),
+    )
 
 
 def _write_manifest(found: "PlannedFleet", path: Path) -> None:

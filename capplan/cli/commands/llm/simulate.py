@@ -1,5 +1,6 @@
 """`capplan llm simulate`: what requests see at a load, by simulating one replica iteration by iteration."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,22 +38,20 @@ if TYPE_CHECKING:
     from capplan.core.llm.simulation.simulation import Simulation
 
 
-@with_groups
-def simulate(
-    *,
-    model: LlmModel,
-    gpu: Annotated[str, typer.Option("--gpu", metavar="ID", help="Exact id or alias of a GPU.", show_default=False)],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalOptions:
+    """When requests come, and how many are simulated."""
+
     rate: Annotated[
         str | None,
         typer.Option(
             metavar="PER_S", help="Requests per second to one replica: 2, 1,2,4 or 1..16.", show_default=False
         ),
-    ] = None,
+    ] = None
     concurrency: Annotated[
         str | None,
         typer.Option("--concurrency", "-c", metavar="N", help="Clients that wait for answers, instead of a rate."),
-    ] = None,
-    lengths: LengthOptions,
+    ] = None
     requests_file: Annotated[
         Path | None,
         typer.Option(
@@ -60,12 +59,21 @@ def simulate(
             metavar="FILE.csv",
             help="Requests with input_len, output_len and, if known, arrival_s and cached_len.",
         ),
-    ] = None,
+    ] = None
     daily: Annotated[
         str | None,
         typer.Option(metavar="N,N,...", help="Shape of a day: requests in each part of it, in any unit."),
-    ] = None,
-    requests: Annotated[int, typer.Option(min=100, max=200_000, help="Requests to simulate at each load.")] = 5000,
+    ] = None
+    requests: Annotated[int, typer.Option(min=100, max=200_000, help="Requests to simulate at each load.")] = 5000
+
+
+@with_groups
+def simulate(
+    *,
+    model: LlmModel,
+    gpu: Annotated[str, typer.Option("--gpu", metavar="ID", help="Exact id or alias of a GPU.", show_default=False)],
+    arrivals: ArrivalOptions,
+    lengths: LengthOptions,
     deployment: DeploymentOptions,
     task: TaskOptions,
     scheduling: SchedulingOptions,
@@ -89,7 +97,7 @@ def simulate(
 
     spelling = answer.format()
     check_plots(plot)
-    trace = read_requests(requests_file) if requests_file else None
+    trace = read_requests(arrivals.requests_file) if arrivals.requests_file else None
     deployments = Deployments(gpus=load_gpus(overlays=specs or ()), download=download)
     served = deployments.model(model)
     question = SimulationQuestion(
@@ -98,11 +106,11 @@ def simulate(
             weights=deployment.weights or "", kv=deployment.kv or "", version=deployment.engine_version or "",
             max_sequences=scheduling.max_seqs,
         ),
-        loads=tuple(task.of(load, served) for load in _loads(lengths, rate, concurrency, trace)),
+        loads=tuple(task.of(load, served) for load in _loads(lengths, arrivals, trace)),
         limits=limits.limits(),
-        requests=requests,
+        requests=arrivals.requests,
         trace=trace,
-        day=parse_day(daily),
+        day=parse_day(arrivals.daily),
         scheduling=Scheduling(mixes=scheduling.mixes(), token_budget=scheduling.token_budget),
     )  # fmt: skip
     with progress("simulating"):
@@ -118,12 +126,11 @@ def simulate(
     answer.emit(_spell(found, spelling))
 
 
-def _loads(
-    lengths: LengthOptions, rate: str | None, concurrency: str | None, trace: "Arrivals | None"
-) -> "tuple[TokenLoad, ...]":
+def _loads(lengths: LengthOptions, arrivals: ArrivalOptions, trace: "Arrivals | None") -> "tuple[TokenLoad, ...]":
     """Return the loads to simulate: rates, numbers of clients, or the one of a file with arrival times."""
     from dataclasses import replace
 
+    rate, concurrency = arrivals.rate, arrivals.concurrency
     if rate is not None and concurrency is not None:
         raise UsageError("state the load by one of --rate (requests per second) and --concurrency (clients).")
     rates = parse_rates(rate) if rate is not None else ()

@@ -31,7 +31,7 @@ from capplan.report.procurement.charts.speed import (
 from capplan.report.procurement.money_tables import PARTS
 from capplan.report.procurement.rows.candidates import choosable
 from capplan.report.procurement.types import ModelReport, OptionRow, Report, TornadoRow
-from capplan.report.table import table
+from capplan.report.table import Table, table
 from capplan.units import SECONDS
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def front_ends(report: Report, model: ModelReport) -> tuple[tuple[float, float],
 
 
 def _place_labels(points: Sequence[dict[str, Any]], ends: tuple[tuple[float, float], tuple[float, float]]) -> None:
-    """Give every point the height and the side of its label."""
+    """Set the height and the side of each point's label, so that no two labels overlap."""
     labelled = [Labelled(x=each["x"], y=each["usd"], label=each["label"]) for each in points]
     for point, (height, is_left) in zip(points, apart(labelled, wide=ends[0], high=ends[1]), strict=True):
         point |= {"labelUsd": height, "left": is_left}
@@ -158,51 +158,61 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
     """Draw cost against latency, the options that no other beats in both, and the limit."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
-    points, unit, ends = front_points(report, model), worth_unit(report), front_ends(report, model)
-    _place_labels(points, ends)
-    kinds = ["recommended", "may be chosen", "listed only"]
+    points, unit = front_points(report, model), worth_unit(report)
     allowed = _most_pace(report.demand.load)
     is_run = figures.pace_head(report.demand.load) == "finishes in"
     across = "hours until a run is finished" if is_run else "latency, ms"
+    layers = _front_layers(points, front_ends(report, model), across=across, unit=unit)
+    if allowed is not None:
+        limit = alt.Chart(data([{"x": allowed}], "limit"))
+        layers.append(limit.mark_rule(color=LIMIT, strokeDash=[6, 4]).encode(x=layers[0].encoding.x))
+    limit_words = f" The red line is the {'deadline' if is_run else 'latency limit'}." if allowed is not None else ""
+    return Chart(
+        identity=f"{prefix}-front", title="Cost against time to finish" if is_run else "Cost against latency",
+        description=f"{unit} over {across} of {len(points)} options; a stepped line joins those that none beats.",
+        caption="The diamond is the recommendation. Options that are listed only are spot, rest on weaker evidence or "
+        f"exceed a cap. Below the stepped line lies no option.{limit_words}",
+        drawing=drawing(alt.layer(*layers)), data=_front_table(report, model), follows=True,
+    )  # fmt: skip
+
+
+def _front_layers(
+    points: list[dict[str, Any]], ends: tuple[tuple[float, float], tuple[float, float]], *, across: str, unit: str
+) -> "list[alt.Chart]":
+    """Return the stepped line, the points and their labels."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    _place_labels(points, ends)
+    kinds = ["recommended", "may be chosen", "listed only"]
     wide, high = (alt.Scale(type="log", domain=list(each), nice=False, clamp=True) for each in ends)
     x = alt.X("x:Q", title=across, scale=wide, axis=_axis(NUMBER, log_ticks(ends[0])))
     y = alt.Y("usd:Q", title=unit, scale=high, axis=_axis(SHORT, log_ticks(ends[1])))
-    colour = alt.Color(
-        "kind:N",
-        scale=alt.Scale(domain=kinds, range=[PALETTE[1], PALETTE[0], MUTED]),
-        title=None,
-        legend=legend(kinds),
-    )
-    shape = alt.Shape(
-        "kind:N", scale=alt.Scale(domain=kinds, range=["diamond", "circle", "cross"]), title=None, legend=legend(kinds)
-    )
-    tip = [
-        "name:N",
-        alt.Tooltip("x:Q", title=across, format=",.2f"),
-        alt.Tooltip("usd:Q", title=unit, format=",.0f"),
-    ]
+    hues = alt.Scale(domain=kinds, range=[PALETTE[1], PALETTE[0], MUTED])
+    marks = alt.Scale(domain=kinds, range=["diamond", "circle", "cross"])
     dots, steps = alt.Chart(data(points, "points")), alt.Chart(data(staircase(points, ends), "front"))
-    layers: list[Any] = [
-        steps.mark_line(interpolate="step-after", color=PALETTE[2], strokeDash=[3, 3], strokeWidth=1.5).encode(
-            x=x, y=y
-        ),
-        dots.mark_point(filled=True, opacity=0.9).encode(
-            x=x,
-            y=y,
-            color=colour,
-            shape=shape,
-            tooltip=tip,
-            size=alt.condition("datum.hot", alt.value(320), alt.value(75)),
-        ),
-        *_labels(dots, x=x, y=alt.Y("labelUsd:Q", title=unit, scale=high)),
-    ]
-    if allowed is not None:
-        limit = alt.Chart(data([{"x": allowed}], "limit"))
-        layers.append(limit.mark_rule(color=LIMIT, strokeDash=[6, 4]).encode(x=x))
+    line = steps.mark_line(interpolate="step-after", color=PALETTE[2], strokeDash=[3, 3], strokeWidth=1.5)
+    marked = dots.mark_point(filled=True, opacity=0.9).encode(
+        x=x,
+        y=y,
+        color=alt.Color("kind:N", scale=hues, title=None, legend=legend(kinds)),
+        shape=alt.Shape("kind:N", scale=marks, title=None, legend=legend(kinds)),
+        tooltip=[
+            "name:N",
+            alt.Tooltip("x:Q", title=across, format=",.2f"),
+            alt.Tooltip("usd:Q", title=unit, format=",.0f"),
+        ],
+        size=alt.condition("datum.hot", alt.value(320), alt.value(75)),
+    )
+    return [line.encode(x=x, y=y), marked, *_labels(dots, x=x, y=alt.Y("labelUsd:Q", title=unit, scale=high))]
+
+
+def _front_table(report: Report, model: ModelReport) -> Table:
+    """Return the figures of the chart of cost against latency."""
     listed = [option for option in model.options if option.money.cost_usd_per_year is not None][:40]
     digits = figures.column_digits((worth_usd(report, option) for option in listed), whole_from=10.0)
-    content = table(
-        f"option | {figures.pace_head(report.demand.load)}> | {unit}> | head-room> | none cheaper and faster",
+    head = f"option | {figures.pace_head(report.demand.load)}> | {worth_unit(report)}> | head-room>"
+    return table(
+        f"{head} | none cheaper and faster",
         [
             (
                 figures.option_name(o), pace, figures.fixed(worth_usd(report, o), digits), figures.headroom(o),
@@ -210,14 +220,6 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
             )
             for o, pace in zip(listed, figures.time_column(listed, figures.pace_s), strict=True)
         ],
-    )  # fmt: skip
-    limit_words = f" The red line is the {'deadline' if is_run else 'latency limit'}." if allowed is not None else ""
-    return Chart(
-        identity=f"{prefix}-front", title="Cost against time to finish" if is_run else "Cost against latency",
-        description=f"{unit} over {across} of {len(points)} options; a stepped line joins those that none beats.",
-        caption="The diamond is the recommendation. Options that are listed only are spot, rest on weaker evidence or "
-        f"exceed a cap. Below the stepped line lies no option.{limit_words}",
-        drawing=drawing(alt.layer(*layers)), data=content, follows=True,
     )  # fmt: skip
 
 
