@@ -130,8 +130,30 @@ def test_a_pasted_config_and_a_trace_become_models(page, net_file):
     inputs = "[...document.querySelectorAll('input[name=model]')]"
     page.wait(f"{inputs}.filter((each) => each.value.startsWith('trace:')).length > 1")
     page.run("document.getElementById('config').value = '{\"model_type\": 7}'; document.getElementById('use').click()")
-    page.wait("document.querySelector('[role=alert]')?.innerText.includes('model_type')")
+    page.wait("document.querySelector('.own [role=alert]')?.innerText.includes('model_type')")
+    page.settled()
+    assert "model_type" in page.text(".own [role=alert]"), "an answer that comes later leaves the refusal where it is"
+    assert page.text(".verdict"), "a refused config leaves the answer that stood there"
     page.errors.clear()  # the browser logs the refusal, which is meant
+
+
+@pytest.mark.browser
+def test_an_earlier_answer_that_comes_late_is_dropped(page):
+    """The first reply is held back until the second has been shown."""
+    page.run(
+        "(() => { const real = window.fetch; window.held = null;"
+        "window.fetch = async (...asked) => { const got = await real(asked[0]);"
+        "if (!window.held) { window.held = {}; await new Promise((go) => { window.held.go = go; }); window.held.done = 1; }"
+        "return got; }; return true; })()"
+    )
+    page.set("batch", "64")
+    page.wait("window.held?.go")
+    page.set("batch", "48")
+    page.wait("document.querySelector('.facts').innerText.includes('batch 48')")
+    page.run("window.held.go()")
+    page.wait("window.held.done")
+    page.run("new Promise((go) => setTimeout(go, 100))")
+    assert "batch 48" in page.text(".facts")
 
 
 @pytest.mark.browser

@@ -43,28 +43,40 @@
     inputs[inputs.length - 1].after(spare);
   }
 
+  function showError(place, text) {
+    const said = document.createElement("p");
+    said.className = "error";
+    said.setAttribute("role", "alert");
+    said.textContent = text;
+    place(said);
+  }
+
+  // Only the newest question writes the answer: the reply to an earlier one is dropped, however late it comes.
   async function refresh({push = false} = {}) {
     const pairs = read();
     const address = form.getAttribute("action") + (pairs.size ? `?${pairs}` : "");
     history[push ? "pushState" : "replaceState"](null, "", address);
     addSpareModel();
     running?.abort();
+    running = null;
+    answer.setAttribute("aria-busy", "false");
     if (!pairs.size && !answer.querySelector(".model")) return;
-    running = new AbortController();
+    const asked = running = new AbortController();
     const started = performance.now();
     answer.setAttribute("aria-busy", "true");
     const slow = setTimeout(() => { status.textContent = "Working; a model that is new here is traced first, which takes a few seconds."; }, 600);
     try {
-      const got = await fetch(`${form.dataset.answer}?${pairs}`, {signal: running.signal, headers: {Accept: "text/html"}});
-      answer.innerHTML = await got.text();
+      const got = await fetch(`${form.dataset.answer}?${pairs}`, {signal: asked.signal, headers: {Accept: "text/html"}});
+      const text = await got.text();
+      if (asked !== running) return;
+      answer.innerHTML = text;
       answer.dataset.ms = String(Math.round(performance.now() - started));
       status.textContent = got.ok ? `Answered in ${answer.dataset.ms} ms.` : "";
       delete answer.dataset.pending;
-    } catch (error) {
-      if (error.name === "AbortError") { clearTimeout(slow); return; }
-      answer.innerHTML = '<p class="error" role="alert">The service cannot be reached; it may have ended.</p>';
-    }
-    clearTimeout(slow);
+    } catch {
+      if (asked !== running) return;
+      showError((said) => answer.replaceChildren(said), "The service cannot be reached; it may have ended.");
+    } finally { clearTimeout(slow); }
     answer.setAttribute("aria-busy", "false");
     const explained = document.getElementById("explained");
     if (explained && form.elements.explain?.dataset.fresh) explained.focus({preventScroll: false});
@@ -129,19 +141,22 @@
   }
 
   async function handOver() {
+    const own = form.querySelector(".own");
     const text = document.getElementById("config").value.trim();
     const file = document.getElementById("file").files[0];
-    if (!text && !file) { status.textContent = "Paste a config or choose a file first."; return; }
+    own.querySelector(".error")?.remove();
+    const refuse = (sentence) => { own.open = true; showError((said) => document.getElementById("use").after(said), sentence); };
+    if (!text && !file) { refuse("Paste a config or choose a file first."); return; }
     const body = text ? new Blob([text]) : file;
     try {
       const got = await fetch("/own", {method: "POST", body, headers: {"Content-Type": "application/octet-stream"}});
       const said = await got.json();
-      if (!got.ok) { answer.innerHTML = '<p class="error" role="alert"></p>'; answer.firstChild.textContent = said.detail; return; }
+      if (!got.ok) { refuse(said.detail); return; }
       const inputs = [...form.querySelectorAll("input[name=model]")];
       (inputs.find((each) => !each.value.trim()) || inputs[0]).value = said.model;
-      form.querySelector(".own").open = false;
+      own.open = false;
       refresh({push: true});
-    } catch { status.textContent = "The service cannot be reached."; }
+    } catch { refuse("The service cannot be reached; it may have ended."); }
   }
   document.getElementById("use")?.addEventListener("click", handOver);
 
