@@ -135,6 +135,11 @@ def format_rate(rate_per_s: float) -> str:
     return f"{rate_per_s:,.0f}" if rate_per_s >= 100 else _significant(rate_per_s, 3)
 
 
+def format_speedup(ratio: float) -> str:
+    """Format how many times as fast a change is: `×1.53`, and `×0.88, slower` below one."""
+    return f"×{ratio:.2f}" + (", slower" if round(ratio, 2) < 1 else "")
+
+
 def format_fraction(fraction: float) -> str:
     """Write a share as a percentage.
 

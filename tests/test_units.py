@@ -42,6 +42,8 @@ def test_unknown_units_and_numbers_are_refused(text: str) -> None:
         (units.format_rate(13631.4), "13,631"),
         (units.format_rate(8.123), "8.12"),
         (units.format_fraction(0.0728), "7.28 %"),
+        (units.format_speedup(1.534), "×1.53"),
+        (units.format_speedup(0.884), "×0.88, slower"),
     ],
 )
 def test_quantities_are_written_with_three_digits(written: str, expected: str) -> None:

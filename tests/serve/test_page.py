@@ -142,8 +142,8 @@ def test_an_earlier_answer_that_comes_late_is_dropped(page):
     """The first reply is held back until the second has been shown."""
     page.run(
         "(() => { const real = window.fetch; window.held = null;"
-        "window.fetch = async (...asked) => { const got = await real(asked[0]);"
-        "if (!window.held) { window.held = {}; await new Promise((go) => { window.held.go = go; }); window.held.done = 1; }"
+        "window.fetch = async (...asked) => { const got = await real(asked[0]); if (!window.held) { window.held = {};"
+        "await new Promise((go) => { window.held.go = go; }); window.held.done = 1; }"
         "return got; }; return true; })()"
     )
     page.set("batch", "64")

@@ -12,7 +12,7 @@ from capplan.core.plan.recommend import SHORTLIST_LENGTH
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.report.table import Align
 from capplan.report.text.styled import Line, Span, Style, StyledColumn, cut_line, line, plain_text, styled_table
-from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
+from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds, format_speedup
 
 WIDTH = 100
 MOST_LINES = 20
@@ -298,13 +298,15 @@ def _cost(fit: Fit) -> str:
 
 
 def _changes_lines(plan: Plan, width: int) -> list[Line]:
-    changes = [each for each in plan.changes if abs(each.speedup - 1) >= _WORTH_TELLING]
+    changes = sorted(
+        (each for each in plan.changes if abs(each.speedup - 1) >= _WORTH_TELLING), key=lambda each: each.speedup < 1
+    )
     if not changes:
         return []
     where = f"on {changes[0].before.gpu.id}: "
-    parts = [f"{each.name} {_time(each)}, ×{each.speedup:.2f} ({each.option})" for each in changes]
+    parts = [f"{each.name} {_time(each)}, {format_speedup(each.speedup)} ({each.option})" for each in changes]
     if _LABEL_WIDTH + len(where) + len("; ".join(parts)) > width:
-        parts = [f"{each.option} ×{each.speedup:.2f} ({_time(each)})" for each in changes]
+        parts = [f"{each.option} {format_speedup(each.speedup)} ({_time(each)})" for each in changes]
     return [_fitted("Faster?", [where + parts[0], *parts[1:]], width=width, separator="; ")]
 
 

@@ -8,7 +8,15 @@ from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
-from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
+from capplan.units import (
+    format_bytes,
+    format_count,
+    format_flops,
+    format_fraction,
+    format_rate,
+    format_seconds,
+    format_speedup,
+)
 
 _FIT_TITLES = (
     "GPU|batch>|?fits|peak memory>|???of usable>|?largest batch>|??recommended>|latency>|??interval>|???bound>|"
@@ -113,7 +121,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     """Return the notes below the tables."""
     changes = tuple(
         f"{change.name} ({change.option}) on {change.after.gpu.id} at batch {change.after.batch}: "
-        f"{format_seconds(change.after.latency.latency_s.expected)} (× {change.speedup:.2f}), "
+        f"{format_seconds(change.after.latency.latency_s.expected)} ({format_speedup(change.speedup)}), "
         f"{format_bytes(change.after.memory.total_bytes.expected)}"
         for change in plan.changes
     )

@@ -23,7 +23,7 @@ from capplan.serve.page.explain import Explained, Refused, Subject, explain, exp
 from capplan.serve.page.question import PageQuestion, address
 from capplan.serve.planning.answer import Case, make_plan, opened
 from capplan.serve.questions.words import plan_command
-from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
+from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds, format_speedup
 
 SHOWN = 12
 _NOTHING = Markup("")
@@ -244,8 +244,8 @@ def _changed(change: Change, question: PageQuestion) -> tuple[str, str]:
     """Return what another condition gains, in words, and the address of the form with that condition."""
     before, after = change.before.latency.latency_s.expected, change.after.latency.latency_s.expected
     words = (
-        f"{change.name} ({change.option}): ×{change.speedup:.2f} on {change.after.gpu.id}, {format_seconds(after)} "
-        f"instead of {format_seconds(before)}"
+        f"{change.name} ({change.option}): {format_speedup(change.speedup)} on {change.after.gpu.id}, "
+        f"{format_seconds(after)} instead of {format_seconds(before)}"
     )
     option, _, value = change.option.strip().removeprefix("--").partition(" ")
     is_field = option in ("precision", "framework", "layout")
