@@ -108,6 +108,35 @@ class HostCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConstants:
+    """What an inference engine does better or worse than PyTorch's compiled kernels, as fitted to its timed steps.
+
+    `product`, `attention`, `elementwise` and `convolution` multiply the shares of the peak and of the bandwidth that
+    these kernels reach. `kernel_s` is the fixed time of a kernel, `convolution_s` what a convolution takes beyond it,
+    both at a clock of 1.5 GHz [s]. `half_width` is the 90 % interval of held-out GPUs and models, in logs, and
+    `convolution_half_width` that of networks of convolutions.
+    """
+
+    product: float
+    attention: float
+    elementwise: float
+    convolution: float
+    kernel_s: float
+    convolution_s: float
+    half_width: float
+    convolution_half_width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineCalibration:
+    """The constants of an inference engine, and what they were fitted to: `gpus` holds timed steps by GPU."""
+
+    constants: EngineConstants
+    gpus: Mapping[str, int]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """All that was fitted: constants by class, residuals by GPU, deviations, and interval widths by cell.
 
@@ -116,7 +145,8 @@ class Calibration:
     that the device's speed decides, by layout or number format, and those that the host's does; "device few rows" is
     of GPUs that are barely measured. `serves` says what
     was measured: eager inference, "compile" or "training"; `parts` hold calibrations for the others. `host` is what a
-    host's calls cost where one was measured; without, the constants and the GPU's year tell it.
+    host's calls cost where one was measured; without, the constants and the GPU's year tell it. `engines` are those
+    of inference engines, whose constants are relative to the part for "compile", by the framework's name.
     """
 
     name: str
@@ -129,6 +159,7 @@ class Calibration:
     serves: str = "eager"
     parts: Mapping[str, "Calibration"] = field(default_factory=dict)
     host: HostCosts | None = None
+    engines: Mapping[str, EngineCalibration] = field(default_factory=dict)
 
     def without_gpu(self, gpu_id: str) -> "Calibration":
         """Return the same calibration as if one GPU had never been measured."""

@@ -120,7 +120,7 @@ def part_for(calibration: Calibration, workload: Workload) -> Calibration:
     Compiled training steps take gradients and optimizers from the training part, fused kernels from the compiled one.
     """
     if workload.framework.is_engine:
-        return engine_calibration(calibration.parts.get("compile", calibration), workload.framework)
+        return engine_calibration(calibration, workload.framework)
     kind = workload_kind(workload)
     found = calibration.parts.get("training" if workload.training else kind, calibration)
     if kind != "compiled training" or "compile" not in calibration.parts:

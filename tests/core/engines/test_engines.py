@@ -1,5 +1,6 @@
 """What an engine makes of a small network: folded, fused, narrowed; and what it would refuse."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -9,13 +10,16 @@ from torch import nn
 import capplan
 from capplan.core.engines.refused import refusal_notes, refused_operators
 from capplan.core.engines.rewrite import EPILOGUE, engine_recording
-from capplan.core.latency.engines import ENGINES, engine_calibration, with_convolution_widths
+from capplan.core.latency.engines import engine_calibration, with_convolution_widths
+from capplan.core.latency.lookup import calibration_notes
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.memory.liveness import live_curve
 from capplan.core.ops.flops import kernel_flops
 from capplan.core.trace.types import Recording, Role, Trace
 from capplan.core.workload import Configuration, Framework, Precision, Training, Variant, Workload
 from capplan.errors import UsageError
+from capplan.specs import load_gpus
+from capplan.specs.engine_calibration import load_engines
 
 TENSORRT_FP16 = Workload(precision=Precision.FP16, framework=Framework.TENSORRT)
 TENSORRT_INT8 = Workload(precision=Precision.INT8, framework=Framework.TENSORRT)
@@ -114,7 +118,7 @@ def test_an_engine_has_no_host_and_int8_is_faster() -> None:
 
 def test_a_small_convolution_takes_its_fixed_time_whatever_the_gpu() -> None:
     """ResNet-50's 53 convolutions take 0.58 ms at batch 1 in AITemplate on an A100: 10 µs each, beyond their work."""
-    constants = ENGINES[Framework.TENSORRT]
+    constants = load_engines()["tensorrt"].constants
     plan = capplan.plan(trace(), batches=[1], gpus=["h100-sxm5-80gb"], precision="fp16", framework="tensorrt")
     # two convolutions, the mean and the linear layer, each far below a microsecond of work, at 1.98 GHz
     least_s = (4 * constants.kernel_s + 2 * constants.convolution_s) * 1.5 / 1.98
@@ -122,13 +126,24 @@ def test_a_small_convolution_takes_its_fixed_time_whatever_the_gpu() -> None:
 
 
 def test_networks_of_convolutions_have_intervals_of_their_own() -> None:
+    known = replace(prior_calibration(), engines=load_engines())
     sides = {
-        framework: with_convolution_widths(engine_calibration(prior_calibration(), framework), framework).widths
+        framework: with_convolution_widths(engine_calibration(known, framework), framework).widths
         for framework in (Framework.TENSORRT, Framework.ONNXRUNTIME)
     }
     for framework, widths in sides.items():
-        assert {each.below for each in widths.values()} == {ENGINES[framework].convolution_half_width}
+        half_width = known.engines[framework.value].constants.convolution_half_width
+        assert {each.below for each in widths.values()} == {half_width}
     assert sides[Framework.TENSORRT]["device nchw"].above < sides[Framework.ONNXRUNTIME]["device nchw"].above
+
+
+def test_without_constants_of_an_engine_compiled_steps_serve_it_and_the_answer_says_so() -> None:
+    """A calibration folder of one's own may lack engines; a note and the width of an unmeasured workload follow."""
+    bare = prior_calibration()
+    assert with_convolution_widths(engine_calibration(bare, Framework.TENSORRT), Framework.TENSORRT) == bare
+    known = replace(bare, origin=load_engines()["tensorrt"].origin)
+    notes = calibration_notes(known, load_gpus()["t4"], TENSORRT_FP16)
+    assert "calibrated on eager steps, not on tensorrt: wider interval" in notes
 
 
 def test_fp8_is_refused_below_ada() -> None:
