@@ -10,13 +10,17 @@ from hypothesis import HealthCheck, settings
 
 from tests.skips import SkipReport, skip_what_is_missing
 
+EXAMPLES = int(os.environ.get("CAPPLAN_TEST_EXAMPLES", "100"))
+
 # How long an example takes depends on the machine and on what else runs there: neither its time nor the time to make
-# it may fail a law. Speed is measured in benchmarks/speed.py.
+# it may fail a law. Speed is measured in benchmarks/speed.py. The same examples are tried in every run, so that a
+# change is judged by what it changed; a larger CAPPLAN_TEST_EXAMPLES searches for new ones.
 settings.register_profile(
     "capplan",
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    max_examples=int(os.environ.get("CAPPLAN_TEST_EXAMPLES", "100")),
+    derandomize=EXAMPLES <= 100,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    max_examples=EXAMPLES,
 )
 settings.load_profile("capplan")
 

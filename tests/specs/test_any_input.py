@@ -88,31 +88,28 @@ def assert_read_or_refused_by_name(read: Callable[[Path], object], content: byte
 
 
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-@settings(deadline=None)
 def test_bytes(content: bytes) -> None:
     assert_read_or_refused_by_name(partial(read_yaml, shown="the file"), content)
 
 
 @given(content=spoilt(CARD))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_spoilt_card(content: bytes) -> None:
     assert_read_or_refused_by_name(partial(read_gpu_sheet, shown="the file", origin="own"), content)
 
 
 @given(content=spoilt(CARD))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_spoilt_card_over_the_built_in_ones(content: bytes) -> None:
     assert_read_or_refused_by_name(lambda path: load_gpus(overlays=[path]), content, "example-10.yaml")
 
 
 @given(content=spoilt(ARCHITECTURE))
-@settings(deadline=None)
 def test_a_spoilt_architecture(content: bytes) -> None:
     assert_read_or_refused_by_name(partial(read_architecture_sheet, shown="the file", origin="own"), content)
 
 
 @given(content=spoilt(PRICES))
-@settings(deadline=None)
 def test_a_spoilt_price_file(content: bytes) -> None:
     dated = content.replace(b'"2026-11-01"', b"2026-11-01").replace(b'"2026-10-01"', b"2026-10-01")
     assert_read_or_refused_by_name(lambda path: read_prices(path, GPUS, shown="the file", origin="own"), dated)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capplan.core.gpus.spec import GpuSpec
@@ -83,7 +83,6 @@ def test_the_peak_is_a_maximum_of_affine_terms():
     assert set(curve.peak_terms()) == {Affine(10, 8), Affine(0, 16)}
 
 
-@settings(deadline=None)  # a loaded machine is not a failure
 @given(
     st.lists(st.integers(1, 50), min_size=2, max_size=12),
     st.lists(st.integers(0, 200), max_size=11),
@@ -101,7 +100,6 @@ def test_closed_form_is_the_peak_at_every_batch(sizes, fixed, batch):
     assert max(term.at(batch) for term in curve.peak_terms()) == summed
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 40 * MIB), min_size=2, max_size=8), st.integers(600, 4000))
 def test_the_largest_batch_fits_and_the_next_does_not(sizes, available_mib):
     model = MemoryModel(trace=chain(*sizes), workload=Workload(), calibration=UNCALIBRATED)
@@ -116,7 +114,6 @@ def test_the_largest_batch_fits_and_the_next_does_not(sizes, available_mib):
             assert (replayed.failed_event is None) is fits
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 40 * MIB), min_size=2, max_size=8),
     st.lists(st.integers(600, 4000), min_size=2, max_size=6),
@@ -129,7 +126,6 @@ def test_the_largest_batch_of_a_gpu_is_the_same_in_any_company(sizes, available_
         assert found[0] == found[1]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 4 * MIB), min_size=2, max_size=8), st.integers(1, 60))
 def test_a_larger_batch_never_needs_less(sizes, batch):
     trace = chain(*sizes)
@@ -137,7 +133,6 @@ def test_a_larger_batch_never_needs_less(sizes, batch):
     assert more.peak_allocated_bytes.expected >= one.peak_allocated_bytes.expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 40 * MIB), min_size=2, max_size=8), st.sampled_from([0.3, 0.5, 0.9, 1.0]))
 def test_the_share_that_may_be_filled_holds_for_estimate_status_and_largest_batch_alike(sizes, share):
     model = MemoryModel(trace=chain(*sizes), workload=Workload(), calibration=UNCALIBRATED)

@@ -5,7 +5,7 @@ import json
 import struct
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capplan.errors import SpecError
@@ -132,7 +132,7 @@ def test_hostile_gguf_headers_are_refused(tmp_path, content, words):
     assert "\n" not in str(caught.value)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(noise=st.binary(max_size=300), cut=st.integers(0, 200))
 def test_damage_is_never_a_crash(tmp_path, noise, cut):
     keys = [entry("general.architecture", 8, text("llama"))]

@@ -7,7 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capplan.core.llm.tensors import Role, count_parameters
@@ -348,7 +348,7 @@ def test_hostile_patterns_cost_no_time(tmp_path):
     assert Role.EXPERT in find_model(str(path)).own_quantisation.roles
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200)
 @given(data=st.data())
 def test_mutated_configurations_are_read_or_refused(tmp_path, data):
     config = dict(data.draw(st.sampled_from([cases.DEEPSEEK_V3, cases.GEMMA_3_27B, cases.GPT_OSS_120B, TINY])))
