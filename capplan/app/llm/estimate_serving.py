@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
+from capplan.app.llm.run_case import case_of_run
 from capplan.app.llm.validate_serving import constants_of, width_name
 from capplan.core.llm.half import half_note
 from capplan.core.llm.serving.cases import Case, Metric, Serving, answer, metric_of
@@ -11,7 +12,7 @@ from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
 from capplan.core.llm.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
 from capplan.core.llm.serving.explain import explain_step
 from capplan.core.llm.serving.runs import MeasuredRun
-from capplan.core.llm.serving.service import Demand, Service, ServingTimes
+from capplan.core.llm.serving.service import Demand, Service
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
 from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.llm.timing.constants import Constants
@@ -196,7 +197,7 @@ def _adjustments(
     """Learn from the measured runs by what factor this deployment differs; TTFT is left alone, since queues differ."""
     ratios: list[float] = []
     for run in _of_this_deployment(question, deployment):
-        predicted = _predict_run(run, deployment, constants)
+        predicted = answer(case_of_run(run, deployment), constants)
         if Metric.TPOT in run.values:
             ratios.append(run.values[Metric.TPOT] / metric_of(predicted, Metric.TPOT))
         elif Metric.OUTPUT_TOKENS_PER_S in run.values:
@@ -208,21 +209,6 @@ def _adjustments(
     )
     inverse = Adjustment(factor=1.0 / learnt.factor, deviation=learnt.deviation, runs=learnt.runs)
     return {Metric.TPOT: learnt, Metric.OUTPUT_TOKENS_PER_S: inverse}
-
-
-def _predict_run(run: MeasuredRun, deployment: ServingDeployment, constants: Constants) -> ServingTimes:
-    capacity = deployment.sequences_that_fit(run.input_len + run.output_len)
-    case = Case(
-        kernels=deployment.kernels,
-        machine=deployment.machine,
-        engine=deployment.engine,
-        demand=run.demand(capacity=capacity),
-        serving=run.serving,
-        clients=run.clients or 1.0,
-        rate_per_s=run.rate_per_s or 0.0,
-        replicas=run.replicas,
-    )
-    return answer(case, constants)
 
 
 def _step_loads(question: ServingQuestion, deployment: ServingDeployment, point: ServingPoint) -> tuple[Load, Load]:

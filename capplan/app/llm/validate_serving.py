@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
+from capplan.app.llm.run_case import MOST_CLIENTS, case_of_run
 from capplan.core.llm.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.core.llm.serving.cases import Case, Metric, Serving, answer, metric_of
 from capplan.core.llm.serving.evidence import Adjustment, interval
@@ -13,7 +14,6 @@ from capplan.core.llm.timing.constants import Constants, Layout
 from capplan.errors import CapplanError, UsageError
 
 LONGEST_TOKENS = 2_000_000
-MOST_CLIENTS = 65_536
 """What is stepped through at most, so that one wrong row cannot stop a validation."""
 
 
@@ -47,20 +47,7 @@ def prepare(run: MeasuredRun, deployments: Deployments) -> PreparedRun:
     """
     _check_size(run)
     deployment = deployments.find(words_of(run))
-    capacity = deployment.sequences_that_fit(run.input_len + run.output_len)
-    if capacity < 1:
-        capacity = MOST_CLIENTS  # it did run, so that its settings must have left more room than the defaults do
-    case = Case(
-        kernels=deployment.kernels,
-        machine=deployment.machine,
-        engine=deployment.engine,
-        demand=run.demand(capacity=capacity),
-        serving=run.serving,
-        clients=run.clients or 1.0,
-        rate_per_s=run.rate_per_s or 0.0,
-        replicas=run.replicas,
-    )
-    return PreparedRun(run=run, deployment=deployment, case=case)
+    return PreparedRun(run=run, deployment=deployment, case=case_of_run(run, deployment))
 
 
 def _check_size(run: MeasuredRun) -> None:
