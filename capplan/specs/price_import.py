@@ -1,29 +1,36 @@
 """Turn a table of price quotes (CSV or XLSX) into price files: one per provider and day."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import yaml
 
-from capplan.core.gpus.prices import CURRENCY, DateKind, PriceTier, Term
+from capplan.core.gpus.prices import CURRENCY, NO_TERMS, DateKind, PriceTier, QuoteTerms, Term
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError, nearest_names
 from capplan.tables import read_cells
 
 COLUMNS = ("gpu", "term", "provider", "price", "date")
 """Columns that a table of quotes must have; see `OPTIONAL_COLUMNS` for the others."""
-OPTIONAL_COLUMNS = ("region", "instance", "gpus", "currency", "date_is", "tier", "source", "note", "includes_server")
+OPTIONAL_COLUMNS = (
+    "region", "instance", "gpus", "currency", "date_is", "tier", "source", "note", "includes_server",
+    "sku", "valid_until", "lead_time_days", "warranty_years",
+)  # fmt: skip
 
+_TERM_NUMBERS = ("lead_time_days", "warranty_years")
 MAX_ROWS = 100_000
 
 Member = TypeVar("Member", PriceTier, DateKind)
 _SYNONYMS = {
     "what": "term", "value_instance": "price", "per_hour": "price", "price_date": "date", "pricing": "term",
-    "vendor": "provider", "seller": "provider",
+    "vendor": "provider", "seller": "provider", "part number": "sku", "part_number": "sku",
+    "valid until": "valid_until",
+    "lead time": "lead_time_days", "lead_time": "lead_time_days", "warranty": "warranty_years",
 }  # fmt: skip
 _TERMS = {
     "rent on-demand": Term.ON_DEMAND, "rent spot": Term.SPOT, "rent committed 3mo": Term.RESERVED_3MO,
@@ -53,6 +60,7 @@ class Quote:
     instance: str | None
     includes_server: bool
     note: str | None
+    terms: QuoteTerms = NO_TERMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +98,7 @@ def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> 
     for number, row in rows:
         try:
             quotes.append(_quote(row, gpus, default_source=path.name))
-        except ValueError as error:
+        except _RowError as error:
             left_out.append(LeftOut(row=number, reason=str(error)))
     return Imported(files=price_files(quotes, read_on=read_on), quotes=tuple(quotes), left_out=tuple(left_out))
 
@@ -135,19 +143,17 @@ def _cell(value: object) -> str:
     return value.date().isoformat() if isinstance(value, datetime) else str(value)
 
 
+class _RowError(ValueError):
+    """A row that is not taken; the message names all that is wrong with it."""
+
+
 def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_source: str) -> Quote:
-    term = _TERMS.get(row["term"].lower())
-    if term is None:
-        raise ValueError(f"term {row['term']!r} is not known; use {', '.join(Term)}")
-    if (currency := row.get("currency") or CURRENCY) != CURRENCY:
-        raise ValueError(f"the price is in {currency}; convert it to {CURRENCY}")
-    if not row["provider"]:
-        raise ValueError("no provider is named")
+    _refuse_wrong_cells(row, gpus)
     count = _positive(row.get("gpus") or "1", "gpus")
     day, date_is = _day(row["date"], row.get("date_is", ""))
     return Quote(
         gpu=_gpu(row["gpu"], gpus),
-        term=term,
+        term=_term(row["term"]),
         provider=_PROVIDERS.get(row["provider"].lower(), row["provider"]),
         price=_price(row, count),
         gpus=int(count),
@@ -159,7 +165,71 @@ def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_sourc
         instance=row.get("instance") or None,
         includes_server=row["term"].lower() == "purchase server" or row.get("includes_server", "").lower() == "true",
         note=row.get("note") or None,
+        terms=_quote_terms(row),
     )
+
+
+def _refuse_wrong_cells(row: Mapping[str, str], gpus: Mapping[str, GpuSpec]) -> None:
+    """Refuse a row with all that is wrong with it, so that a user mends a table in one pass.
+
+    Raises:
+        _RowError: Some cell cannot be read.
+    """
+    readers: tuple[Callable[[], object], ...] = (
+        lambda: _gpu(row["gpu"], gpus),
+        lambda: _term(row["term"]),
+        lambda: _check_provider_and_currency(row),
+        lambda: _positive(row.get("gpus") or "1", "gpus"),
+        lambda: _price(row, 1),
+        lambda: _day(row["date"], row.get("date_is", "")),
+        lambda: _member(row.get("tier") or PriceTier.QUOTED.value, PriceTier),
+        *(partial(_positive, given, name) for name in _TERM_NUMBERS if (given := row.get(name))),
+        lambda: _last_day(row.get("valid_until", "")),
+    )
+    if problems := [problem for read in readers if (problem := _problem(read))]:
+        raise _RowError("; ".join(problems))
+
+
+def _problem(read: Callable[[], object]) -> str | None:
+    try:
+        read()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _term(given: str) -> Term:
+    term = _TERMS.get(given.lower())
+    if term is None:
+        raise ValueError(f"term {given!r} is not known; use {', '.join(Term)}")
+    return term
+
+
+def _check_provider_and_currency(row: Mapping[str, str]) -> None:
+    problems = [] if row["provider"] else ["no provider is named"]
+    if (currency := row.get("currency") or CURRENCY) != CURRENCY:
+        problems.append(f"the price is in {currency}; convert it to {CURRENCY}")
+    if problems:
+        raise ValueError("; ".join(problems))
+
+
+def _quote_terms(row: Mapping[str, str]) -> QuoteTerms:
+    lead, warranty = (_positive(given, name) if (given := row.get(name)) else None for name in _TERM_NUMBERS)
+    return QuoteTerms(
+        sku=row.get("sku") or None,
+        valid_until=_last_day(row.get("valid_until", "")),
+        lead_time_days=lead,
+        warranty_years=warranty,
+    )
+
+
+def _last_day(text: str) -> date | None:
+    if not text:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"valid_until must be YYYY-MM-DD, not {text!r}") from None
 
 
 def _gpu(given: str, gpus: Mapping[str, GpuSpec]) -> str:
@@ -263,9 +333,10 @@ def _purchase_file(quotes: Sequence[Quote], read_on: date) -> str:
     return _document([f"currency: {CURRENCY}"], keys, "purchase", rows, read_on)
 
 
-def _shared(quote: Quote, keys: Mapping[str, str]) -> dict[str, str]:
+def _shared(quote: Quote, keys: Mapping[str, str]) -> dict[str, object]:
     note = {"note": quote.note} if quote.note else {}
-    return {"source": keys[quote.source], "tier": quote.tier.value, **note}
+    terms = {name: value for name, value in asdict(quote.terms).items() if value is not None}
+    return {"source": keys[quote.source], "tier": quote.tier.value, **terms, **note}
 
 
 def _once(quotes: Sequence[Quote]) -> list[Quote]:

@@ -6,7 +6,16 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
-from capplan.core.gpus.prices import CURRENCY, MARKETPLACES, DateKind, Price, PriceTier, PurchasePrice, Term
+from capplan.core.gpus.prices import (
+    CURRENCY,
+    MARKETPLACES,
+    DateKind,
+    Price,
+    PriceTier,
+    PurchasePrice,
+    QuoteTerms,
+    Term,
+)
 from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
 from capplan.errors import SpecError
 from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays, price_folder
@@ -17,7 +26,8 @@ _TOP_KEYS = [
     "provider", "marketplace", "currency", "date", "date_is", "tier", "source", "sources", "hourly", "purchase",
     "notes",
 ]  # fmt: skip
-_ROW_KEYS = ("source", "tier", "note")
+_QUOTE_KEYS = ("sku", "valid_until", "lead_time_days", "warranty_years")
+_ROW_KEYS = ("source", "tier", "note", *_QUOTE_KEYS)
 _HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "region", "per_hour", *_ROW_KEYS]
 _PURCHASE_KEYS = ["gpu", "date", "date_is", "offer", "seller", "price", "gpus", "includes_server", *_ROW_KEYS]
 _PURCHASE_OPTIONAL = ("date_is", "seller", "gpus", "includes_server", *_ROW_KEYS)
@@ -171,11 +181,11 @@ class _PriceReader(Checker):
                 self.refuse("marketplace", f"must be true or false, not {stated!r}")
             self._is_marketplace = stated is True
 
-    def day(self, key: str, given: object) -> date | None:
-        """Read a price's day."""
+    def day(self, key: str, given: object, *, what: str = "the price's day") -> date | None:
+        """Read a day."""
         if type(given) is date:
             return given
-        self.refuse(key, f"must be the price's day as YYYY-MM-DD, not {given!r}")
+        self.refuse(key, f"must be {what} as YYYY-MM-DD, not {given!r}")
         return None
 
     def rows(self, tree: Tree, name: str, keys: list[str], *, optional: tuple[str, ...] = ()) -> list[tuple[str, Tree]]:
@@ -204,7 +214,7 @@ class _PriceReader(Checker):
             self.refuse(f"{key}.pricing", f"{row['pricing']!r} is not known; use {', '.join(terms)}")
         amount = self._amount(f"{key}.per_hour", row["per_hour"])
         count = self._count(f"{key}.gpus", row["gpus"])
-        source, tier = self._row_source(key, row), self._row_tier(key, row)
+        source, tier, quote = self._row_source(key, row), self._row_tier(key, row), self._quote_terms(key, row)
         if self.problems or not (gpu and amount and count and source and tier and self._date and self._provider):
             return None
         return Price(
@@ -220,6 +230,7 @@ class _PriceReader(Checker):
             instance=words["instance"],
             instance_gpus=count,
             is_marketplace=self._is_marketplace,
+            quote=quote,
         )
 
     def purchase(self, key: str, row: Tree) -> PurchasePrice | None:
@@ -233,7 +244,7 @@ class _PriceReader(Checker):
         whole = row.get("includes_server", False)
         if not isinstance(whole, bool):
             self.refuse(f"{key}.includes_server", f"must be true or false, not {whole!r}")
-        source, tier = self._row_source(key, row), self._row_tier(key, row)
+        source, tier, quote = self._row_source(key, row), self._row_tier(key, row), self._quote_terms(key, row)
         named = self.words(row, ("seller",), prefix=f"{key}.").get("seller")
         if self.problems or not (gpu and offer and amount and day and date_is and source and tier and count):
             return None
@@ -248,7 +259,20 @@ class _PriceReader(Checker):
             date_is=date_is,
             includes_server=bool(whole),
             seller_name=named or "",
+            quote=quote,
         )
+
+    def _quote_terms(self, key: str, row: Tree) -> QuoteTerms:
+        """Read what a quote states besides its price."""
+        sku = self.words(row, ("sku",), prefix=f"{key}.").get("sku")
+        until = None
+        if "valid_until" in row:
+            until = self.day(f"{key}.valid_until", row["valid_until"], what="the last day of the quote")
+        lead, warranty = (
+            self._amount(f"{key}.{name}", row[name]) if name in row else None
+            for name in ("lead_time_days", "warranty_years")
+        )
+        return QuoteTerms(sku=sku, valid_until=until, lead_time_days=lead, warranty_years=warranty)
 
     def _row_source(self, key: str, row: Tree) -> Source | None:
         """Return the source that a row names, or the file's only one."""

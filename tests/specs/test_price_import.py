@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from openpyxl import Workbook
 
-from capplan.core.gpus.prices import DateKind, PriceTier, Term
+from capplan.core.gpus.prices import DateKind, PriceTier, QuoteTerms, Term
 from capplan.errors import UsageError
 from capplan.specs import load_gpus
 from capplan.specs.price_import import import_quotes
@@ -93,3 +93,37 @@ def test_missing_columns_are_named(tmp_path, gpus):
     (tmp_path / "q.csv").write_text("gpu,price\nl4,1\n")
     with pytest.raises(UsageError, match="lacks the columns term, provider, date"):
         import_quotes(tmp_path / "q.csv", gpus, read_on=DAY)
+
+
+def test_a_row_names_all_that_is_wrong_with_it(tmp_path, gpus):
+    row = "nosuch-gpu,rental,,-1,yesterday,none,,,stated,gossip,,"
+    (left,) = import_quotes(table(tmp_path, row), gpus, read_on=DAY).left_out
+    for problem in (
+        "'nosuch-gpu' is not a GPU of the database", "term 'rental' is not known", "no provider is named",
+        "gpus must be a number above 0, not 'none'", "price must be a number above 0, not '-1'",
+        "date must be YYYY-MM-DD, not 'yesterday'", "'gossip' is not known; use quoted, published, hearsay",
+    ):  # fmt: skip
+        assert problem in left.reason
+
+
+def test_what_a_quote_states_besides_its_price_is_kept(tmp_path, gpus):
+    (tmp_path / "q.csv").write_text(
+        "gpu,term,provider,price,date,part number,valid_until,lead time,warranty\n"
+        "l4,buy,shop,2500,2026-10-01,900-2G193,2026-12-31,45,3\n"
+        "l4,on-demand,acme,0.7,2026-10-01,,2026-12-31,,\n"
+        "l4,spot,acme,0.3,2026-10-01,,soon,-1,\n"
+    )
+    made = import_quotes(tmp_path / "q.csv", gpus, read_on=DAY)
+    for name, text in made.files.items():
+        (tmp_path / name).write_text(text)
+    (bought,) = load_price_file(tmp_path / "purchase-shop.yaml", gpus).purchase
+    assert bought.quote == QuoteTerms(
+        sku="900-2G193", valid_until=date(2026, 12, 31), lead_time_days=45, warranty_years=3
+    )
+    (rented,) = load_price_file(tmp_path / "acme-2026-10-01.yaml", gpus).hourly
+    assert rented.quote == QuoteTerms(valid_until=date(2026, 12, 31))
+    (left,) = made.left_out
+    assert left.row == 4
+    assert left.reason.split("; ") == [
+        "lead_time_days must be a number above 0, not '-1'", "valid_until must be YYYY-MM-DD, not 'soon'",
+    ]  # fmt: skip

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.options import Option
-from capplan.core.gpus.prices import Price, PriceTier, PurchasePrice, Term
+from capplan.core.gpus.prices import Price, PriceEvidence, PriceTier, PurchasePrice, Term
 from capplan.core.serving.response import SpeedTier
 
 DEFAULT_MAX_PRICE_AGE_DAYS = 180
@@ -21,12 +21,21 @@ class Concern(StrEnum):
     HEARSAY_PRICE = "price is hearsay"
     UNDATED_PRICE = "day of the price unknown"
     OLD_PRICE = "old price"
+    EXPIRED_QUOTE = "expired quote"
     MARKETPLACE = "marketplace offer"
     END_OF_SALE = "no longer sold by its vendor"
     DRIVER_LICENCE = "driver licence excludes data centres"
 
 
-PRICE_CONCERNS = frozenset({Concern.HEARSAY_PRICE, Concern.UNDATED_PRICE, Concern.OLD_PRICE, Concern.MARKETPLACE})
+PRICE_CONCERNS = frozenset(
+    {
+        Concern.HEARSAY_PRICE,
+        Concern.UNDATED_PRICE,
+        Concern.OLD_PRICE,
+        Concern.EXPIRED_QUOTE,
+        Concern.MARKETPLACE,
+    }
+)
 """What speaks against a price alone; another offer of the same GPU may have none of it."""
 
 
@@ -103,13 +112,18 @@ class Standards:
         found = []
         if price.tier is PriceTier.HEARSAY:
             found.append(Concern.HEARSAY_PRICE)
-        if price.evidence.age_days(self.today) is None:
-            found.append(Concern.UNDATED_PRICE)
-        elif price.evidence.is_old(self.today, max_age_days=self.max_price_age_days):
-            found.append(Concern.OLD_PRICE)
+        found += self._concerns_of_age(price.evidence)
         if isinstance(price, Price) and price.is_marketplace and not self.constraints.marketplaces:
             found.append(Concern.MARKETPLACE)
         return tuple(found)
+
+    def _concerns_of_age(self, known: PriceEvidence) -> tuple[Concern, ...]:
+        """Return what speaks against a price's day; a quote counts until the day to which its seller holds to it."""
+        if not known.is_old(self.today, max_age_days=self.max_price_age_days):
+            return ()
+        if known.is_expired(self.today):
+            return (Concern.EXPIRED_QUOTE,)
+        return (Concern.UNDATED_PRICE if known.age_days(self.today) is None else Concern.OLD_PRICE,)
 
     def violations(self, option: Option) -> tuple[str, ...]:
         """Return the caps that an option exceeds, each as a phrase with both figures; empty where it keeps all."""

@@ -61,19 +61,44 @@ class DateKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuoteTerms:
+    """What a quote states besides its price; None where it states nothing.
+
+    `sku` is the seller's part number, `valid_until` the last day on which the seller holds to the price,
+    `lead_time_days` the time from order to delivery. [days]
+    """
+
+    sku: str | None = None
+    valid_until: date | None = None
+    lead_time_days: float | None = None
+    warranty_years: float | None = None
+
+
+NO_TERMS = QuoteTerms()
+"""The terms of a price that is not a quote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PriceEvidence:
-    """How far a price can be trusted: its tier, its day, and what that day means."""
+    """How far a price can be trusted: its tier, its day, what that day means, and until when a quote is valid."""
 
     tier: PriceTier
     day: date
     date_is: DateKind = DateKind.STATED
+    valid_until: date | None = None
 
     def age_days(self, today: date) -> int | None:
         """Return the days since the price held; None where only the day of reading is known. [days]"""
         return None if self.date_is is DateKind.READ else (today - self.day).days
 
+    def is_expired(self, today: date) -> bool:
+        """Return True if the price is a quote whose validity has ended."""
+        return self.valid_until is not None and today > self.valid_until
+
     def is_old(self, today: date, *, max_age_days: int) -> bool:
-        """Return True if the price is older than an age, or its age is unknown."""
+        """Return True if the price is older than an age, or its age is unknown; a quote is old when it has expired."""
+        if self.valid_until is not None:
+            return self.is_expired(today)
         age = self.age_days(today)
         return age is None or age > max_age_days
 
@@ -99,6 +124,7 @@ class Price:
     instance: str | None = None
     instance_gpus: int = 1
     is_marketplace: bool = False
+    quote: QuoteTerms = NO_TERMS
 
     def __post_init__(self) -> None:
         if not self.usd_per_hour > 0:
@@ -107,7 +133,7 @@ class Price:
     @property
     def evidence(self) -> PriceEvidence:
         """Return how far the price can be trusted."""
-        return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is)
+        return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is, valid_until=self.quote.valid_until)
 
 
 def current_prices(prices: Iterable[Price]) -> tuple[Price, ...]:
@@ -166,6 +192,7 @@ class PurchasePrice:
     includes_server: bool = False
     currency: str = CURRENCY
     seller_name: str = ""
+    quote: QuoteTerms = NO_TERMS
 
     def __post_init__(self) -> None:
         if not self.usd > 0:
@@ -174,4 +201,4 @@ class PurchasePrice:
     @property
     def evidence(self) -> PriceEvidence:
         """Return how far the price can be trusted."""
-        return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is)
+        return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is, valid_until=self.quote.valid_until)

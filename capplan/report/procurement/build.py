@@ -248,6 +248,10 @@ def _left_out(offer: LeftOut, standards: Standards) -> LeftOutOffer:
         reason=offer.reason,
         instance_gpus=rent.instance_gpus if rent else 1,
         is_sound=not standards.concerns_of_price(price),
+        price_tier=price.tier.value,
+        price_date_is=price.date_is.value,
+        includes_server=isinstance(price, PurchasePrice) and price.includes_server,
+        is_marketplace=rent is not None and rent.is_marketplace,
     )
 
 

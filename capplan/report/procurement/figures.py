@@ -139,6 +139,19 @@ def evidence(row: OptionRow) -> str:
     return "; ".join([known, *others])
 
 
+def quote_terms(row: OptionRow) -> str:
+    """Write what an option's quote states besides its price; empty where it states nothing."""
+    given = row.offer
+    lead, years = given.lead_time_days, given.warranty_years
+    parts = (
+        None if given.sku is None else f"part number {given.sku}",
+        None if given.price_valid_until is None else f"valid until {given.price_valid_until}",
+        None if lead is None else f"delivered {lead:g} day{'s' * (lead != 1)} after the order",
+        None if years is None else f"{years:g} year{'s' * (years != 1)} of warranty",
+    )
+    return ", ".join(part for part in parts if part)
+
+
 _TERM_WORDS = {
     Term.BUY: "bought", Term.RESERVED_3MO: "3-month commitment", Term.RESERVED_6MO: "6-month commitment",
     Term.RESERVED_1Y: "1-year commitment", Term.RESERVED_3Y: "3-year commitment",

@@ -190,7 +190,14 @@ _TITLE = re.compile(r"<title>[^<]*</title>")
 
 
 _SHOWN_CONCERNS = frozenset(
-    {Concern.UNDATED_PRICE, Concern.OLD_PRICE, Concern.MARKETPLACE, Concern.END_OF_SALE, Concern.DRIVER_LICENCE}
+    {
+        Concern.UNDATED_PRICE,
+        Concern.OLD_PRICE,
+        Concern.EXPIRED_QUOTE,
+        Concern.MARKETPLACE,
+        Concern.END_OF_SALE,
+        Concern.DRIVER_LICENCE,
+    }
 )
 
 
@@ -340,12 +347,10 @@ def _quote(row: OptionRow) -> dict[str, Any] | None:
     offer = row.offer
     if offer.price_usd is None:
         return None
-    shared = {"day": str(offer.price_date), "dateIs": offer.price_date_is, "tier": offer.price_tier}
-    if row.is_bought:
-        return {**shared, "includesServer": offer.includes_server, "seller": offer.provider or ""}
     return {
-        **shared, "provider": offer.provider, "marketplace": offer.is_marketplace, "region": offer.region,
-        "instance": offer.instance or "GPU",
+        "day": str(offer.price_date), "dateIs": offer.price_date_is, "tier": offer.price_tier,
+        "provider": offer.provider, "marketplace": offer.is_marketplace, "region": offer.region,
+        "instance": offer.instance, "includesServer": offer.includes_server,
     }  # fmt: skip
 
 
@@ -358,20 +363,18 @@ def _parallel(row: OptionRow) -> tuple[float, float, float] | None:
 
 
 def _other_offers(model: ModelReport) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return the more expensive offers of each GPU and term, so that a filter can find them."""
+    """Return the more expensive offers of each GPU and term, so that a filter can find them and a price be changed."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for each in model.left_out:
         if each.reason == MORE_EXPENSIVE:
-            words = ", ".join(word for word in (each.provider, each.instance, each.region) if word)
             found.setdefault((each.gpu, each.term), []).append(
                 {
-                    "words": words,
-                    "price": each.price_usd,
-                    "slots": each.instance_gpus,
-                    "sound": each.is_sound,
-                    "day": str(each.price_date),
+                    "price": each.price_usd, "slots": each.instance_gpus, "sound": each.is_sound,
+                    "day": str(each.price_date), "dateIs": each.price_date_is, "tier": each.price_tier,
+                    "provider": each.provider, "marketplace": each.is_marketplace, "region": each.region,
+                    "instance": each.instance, "includesServer": each.includes_server,
                 }
-            )
+            )  # fmt: skip
     return found
 
 

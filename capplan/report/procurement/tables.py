@@ -9,6 +9,7 @@ from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared
+from capplan.report.procurement.money_tables import without_last
 from capplan.report.procurement.types import AssuredRow, ModelReport, OptionRow, Report
 from capplan.report.table import Table, table
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
@@ -381,13 +382,14 @@ def assumption_table(report: Report) -> Table:
 
 
 def _age_mark(row: OptionRow) -> str:
-    """Mark a price that is old or whose day is not known."""
-    marks = [concern for concern in row.evidence.concerns if concern in (Concern.OLD_PRICE, Concern.UNDATED_PRICE)]
+    """Mark a price that is old, has expired, or whose day is not known."""
+    aged = (Concern.OLD_PRICE, Concern.UNDATED_PRICE, Concern.EXPIRED_QUOTE)
+    marks = [concern for concern in row.evidence.concerns if concern in aged]
     return f" ({', '.join(marks)})" if marks else ""
 
 
 def price_table(report: Report) -> Table:
-    """Return every price used."""
+    """Return every price used, with what a quote states besides it where one does."""
     rows: dict[str, tuple[str, ...]] = {}
     for model in report.models:
         for row in model.options:
@@ -397,9 +399,11 @@ def price_table(report: Report) -> Table:
                     (
                         row.gpu_name, figures.term_words(row.offer.term), figures.offer(row), figures.price(row),
                         f"{row.offer.price_date}{_age_mark(row)}", row.offer.price_source or "",
+                        figures.quote_terms(row),
                     ),
                 )  # fmt: skip
-    return table("GPU | term | offer | price> | day | source", list(rows.values()))
+    content = table("GPU | term | offer | price> | day | source | quote", list(rows.values()))
+    return content if any(cells[-1] for cells in content.rows) else without_last(content)
 
 
 def spec_table(report: Report) -> Table:

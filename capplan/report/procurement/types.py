@@ -17,7 +17,11 @@ CURRENCY = "USD"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferPart:
-    """Who offers an option's GPU, at which price and on which day; None without a price. [USD]"""
+    """Who offers an option's GPU, at which price and on which day; None without a price. [USD]
+
+    The last four are what a quote states besides its price: the part number, the last day on which the price holds, the
+    days from order to delivery, and the years of warranty.
+    """
 
     term: str
     provider: str | None
@@ -31,6 +35,10 @@ class OfferPart:
     price_date_is: str | None
     includes_server: bool
     is_marketplace: bool
+    sku: str | None = None
+    price_valid_until: date | None = None
+    lead_time_days: float | None = None
+    warranty_years: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +318,10 @@ class LeftOutOffer:
     reason: str
     instance_gpus: int = 1
     is_sound: bool = False
+    price_tier: str | None = None
+    price_date_is: str | None = None
+    includes_server: bool = False
+    is_marketplace: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

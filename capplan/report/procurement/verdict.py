@@ -7,7 +7,7 @@ from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
 from capplan.report.documents.plan import PlanDocument
-from capplan.report.procurement.figures import duration, offer, option_name, price, term_words
+from capplan.report.procurement.figures import duration, offer, option_name, price, quote_terms, term_words
 from capplan.report.procurement.rows.candidates import PCIE
 from capplan.report.procurement.types import AssuredRow, OptionRow, Report, Verdict
 from capplan.units import counted, format_fraction, format_rate, format_seconds
@@ -254,6 +254,8 @@ def _reasons(
             f"Its price, {price(choice)}, is {choice.offer.price_tier}, as of {choice.offer.price_date}: "
             f"{choice.offer.price_source}{advice}."
         )
+        if terms := quote_terms(choice):
+            reasons.append(f"Its quote: {terms}.")
     reasons += _host_words(plan, choice)
     reasons.append(
         f"Its speed is {_SPEED_WORDS[choice.evidence.speed_tier]}{_because(choice.evidence.speed_evidence)}."

@@ -12,7 +12,7 @@ from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.core.economics.recommend import cost_latency_front, ranking, recommend
 from capplan.core.economics.uncertainty import Uncertainty, confidence, sensitivity
-from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, Term
+from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, QuoteTerms, Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, OneGpu, Service
 from capplan.core.serving.response import BatchPoint, Candidate, SpeedTier
@@ -243,6 +243,7 @@ def test_an_option_of_full_evidence_is_recommended_before_a_cheaper_rumour():
         ({"date": date(2026, 5, 24)}, Concern.OLD_PRICE),  # 181 days before 2026-11-21
         ({"date_is": DateKind.READ}, Concern.UNDATED_PRICE),
         ({"tier": PriceTier.HEARSAY}, Concern.HEARSAY_PRICE),
+        ({"quote": QuoteTerms(valid_until=date(2026, 11, 20))}, Concern.EXPIRED_QUOTE),  # today is 2026-11-21
     ],
 )
 def test_where_nothing_better_is_known_the_choice_says_what_speaks_against_it(price, concern):

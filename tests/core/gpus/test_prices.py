@@ -44,3 +44,11 @@ def test_age_counts_from_the_day_on_which_the_price_held() -> None:
     assert held.age_days(TODAY) == 92  # nine days of August, 30 + 31 + 22
     assert held.is_old(TODAY, max_age_days=91)
     assert not held.is_old(TODAY, max_age_days=92)
+
+
+def test_a_quote_counts_until_its_last_day_whatever_its_age() -> None:
+    quote = PriceEvidence(
+        tier=PriceTier.QUOTED, day=date(2025, 1, 1), date_is=DateKind.READ, valid_until=date(2026, 11, 22)
+    )
+    assert not quote.is_old(TODAY, max_age_days=1)
+    assert quote.is_old(date(2026, 11, 23), max_age_days=10_000)

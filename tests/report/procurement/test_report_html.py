@@ -27,7 +27,8 @@ DRIVER = """
   const steps = STEPS, seen = [read()];
   for (const changes of steps) {
     for (const [name, value] of Object.entries(changes)) {
-      const input = name.includes("/") ? section.querySelector(`input[data-price="${name}"]`) : form.elements[name];
+      const input = name.includes("/") ? section.querySelector(`input[data-price="${name}"]`)
+        : name.startsWith(".") ? section.querySelector(name) : form.elements[name];
       input.value = value;
       input.dispatchEvent(new Event("input", {bubbles: true}));
     }

@@ -84,3 +84,39 @@ def test_the_downloaded_load_file_holds_changed_prices(tmp_path: Path) -> None:
     source = changed[bought.key].offer.price_source
     assert source is not None
     assert source.startswith("changed in the page of a capplan report (example")
+
+
+OTHER_OFFER = """prices:
+  - currency: USD
+    provider: far
+    date: 2026-11-01
+    source: {kind: example, title: a second offer}
+    hourly: [{gpu: l4, instance: box, gpus: 1, pricing: on-demand, region: north, per_hour: 9.5}]
+"""
+
+
+@pytest.mark.browser
+def test_a_price_changed_under_a_filter_is_that_of_the_offer_shown(tmp_path: Path) -> None:
+    """The row of a filtered table shows another provider's offer; its changed price goes into the load file as that."""
+    quotes = tmp_path / "quotes.load.yaml"
+    quotes.write_text((EXAMPLES / "image-service.load.yaml").read_text() + OTHER_OFFER)
+    report = made_report(quotes)
+    plain = report.models[0]
+    own = plain.option("l4/on-demand")
+    (offer,) = (each for each in plain.left_out if each.provider == "far")
+    assert own is not None
+    assert own.offer.provider != "far"
+    price = 0.25
+    (tmp_path / "page").mkdir()
+    steps = [{".filter": "far"}, {own.key: str(price)}, {".filter": ""}]
+    driven = drive(render_report_html(report), steps, tmp_path / "page")
+    load = tmp_path / "changed.load.yaml"
+    load.write_text(driven["file"])
+    changed = made_report(load).models[0].option(own.key)
+    assert changed is not None
+    assert (changed.offer.provider, changed.offer.region, changed.offer.instance) == ("far", "north", "box")
+    assert changed.offer.price_usd == near(price, rel=1e-9)
+    filtered, edited, unfiltered = (driven["seen"][place][own.key] for place in (1, 2, 3))
+    assert float(edited["year"]["value"]) == near(float(filtered["year"]["value"]) * price / offer.price_usd, rel=1e-9)
+    assert float(unfiltered["year"]["value"]) == near(changed.money.cost_usd_per_year, rel=1e-9)
+    assert unfiltered["offer"]["words"] == "far, box, north"  # the cheaper of both offers stands in the row

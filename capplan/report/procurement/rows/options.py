@@ -74,6 +74,10 @@ def _offer(option: Option) -> OfferPart:
         price_date_is=price.date_is.value if price else None,
         includes_server=purchase is not None and purchase.includes_server,
         is_marketplace=rent is not None and rent.is_marketplace,
+        sku=price.quote.sku if price else None,
+        price_valid_until=price.quote.valid_until if price else None,
+        lead_time_days=price.quote.lead_time_days if price else None,
+        warranty_years=price.quote.warranty_years if price else None,
     )
 
 

@@ -66,7 +66,7 @@
     if (data.work) found.latency = data.work * s.load * grown[0] / ((found.fleet.gpus - spares * found.fleet.perServer) * rate);
     found.headroom = one ? 0 : (found.fleet.gpus - spares * found.fleet.perServer) * rate / (data.peak * s.load * grown[0]) - 1;
     if (option.price === null) return found;
-    const price = s.prices[option.key] ?? option.price;
+    const price = option.price;
     found.parts = PARTS.map(() => 0);
     if (option.term === "buy") {
       const bought = found.last, hours = hoursOf(bought, s.years - 1);
@@ -176,6 +176,17 @@
     for (const option of data.options) {
       const badges = [...rows.get(option.key).querySelectorAll(".tag:not([data-tag])")].map((tag) => tag.textContent).join(" ");
       option.search = `${option.gpu} ${option.name} ${option.term} ${option.termWords} ${badges} | ${option.offer}`.toLowerCase();
+      for (const offer of option.others) offer.words = [offer.provider, offer.instance, offer.region].filter(Boolean).join(", ");
+    }
+
+    /* Changed prices, as typed, each of one offer: OWN is that of the option, else the place among its other offers. */
+    const OWN = -1, edits = new Map();
+    const editOf = (key, place) => edits.get(`${key} ${place}`);
+    const priceOf = (key, place, listed) => { const edit = editOf(key, place); return edit === undefined ? listed : Number(edit.value); };
+    function keepEdit(input) {
+      const key = input.dataset.price, place = Number(input.dataset.place ?? OWN);
+      if (input.value === input.defaultValue) edits.delete(`${key} ${place}`);
+      else edits.set(`${key} ${place}`, { key, place, value: input.value });
     }
 
     /* A field is refused in place: it must hold a number between its limits. Returns what is wrong, or "". */
@@ -200,14 +211,11 @@
     const inputs = () => [...form.querySelectorAll("input[name]"), ...table.querySelectorAll("input[data-price]")];
 
     function settings() {
-      const s = { prices: {}, years: data.money.years, load: 1, space_usd_per_kw_month: data.money.space_usd_per_kw_month };
+      const s = { years: data.money.years, load: 1, space_usd_per_kw_month: data.money.space_usd_per_kw_month };
       for (const input of form.elements) {
         if (!input.name) continue;
         s[input.name] = input.tagName === "SELECT" ? input.value
           : Number(input.value) * (input.dataset.scale ? Number(input.dataset.scale) : 1);
-      }
-      for (const input of table.querySelectorAll("input[data-price]")) {
-        if (input.value !== input.defaultValue) s.prices[input.dataset.price] = Number(input.value);
       }
       return s;
     }
@@ -215,25 +223,39 @@
     const changes = () => [
       ...[...form.elements].filter((each) => each.name && (each.tagName === "SELECT" ? each.value !== "best" : each.value !== each.defaultValue))
         .map((each) => `${each.closest("label").firstChild.textContent.trim()}: ${each.value}`),
-      ...[...table.querySelectorAll("input[data-price]")].filter((each) => each.value !== each.defaultValue)
-        .map((each) => `${each.getAttribute("aria-label").split(",")[0]}: ${each.value}`),
+      ...[...edits.values()].map(({ key, place, value }) => {
+        const option = byKey.get(key), offer = place === OWN ? "" : ` (${option.others[place].words})`;
+        return `Price of ${nameOf(option)}${offer}: ${value}`;
+      }),
     ];
 
-    /* The words and terms that narrow what may be recommended; an offer of the row that matches stands in for it. */
+    /* The words and terms that narrow what may be recommended. Where an option's own offer does not match, its cheapest
+       that does stands in for it, and so does one whose price was changed to less. */
     const filter = section.querySelector("input.filter"), terms = section.querySelector("select.terms");
     const words = () => filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
 
     function matching(option) {
-      const asked = words();
+      const asked = words(), stem = option.search.split("|")[0];
       if (terms.value && option.term !== terms.value) return null;
-      if (asked.every((word) => option.search.includes(word))) return option;
-      let best = null;
-      for (const offer of option.others) {
-        const text = `${option.search.split("|")[0]} ${offer.words}`.toLowerCase();
-        if (asked.every((word) => text.includes(word)) && (best === null || offer.price < best.price)) best = offer;
+      const others = option.others.map((offer, place) => ({ offer, place }))
+        .filter(({ offer }) => asked.every((word) => `${stem} ${offer.words}`.toLowerCase().includes(word)));
+      const listed = others.reduce((least, each) => least === null || each.offer.price < least.offer.price ? each : least, null);
+      const isOwn = asked.every((word) => option.search.includes(word));
+      if (!isOwn && listed === null) return null;
+      const held = others.filter(({ place }) => editOf(option.key, place) !== undefined);
+      let best = isOwn ? { ...option, place: OWN, listed: option.price } : withOffer(option, listed);
+      best.price = priceOf(option.key, best.place, best.price);
+      for (const each of held) {
+        const price = priceOf(option.key, each.place, each.offer.price);
+        if (price < best.price) best = { ...withOffer(option, each), price };
       }
-      return best && { ...option, price: best.price, slots: best.slots, offerWords: best.words, offerDay: best.day, eligible: best.sound && (option.eligible || option.eligibleElsewhere) };
+      return best;
     }
+
+    const withOffer = (option, { offer, place }) => ({
+      ...option, place, price: offer.price, listed: offer.price, slots: offer.slots, offerWords: offer.words, offerDay: offer.day,
+      eligible: offer.sound && (option.eligible || option.eligibleElsewhere),
+    });
 
     /* Day, price and badges of the offer that a row shows: its own, or another that a filter found. */
     function showPriceOf(row, own, option) {
@@ -241,10 +263,12 @@
       day.dataset.own ??= day.textContent;
       day.textContent = option.offerDay || day.dataset.own;
       for (const badge of row.querySelectorAll("[data-of-price]")) badge.hidden = Boolean(option.offerDay);
-      if (!input || input.value !== input.defaultValue) return;
+      if (!input) return;
       input.dataset.own ??= input.defaultValue;
-      input.defaultValue = option.offerDay ? option.price.toFixed(own.term === "buy" ? 0 : 3) : input.dataset.own;
-      input.value = input.defaultValue;
+      input.dataset.place = option.place;
+      input.defaultValue = option.place === OWN ? input.dataset.own : option.listed.toFixed(own.term === "buy" ? 0 : 3);
+      const written = editOf(own.key, option.place)?.value ?? input.defaultValue;
+      if (input.value !== written) input.value = written;
     }
 
     function update() {
@@ -303,6 +327,7 @@
       section.classList.toggle("is-changed", !stands);
       section.querySelector(".note").hidden = !(s.load !== 1 || s.batch !== "best");
       for (const stale of section.querySelectorAll("figure:not([data-follows]) .stale")) stale.hidden = changed.length === 0;
+      section.querySelector("[data-years]").textContent = `${s.years} year${s.years === 1 ? "" : "s"}`;
       if (sorted === null) place(stands ? order : [...order].sort((a, b) => rankOf(a) - rankOf(b) || cost(a) - cost(b)));
       function rankOf(key) { return choosable.includes(key) ? 0 : 1; }
       redraw(results, best, choosable);
@@ -390,18 +415,19 @@
       row.addEventListener("focusin", () => mark(key));
     }
     table.addEventListener("pointerleave", () => mark(null));
-    /* A changed price in the form of a price file, with the day and tier of the price that it replaces. */
-    function priceLines(option, price) {
-      const q = option.quote, text = JSON.stringify;
+    /* A changed price in the form of a price file, with the offer, the day and the tier of the price that it replaces. */
+    function priceLines({ key, place, value }) {
+      const option = byKey.get(key), other = option.others[place], q = other || option.quote, text = JSON.stringify;
+      const price = Number(value), slots = other ? other.slots : option.slots;
       const head = [`  - currency: USD`, `    tier: ${q.tier}`,
         `    source: {kind: example, title: "changed in the page of a capplan report"}`];
       if (option.term === "buy") {
         return [...head, `    purchase:`, `      - {gpu: ${text(option.gpu)}, date: ${q.day}, date_is: ${q.dateIs}, offer: quote, price: ${price}, gpus: 1,`
-          + ` includes_server: ${q.includesServer}${q.seller ? `, seller: ${text(q.seller)}` : ""}}`];
+          + ` includes_server: ${q.includesServer}${q.provider ? `, seller: ${text(q.provider)}` : ""}}`];
       }
       return [...head, `    provider: ${text(q.provider)}`, `    marketplace: ${q.marketplace}`, `    date: ${q.day}`, `    date_is: ${q.dateIs}`,
-        `    hourly:`, `      - {gpu: ${text(option.gpu)}, instance: ${text(q.instance)}, gpus: ${option.slots}, pricing: ${option.term},`
-          + ` region: ${text(q.region)}, per_hour: ${Number((price * option.slots).toPrecision(12))}}`];
+        `    hourly:`, `      - {gpu: ${text(option.gpu)}, instance: ${text(q.instance || "GPU")}, gpus: ${slots}, pricing: ${option.term},`
+          + ` region: ${text(q.region)}, per_hour: ${Number((price * slots).toPrecision(12))}}`];
     }
 
     /* The changed settings as a load file that `capplan report --load` reads. */
@@ -419,8 +445,7 @@
       const given = { ...data.money, ...Object.fromEntries(Object.keys(data.money).filter((key) => s[key] !== undefined).map((key) => [key, s[key]])),
         rent_price_factor: s.rentFactor, purchase_price_factor: s.purchaseFactor };
       for (const [name, value] of Object.entries(given)) lines.push(`  ${name}: ${Number(Number(value).toPrecision(12))}`);
-      const edits = Object.entries(s.prices).map(([key, price]) => priceLines(byKey.get(key), price));
-      if (edits.length) lines.push("prices:", ...edits.flat());
+      if (edits.size) lines.push("prices:", ...[...edits.values()].flatMap(priceLines));
       return lines.concat(data.constraintLines).join("\n") + "\n";
     }
     section.loadFile = loadFile;
@@ -436,6 +461,7 @@
     }
 
     function reset() {
+      edits.clear();
       for (const input of table.querySelectorAll("input[data-price]")) input.value = input.defaultValue;
       filter.value = "";
       terms.value = "";
@@ -447,7 +473,10 @@
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("reset", reset);
     section.querySelector("button.reset").addEventListener("click", () => form.reset());
-    table.addEventListener("input", update);
+    table.addEventListener("input", (event) => {
+      if (event.target.dataset.price !== undefined) keepEdit(event.target);
+      update();
+    });
 
     for (const [index, head] of [...table.tHead.rows[0].cells].entries()) {
       const button = head.querySelector("button");

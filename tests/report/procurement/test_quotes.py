@@ -1,0 +1,70 @@
+"""What a quote states besides its price reaches the decision: part number, validity, delivery and warranty."""
+
+from pathlib import Path
+
+import pytest
+
+from capplan.report.procurement.csv import render_report_csv
+from capplan.report.procurement.json import report_to_json
+from capplan.report.procurement.tables import price_table
+from capplan.report.procurement.types import Report
+from tests.report.procurement.made_up import EXAMPLES, made_report
+
+QUOTE = """prices:
+  - currency: USD
+    provider: ours
+    date: 2026-01-05
+    tier: quoted
+    source: {kind: example, title: quote 17}
+    hourly:
+      - {gpu: l4, instance: box, gpus: 1, pricing: on-demand, region: any, per_hour: 0.05,
+         sku: 900-2G193, valid_until: %s, lead_time_days: 45, warranty_years: 3}
+  - currency: USD
+    provider: fresh
+    date: 2026-11-01
+    tier: quoted
+    source: {kind: example, title: a price list of this month}
+    hourly: [{gpu: a10g, instance: box, gpus: 1, pricing: on-demand, region: any, per_hour: 1}]
+"""
+
+
+def quoted(folder: Path, valid_until: str) -> Report:
+    load = folder / "quote.load.yaml"
+    load.write_text((EXAMPLES / "image-service.load.yaml").read_text() + QUOTE % valid_until)
+    return made_report(load)
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return quoted(tmp_path_factory.mktemp("valid"), "2026-12-31")
+
+
+def test_the_decision_names_part_number_validity_delivery_and_warranty(valid: Report) -> None:
+    verdict = valid.models[0].verdict
+    assert verdict.choice == "l4/on-demand"  # the cheapest by far, and valid although its day is ten months ago
+    words = "part number 900-2G193, valid until 2026-12-31, delivered 45 days after the order, 3 years of warranty"
+    assert f"Its quote: {words}." in verdict.reasons
+    content = price_table(valid)
+    assert content.columns[-1].title == "quote"
+    assert [row[-1] for row in content.rows if row[-1]] == [words]
+
+
+def test_documents_hold_the_terms_of_the_quote(valid: Report) -> None:
+    option = next(each for each in report_to_json(valid)["models"][0]["options"] if each["key"] == "l4/on-demand")
+    terms = {name: option[name] for name in ("sku", "price_valid_until", "lead_time_days", "warranty_years")}
+    assert terms == {
+        "sku": "900-2G193", "price_valid_until": "2026-12-31", "lead_time_days": 45.0, "warranty_years": 3.0,
+    }  # fmt: skip
+    assert "900-2G193" in render_report_csv(valid)
+
+
+def test_an_expired_quote_is_not_recommended_without_saying_so(tmp_path: Path) -> None:
+    verdict = quoted(tmp_path, "2026-11-20").models[0].verdict  # the report is of the day after
+    assert verdict.choice == "a10g/on-demand"  # the only price of the last half year
+    assert verdict.cheaper == "l4/on-demand"
+    assert verdict.warning is not None
+    assert "expired quote" in verdict.warning
+
+
+def test_prices_without_quotes_have_no_column_for_their_terms() -> None:
+    assert [column.title for column in price_table(made_report("image-service")).columns][-1] == "source"
