@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from capplan.core.economics.assumptions import Assumption, Demand
-from capplan.core.economics.constraints import Constraints, LeftOut, admitted_prices
+from capplan.core.economics.constraints import LeftOut, admitted_prices
 from capplan.core.economics.cost import OwnedCost, RentedCost, payback_years
-from capplan.core.economics.evidence import Standards
+from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.finance import HOURS_PER_YEAR, best_reserve
 from capplan.core.economics.options import Case, Option, Scenario, evaluate
 from capplan.core.economics.recommend import Recommendation, ranking, recommend
@@ -34,6 +34,9 @@ LEADING = 15
 _LEADING_OF_A_GPU = 3
 MORE_EXPENSIVE = "a cheaper offer of the same GPU and term is shown"
 """Why most offers are left out."""
+WEAKER = "an offer of the same GPU and term whose price is better known is shown"
+"""Why an offer is left out whose price is old, undated, expired or hearsay, and which would win otherwise."""
+_NEWER = "a newer price of the same GPU is shown"
 ASSURED_SHARE = 0.9
 """The share of scenarios that the second fleet of a report carries."""
 _LOAD_FACTORS = (0.1, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -140,9 +143,9 @@ def decide(
     refused = {each.gpu: standards.constraints.refusal_of_gpu(each) for each in candidates}
     sized = size_fleets([each for each in candidates if refused[each.gpu] is None], demand.load)
     sizings = tuple(each for each in sized if isinstance(each, Sizing))
-    offers = _admitted_offers(rents, purchases, standards.constraints)
+    offers = _admitted_offers(rents, purchases, standards)
     wide = _priced_case(demand, sizings, offers)
-    case = _with_cheapest_rents(wide)
+    case, beaten = _with_best_rents(wide, standards)
     options = evaluate(case)
     chosen = recommend(case, options, standards=standards)
     uncertainty = _uncertainty(demand, sizings)
@@ -160,7 +163,7 @@ def decide(
             for each in candidates
             if (reason := refused[each.gpu]) is not None
         ),
-        left_out=(*offers.left_out, *_more_expensive(wide, case)),
+        left_out=(*offers.left_out, *beaten),
         payback=_payback(ranked),
         ranked=tuple(ranked),
         recommendation=chosen,
@@ -232,15 +235,45 @@ def _switches(case: Case, choice: Option | None, standards: Standards) -> tuple[
     return load_switches(case, choice, standards=standards, factors=_LOAD_FACTORS)
 
 
-def _with_cheapest_rents(case: Case) -> Case:
-    """Keep the price of each GPU and term whose fleet costs least: instance sizes matter, not only the rate."""
-    best: dict[str, tuple[Price, float]] = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranked:
+    """An offer with what ranks it among those of its GPU and term: whether its price is weakly known, and its cost."""
+
+    price: Price
+    is_weak: bool
+    cost_usd_per_year: float
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        return self.is_weak, self.cost_usd_per_year
+
+
+def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[LeftOut, ...]]:
+    """Keep one price of each GPU and term: of those well known the one whose fleet costs least, else the cheapest.
+
+    The fleet's cost counts, not the rate alone, because instances hold different numbers of GPUs. A price that is old
+    or hearsay must not hide a sound one, which may be recommended.
+    """
+    offers: dict[str, list[_Ranked]] = {}
     for price, option in _by_offer(case):
-        held = best.get(option.key)
-        cost = option.cost_per_year or 0.0
-        if held is None or cost < held[1]:
-            best[option.key] = (price, cost)
-    return replace(case, rents=tuple(price for price, _ in best.values()))
+        weak = set(standards.concerns_of_price(price)) - {Concern.MARKETPLACE}  # marketplaces are a class of their own
+        ranked = _Ranked(price=price, is_weak=bool(weak), cost_usd_per_year=option.cost_per_year or 0.0)
+        offers.setdefault(option.key, []).append(ranked)
+    best = {key: min(held, key=lambda each: each.rank) for key, held in offers.items()}
+    left_out = tuple(
+        LeftOut(
+            price=each.price, reason=MORE_EXPENSIVE if each.is_weak == best[key].is_weak else _beaten(each, best[key])
+        )
+        for key, held in offers.items()
+        for each in held
+        if each is not best[key]
+    )
+    return replace(case, rents=tuple(each.price for each in best.values())), left_out
+
+
+def _beaten(weak: _Ranked, kept: _Ranked) -> str:
+    """Return why a weakly known offer gives way to a well known one."""
+    return WEAKER if weak.cost_usd_per_year < kept.cost_usd_per_year else MORE_EXPENSIVE
 
 
 def _priced_case(demand: Demand, sizings: tuple[Sizing, ...], offers: "_Offers") -> Case:
@@ -277,17 +310,6 @@ def _by_offer(case: Case) -> Iterator[tuple[Price, Option]]:
     return zip(ordered, rented, strict=True)
 
 
-def _more_expensive(wide: Case, narrow: Case) -> tuple[LeftOut, ...]:
-    """Return the offers whose fleet costs more than another offer's of the same GPU and term."""
-    sized = {sizing.gpu for sizing in wide.sizings}
-    kept = {id(price) for price in narrow.rents}
-    return tuple(
-        LeftOut(price=price, reason=MORE_EXPENSIVE)
-        for price in wide.rents
-        if price.gpu in sized and id(price) not in kept
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Offers:
     rents: tuple[Price, ...]
@@ -295,27 +317,27 @@ class _Offers:
     left_out: tuple[LeftOut, ...]
 
 
-def _admitted_offers(rents: Sequence[Price], purchases: Sequence[PurchasePrice], constraints: Constraints) -> _Offers:
+def _admitted_offers(rents: Sequence[Price], purchases: Sequence[PurchasePrice], standards: Standards) -> _Offers:
     """Keep the newest offers of lasting terms that the buyer admits; the others are kept apart, with their reasons."""
     current = current_prices(rents)
     brief = [LeftOut(price=each, reason="too short a term") for each in current if each.term not in LASTING_TERMS]
     lasting = [price for price in current if price.term in LASTING_TERMS]
-    rented, bought, refused = admitted_prices(lasting, purchases, constraints)
-    newest = _newest(bought)
-    kept = {id(price) for price in newest}
+    rented, bought, refused = admitted_prices(lasting, purchases, standards.constraints)
+    kept = _newest(bought, standards)
     older = [
-        LeftOut(price=price, reason="a newer price of the same GPU is shown")
+        LeftOut(price=price, reason=_NEWER if price.date <= kept[price.gpu].date else WEAKER)
         for price in bought
-        if id(price) not in kept
+        if price is not kept[price.gpu]
     ]
-    return _Offers(rents=rented, purchases=newest, left_out=(*brief, *refused, *older))
+    return _Offers(rents=rented, purchases=tuple(kept.values()), left_out=(*brief, *refused, *older))
 
 
-def _newest(purchases: Sequence[PurchasePrice]) -> tuple[PurchasePrice, ...]:
+def _newest(purchases: Sequence[PurchasePrice], standards: Standards) -> Mapping[str, PurchasePrice]:
+    """Return the newest purchase price of each GPU among those that are well known, else among all."""
     newest: dict[str, PurchasePrice] = {}
-    for price in sorted(purchases, key=lambda each: each.date):
+    for price in sorted(purchases, key=lambda each: (not standards.concerns_of_price(each), each.date)):
         newest[price.gpu] = price
-    return tuple(newest.values())
+    return newest
 
 
 def _uncertainty(demand: Demand, sizings: Sequence[Sizing]) -> Uncertainty:

@@ -12,7 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from capplan.core.economics.constraints import Constraints
-from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
+from capplan.core.economics.decide import MORE_EXPENSIVE, WEAKER, factor_of
 from capplan.core.economics.evidence import PRICE_CONCERNS, Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
@@ -363,10 +363,10 @@ def _parallel(row: OptionRow) -> tuple[float, float, float] | None:
 
 
 def _other_offers(model: ModelReport) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return the more expensive offers of each GPU and term, so that a filter can find them and a price be changed."""
+    """Return the other offers of each GPU and term, so that a filter can find them and a price be changed."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for each in model.left_out:
-        if each.reason == MORE_EXPENSIVE:
+        if each.reason in (MORE_EXPENSIVE, WEAKER):
             found.setdefault((each.gpu, each.term), []).append(
                 {
                     "price": each.price_usd, "slots": each.instance_gpus, "sound": each.is_sound,

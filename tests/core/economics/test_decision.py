@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from capplan.core.economics.assumptions import Assumption, Demand
-from capplan.core.economics.decide import Answer, decide
+from capplan.core.economics.decide import MORE_EXPENSIVE, WEAKER, Answer, decide
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.core.economics.recommend import cost_latency_front, ranking, recommend
@@ -249,6 +249,33 @@ def test_an_option_of_full_evidence_is_recommended_before_a_cheaper_rumour():
 def test_where_nothing_better_is_known_the_choice_says_what_speaks_against_it(price, concern):
     found = answer(replace(rent("fast", 3.0), **price)).recommendation
     assert (found.choice.gpu, found.concerns, found.cheaper) == ("fast", (concern,), None)
+
+
+def test_an_old_price_does_not_hide_a_sound_one_of_the_same_gpu_and_term():
+    # Both rent the same GPU on demand; the cheaper price is of last year. The sound one at 1.5 still beats 3.0 for the
+    # other GPU: by hand the slow GPU is taken at 1.5, and the old offer is listed with its reason.
+    old = replace(rent("slow", 1.0), provider="past", date=date(2025, 11, 1))
+    found = answer(rent("fast", 9.0), old, rent("slow", 1.5))
+    assert found.recommendation.choice.rent.usd_per_hour == 1.5
+    assert found.recommendation.concerns == ()
+    assert [(each.price.provider, each.reason) for each in found.left_out] == [("past", WEAKER)]
+    costly = replace(old, usd_per_hour=2.0)
+    assert [each.reason for each in answer(rent("fast", 9.0), costly, rent("slow", 1.5)).left_out] == [MORE_EXPENSIVE]
+
+
+def test_where_all_prices_of_a_gpu_are_weak_the_cheapest_stands_for_it():
+    old = [replace(rent("slow", usd), date=date(2025, 11, 1)) for usd in (2.0, 1.0)]
+    found = answer(*old).recommendation
+    assert (found.choice.rent.usd_per_hour, found.concerns) == (1.0, (Concern.OLD_PRICE,))
+
+
+def test_a_rumour_of_a_later_day_does_not_replace_a_purchase_price():
+    listed = PurchasePrice(gpu="slow", usd=1_000, date=date(2026, 8, 1), source="list", seller="shop")
+    rumour = replace(listed, usd=500, date=date(2026, 9, 1), tier=PriceTier.HEARSAY)
+    found = answer(rent("fast", 900.0), purchases=(rumour, listed))
+    (bought,) = (each for each in found.options if each.term is Term.BUY)
+    assert bought.purchase.usd == 1_000
+    assert [each.reason for each in found.left_out] == [WEAKER]
 
 
 def test_a_speed_from_the_spec_sheet_alone_yields_to_a_timed_one():
