@@ -89,7 +89,7 @@ def test_the_downloaded_load_file_holds_changed_prices(tmp_path: Path) -> None:
 OTHER_OFFER = """prices:
   - currency: USD
     provider: far
-    date: 2026-11-01
+    date: 2026-01-05
     source: {kind: example, title: a second offer}
     hourly: [{gpu: l4, instance: box, gpus: 1, pricing: on-demand, region: north, per_hour: 9.5}]
 """
