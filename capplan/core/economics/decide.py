@@ -34,8 +34,8 @@ LEADING = 15
 _LEADING_OF_A_GPU = 3
 MORE_EXPENSIVE = "a cheaper offer of the same GPU and term is shown"
 """Why most offers are left out."""
-WEAKER = "an offer of the same GPU and term whose price is better known is shown"
-"""Why an offer is left out whose price is old, undated, expired or hearsay, and which would win otherwise."""
+WEAKER = "a price of the same GPU that is better known is shown"
+"""Why a newer purchase price is left out that is undated or hearsay."""
 _NEWER = "a newer price of the same GPU is shown"
 ASSURED_SHARE = 0.9
 """The share of scenarios that the second fleet of a report carries."""
@@ -209,7 +209,11 @@ def _contenders(ranked: Sequence[Option], standards: Standards) -> list[Option]:
 
 def _day_mix(case: Case, choice: Option) -> DayMix | None:
     """Cost the choice with hourly scaling along the day, redundancy included: a bound on what scaling saves."""
-    prices = {price.term: price for price in case.rents if price.gpu == choice.gpu and not price.is_marketplace}
+    prices = {
+        price.term: price
+        for price in case.rents
+        if price.gpu == choice.gpu and not (price.is_marketplace or price.is_beside_sound)
+    }
     by_hour = prices.get(Term.ON_DEMAND)
     if not isinstance(case.load, Service) or not case.load.daily_per_s or by_hour is None:
         return None
@@ -249,7 +253,7 @@ class _Ranked:
 
 
 def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[LeftOut, ...]]:
-    """Keep one price of each GPU and term: of those well known the one whose fleet costs least, else the cheapest.
+    """Keep the offer of each GPU and term whose fleet costs least, and beside it a sound one where that is weak.
 
     The fleet's cost counts, not the rate alone, because instances hold different numbers of GPUs. A price that is old
     or hearsay must not hide a sound one, which may be recommended.
@@ -259,21 +263,18 @@ def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[Left
         weak = set(standards.concerns_of_price(price)) - {Concern.MARKETPLACE}  # marketplaces are a class of their own
         ranked = _Ranked(price=price, is_weak=bool(weak), cost_usd_per_year=option.cost_per_year or 0.0)
         offers.setdefault(option.key, []).append(ranked)
-    best = {key: min(held, key=lambda each: each.rank) for key, held in offers.items()}
-    left_out = tuple(
-        LeftOut(
-            price=each.price, reason=MORE_EXPENSIVE if each.is_weak == best[key].is_weak else _beaten(each, best[key])
-        )
-        for key, held in offers.items()
-        for each in held
-        if each is not best[key]
-    )
-    return replace(case, rents=tuple(each.price for each in best.values())), left_out
-
-
-def _beaten(weak: _Ranked, kept: _Ranked) -> str:
-    """Return why a weakly known offer gives way to a well known one."""
-    return WEAKER if weak.cost_usd_per_year < kept.cost_usd_per_year else MORE_EXPENSIVE
+    kept: list[Price] = []
+    left_out: list[LeftOut] = []
+    for held in offers.values():
+        best, cheapest = min(held, key=lambda each: each.rank), min(held, key=lambda each: each.cost_usd_per_year)
+        kept.append(best.price)
+        shown = [best]
+        if cheapest.cost_usd_per_year < best.cost_usd_per_year:
+            kept.append(replace(cheapest.price, is_beside_sound=True))
+            shown.append(cheapest)
+        others = (each for each in held if not any(each is one for one in shown))
+        left_out += [LeftOut(price=each.price, reason=MORE_EXPENSIVE) for each in others]
+    return replace(case, rents=tuple(kept)), tuple(left_out)
 
 
 def _priced_case(demand: Demand, sizings: tuple[Sizing, ...], offers: "_Offers") -> Case:

@@ -123,7 +123,7 @@ class Option:
 
 def rent_key(price: Price) -> str:
     """Return the key of the option that rents at a price."""
-    return f"{price.gpu}/{price.term.value}{'/marketplace' if price.is_marketplace else ''}"
+    return f"{price.gpu}/{price.term.value}{'/marketplace' * price.is_marketplace}{'/weak' * price.is_beside_sound}"
 
 
 def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[Option, ...]:

@@ -109,6 +109,8 @@ class Price:
 
     `is_marketplace` marks an offer of a third-party host: a class of its own, because it lasts only while that host
     offers it and no single company answers for it. It competes with vendors' offers only where a buyer admits it.
+    `is_beside_sound` marks, within a decision, a cheaper offer of weaker evidence beside the sound one of its GPU and
+    term.
     """
 
     gpu: str
@@ -124,6 +126,7 @@ class Price:
     instance: str | None = None
     instance_gpus: int = 1
     is_marketplace: bool = False
+    is_beside_sound: bool = False
     quote: QuoteTerms = NO_TERMS
 
     def __post_init__(self) -> None:

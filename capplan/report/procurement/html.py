@@ -12,7 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from capplan.core.economics.constraints import Constraints
-from capplan.core.economics.decide import MORE_EXPENSIVE, WEAKER, factor_of
+from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
 from capplan.core.economics.evidence import PRICE_CONCERNS, Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
@@ -328,13 +328,19 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
                 "includesServer": row.offer.includes_server, "batch": row.speed.batch,
                 "rate": row.speed.rate_per_gpu_per_s, "rates": _parallel(row),
                 "latency": row.response.latency_s.expected, "label": labels.get(row.key, ""),
-                "offer": figures.offer(row), "others": others.get((row.gpu, row.offer.term), []),
+                "offer": figures.offer(row), "others": _others_of(row, others),
                 "commitment": COMMITMENT_YEARS.get(Term(row.offer.term), 0) if row.offer.price_usd is not None else 0,
                 "eligible": row.key in pool, "eligibleElsewhere": row.key in elsewhere, "quote": _quote(row),
             }
             for row in model.options
         ],
     }  # fmt: skip
+
+
+def _others_of(row: OptionRow, others: "_Others") -> list[dict[str, Any]]:
+    """Return the other offers that may stand in for an option's own; none for one that stands beside a sound one."""
+    offer = row.offer
+    return [] if offer.is_beside_sound else others.get((row.gpu, offer.term, offer.is_marketplace), [])
 
 
 def _rounded(values: Sequence[float], digits: int) -> list[float]:
@@ -362,12 +368,15 @@ def _parallel(row: OptionRow) -> tuple[float, float, float] | None:
     return speed.rate_alone_per_s, speed.rate_within_server_per_s, speed.rate_across_servers_per_s or 0.0
 
 
-def _other_offers(model: ModelReport) -> dict[tuple[str, str], list[dict[str, Any]]]:
+_Others = dict[tuple[str, str, bool], list[dict[str, Any]]]
+
+
+def _other_offers(model: ModelReport) -> _Others:
     """Return the other offers of each GPU and term, so that a filter can find them and a price be changed."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    found: _Others = {}
     for each in model.left_out:
-        if each.reason in (MORE_EXPENSIVE, WEAKER):
-            found.setdefault((each.gpu, each.term), []).append(
+        if each.reason == MORE_EXPENSIVE:
+            found.setdefault((each.gpu, each.term, each.is_marketplace), []).append(
                 {
                     "price": each.price_usd, "slots": each.instance_gpus, "sound": each.is_sound,
                     "day": str(each.price_date), "dateIs": each.price_date_is, "tier": each.price_tier,

@@ -19,7 +19,8 @@ CURRENCY = "USD"
 class OfferPart:
     """Who offers an option's GPU, at which price and on which day; None without a price. [USD]
 
-    The last four are what a quote states besides its price: the part number, the last day on which the price holds, the
+    `is_beside_sound` marks a cheaper offer of weaker evidence that stands beside the sound one of its GPU and term. The
+    last four are what a quote states besides its price: the part number, the last day on which the price holds, the
     days from order to delivery, and the years of warranty.
     """
 
@@ -35,6 +36,7 @@ class OfferPart:
     price_date_is: str | None
     includes_server: bool
     is_marketplace: bool
+    is_beside_sound: bool = False
     sku: str | None = None
     price_valid_until: date | None = None
     lead_time_days: float | None = None

@@ -252,15 +252,25 @@ def test_where_nothing_better_is_known_the_choice_says_what_speaks_against_it(pr
 
 
 def test_an_old_price_does_not_hide_a_sound_one_of_the_same_gpu_and_term():
-    # Both rent the same GPU on demand; the cheaper price is of last year. The sound one at 1.5 still beats 3.0 for the
-    # other GPU: by hand the slow GPU is taken at 1.5, and the old offer is listed with its reason.
+    # Both rent the same GPU on demand for 200 hours a year (see the first test); the cheaper price is of last year. By
+    # hand: 200 USD on the old price, 300 on the sound one, which is recommended; the third offer costs 400.
     old = replace(rent("slow", 1.0), provider="past", date=date(2025, 11, 1))
+    found = answer(rent("fast", 9.0), old, rent("slow", 1.5), replace(rent("slow", 2.0), provider="more"))
+    costs = {option.key: option.cost_per_year for option in found.options}
+    assert costs == {
+        "slow/on-demand": near(300), "slow/on-demand/weak": near(200), "fast/on-demand": near(900),
+    }  # fmt: skip
+    chosen = found.recommendation
+    assert (chosen.choice.key, chosen.concerns) == ("slow/on-demand", ())
+    assert (chosen.cheaper.key, chosen.cheaper_concerns) == ("slow/on-demand/weak", (Concern.OLD_PRICE,))
+    assert [(each.price.provider, each.reason) for each in found.left_out] == [("more", MORE_EXPENSIVE)]
+
+
+def test_an_old_price_that_is_no_cheaper_is_left_out():
+    old = replace(rent("slow", 2.0), provider="past", date=date(2025, 11, 1))
     found = answer(rent("fast", 9.0), old, rent("slow", 1.5))
-    assert found.recommendation.choice.rent.usd_per_hour == 1.5
-    assert found.recommendation.concerns == ()
-    assert [(each.price.provider, each.reason) for each in found.left_out] == [("past", WEAKER)]
-    costly = replace(old, usd_per_hour=2.0)
-    assert [each.reason for each in answer(rent("fast", 9.0), costly, rent("slow", 1.5)).left_out] == [MORE_EXPENSIVE]
+    assert [option.key for option in found.options] == ["slow/on-demand", "fast/on-demand"]
+    assert [(each.price.provider, each.reason) for each in found.left_out] == [("past", MORE_EXPENSIVE)]
 
 
 def test_where_all_prices_of_a_gpu_are_weak_the_cheapest_stands_for_it():

@@ -74,6 +74,7 @@ def _offer(option: Option) -> OfferPart:
         price_date_is=price.date_is.value if price else None,
         includes_server=purchase is not None and purchase.includes_server,
         is_marketplace=rent is not None and rent.is_marketplace,
+        is_beside_sound=rent is not None and rent.is_beside_sound,
         sku=price.quote.sku if price else None,
         price_valid_until=price.quote.valid_until if price else None,
         lead_time_days=price.quote.lead_time_days if price else None,
@@ -249,7 +250,8 @@ def _latencies(option: Option) -> tuple[Interval, float, float | None]:
 
 def _break_even(option: Option, answer: Answer) -> tuple[float | None, str | None]:
     """Return the hours of use a year above which buying this GPU beats renting it on demand."""
-    rent = next((p for p in answer.case.rents if p.gpu == option.gpu and p.term is Term.ON_DEMAND), None)
+    offers = [p for p in answer.case.rents if p.gpu == option.gpu and p.term is Term.ON_DEMAND]
+    rent = min(offers, key=lambda p: p.is_marketplace or p.is_beside_sound, default=None)
     if rent is None or not isinstance(option.cost, OwnedCost):
         return None, None
     hours = break_even(option.cost, gpus=option.fleets[-1].gpus, rent=rent)
