@@ -37,6 +37,7 @@ from capplan.core.calibrate.fit import (
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.latency.lookup import workload_kind
 from capplan.specs.calibration import dump_calibration
+from capplan.specs.rate_laws import load_rate_laws
 
 FloatArray = NDArray[np.float64]
 CUDA_REFERENCE = ("rtx-3090", "rtx-4090", "rtx-pro-6000-blackwell-max-q")
@@ -408,7 +409,7 @@ def gather(
     for path in paths:
         if holds_kernels(path):
             for kernel in read_kernels(path):
-                step = kernel_step(kernel, gpus[kernel.gpu])
+                step = kernel_step(kernel, gpus[kernel.gpu], load_rate_laws())
                 if step is not None:
                     rows.append(Described(step=step, model=step.family, input_size=0, batch=0))
             continue
@@ -462,7 +463,9 @@ def fit_of(kind: str, words: argparse.Namespace) -> Fit:
     command = f"python benchmarks/accuracy.py {' '.join(path.name for path in words.measured)}"
     command += f" --at-most {words.at_most}" if words.at_most else ""
     steps = [row.step for row in rows]
-    fitted = fit_calibration(steps, name="capplan", made=words.made, command=command, sources=sources, serves=kind)
+    fitted = fit_calibration(
+        steps, name="capplan", made=words.made, command=command, sources=sources, serves=kind, laws=load_rate_laws()
+    )
     if kept:
         kept.write_bytes(pickle.dumps((rows, fitted)))
     return rows, fitted

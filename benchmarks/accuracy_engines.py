@@ -148,7 +148,7 @@ def made_rows(key: tuple[str, str, str, str, str], curve: pd.DataFrame, traces: 
     tokens = int(float(length or TRITONS_TOKENS)) if model.startswith("bert") else None
     recording = trace_of(model, tokens, workload.configuration, traces).recording(workload.configuration)
     step = ExecutedStep.of(recording, workload, calibration=load_calibration())
-    rates = device_rates(known, workload)
+    rates = device_rates(known, workload, step.laws)
     assert isinstance(rates, DeviceRates)
     return Rows(
         engine=engine, model=name_of(model), gpu=known, step=step, rates=rates,

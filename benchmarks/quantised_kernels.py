@@ -1,23 +1,28 @@
 """Judge the time of quantised matrix products against 16-bit ones, each GPU left out in turn.
 
 Usage:
-    python benchmarks/quantised_kernels.py ../shared/data/llm
+    python benchmarks/quantised_kernels.py ../shared/data/llm --write
 
-Prints, for each format, the median over products of at least 4,096 rows of the measured time over that of the 16-bit
-product of the same shape, times the ratio of the GPU's printed peaks; how far the median of the other GPUs is off; and
-for single products of a GPU left out, predicted from their 16-bit times by the other GPUs' median, the errors and the
-share within the half-width that `capplan.core.latency.op_table.QUANTISED_SPREAD` adds to an interval.
+`--write` puts slowdowns and half-widths into `capplan/calibrations/rates.yaml`. Prints, for each format, the median
+over products of at least 4,096 rows of the measured time over that of the 16-bit product of the same shape, times the
+ratio of the GPU's printed peaks; how far the median of the other GPUs is off; and for single products of a GPU left
+out, predicted from their 16-bit times by the other GPUs' median, the errors and the share within the half-width that
+the file adds to an interval.
 """
 
-import sys
+import argparse
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from capplan.core.gpus.rate_laws import QuantisedLaws
 from capplan.core.gpus.spec import PeakKind
-from capplan.core.latency.op_table import QUANTISED_SPREAD
 from capplan.specs import load_gpus
+from capplan.specs.folders import calibration_file
+from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, replace_sections
 
 GPUS = {
     "a100_sxm": "a100-sxm4-80gb", "h100_sxm": "h100-sxm5-80gb", "b200_sxm": "b200-sxm-180gb",
@@ -56,7 +61,43 @@ def products(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["engine", "gpu", "format", "slowdown"])
 
 
-def left_out(every: pd.DataFrame) -> str:
+ALIKE = {
+    "int8_wo": ("int8_weight_only",), "sq": ("int8_dynamic", "bitsandbytes_int8"), "fp8": ("float8_dynamic",),
+    "int4_wo": ("int4_weight_only", "gptq", "awq", "mxfp4", "compressed_tensors_int4"), "fp8_block": ("fp8_block",),
+    "nvfp4": ("nvfp4_dynamic",),
+}  # fmt: skip
+"""Schemes whose products were not timed take those of the format that they compute like."""
+
+
+def logs_left_out(every: pd.DataFrame) -> pd.DataFrame:
+    """Return the log errors of products of each GPU, predicted by the median of the other GPUs."""
+    found = []
+    for dtype, rows in every.groupby("format"):
+        typical = rows.groupby(["gpu", "engine"]).slowdown.median().groupby("gpu").mean()
+        for gpu in typical.index:
+            others = typical.drop(gpu)
+            if not others.empty:
+                logs = np.abs(np.log(others.median() / rows[rows.gpu == gpu].slowdown))
+                found.append(pd.DataFrame({"format": dtype, "gpu": gpu, "log": logs}))
+    return pd.concat(found)
+
+
+def fitted(every: pd.DataFrame) -> QuantisedLaws:
+    """Return slowdowns, medians over GPUs, and half-widths that hold 90 % of single products of GPUs left out.
+
+    A format that was timed on one GPU alone takes the widest of the others.
+    """
+    by_gpu = every.groupby(["format", "gpu", "engine"]).slowdown.median().groupby(["format", "gpu"]).mean()
+    typical = by_gpu.groupby("format").median()
+    widths = logs_left_out(every).groupby("format").log.quantile(0.9)
+    held = {dtype: float(widths.get(dtype, widths.max())) for dtype in typical.index}
+    return QuantisedLaws(
+        slowdown={name: float(typical[dtype]) for dtype, names in ALIKE.items() for name in names},
+        half_width={name: held[dtype] for dtype, names in ALIKE.items() for name in names},
+    )
+
+
+def left_out(every: pd.DataFrame, laws: QuantisedLaws) -> str:
     """Return a table: products of each GPU predicted by the median of the others."""
     lines = ["| format | GPU left out | products | median error | 90 % within | within the added half-width |"]
     lines.append("| --- | --- | --- | --- | --- | --- |")
@@ -68,14 +109,24 @@ def left_out(every: pd.DataFrame) -> str:
                 lines.append(f"| {dtype} | {gpu} | {(rows.gpu == gpu).sum()} | no other GPU | | |")
                 continue
             logs = np.abs(np.log(others.median() / rows[rows.gpu == gpu].slowdown))
-            inside = float((logs <= QUANTISED_SPREAD[SCHEMES[str(dtype)]]).mean())
+            inside = float((logs <= laws.half_width[SCHEMES[str(dtype)]]).mean())
             errors = f"{np.median(logs):.0%} | {np.quantile(logs, 0.9):.0%} | {inside:.0%}"
             lines.append(f"| {dtype} | {gpu} | {len(logs)} | {errors} |")
     return "\n".join(lines)
 
 
-def main(folder: Path) -> None:
-    every = products(folder)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--write", action="store_true", help="put the figures into rates.yaml")
+    parser.add_argument("--made", type=date.fromisoformat, default=date.today())
+    words = parser.parse_args()
+    every = products(words.folder)
+    laws = fitted(every)
+    if words.write:
+        path = calibration_file(RATES_FILE)
+        origin = LawsOrigin(sections=("quantised",), made=words.made, command=_COMMAND, data=_DATA)
+        replace_sections(path, replace(load_rate_laws(path), quantised=laws), origin)
     found = every.groupby(["engine", "gpu", "format"]).slowdown.agg(products="count", slowdown="median").reset_index()
     print(found.to_string(index=False))
     print("\n| format | GPUs | slowdown | a GPU left out is off by (median, largest) |\n| --- | --- | --- | --- |")
@@ -84,8 +135,12 @@ def main(folder: Path) -> None:
         errors = [abs(by_gpu.drop(gpu).median() / by_gpu[gpu] - 1) for gpu in by_gpu.index if len(by_gpu) > 1]
         told = f"{np.median(errors):.0%}, {max(errors):.0%}" if errors else "one GPU alone"
         print(f"| {dtype} | {len(by_gpu)} | {by_gpu.median():.2f} | {told} |")
-    print("\n" + left_out(every))
+    print("\n" + left_out(every, laws))
+
+
+_COMMAND = "python benchmarks/quantised_kernels.py ../shared/data/llm --write"
+_DATA = "op-gemm-vllm.csv.gz, op-gemm-trtllm.csv.gz"
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

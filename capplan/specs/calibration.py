@@ -21,6 +21,7 @@ from capplan.files import Stamp, stamp
 from capplan.specs.calibration_parts import CALL, FACTOR, PartReader, rounded_numbers
 from capplan.specs.engine_calibration import ENGINES_FILE, load_engines
 from capplan.specs.folders import calibration_file
+from capplan.specs.rate_laws import RATES_FILE, load_rate_laws
 from capplan.specs.yaml.strict import Tree, read_yaml
 
 SCHEMA_VERSION = 2
@@ -39,20 +40,22 @@ def load_calibration(path: Path | None = None) -> Calibration:
     Raises:
         SpecError: the file is missing, no YAML, of a newer schema, or holds unknown or missing keys.
     """
-    stamps = tuple(stamp(calibration_file(file)) for file in (*_SHIPPED.values(), ENGINES_FILE))
+    stamps = tuple(stamp(calibration_file(file)) for file in (*_SHIPPED.values(), ENGINES_FILE, RATES_FILE))
     return _load_as_of(path, stamps, None if path is None else stamp(path))
 
 
 @lru_cache(maxsize=16)
 def _load_as_of(path: Path | None, _shipped: tuple[Stamp, ...], _own: Stamp) -> Calibration:
     """Read the files again only after one has changed: a service asks for them with every question."""
-    shipped = {name: _read(None, file) for name, file in _SHIPPED.items()}
+    laws = load_rate_laws()
+    shipped = {name: replace(_read(None, file), laws=laws) for name, file in _SHIPPED.items()}
     parts = {name: part for name, part in shipped.items() if name != "eager"}
     engines = load_engines()
     if path is None:
         return replace(shipped["eager"], parts=parts, engines=engines)
-    own = _read(path, path.name)
-    served = {"eager": shipped["eager"], **parts, **own.parts, own.serves: replace(own, parts={})}
+    own = replace(_read(path, path.name), laws=laws)
+    own_parts = {name: replace(part, laws=laws) for name, part in own.parts.items()}
+    served = {"eager": shipped["eager"], **parts, **own_parts, own.serves: replace(own, parts={})}
     return replace(served.pop("eager"), parts=served, engines=engines)
 
 
@@ -79,7 +82,7 @@ def dump_calibration(calibration: Calibration, *, parts: Sequence[Calibration] =
     """Write a calibration as YAML, numbers to four significant digits; the same one gives the same text.
 
     Args:
-        calibration: what to write; its own `parts` are left out.
+        calibration: what to write; its own `parts` are left out, and its laws, which have a file of their own.
         parts: calibrations that the same file holds beside it, each of which serves something else.
     """
     document = {"schema_version": SCHEMA_VERSION, **_document(calibration)}
@@ -91,7 +94,7 @@ def dump_calibration(calibration: Calibration, *, parts: Sequence[Calibration] =
 def _document(calibration: Calibration) -> Tree:
     """Return the keys of one calibration, without its parts."""
     document: Tree = rounded_numbers(asdict(replace(calibration, parts={}, engines={})))
-    del document["parts"], document["engines"]
+    del document["parts"], document["engines"], document["laws"]
     if calibration.host is None:
         del document["host"]
     return document

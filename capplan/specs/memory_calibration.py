@@ -18,7 +18,7 @@ from capplan.units import BYTES, parse_quantity
 SCHEMA_VERSION = 1
 _DEFAULT = "memory.yaml"
 _KEYS = {"schema_version", "origin", "convolution_workspaces", "contexts", "communication", "uncertain_fraction"}
-_KEYS |= {"compiled_fraction"}
+_KEYS |= {"compiled_fraction", "graph_pool_fraction", "least_kept_fraction", "assumed_share_factor"}
 
 
 def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
@@ -52,6 +52,9 @@ def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
             ),
             uncertain_fraction=_fraction(document, "uncertain_fraction"),
             compiled_fraction=_fraction(document, "compiled_fraction"),
+            graph_pool_fraction=_fraction(document, "graph_pool_fraction"),
+            least_kept_fraction=_fraction(document, "least_kept_fraction"),
+            assumed_share_factor=_factor(document, "assumed_share_factor"),
             origin=f"calibration of {origin['made']}: {origin['data']}",
         )
     except KeyError as error:
@@ -64,6 +67,13 @@ def _fraction(document: dict[str, Any], key: str) -> float:
     given = document[key]
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
         raise ValueError(f"{key} must lie between 0 and 1, not {given!r}")
+    return float(given)
+
+
+def _factor(document: dict[str, Any], key: str) -> float:
+    given = document[key]
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 1 <= given <= 100:
+        raise ValueError(f"{key} must lie between 1 and 100, not {given!r}")
     return float(given)
 
 

@@ -1,5 +1,8 @@
 """The shipped calibrations: they name what they were made from, and hold nothing that physics forbids."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from capplan.core.latency.calibration import Calibration
@@ -7,7 +10,9 @@ from capplan.core.latency.lookup import part_for
 from capplan.core.workload import Framework, Precision, Training, Workload
 from capplan.specs import load_gpus
 from capplan.specs.calibration import dump_calibration, load_calibration
+from capplan.specs.folders import calibration_file
 from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.rate_laws import RATES_FILE, SECTIONS, load_origins
 
 WORKLOADS = {
     "eager": Workload(precision=Precision.AMP_FP16),
@@ -30,6 +35,16 @@ def test_each_names_its_data_its_command_and_its_held_out_errors(part: Calibrati
     # A class of kernels has up to seven constants, and there are some forty classes: fewer rows would not fix them.
     assert part.origin.rows > 1000
     assert part.origin.held_out_errors
+
+
+def test_each_law_of_all_gpus_names_its_data_and_a_command_that_exists() -> None:
+    origins = load_origins(calibration_file(RATES_FILE))
+    assert sorted(name for origin in origins for name in origin.sections) == sorted(SECTIONS)
+    for origin in origins:
+        script = re.search(r"benchmarks/\w+\.py", origin.command)
+        assert script is not None
+        assert (Path(__file__).parents[2] / script[0]).is_file()
+        assert origin.data
 
 
 @pytest.mark.parametrize("part", ["eager", "training"], indirect=True)

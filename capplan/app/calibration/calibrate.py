@@ -15,6 +15,7 @@ from capplan.core.calibrate.device import DeviceBenchmark, calibrated_by, microb
 from capplan.core.calibrate.fit import FittedCalibration, fit_calibration
 from capplan.core.calibrate.kernel_rows import kernel_step
 from capplan.core.calibrate.measured import MeasuredStep
+from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
@@ -28,6 +29,7 @@ from capplan.specs.calibration import load_calibration
 from capplan.specs.gpus.microbench import import_microbench
 from capplan.specs.measured.kernels import holds_kernels, read_kernels
 from capplan.specs.measured.steps import read_measured
+from capplan.specs.rate_laws import load_rate_laws
 
 if TYPE_CHECKING:
     pass
@@ -84,13 +86,14 @@ def calibrate(request: CalibrateRequest, *, feedback: Feedback = SILENCE) -> Fit
             sources=[path.name for path in request.measured],
             folds=request.folds,
             serves=request.serves,
+            laws=load_rate_laws(),
         )
 
 
 def _steps(path: Path, gpus: Gpus, request: CalibrateRequest, feedback: Feedback) -> Iterator[TimedStep]:
     if holds_kernels(path):
         for kernel in read_kernels(path):
-            step = kernel_step(kernel, gpus[kernel.gpu])
+            step = kernel_step(kernel, gpus[kernel.gpu], load_rate_laws())
             if step is not None:
                 yield step
         return
@@ -110,6 +113,7 @@ def described_steps(
     *,
     serves: str = "eager",
     only_traced: bool = False,
+    laws: RateLaws | None = None,
     feedback: Feedback = SILENCE,
 ) -> Iterator[tuple[MeasuredStep, TimedStep]]:
     """Trace the steps of one kind among some and describe each as the fit sees it.
@@ -120,11 +124,12 @@ def described_steps(
         traces: where traces are kept; None for the user's cache.
         serves: the kind of steps that is described; others are left out.
         only_traced: leave out rows whose models are not traced in that folder.
+        laws: what holds across GPUs; None for the laws in force.
         feedback: where rows that cannot be described are named.
     """
     wanted = [step for step in steps if workload_kind(step.workload) == serves]
     rows_by_gpu = Counter(step.gpu for step in wanted)
-    store = trace_folder(traces)
+    store, laws = trace_folder(traces), laws or load_rate_laws()
     for run, members in group_runs(wanted).items():
         if only_traced and not store.holds(run):
             continue
@@ -142,12 +147,12 @@ def described_steps(
                 feedback.warn(f"left out: unknown GPU {step.gpu!r} in row {step.line}")
                 continue
             family = held_out_together(step, is_rich=rows_by_gpu[step.gpu] >= MANY_ROWS)
-            found = _described(step, recording_for(trace, run, step), gpu, family)
+            found = _described(step, recording_for(trace, run, step), gpu, family, laws)
             if found is not None:
                 yield step, found
 
 
-def _described(step: MeasuredStep, recording: Recording, gpu: GpuSpec, family: str) -> TimedStep | None:
+def _described(step: MeasuredStep, recording: Recording, gpu: GpuSpec, family: str, laws: RateLaws) -> TimedStep | None:
     executed = ExecutedStep.of(recording, step.workload)
     return timed_step(
         kernel_table(executed, batches=[step.batch]),
@@ -157,6 +162,7 @@ def _described(step: MeasuredStep, recording: Recording, gpu: GpuSpec, family: s
         column=0,
         latency_s=step.latency_s,
         family=family,
+        laws=laws,
     )
 
 

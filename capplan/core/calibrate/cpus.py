@@ -115,7 +115,7 @@ class _Parts:
 def _parts(timed: TimedOperator, prior: Calibration, cpu: GpuSpec) -> _Parts | None:
     """Split a timed operator as the prior models it; None where the CPU lacks its number format."""
     workload = Workload(precision=timed.precision)
-    rates = device_rates(cpu, workload)
+    rates = device_rates(cpu, workload, prior.laws)
     if isinstance(rates, Unsupported):
         return None
     step = ExecutedStep(recording=timed.recording, workload=workload, calibration=prior)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from capplan.core.calibrate.measured import MeasuredStep
+from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import DeviceRates, device_rates, host_slowness, kernel_peaks
 from capplan.core.latency.kernel_time import KernelWork
@@ -24,6 +25,7 @@ class FitRows:
 
     Per kernel: `row`, `label`, `count`, and its work and rates before any fitted factor. Per row:
     `latency_s`, `weight`, GPU, host calls, launches and convolutions, and the level of each kind of deviation.
+    `laws` are those that the rates follow.
     """
 
     row: IntArray
@@ -44,6 +46,7 @@ class FitRows:
     levels: Mapping[str, IntArray]
     gpu_names: tuple[str, ...]
     level_names: Mapping[str, tuple[str, ...]]
+    laws: RateLaws
 
     def without_microbenchmarks(self) -> "FitRows":
         """Return the same rows with the rates that GPUs are believed to sustain by their spec sheets alone."""
@@ -118,9 +121,11 @@ def timed_step(
     column: int,
     latency_s: float,
     family: str,
+    laws: RateLaws,
 ) -> TimedStep | None:
     """Describe a measured step: a table's kernels at one of its batches on one GPU; None where it lacks the peak."""
-    rates, sheet = device_rates(gpu, workload), device_rates(gpu, workload, use_own=False)
+    rates, sheet = device_rates(gpu, workload, laws), device_rates(gpu, workload, laws, use_own=False)
+    slowness = host_slowness(gpu, laws.hosts)
     if not isinstance(rates, DeviceRates) or not isinstance(sheet, DeviceRates):
         return None
     count = kernel_counts(table, recording, workload, [gpu])[0]
@@ -142,9 +147,9 @@ def timed_step(
         sheet_bandwidth_bytes_per_s=sheet.bandwidth_bytes_per_s,
         l2_bytes=rates.l2_bytes,
         cell=f"device {width_cell(workload)}",
-        host_calls=table.host_calls * host_slowness(gpu),
-        host_launches=float(count @ table.launches) * host_slowness(gpu),
-        host_convolutions=convolution_calls(table) * host_slowness(gpu),
+        host_calls=table.host_calls * slowness,
+        host_launches=float(count @ table.launches) * slowness,
+        host_convolutions=convolution_calls(table) * slowness,
         latency_s=latency_s,
         family=family,
     )
@@ -173,7 +178,7 @@ def _before_digits(word: str) -> str:
 
 
 def lay_out(
-    steps: Sequence[TimedStep], *, gpu_names: Sequence[str], level_names: Mapping[str, Sequence[str]]
+    steps: Sequence[TimedStep], *, gpu_names: Sequence[str], level_names: Mapping[str, Sequence[str]], laws: RateLaws
 ) -> FitRows:
     """Concatenate steps into arrays. GPUs and levels absent from the given names get index -1 (no effect)."""
     sizes = [len(step.label) for step in steps]
@@ -201,6 +206,7 @@ def lay_out(
         levels={kind: _positions([step.levels[kind] for step in steps], level_names[kind]) for kind in LEVEL_KINDS},
         gpu_names=tuple(gpu_names),
         level_names={kind: tuple(level_names[kind]) for kind in LEVEL_KINDS},
+        laws=laws,
     )
 
 

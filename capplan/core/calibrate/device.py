@@ -7,6 +7,7 @@ from datetime import date
 import numpy as np
 
 from capplan.core.gpus.microbench import MicrobenchRow
+from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, Quality, Regime
 from capplan.core.latency.calibration import Calibration, DeviceFactors
 from capplan.core.latency.device import Unsupported, device_rates
@@ -102,7 +103,7 @@ def calibrated_by(
     (a geometric mean), the largest copy its bandwidth factor. Nothing else of the base changes; its intervals remain.
     """
     bare = base.without_gpu(gpu.id)
-    known = [each for each in benchmark.matmuls if _is_modelled(gpu, each.precision)]
+    known = [each for each in benchmark.matmuls if _is_modelled(gpu, each.precision, base.laws)]
     if not known:
         return Unsupported(reason=f"{gpu.id} states no peak for any number format that was measured")
     measured = _decisive(known)
@@ -137,8 +138,8 @@ def _origin(base: Calibration, benchmark: DeviceBenchmark, made: date, command: 
     return replace(base.origin, made=made, command=command, sources=sources)
 
 
-def _is_modelled(gpu: GpuSpec, precision: Precision) -> bool:
-    return not isinstance(device_rates(gpu, Workload(precision=precision)), Unsupported)
+def _is_modelled(gpu: GpuSpec, precision: Precision, laws: RateLaws) -> bool:
+    return not isinstance(device_rates(gpu, Workload(precision=precision), laws), Unsupported)
 
 
 def _decisive(matmuls: Sequence[MatmulSpeed]) -> list[MatmulSpeed]:
@@ -165,7 +166,7 @@ def _copy_s(speed: CopySpeed, gpu: GpuSpec, calibration: Calibration) -> float |
 
 def _device_s(kernel: Kernel, workload: Workload, gpu: GpuSpec, calibration: Calibration) -> float | Unsupported:
     """Return the modelled time of one kernel on a device. [s]"""
-    rates = device_rates(gpu, workload)
+    rates = device_rates(gpu, workload, calibration.laws)
     if isinstance(rates, Unsupported):
         return rates
     operands = (*kernel.inputs, *kernel.outputs)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from capplan.core.calibrate.accuracy import ErrorStatistics, error_statistics
 from capplan.core.calibrate.dataset import LEVEL_KINDS, FitRows, TimedStep, lay_out
 from capplan.core.calibrate.residuals import LatencyFit
+from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.latency.calibration import Calibration, IntervalWidth
 from capplan.core.latency.lookup import FEW_ROWS, KERNELS, LAUNCHES, MANY_ROWS
 from capplan.core.latency.op_table import IntArray
@@ -63,7 +64,7 @@ _FITS: Mapping[str, Callable[[FitRows], LatencyFit]] = {
 """How far GPUs and versions may deviate: of one or two GPUs, what they share belongs to the classes."""
 
 
-def fit_rows(steps: Sequence[TimedStep]) -> FitRows:
+def fit_rows(steps: Sequence[TimedStep], laws: RateLaws) -> FitRows:
     """Concatenate steps and weight them: a family's weight grows with the square root of its rows."""
     families = np.unique([step.family for step in steps], return_inverse=True)[1]
     weights = np.bincount(families)[families] ** -0.5
@@ -72,6 +73,7 @@ def fit_rows(steps: Sequence[TimedStep]) -> FitRows:
         steps,
         gpu_names=sorted({step.gpu for step in steps}),
         level_names={kind: sorted({step.levels[kind] for step in steps} - {""}) for kind in LEVEL_KINDS},
+        laws=laws,
     )
     return replace(rows, weight=weighed)
 
@@ -83,15 +85,17 @@ def fit_calibration(
     made: date,
     command: str,
     sources: Sequence[str],
+    laws: RateLaws,
     folds: int = 5,
     serves: str = "eager",
 ) -> FittedCalibration:
     """Fit a calibration and learn its interval widths from steps held out.
 
-    `serves` says what kind of steps they are: eager inference, "compile" or "training".
+    `serves` says what kind of steps they are: eager inference, "compile" or "training"; `laws` are those that the
+    steps were described with.
     Deterministic: the same steps in the same order give the same constants.
     """
-    rows = fit_rows(steps)
+    rows = fit_rows(steps, laws)
     make = _FITS[serves]
     fit = make(rows)
     best = fit.fit()
@@ -105,6 +109,7 @@ def fit_calibration(
     }
     calibration = replace(
         fit.calibration(best, name=name),
+        laws=laws,
         serves=serves,
         widths=interval_widths(held_out, cells, rows.gpu, is_cuda=_is_cuda(steps), prior_sd=UNSEEN_SD[serves]),
         origin=Origin(

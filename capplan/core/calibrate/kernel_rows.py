@@ -6,6 +6,7 @@ import numpy as np
 
 from capplan.core.calibrate.dataset import TimedStep
 from capplan.core.calibrate.kernels import MeasuredOperator, operator_step
+from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.device import Unsupported, device_rates, kernel_peaks
@@ -55,14 +56,16 @@ def causal_attention_kernel(
     )  # fmt: skip
 
 
-def kernel_step(kernel: MeasuredKernel | MeasuredOperator, gpu: GpuSpec) -> TimedStep | None:
+def kernel_step(kernel: MeasuredKernel | MeasuredOperator, gpu: GpuSpec, laws: RateLaws) -> TimedStep | None:
     """Turn a timed kernel into a training row; None if the GPU lacks the peak or the timing beats the roofline."""
-    return operator_step(kernel, gpu) if isinstance(kernel, MeasuredOperator) else _serving_step(kernel, gpu)
+    if isinstance(kernel, MeasuredOperator):
+        return operator_step(kernel, gpu, laws)
+    return _serving_step(kernel, gpu, laws)
 
 
-def _serving_step(kernel: MeasuredKernel, gpu: GpuSpec) -> TimedStep | None:
+def _serving_step(kernel: MeasuredKernel, gpu: GpuSpec, laws: RateLaws) -> TimedStep | None:
     workload = Workload(precision=Precision.BF16)
-    rates, sheet = device_rates(gpu, workload), device_rates(gpu, workload, use_own=False)
+    rates, sheet = device_rates(gpu, workload, laws), device_rates(gpu, workload, laws, use_own=False)
     if isinstance(rates, Unsupported) or isinstance(sheet, Unsupported):
         return None
     used = tile_utilisation(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.calibrate.dataset import TimedStep, timed_step
+from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.classes import is_convolution, kernel_class
 from capplan.core.latency.device import DeviceRates, device_rates
@@ -40,19 +41,19 @@ class MeasuredOperator:
     latency_s: float
 
 
-def operator_step(measured: MeasuredOperator, gpu: GpuSpec) -> TimedStep | None:
+def operator_step(measured: MeasuredOperator, gpu: GpuSpec, laws: RateLaws) -> TimedStep | None:
     """Turn a measured operator into a training row of one operator.
 
     None where the GPU lacks the peak, or where the time is below what the GPU can reach.
     """
     recording, table = _alone(measured)
-    rates = device_rates(gpu, measured.workload)
+    rates = device_rates(gpu, measured.workload, laws)
     if not isinstance(rates, DeviceRates) or measured.latency_s < _least_s(table, measured.kernel, rates):
         return None
     label = kernel_class(measured.kernel)
     step = timed_step(
         table, recording, measured.workload, gpu=gpu, column=0, latency_s=measured.latency_s,
-        family=f"{label} kernels on {gpu.id}",
+        family=f"{label} kernels on {gpu.id}", laws=laws,
     )  # fmt: skip
     if step is None:
         return None

@@ -22,7 +22,7 @@ from capplan.core.latency.calibration import (
 )
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.kernel_time import KernelRates, kernel_times
-from capplan.core.latency.lookup import MANY_ROWS, REFERENCE_ARCHITECTURES, SERIAL_STEP_S, inherited_factors
+from capplan.core.latency.lookup import MANY_ROWS, REFERENCE_ARCHITECTURES, inherited_factors
 from capplan.core.latency.op_table import IntArray
 from capplan.core.latency.priors import COUNTED_IN_INSTRUCTIONS, PRIOR_CLASSES, prior_calibration
 from capplan.core.numbers import BoolArray, FloatArray
@@ -218,7 +218,8 @@ class LatencyFit:
         for index in np.unique(rows.gpu[~seen[rows.gpu]]).tolist():
             here = rows.gpu == index
             level = int(rows.levels["architecture"][int(np.argmax(here))])
-            inherited = inherited_factors(known, rows.level_names["architecture"][level] if level >= 0 else "")
+            architecture = rows.level_names["architecture"][level] if level >= 0 else ""
+            inherited = inherited_factors(known, architecture, rows.laws.transfer)
             found[:, here] = [[inherited.compute], [inherited.bandwidth]]
         return found
 
@@ -258,7 +259,7 @@ class LatencyFit:
             peak_flops_per_s=rows.peak_flops_per_s * compute,
             bandwidth_bytes_per_s=rows.bandwidth_bytes_per_s * bandwidth,
             l2_bytes=rows.l2_bytes,
-            serial_step_s=np.full(len(rows.label), SERIAL_STEP_S),
+            serial_step_s=np.full(len(rows.label), rows.laws.serial_step_s),
             **per_class,
         )
         return rates, self._global_values(x)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.gpus.rate_laws import BurstExponents, CopyShares, PowerLaw
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Quality, Regime
 from capplan.core.gpus.sustained import FAMILIES, half_peak, is_consumer, power_law
-from capplan.core.gpus.sustained_constants import BURST_EXPONENT, CopyShares, PowerLaw
 from capplan.core.numbers import FloatArray
 
 _PROCESS_NM = {
@@ -58,25 +58,40 @@ class LeftOut:
     without_family: float
 
 
-def half_observations(gpus: Sequence[GpuSpec]) -> list[Observation]:
+def half_observations(gpus: Sequence[GpuSpec], *, burst: BurstExponents, issued_at_clock: float) -> list[Observation]:
     """Return the measured shares of 16-bit tensor rates; a clock under load stands in where no product was timed."""
     found = []
     for gpu in gpus:
         printed = half_peak(gpu)
-        own = _observed(gpu, printed, Microbenchmark.MATMUL_HALF, BURST_EXPONENT["half"])
+        own = _observed(gpu, printed, Microbenchmark.MATMUL_HALF, burst.half)
         clock = gpu.measured.get(Microbenchmark.LOADED_CLOCK)
         if own is None and clock and gpu.boost_clock_hz:
-            own = _observation(gpu, printed, math.log(0.9 * clock.value / gpu.boost_clock_hz), _SD_CLOCK)
+            own = _observation(gpu, printed, math.log(issued_at_clock * clock.value / gpu.boost_clock_hz), _SD_CLOCK)
         found += [own] if own else []
     return found
 
 
-def single_observations(gpus: Sequence[GpuSpec]) -> list[Observation]:
+def issued_at_clock(gpus: Sequence[GpuSpec]) -> float:
+    """Return the share of the printed 16-bit rate at the clock under load that long products reach: the GPUs' median.
+
+    Args:
+        gpus: the database; those with a clock under load and a long run of matrix products count.
+    """
+    found = []
+    for gpu in gpus:
+        printed, timed = half_peak(gpu), gpu.measured.get(Microbenchmark.MATMUL_HALF)
+        clock = gpu.measured.get(Microbenchmark.LOADED_CLOCK)
+        if printed and timed and clock and gpu.boost_clock_hz and timed.regime is Regime.SUSTAINED:
+            found.append(timed.value / printed / (clock.value / gpu.boost_clock_hz))
+    return float(np.median(found)) if found else 1.0
+
+
+def single_observations(gpus: Sequence[GpuSpec], *, burst: BurstExponents) -> list[Observation]:
     """Return the measured shares of fp32 rates outside tensor cores, where matrix cores do not confuse them."""
     found = []
     for gpu in gpus:
         printed = gpu.peak(PeakKind.FP32_MATRIX) or gpu.peak(PeakKind.FP32)
-        own = _observed(gpu, printed, Microbenchmark.MATMUL_FP32, BURST_EXPONENT["single"])
+        own = _observed(gpu, printed, Microbenchmark.MATMUL_FP32, burst.single)
         found += [own] if own else []
     return found
 

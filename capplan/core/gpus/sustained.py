@@ -2,14 +2,14 @@
 
 A GPU holds its printed rate until its power limit binds. How much arithmetic a watt allows depends on the process and
 on the memory beside the chip. So each chip family has a density of printed FLOP/s per watt from which on the sustained
-share falls. The constants are fitted to the microbenchmarks of all GPUs, see `sustained_constants`.
+share falls. The constants are fitted to the microbenchmarks of all GPUs, see `rate_laws`.
 """
 
 import math
 from dataclasses import dataclass
 
+from capplan.core.gpus.rate_laws import PowerLaw, StreamingCost, SustainedLaws
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime, Segment
-from capplan.core.gpus.sustained_constants import BURST_EXPONENT, COPY, HALF, SINGLE, PowerLaw
 
 FAMILIES = {
     "pascal": "gp10x", "pascal-gp100": "gp100", "pascal-tegra": "gp10x", "volta": "gv100", "volta-tegra": "gv100",
@@ -28,9 +28,6 @@ _SHARPNESS = 4
 
 _SUSTAINED_SD, _BURST_SD, _CLOCK_SD, _COPY_SD = 0.06, 0.12, 0.10, 0.04
 """Log standard deviations of one published measurement: eight cards of a kind differ by 7 % in one test."""
-
-_ISSUED_AT_CLOCK = 0.9
-"""The share of the printed rate at the clock under load that matrix products reach (RTX PRO 6000 Server: 0.90)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,85 +54,85 @@ def half_peak(gpu: GpuSpec) -> float | None:
     return max((rate for kind in (PeakKind.FP16, PeakKind.BF16) if (rate := gpu.peak(kind))), default=None)
 
 
-def half_share(gpu: GpuSpec, *, use_own: bool = True) -> Share:
+def half_share(gpu: GpuSpec, laws: SustainedLaws, *, use_own: bool = True) -> Share:
     """Estimate the share of the printed 16-bit tensor rate that long matrix products sustain.
 
     Args:
         gpu: its printed rates, power limit and microbenchmarks.
+        laws: what GPUs sustain.
         use_own: False ignores the GPU's own microbenchmarks, as if nobody had run any.
     """
     printed = half_peak(gpu)
-    model = _modelled(HALF, gpu, printed)
+    model = _modelled(laws.half, gpu, printed)
     if not printed or not use_own:
         return model
-    share = _joined(model, gpu.measured.get(Microbenchmark.MATMUL_HALF), printed, exponent=BURST_EXPONENT["half"])
+    share = _joined(model, gpu.measured.get(Microbenchmark.MATMUL_HALF), printed, exponent=laws.burst.half)
     if share.is_own or not gpu.boost_clock_hz:
         return share
     clock = gpu.measured.get(Microbenchmark.LOADED_CLOCK)
-    return _weighed(model, math.log(_ISSUED_AT_CLOCK * clock.value / gpu.boost_clock_hz), _CLOCK_SD) if clock else model
+    if clock is None:
+        return model
+    return _weighed(model, math.log(laws.issued_at_clock * clock.value / gpu.boost_clock_hz), _CLOCK_SD)
 
 
-def single_share(gpu: GpuSpec, *, use_own: bool = True) -> Share:
+def single_share(gpu: GpuSpec, laws: SustainedLaws, *, use_own: bool = True) -> Share:
     """Estimate the share of the printed fp32 rate that long matrix products without tensor cores sustain.
 
     Args:
         gpu: its printed rates, power limit and microbenchmarks.
+        laws: what GPUs sustain.
         use_own: False ignores the GPU's own microbenchmarks, as if nobody had run any.
     """
     printed = gpu.peak(PeakKind.FP32_MATRIX) or gpu.peak(PeakKind.FP32)
-    model = _modelled(SINGLE, gpu, printed)
+    model = _modelled(laws.single, gpu, printed)
     if not printed or not use_own:
         return model
-    return _joined(model, gpu.measured.get(Microbenchmark.MATMUL_FP32), printed, exponent=BURST_EXPONENT["single"])
+    return _joined(model, gpu.measured.get(Microbenchmark.MATMUL_FP32), printed, exponent=laws.burst.single)
 
 
-def vector_share(gpu: GpuSpec) -> Share:
+def vector_share(gpu: GpuSpec, laws: SustainedLaws) -> Share:
     """Estimate the share of the printed fp32 rate that instructions outside matrix products sustain: clock alone."""
-    model = _modelled(SINGLE, gpu, gpu.peak(PeakKind.FP32))
-    ceiling = SINGLE.ceiling.get(_family(gpu), SINGLE.ceiling[""])
+    model = _modelled(laws.single, gpu, gpu.peak(PeakKind.FP32))
+    ceiling = laws.single.ceiling.get(_family(gpu), laws.single.ceiling[""])
     return Share(fraction=model.fraction / ceiling, log_sd=model.log_sd, is_own=False)
 
 
-def copy_share(gpu: GpuSpec, *, use_own: bool = True) -> Share:
+def copy_share(gpu: GpuSpec, laws: SustainedLaws, *, use_own: bool = True) -> Share:
     """Estimate the share of the printed memory bandwidth that a copy sustains. A power limit does not touch it.
 
     Args:
         gpu: its kind of memory and microbenchmarks.
+        laws: what GPUs sustain.
         use_own: False ignores the GPU's own microbenchmarks, as if nobody had run any.
     """
-    shared = COPY.by_memory.get(gpu.memory_type or "", COPY.by_memory[""])
-    by_architecture = COPY.by_architecture.get(gpu.architecture_id, 1.0)
-    model = Share(fraction=shared * by_architecture, log_sd=COPY.log_sd, is_own=False)
+    shares = laws.copies
+    shared = shares.by_memory.get(gpu.memory_type or "", shares.by_memory[""])
+    by_architecture = shares.by_architecture.get(gpu.architecture_id, 1.0)
+    model = Share(fraction=shared * by_architecture, log_sd=shares.log_sd, is_own=False)
     own = gpu.measured.get(Microbenchmark.COPY)
     if own is None or not use_own or own.quality is Quality.C:
         return model
     return _weighed(model, math.log(own.value / gpu.memory_bandwidth_bytes_per_s), _COPY_SD)
 
 
-_TYPICAL_DEMAND, _MOST_DEMAND = 4.5, 16.0
-"""Bytes per clock and multiprocessor of the GPUs whose steps were timed by the thousand, and the most of any timed."""
-
-_LATENCY_IN_HALF, _LATENCY_IN_SINGLE = 0.025, 0.0125
-"""What a byte per clock and multiprocessor costs, as a share of the time. Chosen with each of three GPUs left out
-(median error 6.0 to 5.0 %), and borne out by an A100 left out. Vector loads of PyTorch's pointwise kernels
-hold four elements, so that half as many bytes are under way in 16 bits as in fp32."""
-
-
-def streaming_share(gpu: GpuSpec, *, in_half: bool) -> float:
+def streaming_share(gpu: GpuSpec, cost: StreamingCost, *, in_half: bool) -> float:
     """Estimate what kernels of models stream, as a share of what a long copy does; 1 on a typical consumer GPU.
 
     By Little's law a multiprocessor must keep its bytes per clock times the memory's latency under way. Kernels of
     models keep a fixed number under way, so that GPUs with much bandwidth per multiprocessor and clock lose more.
+    Vector loads of PyTorch's pointwise kernels hold four elements, so that half as many bytes are under way in 16 bits
+    as in fp32.
 
     Args:
         gpu: its printed bandwidth, multiprocessors and clock; 1 where one of them is unknown.
+        cost: what a byte per clock and multiprocessor costs.
         in_half: the kernels' elements take 16 bits, not 32.
     """
     if not gpu.unit_count or not gpu.boost_clock_hz:
         return 1.0
-    demand = min(gpu.memory_bandwidth_bytes_per_s / (gpu.unit_count * gpu.boost_clock_hz), _MOST_DEMAND)
-    cost = _LATENCY_IN_HALF if in_half else _LATENCY_IN_SINGLE
-    return (1 + cost * _TYPICAL_DEMAND) / (1 + cost * demand)
+    demand = min(gpu.memory_bandwidth_bytes_per_s / (gpu.unit_count * gpu.boost_clock_hz), cost.most_demand)
+    each = cost.in_half if in_half else cost.in_single
+    return (1 + each * cost.typical_demand) / (1 + each * demand)
 
 
 def power_law(law: PowerLaw, *, family: str, consumer: bool, flops_per_s: float, tdp_w: float) -> float:

@@ -69,7 +69,7 @@ class Breakdown:
 def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int) -> Breakdown | Unsupported:
     """Split a step's time over kernels and over modules; the shares of each split sum to 1."""
     step = step.on(gpu)
-    rates = device_rates(gpu, step.workload)
+    rates = device_rates(gpu, step.workload, step.laws)
     if isinstance(rates, Unsupported):
         return rates
     recording, table = step.recording, kernel_table(step, batches=[batch])

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from capplan.core.gpus.rate_laws import GUESSED_LAWS, RateLaws
 from capplan.core.origin import Origin
 
 
@@ -41,13 +42,13 @@ class GlobalConstants:
     `tile_power` tempers the loss of unfilled tiles and waves. `kernel_s` is the device's fixed time
     per kernel, `call_s` the host's per call into PyTorch, `launch_s` the host's on top per kernel, `convolution_s`
     what a convolution takes on top of both: cuDNN looks its plan up in every call. `cores` are those that a CPU's
-    operators were timed on, 1 for GPUs.
+    operators were timed on, 1 for GPUs. The defaults are guesses, from which a fit starts.
     """
 
-    l2_hit: float = 0.664
-    l2_reach: float = 0.695
-    l2_sharpness: float = 2.66
-    tile_power: float = 0.73
+    l2_hit: float = 0.65
+    l2_reach: float = 0.7
+    l2_sharpness: float = 2.5
+    tile_power: float = 0.75
     kernel_s: float = 4e-6
     call_s: float = 3e-6
     launch_s: float = 6e-6
@@ -146,7 +147,8 @@ class Calibration:
     of GPUs that are barely measured. `serves` says what
     was measured: eager inference, "compile" or "training"; `parts` hold calibrations for the others. `host` is what a
     host's calls cost where one was measured; without, the constants and the GPU's year tell it. `engines` are those
-    of inference engines, whose constants are relative to the part for "compile", by the framework's name.
+    of inference engines, whose constants are relative to the part for "compile", by the framework's name. `laws` are
+    those of all GPUs, which have a file of their own.
     """
 
     name: str
@@ -160,6 +162,7 @@ class Calibration:
     parts: Mapping[str, "Calibration"] = field(default_factory=dict)
     host: HostCosts | None = None
     engines: Mapping[str, EngineCalibration] = field(default_factory=dict)
+    laws: RateLaws = GUESSED_LAWS
 
     def without_gpu(self, gpu_id: str) -> "Calibration":
         """Return the same calibration as if one GPU had never been measured."""

@@ -1,10 +1,10 @@
 """Compute a GPU's rates for one workload from its spec sheet, at the clocks that it sustains."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from capplan.core.gpus.rate_laws import HostAges, RateLaws, SustainedLaws
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality
 from capplan.core.gpus.sustained import copy_share, half_share, single_share, streaming_share, vector_share
 from capplan.core.latency import classes as kinds
@@ -35,6 +35,7 @@ class DeviceRates:
     `peaks_flops_per_s` and `printed_flops_per_s` have a column per `PeakUse`: sustained, and as printed.
     `bandwidth_bytes_per_s` is what kernels of models sustain, `printed_bandwidth_bytes_per_s` printed.
     `issued_flops_per_s` is what multiprocessors start of 16-bit products by their clock alone: see `kernel_peaks`.
+    `issue_share` is the share of each class's time that goes to other units than tensor cores on a GeForce card.
     `on_tensor_cores` says of each `PeakUse` whether tensor cores, with their wishes for layout and alignment, do it.
     """
 
@@ -45,15 +46,19 @@ class DeviceRates:
     l2_bytes: float
     units: float
     issued_flops_per_s: float
+    issue_share: FloatArray
     on_tensor_cores: BoolArray
 
 
-def device_rates(gpu: GpuSpec, workload: Workload, *, use_own: bool = True) -> DeviceRates | Unsupported:
+def device_rates(
+    gpu: GpuSpec, workload: Workload, laws: RateLaws, *, use_own: bool = True
+) -> DeviceRates | Unsupported:
     """Return a GPU's rates for a workload, printed and sustained, or what it lacks.
 
     Args:
         gpu: its spec, with microbenchmarks where there are any.
         workload: which number formats and torch version run.
+        laws: what GPUs sustain of their printed rates.
         use_own: False estimates what is sustained as if nobody had run a microbenchmark on this GPU.
     """
     if gpu.is_cpu:
@@ -78,15 +83,16 @@ def device_rates(gpu: GpuSpec, workload: Workload, *, use_own: bool = True) -> D
     printed[PeakUse.FP4] = gpu.peak(PeakKind.FP4) or printed[PeakUse.FP8]
     on_tensor_cores = _on_tensor_cores(gpu, printed, vector)
     return DeviceRates(
-        peaks_flops_per_s=_sustained(gpu, printed, on_tensor_cores, use_own=use_own),
+        peaks_flops_per_s=_sustained(gpu, printed, on_tensor_cores, laws.sustained, use_own=use_own),
         printed_flops_per_s=printed,
         bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s
-        * copy_share(gpu, use_own=use_own).fraction
-        * streaming_share(gpu, in_half=workload.precision.half_dtype is not None),
+        * copy_share(gpu, laws.sustained, use_own=use_own).fraction
+        * streaming_share(gpu, laws.streaming, in_half=workload.precision.half_dtype is not None),
         printed_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
         l2_bytes=float(gpu.l2_bytes or 4 * 2**20),
         units=float(gpu.unit_count or max(1, round(vector / 0.5e12))),
-        issued_flops_per_s=_issued(gpu),
+        issued_flops_per_s=_issued(gpu, laws),
+        issue_share=_issue_shares(laws),
         on_tensor_cores=on_tensor_cores,
     )
 
@@ -95,16 +101,18 @@ _ISSUED_PER_CLOCK = 512.0
 """16-bit FLOPs per clock of one multiprocessor on GeForce cards, whose tensor cores are the slowest beside their other
 units: there nothing is lost by what warps issue besides. Only the ratio between GPUs counts, a class's efficiency is
 fitted. [FLOP]"""
-_ISSUE_SHARE: Mapping[str, float] = {kinds.CONV_GROUPED: 0.75, kinds.ATTENTION: 0.5}
-"""The share of the time of classes that goes to other units than tensor cores, on a GeForce card.
 
-FlashAttention 2 spends it on exponentials and on loading registers: it reaches 50 to 73 % of an A100's rate (Dao, 2023,
-abstract) and 35 % of an H100's (Shah et al., FlashAttention-3, 2024, abstract). Groups of few channels fill a part of
-each tensor instruction, and their loads and addresses are most of the work: an RTX PRO 6000 that sustains 1.5 times the
-tensor rate of an RTX 4090 runs them no faster."""
-_ISSUED = np.array(
-    [_ISSUE_SHARE.get(label.removesuffix(kinds.CHANNELS_LAST_SUFFIX), 0.0) for label in kinds.ALL_CLASSES]
-)
+
+def _issue_shares(laws: RateLaws) -> FloatArray:
+    """Return the share of each class's time that goes to other units than tensor cores, over `ALL_CLASSES`.
+
+    FlashAttention 2 spends it on exponentials and on loading registers: it reaches 50 to 73 % of an A100's rate (Dao,
+    2023, abstract) and 35 % of an H100's (Shah et al., FlashAttention-3, 2024, abstract). Groups of few channels fill a
+    part of each tensor instruction, and their loads and addresses are most of the work: an RTX PRO 6000 that sustains
+    1.5 times the tensor rate of an RTX 4090 does not run them faster.
+    """
+    found = (laws.issue_share.get(label.removesuffix(kinds.CHANNELS_LAST_SUFFIX), 0.0) for label in kinds.ALL_CLASSES)
+    return np.array(list(found))
 
 
 def kernel_peaks(rates: DeviceRates, *, label: IntArray, peak_use: IntArray) -> FloatArray:
@@ -122,7 +130,7 @@ def kernel_peaks(rates: DeviceRates, *, label: IntArray, peak_use: IntArray) -> 
     in_half = peak_use == PeakUse.HALF
     by_tensor = rates.on_tensor_cores[peak_use] & (in_half | (peak_use == PeakUse.CONVOLUTION_32))
     by_tensor &= np.isfinite(rates.issued_flops_per_s)
-    share = np.where(by_tensor, _ISSUED[label], 0.0)
+    share = np.where(by_tensor, rates.issue_share[label], 0.0)
     issued = rates.issued_flops_per_s * np.where(in_half, 1.0, _SINGLE_PER_HALF)
     return np.asarray(peaks / (1 - share + share * np.where(by_tensor, peaks, 0.0) / issued))
 
@@ -131,11 +139,11 @@ _SINGLE_PER_HALF = 0.5
 """Tensor instructions of TF32 do half the FLOPs of 16-bit ones."""
 
 
-def _issued(gpu: GpuSpec) -> float:
+def _issued(gpu: GpuSpec, laws: RateLaws) -> float:
     """Return what a GPU's multiprocessors issue of 16-bit products at their clock; infinite where unknown. [FLOP/s]"""
     if gpu.compute_capability is None or not gpu.unit_count or not gpu.boost_clock_hz:
         return np.inf
-    return gpu.unit_count * gpu.boost_clock_hz * vector_share(gpu).fraction * _ISSUED_PER_CLOCK
+    return gpu.unit_count * gpu.boost_clock_hz * vector_share(gpu, laws.sustained).fraction * _ISSUED_PER_CLOCK
 
 
 def missing_kernels(recording: Recording, gpu: GpuSpec) -> Unsupported | None:
@@ -172,22 +180,29 @@ def _on_tensor_cores(gpu: GpuSpec, printed: FloatArray, vector_peak: float) -> B
     return found
 
 
-def host_slowness(gpu: GpuSpec) -> float:
-    """Return how long a host of a GPU's generation takes for a call, against one of 2020.
+def host_slowness(gpu: GpuSpec, ages: HostAges) -> float:
+    """Return how long a host of a GPU's generation takes for a call, against one of the reference year.
 
-    Nobody says which host runs a GPU; the time of a call halves in about four years of releases (steps
-    of one image on V100, T4, A100 and MI250 systems), and is held from 2022 on, where no data lies.
+    No published row says which host runs a GPU, so that the GPU's release date stands in for the host's age.
+
+    Args:
+        gpu: its release date; 1 where that is unknown.
+        ages: how the time of a call falls with the years.
     """
     if gpu.release_date is None:
         return 1.0
     year = gpu.release_date.year + gpu.release_date.month / 12
-    return float(0.5 ** ((min(max(year, 2016.0), 2022.0) - 2020.5) / 4.0))
+    held = min(max(year, ages.first_year), ages.last_year)
+    return float(0.5 ** ((held - ages.reference_year) / ages.halving_years))
 
 
-def _sustained(gpu: GpuSpec, printed: FloatArray, on_tensor_cores: BoolArray, *, use_own: bool) -> FloatArray:
+def _sustained(
+    gpu: GpuSpec, printed: FloatArray, on_tensor_cores: BoolArray, laws: SustainedLaws, *, use_own: bool
+) -> FloatArray:
     """Multiply printed rates by what the GPU sustains of them: see `capplan.core.gpus.sustained`."""
-    tensor, single = half_share(gpu, use_own=use_own).fraction, single_share(gpu, use_own=use_own).fraction
-    vector = vector_share(gpu).fraction
+    tensor = half_share(gpu, laws, use_own=use_own).fraction
+    single = single_share(gpu, laws, use_own=use_own).fraction
+    vector = vector_share(gpu, laws).fraction
     rates = printed * vector
     rates[list(_NARROW)] = printed[list(_NARROW)] * (tensor if on_tensor_cores[PeakUse.HALF] else vector)
     for use in (PeakUse.CONVOLUTION_32, PeakUse.MATMUL_32):
@@ -268,6 +283,7 @@ def cpu_rates(cpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
         printed_bandwidth_bytes_per_s=bandwidth,
         l2_bytes=float(cpu.l2_bytes or 8 * 2**20),
         issued_flops_per_s=np.inf,
+        issue_share=np.zeros(len(kinds.ALL_CLASSES)),
         units=1.0,  # products are cut into blocks that fit any number of cores
         on_tensor_cores=np.ones(len(PeakUse), dtype=bool),  # no Winograd, which oneDNN leaves out unless asked
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from capplan.core.gpus.rate_laws import Transfer
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, IntervalWidth
 from capplan.core.latency.classes import ALL_CLASSES, FUSED
@@ -20,16 +21,11 @@ _FEW_ROWS = 20
 UNSEEN_ARCHITECTURE = 0.15
 """Half-widths of log errors that no data tells, added in square: guesses, on the wide side."""
 
-UNSEEN_TORCH: Mapping[str, float] = {"eager": 0.07, "compile": 0.15, "training": 0.15}
-"""How far steps of another torch version may lie: the 90th percentile of what changed between 2.4 and 2.9 on an RTX
-4090, over 1,190 of timm's models, rounded up: 6.3 % eager, 13.0 % compiled. Of training one version is known."""
-
 _DECISIVE = (
     Microbenchmark.MATMUL_HALF, Microbenchmark.MATMUL_TF32, Microbenchmark.MATMUL_FP32, Microbenchmark.COPY,
     Microbenchmark.LOADED_CLOCK,
 )  # fmt: skip
 
-SERIAL_STEP_S = 300e-9
 LAUNCHES = "launches"
 """The cell of interval widths of steps that the host decides."""
 FEW_ROWS = "device few rows"
@@ -51,15 +47,11 @@ _RELATIVES: Mapping[str, tuple[str, ...]] = {
 REFERENCE_ARCHITECTURES = ("8.6", "8.9", "12.0", "12.1")
 """Architectures whose GPUs fix the constants' scale; factors of other GPUs are taken from their relatives."""
 
+INHERITED_SHARE = 0.5
+"""How much of a relative's deviation an architecture without measurements takes over, in logs: a guess."""
+
 MANY_ROWS = 400
 """Rows from which on a GPU's factors speak for its architecture, and its bias for GPUs that were never measured."""
-
-INHERITED_SHARE = 0.5
-"""How much of a relative's deviation an architecture without measurements takes over, in logs."""
-
-_RICH_WEIGHT, _COMMON_WEIGHT = 3.0, 1.0
-"""Weights of a GPU's factors for another: of one with many rows against one with few or with single kernels only, and
-of what the reference GPUs have in common."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +171,7 @@ def resolve_constants(calibration: Calibration, gpus: Sequence[GpuSpec], workloa
                 fixed_s=_fixed_s(calibration, gpu, workload),
                 gpu_compute=own.compute,
                 gpu_bandwidth=own.bandwidth,
-                serial_step_s=SERIAL_STEP_S,
+                serial_step_s=calibration.laws.serial_step_s,
             )
         )
     return resolved
@@ -206,7 +198,7 @@ def _device_factors(calibration: Calibration, gpu: GpuSpec, workload: Workload) 
     """
     own, architecture = calibration.gpus.get(gpu.id), architecture_key(gpu)
     if own is None:
-        return inherited_factors(list(calibration.gpus.values()), architecture)
+        return inherited_factors(list(calibration.gpus.values()), architecture, calibration.laws.transfer)
     if _knows_precision(calibration, gpu, workload):
         return own
     timed = _timed_in_single(calibration)
@@ -214,7 +206,7 @@ def _device_factors(calibration: Calibration, gpu: GpuSpec, workload: Workload) 
     return replace(own, compute=float(np.exp(_mean_logs(related or timed)[0])))
 
 
-def inherited_factors(measured: Sequence[DeviceFactors], architecture: str) -> DeviceFactors:
+def inherited_factors(measured: Sequence[DeviceFactors], architecture: str, transfer: Transfer) -> DeviceFactors:
     """Return the factors of a GPU that was not measured: a weighted mean of logs.
 
     What the reference GPUs have in common counts as some measurements of the architecture itself. GPUs of one
@@ -224,15 +216,16 @@ def inherited_factors(measured: Sequence[DeviceFactors], architecture: str) -> D
     Args:
         measured: the factors of GPUs with timed steps or kernels.
         architecture: the architecture of the GPU asked for, as `architecture_key` names it.
+        transfer: the weights of GPUs with many rows, and of what all have in common.
     """
     logs = _mean_logs([found for found in measured if is_reference(found)])
     is_cuda = architecture[:1].isdigit()
     for wanted in (architecture, *(() if is_cuda else _RELATIVES.get(architecture, ()))):
         related = [found for found in measured if found.architecture == wanted]
         if related:
-            weights = np.array([_RICH_WEIGHT if found.rows >= MANY_ROWS else 1.0 for found in related])
+            weights = np.array([transfer.rich_weight if found.rows >= MANY_ROWS else 1.0 for found in related])
             own = np.log([[found.compute, found.bandwidth] for found in related])
-            logs = (weights @ own + _COMMON_WEIGHT * logs) / (weights.sum() + _COMMON_WEIGHT)
+            logs = (weights @ own + transfer.common_weight * logs) / (weights.sum() + transfer.common_weight)
             break
     compute, bandwidth = np.exp(logs)
     return DeviceFactors(architecture=architecture, compute=float(compute), bandwidth=float(bandwidth))
@@ -310,7 +303,7 @@ def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload
         if architecture_source(calibration, gpu) != architecture_key(gpu):
             squares += UNSEEN_ARCHITECTURE**2
     if torch_source(calibration, workload.torch_version) not in (None, workload.torch_version):
-        squares += UNSEEN_TORCH.get(calibration.serves, 0.0) ** 2
+        squares += calibration.laws.transfer.torch_half_width.get(calibration.serves, 0.0) ** 2
     if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
         squares += UNCALIBRATED_WORKLOAD**2
     return Sides(below=float(np.sqrt(cell.below**2 + squares)), above=float(np.sqrt(cell.above**2 + squares)))

@@ -1,12 +1,13 @@
 """Reduce a recording to the numbers that decide its kernels' speed, at every batch at once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from capplan.core.gpus.rate_laws import QuantisedLaws
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.decompositions import (
     FUSED_RMS_NORM_SINCE,
@@ -34,19 +35,6 @@ _USE_BY_DTYPE = {
     "int8": PeakUse.INT8, "uint8": PeakUse.INT8, "qint8": PeakUse.INT8, "quint8": PeakUse.INT8,
     "float8_e4m3fn": PeakUse.FP8, "float8_e5m2": PeakUse.FP8, "float4_e2m1fn": PeakUse.FP4,
 }  # fmt: skip
-_QUANTISED_SLOWDOWN: Mapping[str, float] = {
-    "float8_dynamic": 1.41, "fp8_block": 1.44, "nvfp4_dynamic": 1.58, "int8_dynamic": 1.03, "bitsandbytes_int8": 1.03,
-    "int4_weight_only": 1.05, "gptq": 1.05, "awq": 1.05, "mxfp4": 1.05, "compressed_tensors_int4": 1.05,
-}  # fmt: skip
-"""Time of a quantised product over that of a 16-bit one, times the ratio of their printed peaks, where arithmetic
-binds: medians of the GPUs in op-gemm-vllm and op-gemm-trtllm (docs/quantisation.md)."""
-QUANTISED_SPREAD: Mapping[str, float] = {
-    "float8_dynamic": 0.45, "fp8_block": 0.48, "nvfp4_dynamic": 0.50, "int8_dynamic": 0.45, "bitsandbytes_int8": 0.45,
-    "int4_weight_only": 0.45, "gptq": 0.45, "awq": 0.45, "mxfp4": 0.50, "compressed_tensors_int4": 0.45,
-    "int8_weight_only": 0.45,
-}  # fmt: skip
-"""What the interval of a quantised product adds in square, in logs: 90 % of single products of a GPU that is left out
-lie within it where several GPUs were timed (docs/quantisation.md); of others it is a guess."""
 _FEWEST_WINOGRAD_CHANNELS = 16
 _CUDNN_9_SINCE, _WIDEST_GROUP = (2, 4), 64
 """Before, channels-last convolutions whose groups are wider had a fast kernel only where whole tiles of 64 channels
@@ -133,7 +121,7 @@ def kernel_table(step: ExecutedStep, *, batches: Sequence[int]) -> KernelTable:
     columns: list[list[Row]] = []
     owners: list[int] = []
     for index, kernel in enumerate(recording.kernels):
-        by_sample = [_rows(kernel, workload, batch) for batch in _samples(wanted)]
+        by_sample = [_rows(kernel, workload, batch, step.laws.quantised) for batch in _samples(wanted)]
         columns += [list(rows) for rows in zip(*by_sample, strict=True)]
         owners += [index] * len(by_sample[0])
     expand = _interpolation(wanted)
@@ -190,7 +178,7 @@ def _interpolation(batches: Sequence[int]) -> Callable[[list[list[float]]], Floa
     )
 
 
-def _rows(kernel: Kernel, workload: Workload, batch: int) -> list[Row]:
+def _rows(kernel: Kernel, workload: Workload, batch: int, quantised: QuantisedLaws) -> list[Row]:
     label = _class_under(kernel, workload)
     if kernel.name == "aten._fused_rms_norm" and workload.torch_version < FUSED_RMS_NORM_SINCE:
         return [Row(**piece) for piece in unfused_rms_norm(kernel, batch)]
@@ -199,7 +187,7 @@ def _rows(kernel: Kernel, workload: Workload, batch: int) -> list[Row]:
     training = training_rows(kernel, workload, batch, use=_peak_use(kernel, label))
     if training is not None:
         return [Row(**piece) for piece in training]
-    row = _row(kernel, label, batch)
+    row = _row(kernel, label, batch, quantised)
     if label != kinds.ATTENTION or kernel.name.endswith("backward"):
         return [row]
     fused = replace(row, path=AttentionPath.FUSED)
@@ -216,11 +204,12 @@ def _class_under(kernel: Kernel, workload: Workload) -> str:
     return kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX if is_slow else label
 
 
-def _row(kernel: Kernel, label: str, batch: int) -> Row:
+def _row(kernel: Kernel, label: str, batch: int, quantised: QuantisedLaws) -> Row:
     moved = traffic(kernel, batch)
     gemm_like = label in _GEMM_LIKE
     shape = matmul_shape(kernel, batch) if gemm_like else None
     use = _peak_use(kernel, label) if gemm_like else PeakUse.VECTOR
+    scheme = str(kernel.attributes.get("scheme"))
     return Row(
         label=label,
         peak_use=use,
@@ -237,8 +226,8 @@ def _row(kernel: Kernel, label: str, batch: int) -> Row:
         strided=not gemm_like and any(_is_strided(operand) for operand in kernel.inputs),
         foreign_layout=_has_foreign_layout(label, use),
         winograd=_is_winograd(kernel, label, use),
-        slowdown=_QUANTISED_SLOWDOWN.get(str(kernel.attributes.get("scheme")), 1.0),
-        spread=QUANTISED_SPREAD.get(str(kernel.attributes.get("scheme")), 0.0),
+        slowdown=quantised.slowdown.get(scheme, 1.0),
+        spread=quantised.half_width.get(scheme, 0.0),
     )
 
 
@@ -313,12 +302,24 @@ def _is_misaligned(kernel: Kernel, label: str, batch: int) -> bool:
     if label in (kinds.LINEAR, kinds.BATCHED_MATMUL):
         shape = matmul_shape(kernel, batch)
         return shape is not None and (shape.k % 8 != 0 or shape.n % 8 != 0)
+    if kinds.is_depthwise(label):
+        return _has_uneven_channels(kernel, label, batch)
     if not label.startswith("conv") or label.startswith(kinds.CONV_STEM):
         return False
     channels = kernel.inputs[1].shape_at(batch)[1]
     if label.startswith(kinds.CONV_GROUPED):
         return channels % 8 != 0 or (channels < _WIDEST_GROUP and channels & (channels - 1) != 0)
     return channels % 8 != 0
+
+
+def _has_uneven_channels(kernel: Kernel, label: str, batch: int) -> bool:
+    """Return True for 16-bit depthwise convolutions of channels-last images whose channels are no multiple of 8.
+
+    PyTorch gives every depthwise convolution of a channels-last image to cuDNN (`ConvParams::use_cudnn_depthwise` in
+    aten/src/ATen/native/Convolution.cpp), whose kernels for that layout load vectors of 8 channels.
+    """
+    is_half = _USE_BY_DTYPE.get(kernel.inputs[0].dtype) is PeakUse.HALF
+    return label.endswith(kinds.CHANNELS_LAST_SUFFIX) and is_half and kernel.inputs[1].shape_at(batch)[0] % 8 != 0
 
 
 def _is_winograd(kernel: Kernel, label: str, use: PeakUse) -> bool:

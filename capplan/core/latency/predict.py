@@ -12,6 +12,7 @@ import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.classes import ALL_CLASSES, is_depthwise
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import (
     DeviceRates,
@@ -101,7 +102,7 @@ def _with_cpus(
 
 def _estimate_alike(step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int]) -> tuple[_Answer, ...]:
     """Estimate devices that one calibration serves."""
-    rates = [missing_kernels(step.recording, gpu) or device_rates(gpu, step.workload) for gpu in gpus]
+    rates = [missing_kernels(step.recording, gpu) or device_rates(gpu, step.workload, step.laws) for gpu in gpus]
     runnable = [(gpu, rate) for gpu, rate in zip(gpus, rates, strict=True) if isinstance(rate, DeviceRates)]
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     if runnable:
@@ -165,12 +166,13 @@ def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Se
     if known.host is not None and workload.framework is Framework.EAGER:
         return np.full((len(gpus), 1), host_step_s(table, known.host))
     launches = float((table.count * table.launches) @ (table.path != AttentionPath.UNFUSED))
+    slowness = np.array([host_slowness(gpu, known.laws.hosts) for gpu in gpus])[:, None]
     if workload.framework is Framework.ONNXRUNTIME:  # its executor is C++: a launch for each kernel, no Python
-        return known.constants.launch_s * launches * np.array([host_slowness(gpu) for gpu in gpus])[:, None]
+        return known.constants.launch_s * launches * slowness
     constants = known.constants
     step_s = constants.call_s * table.host_calls + constants.launch_s * launches
     step_s += constants.convolution_s * convolution_calls(table)
-    return step_s * np.array([host_slowness(gpu) for gpu in gpus])[:, None]
+    return step_s * slowness
 
 
 def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[ResolvedConstants]) -> KernelRates:
@@ -218,10 +220,18 @@ def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
         utilisation=used[position],
         serial=table.serial,
         launches=table.launches[:, None],
-        misaligned=(table.misaligned[:, None] & on_tensor_cores).astype(float),
+        misaligned=(table.misaligned[:, None] & (on_tensor_cores | _is_depthwise(table))).astype(float),
         strided=table.strided[:, None].astype(float),
         foreign_layout=(table.foreign_layout[:, None] & on_tensor_cores).astype(float),
     )
+
+
+def _is_depthwise(table: KernelTable) -> BoolArray:
+    """Return which kernels are depthwise convolutions, whose channels matter outside tensor cores, too, [kernel, 1]."""
+    return np.isin(table.label, _DEPTHWISE_LABELS)[:, None]
+
+
+_DEPTHWISE_LABELS = [index for index, label in enumerate(ALL_CLASSES) if is_depthwise(label)]
 
 
 def _by_winograd(table: KernelTable, rates: Sequence[DeviceRates]) -> BoolArray:

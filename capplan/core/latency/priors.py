@@ -62,8 +62,9 @@ _EAGER: Mapping[str, ClassConstants] = {
 }
 
 
-def _channels_last(constants: ClassConstants) -> ClassConstants:
-    return replace(constants, layout_passes=0.0, strided=0.0)
+def _channels_last(label: str) -> ClassConstants:
+    uneven = 0.2 if kinds.is_depthwise(label) else _EAGER[label].misaligned
+    return replace(_EAGER[label], layout_passes=0.0, strided=0.0, misaligned=uneven)
 
 
 def _gradient(label: str, suffix: str) -> ClassConstants:
@@ -75,7 +76,7 @@ def _gradient(label: str, suffix: str) -> ClassConstants:
 
 _INFERENCE: Mapping[str, ClassConstants] = {
     **_EAGER,
-    **{label + kinds.CHANNELS_LAST_SUFFIX: _channels_last(_EAGER[label]) for label in kinds.SPATIAL},
+    **{label + kinds.CHANNELS_LAST_SUFFIX: _channels_last(label) for label in kinds.SPATIAL},
     kinds.CONV_GROUPED + kinds.CHANNELS_LAST_SUFFIX: _C(compute=0.68, bandwidth=0.87, half_k=26, misaligned=0.8),
     kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX: _C(compute=0.2, bandwidth=0.87, half_k=26, misaligned=0.8),
 }
@@ -97,8 +98,8 @@ COUNTED_IN_INSTRUCTIONS = frozenset(
 
 
 _HOST = GlobalConstants(call_s=10e-6, launch_s=4e-6, convolution_s=40e-6)
-"""A host of 2020: steps of one image on V100, T4, A100 and MI250 systems took 15 µs a call, and 50 µs more for each
-convolution."""
+"""A guess of what a host of 2020 takes: about ten microseconds for a call from Python, a few for a launch, and some
+tens for the lookup of a plan in cuDNN."""
 
 
 def prior_calibration() -> Calibration:

@@ -7,6 +7,7 @@ from capplan.core.compiled.graph_breaks import graph_break_notes
 from capplan.core.compiled.rewrite import executed_recording
 from capplan.core.engines.refused import refusal_notes
 from capplan.core.engines.rewrite import engine_recording
+from capplan.core.gpus.rate_laws import GUESSED_LAWS, RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.engines import with_convolution_widths
@@ -35,6 +36,11 @@ class ExecutedStep:
     calibration: Calibration | None
     graph_breaks: tuple[str, ...] = ()
     cpu_parts: Mapping[str, Calibration] = field(default_factory=dict)
+
+    @property
+    def laws(self) -> RateLaws:
+        """Return the laws of all GPUs, guessed where there is no calibration."""
+        return GUESSED_LAWS if self.calibration is None else self.calibration.laws
 
     def on(self, gpu: GpuSpec) -> "ExecutedStep":
         """Return the step with the calibration that serves a device: a CPU's kernels share nothing with a GPU's."""

@@ -25,7 +25,7 @@ class Theory:
     def figures_at(self, *, batch: int, median_s: float) -> TheoryFigures | Unsupported:
         """Describe what was to be expected at a batch, or why nothing was."""
         (answer,) = estimate_latencies(self.step, gpus=[self.gpu], batches=[batch])
-        rates = device_rates(self.gpu, self.step.workload)
+        rates = device_rates(self.gpu, self.step.workload, self.step.laws)
         if isinstance(answer, Unsupported):
             return answer
         if isinstance(rates, Unsupported):
@@ -43,7 +43,7 @@ class Theory:
 
     def device_s_by_class(self, batch: int) -> Mapping[str, float] | Unsupported:
         """Return the estimated time on the device of each class of kernel at a batch. [s]"""
-        rates = device_rates(self.gpu, self.step.workload)
+        rates = device_rates(self.gpu, self.step.workload, self.step.laws)
         if isinstance(rates, Unsupported):
             return rates
         table = self._table(batch)

@@ -40,7 +40,10 @@ class MemoryCalibration:
     """Fitted or measured terms of a memory estimate, with where they come from; contexts latest release first.
 
     `uncertain_fraction` widens activations where a value was assumed or an operator is not known, either way;
-    `compiled_fraction` is what compilation leaves of the eager activations at least.
+    `compiled_fraction` is what compilation leaves of the eager activations at least, `graph_pool_fraction` what a graph
+    replayed from a pool of its own is expected to hold of them. `least_kept_fraction` is the least share of the
+    activations that is left where the tracer took every candidate as kept; `assumed_share_factor` how far they may lie
+    either way where a share of the candidates was taken as kept.
     """
 
     convolution_workspaces: ConvolutionWorkspaces
@@ -48,6 +51,9 @@ class MemoryCalibration:
     communication: CommunicationSize
     uncertain_fraction: float
     compiled_fraction: float
+    graph_pool_fraction: float
+    least_kept_fraction: float
+    assumed_share_factor: float
     origin: str
 
     def context(self, compute_capability: tuple[int, int] | None, *, torch_version: tuple[int, int]) -> ContextSize:
@@ -84,6 +90,9 @@ UNCALIBRATED = MemoryCalibration(
     ),
     uncertain_fraction=0.25,
     compiled_fraction=0.5,
+    graph_pool_fraction=1.0,
+    least_kept_fraction=0.2,
+    assumed_share_factor=2.0,
     origin="no calibration: from nothing to a copy of all that a convolution touches",
 )
 """What can be said before anything was measured."""

@@ -58,15 +58,6 @@ _PROCESS = MemoryPart(
     origin="resident memory of Python with torch loaded",
 )
 _FREED = MemoryPart(name="fragmentation", size_bytes=Interval.exact(0), origin="no caching allocator on a CPU")
-LEAST_OF_ASSUMED = 0.2
-"""Least share of the activations that is left where the tracer took every candidate as kept: detectors' training kept
-0.21 and more (docs/memory-accuracy.md)."""
-GRAPH_POOL_FRACTION = 0.8
-"""Activations of a compiled graph that is replayed from a pool of its own, over eager mode's: the median of eleven
-published peaks of segment-anything's encoder, which lie between 0.68 and 1.07 (docs/memory-accuracy.md)."""
-ASSUMED_FACTOR = 2.0
-"""How far activations may lie either way where a share of the candidates was taken as kept: published peaks of
-detectors in training are 1.2 to 1.9 times the expected ones."""
 
 
 @dataclass(slots=True)
@@ -305,15 +296,16 @@ class MemoryModel:
     def _activation_shares(self, batch: int) -> Interval:
         """Return activations over the recorded ones: exact unless values were assumed or the graph is compiled."""
         spread = self.calibration.uncertain_fraction if self._uncertainties() else 0.0
-        kept = LEAST_OF_ASSUMED if self.recording.assumed_values else 1 - spread
+        kept = self.calibration.least_kept_fraction if self.recording.assumed_values else 1 - spread
         if any(each.share is not None and each.share < 1 for each in self.recording.assumed_values):
-            kept, spread = 1 / ASSUMED_FACTOR, ASSUMED_FACTOR - 1
+            factor = self.calibration.assumed_share_factor
+            kept, spread = 1 / factor, factor - 1
         least = most = 1.0
         if self.workload.framework not in (Framework.EAGER, Framework.TENSORRT, Framework.ONNXRUNTIME):
             most = max(1.0, self._eager_activations(batch))
             least = min(1.0, self.calibration.compiled_fraction * most)
         is_pooled = self.workload.framework is Framework.COMPILE_GRAPHS and self.workload.training is None
-        expected = GRAPH_POOL_FRACTION if is_pooled else 1.0
+        expected = self.calibration.graph_pool_fraction if is_pooled else 1.0
         return Interval(low=min(expected, least * kept), expected=expected, high=most * (1 + spread))
 
     def _eager_activations(self, batch: int) -> float:

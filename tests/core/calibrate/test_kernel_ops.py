@@ -19,13 +19,14 @@ from capplan.core.latency import classes as kinds
 from capplan.core.latency.classes import CLASS_INDEX
 from capplan.core.workload import Precision, Workload
 from capplan.specs import load_gpus
+from tests.core.latency.latency_cases import LAWS
 
 WORKLOAD = Workload(precision=Precision.FP32_IEEE, torch_version=(2, 1))
 
 
 def step(kernel, *, gpu="v100-pcie-32gb", latency_s=1.0, torch_known=True):
     measured = MeasuredOperator(gpu=gpu, kernel=kernel, workload=WORKLOAD, torch_known=torch_known, latency_s=latency_s)
-    return kernel_step(measured, load_gpus()[gpu])
+    return kernel_step(measured, load_gpus()[gpu], LAWS)
 
 
 def test_a_convolution_by_hand():
@@ -55,7 +56,7 @@ def test_alignment_and_layout_trouble_tensor_cores_only():
     assert (found.work.misaligned.tolist(), found.work.foreign_layout.tolist()) == ([0.0], [0.0])
     tensor = replace(WORKLOAD, precision=Precision.TF32)
     measured = MeasuredOperator(gpu="a100-pcie-40gb", kernel=kernel, workload=tensor, torch_known=True, latency_s=1.0)
-    on_tensor_cores = kernel_step(measured, load_gpus()["a100-pcie-40gb"])
+    on_tensor_cores = kernel_step(measured, load_gpus()["a100-pcie-40gb"], LAWS)
     assert (on_tensor_cores.work.misaligned.tolist(), on_tensor_cores.work.foreign_layout.tolist()) == ([1.0], [1.0])
 
 

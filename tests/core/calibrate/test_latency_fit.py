@@ -15,7 +15,7 @@ from capplan.core.latency.classes import CLASS_INDEX, LINEAR
 from capplan.core.latency.lookup import inherited_factors, interval_sides, resolve_constants
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.workload import Precision, Workload
-from tests.core.latency.latency_cases import gpu
+from tests.core.latency.latency_cases import LAWS, gpu
 
 
 def test_least_squares_finds_the_posterior_of_a_linear_model():
@@ -48,20 +48,20 @@ def test_an_outlier_counts_linearly():
 def simulated_steps(*, slowdown: float):
     """Matrix products that the prior model times, all slower by one factor."""
     shapes = [(m, n, k) for m in (1024, 4096, 16384) for n in (2048, 8192) for k in (1024, 4096)]
-    steps = [kernel_step(linear_kernel(gpu="round", m=m, n=n, k=k, latency_s=1.0), gpu()) for m, n, k in shapes]
-    fit = LatencyFit(fit_rows(steps))
+    steps = [kernel_step(linear_kernel(gpu="round", m=m, n=n, k=k, latency_s=1.0), gpu(), LAWS) for m, n, k in shapes]
+    fit = LatencyFit(fit_rows(steps, LAWS))
     times = fit.predicted_s(np.array(fit.columns.mean))
     return [replace(step, latency_s=slowdown * float(t), weight=1.0) for step, t in zip(steps, times, strict=True)]
 
 
 def test_the_fit_recovers_a_slower_class():
-    fit = LatencyFit(fit_rows(simulated_steps(slowdown=1.25)))
+    fit = LatencyFit(fit_rows(simulated_steps(slowdown=1.25), LAWS))
     found = fit.fit(iterations=50)
     assert np.abs(np.expm1(fit.log_errors(found))).max() < 0.03
 
 
 def test_a_fitted_calibration_is_resolved_for_its_gpu():
-    fit = LatencyFit(fit_rows(simulated_steps(slowdown=1.25)))
+    fit = LatencyFit(fit_rows(simulated_steps(slowdown=1.25), LAWS))
     calibration = fit.calibration(fit.fit(iterations=50), name="simulated")
     (resolved,) = resolve_constants(calibration, [gpu()], Workload(precision=Precision.BF16))
     (prior,) = resolve_constants(
@@ -82,7 +82,7 @@ def test_what_reference_architectures_share_belongs_to_the_class(monkeypatch):
         for name, architecture in (("one", "8.6"), ("two", "8.9"))
         for step in simulated_steps(slowdown=1.3)
     ]
-    fit = LatencyFit(fit_rows(steps))
+    fit = LatencyFit(fit_rows(steps, LAWS))
     found = fit.calibration(fit.fit(iterations=50), name="simulated")
     shared = [np.log(found.deviations[f"architecture {name}"][LINEAR]) for name in ("8.6", "8.9")]
     assert sum(shared) == pytest.approx(0, abs=1e-9)
@@ -132,5 +132,5 @@ def test_a_gpu_inherits_most_of_its_architectures_factors():
         DeviceFactors(architecture="8.6", compute=1.0, rows=5000),
         DeviceFactors(architecture="8.9", compute=1.44, rows=5000),
     ]
-    assert inherited_factors(known, "8.9").compute == pytest.approx(1.3757, abs=1e-3)
-    assert inherited_factors(known, "9.0").compute == pytest.approx(1.2)
+    assert inherited_factors(known, "8.9", LAWS.transfer).compute == pytest.approx(1.3757, abs=1e-3)
+    assert inherited_factors(known, "9.0", LAWS.transfer).compute == pytest.approx(1.2)

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from capplan.core.gpus.rate_laws import PowerLaw
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime
 from capplan.core.gpus.sustained import copy_share, half_share, power_law, single_share, streaming_share
-from capplan.core.gpus.sustained_constants import PowerLaw
-from tests.core.latency.latency_cases import gpu
+from tests.core.latency.latency_cases import LAWS, gpu
 
+SUSTAINED = LAWS.sustained
 LAW = PowerLaw(
     clock_consumer=1.1, clock_other=1.0, slope=0.5, capacity_flops_per_joule={"": 1e12}, ceiling={"": 0.8},
     log_sd_consumer=0.1, log_sd_other=0.1, log_sd_unknown=0.2,
@@ -44,37 +45,38 @@ def measured(kind: Microbenchmark, value: float, regime: Regime = Regime.SUSTAIN
 
 
 def test_an_own_measurement_draws_the_share_most_of_the_way():
-    model = half_share(gpu()).fraction
-    own = half_share(measured(Microbenchmark.MATMUL_HALF, 40e12))
+    model = half_share(gpu(), SUSTAINED).fraction
+    own = half_share(measured(Microbenchmark.MATMUL_HALF, 40e12), SUSTAINED)
     assert 0.4 < own.fraction < 0.4 + 0.3 * (model - 0.4)
     assert own.is_own
-    assert own.log_sd < half_share(gpu()).log_sd
+    assert own.log_sd < half_share(gpu(), SUSTAINED).log_sd
 
 
 def test_a_burst_below_print_is_taken_to_fall_further():
-    sustained = half_share(measured(Microbenchmark.MATMUL_HALF, 50e12)).fraction
-    burst = half_share(measured(Microbenchmark.MATMUL_HALF, 50e12, Regime.BURST))
-    assert burst.log_sd > half_share(measured(Microbenchmark.MATMUL_HALF, 50e12)).log_sd
+    sustained = half_share(measured(Microbenchmark.MATMUL_HALF, 50e12), SUSTAINED).fraction
+    burst = half_share(measured(Microbenchmark.MATMUL_HALF, 50e12, Regime.BURST), SUSTAINED)
+    assert burst.log_sd > half_share(measured(Microbenchmark.MATMUL_HALF, 50e12), SUSTAINED).log_sd
     # 0.5^1.44 = 0.37 is what a burst of 0.5 stands for: the two meet between the measurement and the model.
-    assert half_share(measured(Microbenchmark.MATMUL_HALF, 37e12)).fraction < burst.fraction
+    assert half_share(measured(Microbenchmark.MATMUL_HALF, 37e12), SUSTAINED).fraction < burst.fraction
     assert sustained > 0.5
 
 
 def test_own_measurements_can_be_left_aside():
     timed = measured(Microbenchmark.MATMUL_FP32, 3e12)
-    assert single_share(timed, use_own=False) == single_share(gpu())
-    assert single_share(timed).fraction < single_share(gpu()).fraction
+    assert single_share(timed, SUSTAINED, use_own=False) == single_share(gpu(), SUSTAINED)
+    assert single_share(timed, SUSTAINED).fraction < single_share(gpu(), SUSTAINED).fraction
 
 
 def test_a_power_limit_does_not_touch_the_bandwidth():
-    assert copy_share(gpu(tdp_w=100.0)).fraction == copy_share(gpu(tdp_w=700.0)).fraction
+    assert copy_share(gpu(tdp_w=100.0), SUSTAINED).fraction == copy_share(gpu(tdp_w=700.0), SUSTAINED).fraction
 
 
 def test_matrix_cores_count_for_fp32_products():
     # Half of the matrix cores' printed rate was measured, which is all of the vector rate.
     both = {**gpu().peak_flops_per_s, PeakKind.FP32: 20e12, PeakKind.FP32_MATRIX: 40e12}
     timed = MeasuredRate(value=20e12, quality=Quality.A, regime=Regime.SUSTAINED)
-    assert single_share(gpu(peak_flops_per_s=both, measured={Microbenchmark.MATMUL_FP32: timed})).fraction < 0.7
+    found = single_share(gpu(peak_flops_per_s=both, measured={Microbenchmark.MATMUL_FP32: timed}), SUSTAINED)
+    assert found.fraction < 0.7
 
 
 def test_bandwidth_per_multiprocessor_and_clock_costs_streaming() -> None:
@@ -82,8 +84,9 @@ def test_bandwidth_per_multiprocessor_and_clock_costs_streaming() -> None:
     # (RTX 4090): at 0.025 a byte, (1 + 0.025 · 4.5) / (1 + 0.025 · 6.73) = 0.952, and 1.032.
     wide = replace(gpu(), memory_bandwidth_bytes_per_s=936e9, unit_count=82, boost_clock_hz=1.695e9)
     narrow = replace(gpu(), memory_bandwidth_bytes_per_s=1008e9, unit_count=128, boost_clock_hz=2.52e9)
-    assert streaming_share(wide, in_half=True) == pytest.approx(0.952, abs=0.001)
-    assert streaming_share(narrow, in_half=True) == pytest.approx(1.032, abs=0.001)
+    assert streaming_share(wide, LAWS.streaming, in_half=True) == pytest.approx(0.952, abs=0.001)
+    assert streaming_share(narrow, LAWS.streaming, in_half=True) == pytest.approx(1.032, abs=0.001)
     # Four elements of 32 bits are twice as many bytes under way: half the cost.
-    assert streaming_share(wide, in_half=False) == pytest.approx((1 + 0.0125 * 4.5) / (1 + 0.0125 * 6.73), abs=0.001)
-    assert streaming_share(replace(wide, unit_count=None), in_half=True) == 1
+    expected = (1 + 0.0125 * 4.5) / (1 + 0.0125 * 6.73)
+    assert streaming_share(wide, LAWS.streaming, in_half=False) == pytest.approx(expected, abs=0.001)
+    assert streaming_share(replace(wide, unit_count=None), LAWS.streaming, in_half=True) == 1

@@ -1,9 +1,12 @@
 """Hand-made recordings and GPUs for tests of latency."""
 
+from pathlib import Path
+
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Kernel, Op, Operand, Recording, Role, Storage
 from capplan.core.workload import Configuration, Variant
+from capplan.specs.rate_laws import load_rate_laws
 
 
 def linear_recording(
@@ -34,6 +37,10 @@ def linear_recording(
         storages=storages,
         batches=(2, 3, 5),
     )
+
+
+LAWS = load_rate_laws(Path(__file__).parents[2] / "fixtures" / "calibrations" / "rates.yaml")
+"""Laws across GPUs that no refit changes."""
 
 
 def gpu(**changes: object) -> GpuSpec:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from capplan.core.gpus.rate_laws import GUESSED_LAWS
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime, Segment
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import DeviceRates, Unsupported, cpu_rates, device_rates
@@ -28,7 +29,7 @@ def measured(value: float) -> MeasuredRate:
 
 
 def rates(spec: GpuSpec, precision: Precision = Precision.FP32) -> DeviceRates:
-    found = device_rates(spec, Workload(precision=precision))
+    found = device_rates(spec, Workload(precision=precision), GUESSED_LAWS)
     assert isinstance(found, DeviceRates)
     return found
 

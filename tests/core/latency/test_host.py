@@ -67,7 +67,7 @@ def test_a_convolution_takes_the_host_longer_than_other_calls() -> None:
     ]
     without, with_convolution = (each[0].latency_s.expected for each in times if isinstance(each, tuple))
     # the device takes microseconds: only the host's 4 ms for the one convolution differ
-    assert with_convolution - without == pytest.approx(4e-3 * host_slowness(gpu()), rel=0.01)
+    assert with_convolution - without == pytest.approx(4e-3 * host_slowness(gpu(), prior.laws.hosts), rel=0.01)
 
 
 def test_an_estimate_names_the_measured_host() -> None:

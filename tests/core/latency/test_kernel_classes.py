@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from capplan.core.latency.classes import CLASS_INDEX, kernel_class
+from capplan.core.latency.classes import ALL_CLASSES, CLASS_INDEX, kernel_class
 from capplan.core.latency.device import DeviceRates, kernel_peaks
 from capplan.core.latency.op_table import instructions
 from capplan.core.latency.roofline import PeakUse
@@ -81,6 +81,9 @@ def test_a_layer_norm_of_short_rows_occupies_a_block_for_each():
     assert instructions(layer_norm(768), 1) == 100 * 1024
 
 
+_ISSUE_SHARES = {"conv grouped": 0.75, "attention": 0.5}
+
+
 def rates(*, issued_flops_per_s: float, has_tensor_cores: bool = True) -> DeviceRates:
     """A GPU whose tensor cores do 400 FLOP/s in 16 bits and 200 in TF32."""
     peaks = np.full(len(PeakUse), 50.0)
@@ -95,6 +98,7 @@ def rates(*, issued_flops_per_s: float, has_tensor_cores: bool = True) -> Device
         l2_bytes=1.0,
         units=1.0,
         issued_flops_per_s=issued_flops_per_s,
+        issue_share=np.array([_ISSUE_SHARES.get(label.removesuffix(" nhwc"), 0.0) for label in ALL_CLASSES]),
         on_tensor_cores=on_tensor_cores,
     )
 

@@ -11,7 +11,7 @@ from capplan.core.latency.roofline import PeakUse
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.workload import Framework, Precision, Workload
-from tests.core.latency.latency_cases import gpu, linear_recording
+from tests.core.latency.latency_cases import LAWS, gpu, linear_recording
 
 FP16 = Workload(precision=Precision.FP16)
 
@@ -95,7 +95,7 @@ def test_no_gpus_give_no_answers():
 
 
 def rates(spec, precision, version=(2, 9)) -> DeviceRates:
-    found = device_rates(spec, Workload(precision=precision, torch_version=version))
+    found = device_rates(spec, Workload(precision=precision, torch_version=version), LAWS)
     assert isinstance(found, DeviceRates)
     return found
 
@@ -115,7 +115,7 @@ def test_ieee_fp32_never_runs_in_tf32():
 def test_before_ampere_there_is_no_tf32():
     volta = gpu(compute_capability=(7, 0), peak_flops_per_s={PeakKind.FP32: 15e12, PeakKind.FP16: 125e12})
     assert rates(volta, Precision.FP32).printed_flops_per_s[PeakUse.CONVOLUTION_32] == 15e12
-    assert isinstance(device_rates(volta, Workload(precision=Precision.TF32)), Unsupported)
+    assert isinstance(device_rates(volta, Workload(precision=Precision.TF32), LAWS), Unsupported)
 
 
 def test_a_power_limit_slows_what_the_full_card_would_do():
