@@ -6,8 +6,8 @@
 writes its sections of `capplan/calibrations/rates.yaml` and prints every candidate's score. Models are drawn from the
 first file until `--rows` are reached. A candidate's score is the median error on each GPU of the steps that the device
 decides, fitted without that GPU, averaged over GPUs; the age of hosts is scored on steps that wait for the host.
-Candidates are tried one law after another, each with the best of those before; a law stays as it is unless a candidate
-is better by more than `--least`.
+Candidates are tried one law after another, each with the best of those before. A law stays as it is, or moves as little
+as it can, among the candidates within `--least` of the best.
 """
 
 import argparse
@@ -182,16 +182,23 @@ def chosen(
     *,
     least: float,
 ) -> RateLaws:
-    """Try candidates law by law; take the best where it beats the laws so far by more than `least`."""
-    best = score(laws)
-    print(f"as it was: {best:.4f}", flush=True)
+    """Try candidates law by law; of those within `least` of the best, take what stood, else the one next to it.
+
+    Args:
+        laws: where to start.
+        candidates: what to try of each law, in ascending order.
+        score: the error of a candidate.
+        least: differences up to this are taken as chance.
+    """
+    print(f"as it was: {score(laws):.4f}", flush=True)
     for propose in candidates:
         tried = [(score(each), name, each) for name, each in propose(laws)]
         for found, name, _ in tried:
             print(f"{name}: {found:.4f}", flush=True)
-        found, _, each = min(tried, key=lambda item: item[0])
-        if found < best - least:
-            best, laws = found, each
+        lowest = min(found for found, *_ in tried)
+        good = [index for index, (found, *_) in enumerate(tried) if found <= lowest + least]
+        stood = next((index for index, (*_, each) in enumerate(tried) if each == laws), good[0])
+        laws = tried[min(good, key=lambda index: abs(index - stood))][2]
     return laws
 
 
@@ -208,22 +215,25 @@ def with_demands(laws: RateLaws, rows: Sequence[Tabled]) -> RateLaws:
 
 
 def version_half_width(steps: Sequence[MeasuredStep], kind: str) -> float | None:
-    """Return the 90th percentile of how far steps of one GPU moved from one torch version to the next, in logs.
+    """Return the 90th percentile of how far steps moved from one torch 2 release in the data to the next, in logs.
 
-    The GPU's median change is what a calibration of the other version already holds, and is left out.
+    Releases before 2.0 are left out: they ran other attention kernels, and the nearest of the known 2.x ones serves.
+
+    Args:
+        steps: what was measured.
+        kind: the kind of steps; None is returned where fewer than 100 were timed under two releases.
     """
     times: dict[tuple[object, ...], dict[tuple[int, int], float]] = defaultdict(dict)
     for step in steps:
-        if workload_kind(step.workload) == kind:
+        if workload_kind(step.workload) == kind and step.workload.torch_version >= (2, 0):
             work = replace(step.workload, torch_version=(0, 0))
             per_sample_s = step.latency_s / step.batch
             times[step.gpu, step.model, step.input_size, work][step.workload.torch_version] = per_sample_s
-    moved: dict[tuple[object, ...], list[float]] = defaultdict(list)
-    for key, by_version in times.items():
-        versions = sorted(by_version)
-        for one, other in pairwise(versions):
-            moved[key[0], one, other].append(float(np.log(by_version[other] / by_version[one])))
-    logs = [abs(each - float(np.median(logs))) for logs in moved.values() for each in logs]
+    logs = [
+        abs(float(np.log(by_version[other] / by_version[one])))
+        for by_version in times.values()
+        for one, other in pairwise(sorted(by_version))
+    ]
     return float(np.quantile(logs, 0.9)) if len(logs) >= 100 else None
 
 
