@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import jsonschema
+import openpyxl
 import pytest
 
 from tests.cli.conftest import Run
@@ -43,6 +44,22 @@ def test_services_share_one_fleet_in_every_format(run: Run, folder: Path) -> Non
     assert chosen["needed"] == sum(chosen["whole"].values()) + len(chosen["shared"])
     assert fleet["sentence"] in outputs[3].read_text().replace("\\", "")
     assert fleet["sentence"] in outputs[0].read_text()
+    assert_services_share_a_workbook(outputs[2])
+
+
+def assert_services_share_a_workbook(path: Path) -> None:
+    """What the services have in common stands in one cell, what differs in one for each; each begins a page."""
+    book = openpyxl.load_workbook(path)
+    labels = {row[0].value: row[1].value for row in book["Assumptions"].iter_rows(min_row=2) if row[0].value}
+    assert labels["Peak today, samples per second: images"] == 500
+    assert labels["Peak today, samples per second: texts"] == 120
+    assert labels["Rate that keeps the deadline, samples per second: nightly"] == pytest.approx(1e6 / (6 * 3600))
+    assert "in_rent_price_factor" in book.defined_names
+    assert {f"in_peak_per_s_{index}" for index in (1, 2, 3)} <= set(book.defined_names)
+    assert len(book["Decision"].row_breaks.brk) == 4  # before each of three services, and before their operation
+    assert [name for name in book.sheetnames if name.startswith(("Estimates", "Model", "Other"))] == [
+        "Estimates", "Model", "Other offers",
+    ]  # fmt: skip
 
 
 def test_owned_gpus_are_used_first(run: Run, folder: Path) -> None:

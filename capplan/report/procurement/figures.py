@@ -1,5 +1,6 @@
 """Format a report's figures with the same words in every rendering."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,18 @@ def money(amount: float | None) -> str:
     if abs(amount) >= 100:
         return f"{amount:,.0f}"
     return f"{amount:,.2f}" if abs(amount) >= 1 or amount == 0 else f"{amount:.3g}"
+
+
+def headline_money(amount: float | None) -> str:
+    """Write an amount of a headline or a key figure with three significant digits, its currency aside.
+
+    Its interval is far wider than the digits beyond: prices alone vary by a fifth. Tables, the workbook and documents
+    hold the whole amount.
+    """
+    if amount is None or abs(amount) < 1000:
+        return money(amount)
+    step = 10 ** (math.floor(math.log10(abs(amount))) - 2)
+    return f"{round(amount / step) * step:,.0f}"
 
 
 def column_digits(amounts: Iterable[float | None], *, whole_from: float = 100.0) -> int:

@@ -99,13 +99,16 @@ def _sentence(answer: FleetAnswer) -> str:
     verb = "Buy" if choice.term is Term.BUY else "Rent"
     count = added[-1] if choice.term is Term.BUY else added[0]
     owned = f" in addition to the {choice.owned} owned" if choice.owned else ""
-    words = f"{verb} {count} × {name}{owned} for {names}: {choice.cost.per_year:,.0f} USD per year"
+    words = f"{verb} {count} × {name}{owned} for {names}: {figures.headline_money(choice.cost.per_year)} USD per year"
     separate = answer.separate_usd_per_year
     if separate is None or len(answer.services) < 2:
         return f"{words}; {total} GPUs in all."
     difference = separate - choice.cost.per_year
     more = "less" if difference >= 0 else "more"
-    return f"{words}, {abs(difference):,.0f} USD {more} than a fleet for each ({separate:,.0f} USD)."
+    return (
+        f"{words}, {figures.headline_money(abs(difference))} USD {more} than a fleet for each "
+        f"({figures.headline_money(separate)} USD)."
+    )
 
 
 def _what(made: FleetOption) -> str:

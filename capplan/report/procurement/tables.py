@@ -60,14 +60,15 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
             ),
             Card(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), range=_of_usable(row)),
         )  # fmt: skip
-    spread = _between(figures.money(verdict.cost_p10_usd), figures.money(verdict.cost_p90_usd)) + " (P10 to P90)"
+    ends = (figures.headline_money(verdict.cost_p10_usd), figures.headline_money(verdict.cost_p90_usd))
+    spread = f"{_between(*ends)} in 80 % of scenarios, with the fleet that each needs"
     spare = load.spares * (row.count.gpus // row.count.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
     fleet = f"{row.count.gpus_needed} needed{when}, {spare} spare; {row.count.servers} {_domain(row)}"
     if row.count.gpus_last_year != row.count.gpus:
         fleet += f"; {row.count.gpus_last_year} in the last year"
     shown = [
-        Card(label="Cost per year", figure=f"{figures.money(row.money.cost_usd_per_year)} USD", range=spread),
+        Card(label="Cost per year", figure=f"{figures.headline_money(row.money.cost_usd_per_year)} USD", range=spread),
         Card(label="GPUs", figure=figures.whole(row.count.gpus), range=fleet),
     ]
     if isinstance(load, Service):
@@ -112,7 +113,7 @@ def _assured_card(assured: AssuredRow) -> Card:
     if assured.gpus is None:
         return Card(label=label, figure="not with this GPU", range="the latency limit is missed in too many scenarios")
     extra = assured.extra_usd_per_year or 0.0
-    more = "no more than as stated" if extra <= 0 else f"{figures.money(extra)} USD a year more"
+    more = "no more than as stated" if extra <= 0 else f"{figures.headline_money(extra)} USD a year more"
     return Card(label=label, figure=f"{figures.whole(assured.gpus)} GPUs", range=more)
 
 

@@ -7,17 +7,23 @@ from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
 from capplan.report.documents.plan import PlanDocument
-from capplan.report.procurement.figures import duration, offer, option_name, price, quote_terms, term_words
+from capplan.report.procurement.figures import (
+    duration,
+    headline_money,
+    offer,
+    option_name,
+    price,
+    quote_terms,
+    term_words,
+)
 from capplan.report.procurement.rows.candidates import PCIE
 from capplan.report.procurement.types import AssuredRow, OptionRow, Report, Verdict
 from capplan.units import counted, format_fraction, format_rate, format_seconds
 
 
 def format_usd(amount: float) -> str:
-    """Write an amount of USD with thousands parted, cents below 100, more digits below 1."""
-    if abs(amount) >= 100:
-        return f"{amount:,.0f} USD"
-    return f"{amount:,.2f} USD" if abs(amount) >= 1 or amount == 0 else f"{amount:.3g} USD"
+    """Write an amount of USD of a sentence, rounded to what is known of it."""
+    return f"{headline_money(amount)} USD"
 
 
 def describe_load(load: Load) -> str:
@@ -193,10 +199,21 @@ def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, coun
         f", {choice.count.gpus_last_year} by the last year" if choice.count.gpus_last_year != choice.count.gpus else ""
     )
     verb = "Buy" if choice.is_bought else "Rent"
+    yearly = _yearly_words(answer, choice.money.cost_usd_per_year)
     return (
         f"{verb} {choice.count.gpus} × {choice.gpu_name} {_how(choice)}{grown}: "
-        f"{_finish_words(answer.demand.load, choice)}{format_usd(choice.money.cost_usd_per_year)} per year for {name}."
+        f"{_finish_words(answer.demand.load, choice)}{yearly} for {name}."
     )
+
+
+def _yearly_words(answer: Answer, cost_usd_per_year: float) -> str:
+    """Write a cost per year with the range that it has in most scenarios."""
+    words = f"{format_usd(cost_usd_per_year)} per year"
+    sure = answer.confidence
+    if sure is None:
+        return words
+    low, high = headline_money(sure.cost_p10_usd), headline_money(sure.cost_p90_usd)
+    return f"{words} ({low} to {high})" if low != high else words
 
 
 def _finish_words(load: Load, choice: OptionRow) -> str:

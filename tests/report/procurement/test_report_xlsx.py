@@ -111,17 +111,50 @@ def test_shaded_cells_are_those_that_formulas_take():
     assert {"in_rent_price_factor", "in_purchase_price_factor", "in_usd_per_kwh", "in_peak_per_s"} <= names.keys()
 
 
-def test_sheets_print_on_pages_as_wide_as_the_paper():
+LISTS = ("Options", "Estimates", "Other offers", "Prices", "Specifications")
+
+
+def test_every_list_prints_on_one_page_and_nothing_is_wider_than_the_paper():
     book = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(made_report("image-service"))))
     for sheet in book:
-        upright = sheet.title.startswith("Other offers")  # hundreds of rows of six columns
-        assert sheet.page_setup.orientation == ("portrait" if upright else "landscape"), sheet.title
-        # 1 is what a file without it means; some forty columns of options are legible on three pages side by side only
-        assert sheet.page_setup.fitToWidth in ((3,) if sheet.title == "Options" else (None, 1)), sheet.title
-        assert sheet.page_setup.fitToHeight == 0, sheet.title
+        assert sheet.page_setup.orientation == "landscape", sheet.title
+        assert sheet.sheet_properties.pageSetUpPr.fitToPage, sheet.title
+        assert sheet.page_setup.fitToWidth in (None, 1), sheet.title  # 1 is what a file without it means
+        assert (sheet.page_setup.fitToHeight in (None, 1)) == (sheet.title in (*LISTS, "Assumptions")), sheet.title
+        assert bool(sheet.print_area) == (sheet.title in LISTS), sheet.title
     assert len(book["Decision"]._charts) == 1
-    assert book["Options"].print_title_cols == "$A:$B"
     assert len(book["Cash"]._charts) == 1
+
+
+def test_a_long_list_says_how_much_of_it_is_printed():
+    book = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(made_report("image-service"))))
+    sheet = book["Estimates"]  # seven GPUs at six batches and the heading
+    assert sheet.max_row == 43
+    last = int(sheet.print_area.rsplit("$", 1)[1])
+    words = f"Estimates: the first {last} of 43 rows, the others are in the file" if last < 43 else "&A"
+    assert sheet.oddFooter.center.text.replace("&A", "Estimates") == words.replace("&A", "Estimates")
+
+
+def test_what_is_printed_of_the_options_is_what_a_decision_needs():
+    sheet = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(made_report("image-service"))))["Options"]
+    area = sheet[sheet.print_area.rpartition("!")[2]]
+    heads = [cell.value for cell in area[2]]
+    assert heads == [
+        "GPU", "term", "offer", "price of", "listed price, USD per GPU-hour or GPU", "GPUs, year 1", "GPUs, year 3",
+        "latency, s", "USD on the first day", "USD per year", "USD in all", "USD per million samples",
+        "may be recommended",
+    ]  # fmt: skip
+    assert len(area) == sheet.max_row
+
+
+def test_models_that_share_their_load_share_the_cells_of_its_assumptions():
+    book = openpyxl.load_workbook(io.BytesIO(render_report_xlsx(made_report("image-service", names=("a", "b")))))
+    assert {"Options 1", "Options 2", "Cash 1", "Cash 2", "Assumptions", "Estimates", "Model"} <= set(book.sheetnames)
+    assert {"in_rent_price_factor", "in_peak_per_s"} <= set(book.defined_names)
+    assert not any(name.endswith(("_1", "_2")) for name in book.defined_names)
+    assert any("in_peak_per_s" in str(cell.value) for cell in book["Options 2"][4])
+    services = {row[0].value for row in book["Estimates"].iter_rows(min_row=2)}
+    assert services == {"a", "b"}
 
 
 @pytest.mark.office

@@ -1,0 +1,1 @@
+"""The procurement report as a workbook: one module for each kind of sheet."""

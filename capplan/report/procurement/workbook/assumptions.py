@@ -1,0 +1,156 @@
+"""The sheet of assumptions: every input once, with a defined name; those that a formula takes are shaded."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xlsxwriter.utility import xl_rowcol_to_cell
+
+from capplan.core.economics.assumptions import Assumption
+from capplan.core.serving.load import Load, OneGpu, Service
+from capplan.report.procurement.types import ModelReport, Report
+from capplan.report.procurement.workbook.book import Book
+from capplan.report.procurement.workbook.columns import option_columns
+from capplan.report.procurement.workbook.looks import cell_text, decimals_of, row_height
+from capplan.report.procurement.workbook.options import formulas_of
+
+TITLE = "Assumptions"
+_HEADS = ("assumption", "value", "low", "high", "unit", "basis", "source")
+_WIDTHS = (44.0, 14.0, 14.0, 14.0, 30.0, 14.0, 90.0)
+_NOTE = (
+    "Shaded cells may be changed: options, cash and the decision follow. Cells that are not shaded are fixed: "
+    "the years counted are columns, and what a GPU carries within the latency limit was simulated."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Input:
+    """One row of the sheet: the defined name of its value, its label, and its cells."""
+
+    name: str
+    label: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    basis: str = ""
+    source: str = ""
+
+
+def defined_names(report: Report) -> list[dict[str, str]]:
+    """Return the defined names of each model's inputs, by key: models share the name of an input that they share."""
+    rates = [dict(_rates(report.of(model).demand.load)) for model in report.models]
+    shared = _shared_keys(report)
+    made = []
+    for index, model in enumerate(report.models, start=1):
+        keys = [each.key for each in report.of(model).assumptions] + list(rates[index - 1])
+        made.append({key: f"in_{key}" if key in shared else f"in_{key}_{index}" for key in keys})
+    return made
+
+
+def _shared_keys(report: Report) -> set[str]:
+    """Return the inputs that are the same for all models that have them."""
+    found: dict[str, set[object]] = {}
+    for model in report.models:
+        of_model = report.of(model)
+        for each in of_model.assumptions:
+            found.setdefault(each.key, set()).add((each.value, each.low, each.high, each.source))
+        for key, (_, value) in _rates(of_model.demand.load):
+            found.setdefault(key, set()).add(value)
+    return {key for key, values in found.items() if len(values) == 1}
+
+
+def _rates(load: Load) -> Iterator[tuple[str, tuple[str, float]]]:
+    """Yield the peak and mean rates of a load, each with its label. [1/s]"""
+    if isinstance(load, OneGpu):
+        return
+    if isinstance(load, Service):
+        yield "peak_per_s", ("Peak today, samples per second", load.peak_per_s)
+    else:
+        yield "peak_per_s", ("Rate that keeps the deadline, samples per second", load.rate_per_s)
+    yield "mean_per_s", ("Mean today, samples per second", load.mean_per_s)
+
+
+def write_assumptions(book: Book, report: Report, names: Sequence[Mapping[str, str]]) -> None:
+    """Write the sheet.
+
+    Args:
+        book: The workbook.
+        report: The report.
+        names: Defined names of each model's inputs, as `defined_names` returns them.
+    """
+    used = set().union(*map(_used, [report.of(model) for model in report.models], report.models, names))
+    sheet = book.sheet(TITLE, _WIDTHS)
+    sheet.freeze_panes(1, 1)
+    sheet.fit_to_pages(1, 1)
+    for column, heading in enumerate(_HEADS):
+        forms = (book.looks.head, book.looks.head_right, book.looks.head_after_number)
+        sheet.write_string(0, column, heading, forms[1 if 1 <= column <= 3 else 2 if column == 4 else 0])
+    assumed, rates = _assumed(report, names), _stated_rates(report, names)
+    for row, each in enumerate(assumed, start=1):
+        _write_input(book, sheet, row, each, is_used=each.name in used)
+    for row, each in enumerate(rates, start=len(assumed) + 2):
+        _write_input(book, sheet, row, each, is_used=True)
+    book.merged(sheet, len(assumed) + len(rates) + 3, _NOTE, book.looks.small, widths=_WIDTHS)
+
+
+def _label(label: str, report: Report, model: ModelReport, name: str, key: str) -> str:
+    """Return an input's label, with the service or model whose own it is."""
+    whose = model.service or model.plan.model.name
+    return label if name == f"in_{key}" or len(report.models) == 1 else f"{label}: {whose}"
+
+
+def _assumed(report: Report, names: Sequence[Mapping[str, str]]) -> list[_Input]:
+    """Return the assumptions, those of several models side by side."""
+    found: dict[str, dict[str, _Input]] = {}
+    for model, named in zip(report.models, names, strict=True):
+        for each in report.of(model).assumptions:
+            name = named[each.key]
+            label = _label(each.label, report, model, name, each.key)
+            found.setdefault(each.key, {}).setdefault(name, _input(each, name, label))
+    return [each for inputs in found.values() for each in inputs.values()]
+
+
+def _input(each: Assumption, name: str, label: str) -> _Input:
+    return _Input(
+        name=name, label=label, value=each.value, low=each.low, high=each.high, unit=each.unit, basis=each.basis,
+        source=each.source,
+    )  # fmt: skip
+
+
+def _stated_rates(report: Report, names: Sequence[Mapping[str, str]]) -> list[_Input]:
+    """Return the rates that the loads ask for."""
+    found: dict[str, _Input] = {}
+    for model, named in zip(report.models, names, strict=True):
+        for key, (label, value) in _rates(report.of(model).demand.load):
+            whole = _label(label, report, model, named[key], key)
+            found.setdefault(named[key], _Input(name=named[key], label=whole, value=value))
+    return list(found.values())
+
+
+def _write_input(book: Book, sheet: Any, row: int, each: _Input, *, is_used: bool) -> None:
+    """Write one row, and define its name; its figures have the decimals of the longest."""
+    looks, figures = book.looks, [each.value, each.low, each.high]
+    digits = max(decimals_of(f"{figure:.6g}") for figure in figures if figure is not None)
+    sheet.set_row(row, row_height([each.label, "", "", "", each.unit, each.basis, each.source], _WIDTHS))
+    sheet.write_string(row, 0, cell_text(each.label), looks.wrap)
+    for column, figure in enumerate(figures, start=1):
+        if figure is not None:
+            forms = looks.inputs if column == 1 and is_used else looks.decimals
+            sheet.write_number(row, column, figure, forms[digits])
+    for column, words in ((4, each.unit), (5, each.basis), (6, each.source)):
+        sheet.write_string(row, column, cell_text(words), looks.after_number if column == 4 else looks.wrap)
+    book.file.define_name(each.name, f"='{TITLE}'!{xl_rowcol_to_cell(row, 1, True, True)}")
+
+
+def _used(report: Report, model: ModelReport, names: Mapping[str, str]) -> set[str]:
+    """Return the names of the inputs that some option's formula takes."""
+    columns = option_columns(report, model)
+    spelled = " ".join(
+        formula
+        for row in formulas_of(report, model, names)
+        for column in columns
+        if (formula := row.formula(column.key))
+    )
+    return {name for name in names.values() if re.search(rf"\b{re.escape(name)}\b", spelled)}

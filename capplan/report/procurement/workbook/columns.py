@@ -1,0 +1,155 @@
+"""The columns of the sheet of options: what a decision needs first, then what it is worked out from."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from capplan.core.economics.decide import factor_of
+from capplan.core.gpus.prices import Term
+from capplan.core.serving.load import Job, OneGpu, TrainingPurchase
+from capplan.report.procurement import figures
+from capplan.report.procurement.rows.candidates import choosable
+from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.units import SECONDS
+
+Value = float | int | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of the sheet of options: its heading, how its figures look, and its value.
+
+    `is_printed` columns stand first; the others, which the first are worked out from, stay on the screen.
+    """
+
+    key: str
+    title: str
+    value: Callable[[OptionRow], Value]
+    digits: str = ""
+    width: float = 14.0
+    is_printed: bool = False
+
+
+def option_columns(report: Report, model: ModelReport) -> list[Column]:
+    """Return the columns; those of a year come once for every year counted."""
+    years = report.demand.money.years
+    ends = dict.fromkeys((0, years - 1))
+    between = [column for year in range(years) for column in _year_columns(year)]
+    printed = {f"gpus{year}" for year in ends}
+    return [
+        *_offer_columns(report),
+        *(_printed(column) for column in between if column.key in printed),
+        *_result_columns(report, model),
+        *_speed_columns(report),
+        *(column for column in between if column.key not in printed),
+        *_working_columns(report, model),
+    ]
+
+
+def _printed(column: Column) -> Column:
+    return Column(
+        key=column.key, title=column.title, value=column.value, digits=column.digits, width=10, is_printed=True
+    )
+
+
+def _offer_columns(report: Report) -> Iterator[Column]:
+    """Yield who offers which GPU at which price."""
+    column = partial(Column, is_printed=True)
+    yield column(key="gpu", title="GPU", value=lambda o: o.gpu_name, width=34)
+    yield column(key="term", title="term", value=lambda o: figures.term_words(o.offer.term), width=20)
+    yield column(key="offer", title="offer", value=figures.offer, width=34)
+    yield column(key="day", title="price of", value=lambda o: str(o.offer.price_date or ""), width=11)
+    price = partial(_listed, report)
+    yield column(key="price", title="listed price, USD per GPU-hour or GPU", value=price, digits="0.0000", width=12)
+
+
+def _result_columns(report: Report, model: ModelReport) -> Iterator[Column]:
+    """Yield what an option takes and costs, and whether it may be recommended."""
+    column, pool = partial(Column, is_printed=True), choosable(report, model)
+    latency = partial(column, key="latency", title="latency, s", digits="0.000000", width=11)
+    yield latency(value=lambda o: o.response.latency_s.expected)
+    if isinstance(report.demand.load, Job | TrainingPurchase):
+        finish = partial(column, key="finish", title="hours until a run is finished", digits="#,##0.00", width=11)
+        yield finish(value=lambda o: None if o.speed.finish_s is None else o.speed.finish_s / SECONDS["h"])
+    for key, title, field in (
+        ("initial", "USD on the first day", "initial_usd"), ("annual", "USD per year", "cost_usd_per_year"),
+        ("total", "USD in all", "total_usd"),
+    ):  # fmt: skip
+        yield column(key=key, title=title, value=partial(_money, field), digits="#,##0.00")
+    million = partial(_money, "usd_per_million")
+    yield column(key="million", title="USD per million samples", value=million, digits="0.0000", width=12)
+    may = partial(column, key="may", title="may be recommended", width=14)
+    yield may(value=lambda o: "yes" if o.key in pool else "no")
+
+
+def _speed_columns(report: Report) -> Iterator[Column]:
+    """Yield how fast one GPU is, and how GPUs are bought."""
+    yield Column(key="batch", title="batch", value=lambda o: o.speed.batch, digits="#,##0")
+    rate = partial(Column, key="rate", title="samples/s per GPU", digits="#,##0.00")
+    yield rate(value=lambda o: o.speed.rate_per_gpu_per_s)
+    if isinstance(report.demand.load, TrainingPurchase):
+        for key, title, field in (
+            ("alone", "samples/s alone", "rate_alone_per_s"),
+            ("within", "samples/s in one server", "rate_within_server_per_s"),
+            ("across", "samples/s across servers", "rate_across_servers_per_s"),
+        ):
+            yield Column(key=key, title=title, value=partial(_speed, field), digits="#,##0.00")
+    slots = partial(Column, key="slots", title="GPUs per server or instance", digits="#,##0")
+    yield slots(value=lambda o: o.count.server_slots)
+    yield Column(key="full", title="comes only full", value=lambda o: "yes" if o.count.full_servers else "no")
+    yield Column(key="tdp", title="TDP, W", value=lambda o: o.power.tdp_w, digits="#,##0")
+
+
+def _working_columns(report: Report, model: ModelReport) -> Iterator[Column]:
+    """Yield energy, the parts of the money, and what options are ranked by."""
+    pool = choosable(report, model)
+    kwh = partial(Column, key="kwh", title="kWh per year", digits="#,##0.00")
+    yield kwh(value=lambda o: o.power.energy_kwh_per_year)
+    for key, title, field in (
+        ("running", "USD per year running (first year)", "running_usd_per_year"),
+        ("residual", "USD residual value", "residual_usd"), ("present", "USD net present", "present_usd"),
+    ):  # fmt: skip
+        yield Column(key=key, title=title, value=partial(_money, field), digits="#,##0.00")
+    yield Column(key="worth", title="ranked by", value=lambda o: _worth(report, o, pool), digits="#,##0.00")
+    yield Column(key="name", title="option", value=figures.option_name, width=34)
+    yield Column(key="best", title="cheapest of those", value=lambda _: 0, digits="#,##0")
+
+
+def _money(field: str, option: OptionRow) -> Value:
+    value: Value = getattr(option.money, field)
+    return value
+
+
+def _speed(field: str, option: OptionRow) -> Value:
+    value: Value = getattr(option.speed, field)
+    return value
+
+
+def _worth(report: Report, option: OptionRow, pool: frozenset[str]) -> Value:
+    """Return what options are ranked by; a text, which MIN passes over, where an option may not be recommended."""
+    if option.key not in pool:
+        return "no"
+    return option.money.usd_per_million if isinstance(report.demand.load, OneGpu) else option.money.cost_usd_per_year
+
+
+def _listed(report: Report, option: OptionRow) -> float | None:
+    """Return an option's price as it is listed, before the factor of the assumptions."""
+    kind = "purchase_price_factor" if option.offer.term == Term.BUY else "rent_price_factor"
+    return None if option.offer.price_usd is None else option.offer.price_usd / factor_of(report.assumptions, kind)
+
+
+def _year_columns(year: int) -> list[Column]:
+    name = f"year {year + 1}"
+
+    def of_year(field: str, option: OptionRow) -> Value:
+        value: Value = getattr(option.count, field)[year]
+        return value
+
+    pick = partial(partial, of_year)
+    return [
+        Column(key=f"need{year}", title=f"GPUs needed, {name}", value=pick("needs_by_year"), digits="#,##0"),
+        Column(key=f"servers{year}", title=f"servers, {name}", value=pick("servers_by_year"), digits="#,##0"),
+        Column(key=f"gpus{year}", title=f"GPUs, {name}", value=pick("gpus_by_year"), digits="#,##0"),
+        Column(key=f"samples{year}", title=f"samples, {name}", value=pick("samples_by_year"), digits="0.00E+00"),
+        Column(key=f"hours{year}", title=f"GPU-hours, {name}", value=pick("gpu_hours_by_year"), digits="#,##0.00"),
+    ]
