@@ -64,6 +64,12 @@ def coverage(session: nox.Session) -> None:
 
 
 @nox.session
+def prices(session: nox.Session) -> None:
+    """Report which built-in prices are over half a year old or of unknown age; a reminder that fails nothing."""
+    session.run("python", ".ci/stale_prices.py")
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Search for inputs that break a law, with ten times as many examples as the tests."""
     session.run("python", "-m", "pytest", "-n", WORKERS, *(session.posargs or FUZZED), env=FUZZING)

@@ -160,6 +160,8 @@ class ReportOptions(GpuOptions, total=False):
     max_usd_per_year: float
     max_power_w: float
     max_rack_units: float
+    certainty_fraction: float
+    max_price_age_days: float
     measured: Sequence[Path]
     utilization_fraction: float
     title: str

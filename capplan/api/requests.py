@@ -78,7 +78,10 @@ def take_constraints(left: Made) -> "ConstraintRequest":
             segments=frozenset(left.pop(f"{prefix}segments", ())),
         )
 
-    caps = ("max_capex_usd", "max_usd_per_year", "max_power_w", "max_rack_units")
+    caps = (
+        "max_capex_usd", "max_usd_per_year", "max_power_w", "max_rack_units", "certainty_fraction",
+        "max_price_age_days",
+    )  # fmt: skip
     return ConstraintRequest(
         terms=terms,
         allow=lists(""),

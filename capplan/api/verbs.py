@@ -413,8 +413,9 @@ def make_report(
         **options: those of a model, of the workload and of GPUs; `load`, a file that describes a service, a job or a
             training purchase; `prices`, files of own prices; `priced` GPUs only, `max_usd_per_hour` of one GPU; what
             the buyer admits (`terms`, `providers`, `regions`, `segments`, `deny_*`, `marketplaces`) and caps
-            (`max_capex_usd`, `max_usd_per_year`, `max_power_w`, `max_rack_units`); `measured`, measurement files to
-            compare with; `utilization_fraction`; `title`.
+            (`max_capex_usd`, `max_usd_per_year`, `max_power_w`, `max_rack_units`); `certainty_fraction`, the share of
+            scenarios that the second fleet carries; `max_price_age_days`, from which prices count as old; `measured`,
+            measurement files to compare with; `utilization_fraction`; `title`.
 
     Returns:
         The report: for each model its decision, options with costs [USD], latencies [s], power [W], and assumptions.

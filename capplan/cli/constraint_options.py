@@ -62,6 +62,20 @@ class ConstraintOptions:
         ),
     ] = None
 
+    certainty: Annotated[
+        str | None, _cap("--certainty", "SHARE", "Share of scenarios that the second fleet carries; 90% by default.")
+    ] = None
+    max_price_age: Annotated[
+        int | None,
+        typer.Option(
+            "--max-price-age",
+            metavar="DAYS",
+            min=1,
+            show_default=False,
+            help="Prices that are older count as old, and are not recommended without saying so; 180 by default.",
+        ),
+    ] = None
+
     def request(self) -> "ConstraintRequest":
         """Return what these options admit.
 
@@ -94,7 +108,30 @@ class ConstraintOptions:
             max_usd_per_year=_read("--max-cost-per-year", self.max_cost_per_year, kind="amount"),
             max_power_w=_read("--max-power", self.max_power, kind="watts"),
             max_rack_units=self.max_rack_units,
+            certainty_fraction=_certainty(self.certainty),
+            max_price_age_days=self.max_price_age,
         )
+
+
+def _certainty(given: str | None) -> float | None:
+    """Read a share such as 95% or 0.95 as the load file does.
+
+    Raises:
+        UsageError: it is not between 0 and 1.
+    """
+    from capplan.specs.constraints import read_certainty
+    from capplan.specs.values import ValueReader
+
+    if given is None:
+        return None
+    reader = ValueReader("--certainty", "--certainty")
+    try:
+        share = read_certainty(reader, given if given.endswith("%") else float(given))
+    except ValueError:
+        share = None
+    if share is None:
+        raise UsageError(f"--certainty {given!r} is not a share; write 95% or 0.95.")
+    return share
 
 
 def _read(flag: str, given: str | None, *, kind: str) -> float | None:

@@ -38,6 +38,7 @@ _FIELDS: Mapping[str, str] = {
     "term": "terms",
     "tier": "tiers",
     "max_age": "max_age_days",
+    "max_price_age": "max_price_age_days",
     "sharding": "shardings",
     "utilization": "utilization_fraction",
     "max_latency": "max_latency_s",

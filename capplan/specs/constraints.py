@@ -3,14 +3,22 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from capplan.core.economics.constraints import BOUGHT, RENTED, Constraints, NameLists
+from capplan.core.economics.constraints import (
+    BOUGHT,
+    DEFAULT_CERTAINTY,
+    DEFAULT_MAX_PRICE_AGE_DAYS,
+    RENTED,
+    Constraints,
+    NameLists,
+)
 from capplan.core.gpus.prices import LASTING_TERMS, Term
 from capplan.core.gpus.spec import Segment
 from capplan.core.serving.load import Load
 from capplan.specs.values import ValueReader
 from capplan.specs.yaml.strict import Tree
+from capplan.units import SECONDS
 
-CONSTRAINT_KEYS = ("terms", "allow", "deny", "marketplaces", "budget", "site")
+CONSTRAINT_KEYS = ("terms", "allow", "deny", "marketplaces", "budget", "site", "certainty", "max_price_age")
 _LISTS = ("providers", "regions", "gpus", "segments")
 _GROUPS = {"rent": RENTED, "buy": BOUGHT, "both": LASTING_TERMS}
 
@@ -55,7 +63,25 @@ def read_constraints(reader: ValueReader, tree: Tree) -> Constraints:
         max_usd_per_year=_cap(budget, "budget", "per_year", reader.amount),
         max_power_w=_cap(site, "site", "power", reader.watts),
         max_rack_units=_cap(site, "site", "rack_units", reader.count),
+        certainty_fraction=read_certainty(reader, tree.get("certainty", DEFAULT_CERTAINTY)) or DEFAULT_CERTAINTY,
+        max_price_age_days=_price_age_days(reader, tree),
     )
+
+
+def read_certainty(reader: ValueReader, given: object) -> float | None:
+    """Read the share of scenarios that the second fleet is to carry, such as "95 %"; None where it is none."""
+    share = reader.fraction("certainty", given)
+    if share is not None and not 0 < share < 1:
+        reader.refuse("certainty", f"must lie between 0 and 1 or 0 and 100 %, not {given!r}")
+        return None
+    return share
+
+
+def _price_age_days(reader: ValueReader, tree: Tree) -> float:
+    if "max_price_age" not in tree:
+        return DEFAULT_MAX_PRICE_AGE_DAYS
+    age_s = reader.duration("max_price_age", tree["max_price_age"])
+    return DEFAULT_MAX_PRICE_AGE_DAYS if age_s is None else age_s / SECONDS["d"]
 
 
 def _section(reader: ValueReader, tree: Tree, name: str) -> Tree:

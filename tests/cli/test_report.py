@@ -91,6 +91,7 @@ def test_terms_names_and_caps_stand_in_the_load_file(run: Run, plan: Path, tmp_p
         SERVICE.read_text()
         + "terms: [on-demand, reserved-1y]\nallow: {providers: [aws, gcp]}\ndeny: {gpus: [t4]}\n"
         + "budget: {capex: 250k USD, per_year: 900000}\nsite: {power: 20 kW, rack_units: 16}\n"
+        + "certainty: 75 %\nmax_price_age: 1000 d\n"
     )
     out = tmp_path / "out.json"
     assert run("report", plan, "--batch", "8..32", "--load", load, "-o", out).exit_code == 0
@@ -100,7 +101,12 @@ def test_terms_names_and_caps_stand_in_the_load_file(run: Run, plan: Path, tmp_p
     assert stated["terms"] == ["on-demand", "reserved-1y"]
     assert (stated["max_capex_usd"], stated["max_usd_per_year"]) == (250_000, 900_000)
     assert (stated["max_power_w"], stated["max_rack_units"]) == (20_000, 16)
+    assert (stated["certainty_fraction"], stated["max_price_age_days"]) == (0.75, 1000)
     model = document["models"][0]
+    assert model["verdict"]["assured"]["share_fraction"] == 0.75
+    assert not any(
+        "old price" in option["concerns"] for option in model["options"]
+    )  # those of the fixtures are of 2026
     assert {option["term"] for option in model["options"]} <= {"on-demand", "reserved-1y", "no price"}
     assert {option["provider"] for option in model["options"]} <= {"aws", "gcp", None}
     assert "t4" not in {option["gpu"] for option in model["options"]}
@@ -111,8 +117,11 @@ def test_terms_names_and_caps_stand_in_the_load_file(run: Run, plan: Path, tmp_p
 def test_terms_names_and_caps_stand_on_the_command_line(run: Run, plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     words = ("--terms", "buy", "--max-capex", "30k", "--max-power", "20kW", "--max-rack-units", "10", "-o", out)
-    assert run("report", plan, "--batch", "8..32", "--load", SERVICE, *words).exit_code == 0
+    more = ("--certainty", "95%", "--max-price-age", "30")
+    assert run("report", plan, "--batch", "8..32", "--load", SERVICE, *words, *more).exit_code == 0
     document = json.loads(out.read_text())
+    stated = document["demand"]["constraints"]
+    assert (stated["certainty_fraction"], stated["max_price_age_days"]) == (0.95, 30)
     assert document["models"][0]["verdict"]["choice"] is None
     assert "keeps the terms and caps" in document["models"][0]["verdict"]["sentence"]
     exceeded = {option["gpu"]: option["violations"] for option in document["models"][0]["options"]}
@@ -122,6 +131,8 @@ def test_terms_names_and_caps_stand_on_the_command_line(run: Run, plan: Path, tm
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--certainty", "95"), "--certainty '95' is not a share; write 95% or 0.95."),
+        (("--certainty", "most"), "--certainty 'most' is not a share; write 95% or 0.95."),
         (("--terms", "lease"), "--terms 'lease' is not a term; use rent, buy, both"),
         (("--deny-gpu", "t44"), "unknown GPU 't44'"),
         (("--deny-provider", "awz"), "did you mean aws"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from capplan.core.economics.constraints import Constraints, NameLists
 from capplan.core.gpus.prices import Term
@@ -27,6 +28,8 @@ class ConstraintRequest:
     max_usd_per_year: float | None = None
     max_power_w: float | None = None
     max_rack_units: float | None = None
+    certainty_fraction: float | None = None
+    max_price_age_days: float | None = None
 
     def over(self, stated: Constraints) -> Constraints:
         """Return what the load file states with this request laid over it."""
@@ -40,10 +43,15 @@ class ConstraintRequest:
             max_usd_per_year=_first(self.max_usd_per_year, stated.max_usd_per_year),
             max_power_w=_first(self.max_power_w, stated.max_power_w),
             max_rack_units=_first(self.max_rack_units, stated.max_rack_units),
+            certainty_fraction=_first(self.certainty_fraction, stated.certainty_fraction),
+            max_price_age_days=_first(self.max_price_age_days, stated.max_price_age_days),
         )
 
 
-def _first(mine: float | None, theirs: float | None) -> float | None:
+Cap = TypeVar("Cap", float, float | None)
+
+
+def _first(mine: float | None, theirs: Cap) -> Cap:
     return theirs if mine is None else mine
 
 

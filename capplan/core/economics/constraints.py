@@ -24,6 +24,12 @@ class NameLists:
     segments: frozenset[str] = frozenset()
 
 
+DEFAULT_CERTAINTY = 0.9
+"""The share of scenarios that the second fleet of a report carries, unless another is asked for."""
+DEFAULT_MAX_PRICE_AGE_DAYS = 180
+"""A price that is older counts as old: list rents of one GPU moved by a third within six months in 2026."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
     """What may be recommended, and what it may cost and take.
@@ -38,6 +44,8 @@ class Constraints:
         max_usd_per_year: Cap on what is paid in any later year, residual value aside. [USD]
         max_power_w: Cap on the nameplate power of bought servers; rented ones stand elsewhere. [W]
         max_rack_units: Cap on the rack units of bought servers.
+        certainty_fraction: Share of the scenarios that the second fleet of a report carries.
+        max_price_age_days: A price that is older counts as old. [days]
     """
 
     terms: frozenset[Term] = LASTING_TERMS
@@ -48,6 +56,8 @@ class Constraints:
     max_usd_per_year: float | None = None
     max_power_w: float | None = None
     max_rack_units: float | None = None
+    certainty_fraction: float = DEFAULT_CERTAINTY
+    max_price_age_days: float = DEFAULT_MAX_PRICE_AGE_DAYS
 
     def refusal_of_gpu(self, candidate: Candidate) -> str | None:
         """Return why a GPU is not considered; None where it is.

@@ -37,8 +37,6 @@ MORE_EXPENSIVE = "a cheaper offer of the same GPU and term is shown"
 WEAKER = "a price of the same GPU that is better known is shown"
 """Why a newer purchase price is left out that is undated or hearsay."""
 _NEWER = "a newer price of the same GPU is shown"
-ASSURED_SHARE = 0.9
-"""The share of scenarios that the second fleet of a report carries."""
 _LOAD_FACTORS = (0.1, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 
 
@@ -174,23 +172,23 @@ def decide(
         stress={option.key: stress for option in options if (stress := _stress(case, option))},
         day_mix=_day_mix(case, choice) if choice else None,
         uncertainty=uncertainty,
-        assured=_assured(case, choice, sure) if choice and sure else None,
+        assured=_assured(case, choice, sure, standards.constraints.certainty_fraction) if choice and sure else None,
     )
 
 
-def _assured(case: Case, choice: Option, sure: Confidence) -> AssuredFleet | None:
-    """Size the choice so that `ASSURED_SHARE` of the scenarios are carried; None where no load is stated."""
+def _assured(case: Case, choice: Option, sure: Confidence, share: float) -> AssuredFleet | None:
+    """Size the choice so that a share of the scenarios is carried; None where no load is stated."""
     if isinstance(case.load, OneGpu):
         return None
-    need = sure.need_for(ASSURED_SHARE)
+    need = sure.need_for(share)
     if need is None:
-        return AssuredFleet(share=ASSURED_SHARE, option=None, extra_usd_per_year=None)
+        return AssuredFleet(share=share, option=None, extra_usd_per_year=None)
     grown = Scenario(need=max(1.0, need / choice.fleets[-1].need))
     found = {each.key: each for each in evaluate(case, grown)}.get(choice.key)
     extra = None
     if found and found.cost and choice.cost:
         extra = found.cost.per_year - choice.cost.per_year
-    return AssuredFleet(share=ASSURED_SHARE, option=found, extra_usd_per_year=extra)
+    return AssuredFleet(share=share, option=found, extra_usd_per_year=extra)
 
 
 def _payback(ranked: Sequence[Option]) -> Payback | None:

@@ -10,9 +10,6 @@ from capplan.core.economics.options import Option
 from capplan.core.gpus.prices import Price, PriceEvidence, PriceTier, PurchasePrice, Term
 from capplan.core.serving.response import SpeedTier
 
-DEFAULT_MAX_PRICE_AGE_DAYS = 180
-"""A price that is older counts as old: list rents of one GPU moved by a third within six months in 2026."""
-
 
 class Concern(StrEnum):
     """Why an option is not recommended without saying so; the value is how a report words it."""
@@ -76,13 +73,11 @@ class Standards:
     Attributes:
         certain_fits: GPUs whose memory suffices for the whole interval of the estimate.
         today: The day from which the age of prices is counted.
-        max_price_age_days: Older prices count as old. [days]
-        constraints: What the buyer admits.
+        constraints: What the buyer admits, and the age above which prices count as old.
     """
 
     certain_fits: frozenset[str]
     today: date
-    max_price_age_days: int = DEFAULT_MAX_PRICE_AGE_DAYS
     constraints: Constraints = field(default_factory=Constraints)
 
     def admits(self, option: Option) -> bool:
@@ -119,7 +114,7 @@ class Standards:
 
     def _concerns_of_age(self, known: PriceEvidence) -> tuple[Concern, ...]:
         """Return what speaks against a price's day; a quote counts until the day to which its seller holds to it."""
-        if not known.is_old(self.today, max_age_days=self.max_price_age_days):
+        if not known.is_old(self.today, max_age_days=self.constraints.max_price_age_days):
             return ()
         if known.is_expired(self.today):
             return (Concern.EXPIRED_QUOTE,)

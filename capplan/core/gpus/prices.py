@@ -95,7 +95,7 @@ class PriceEvidence:
         """Return True if the price is a quote whose validity has ended."""
         return self.valid_until is not None and today > self.valid_until
 
-    def is_old(self, today: date, *, max_age_days: int) -> bool:
+    def is_old(self, today: date, *, max_age_days: float) -> bool:
         """Return True if the price is older than an age, or its age is unknown; a quote is old when it has expired."""
         if self.valid_until is not None:
             return self.is_expired(today)

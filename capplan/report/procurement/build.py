@@ -7,7 +7,7 @@ from datetime import date
 from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.constraints import Constraints, LeftOut
 from capplan.core.economics.decide import Answer, decide
-from capplan.core.economics.evidence import DEFAULT_MAX_PRICE_AGE_DAYS, Standards
+from capplan.core.economics.evidence import Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
 from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
@@ -51,7 +51,6 @@ class Circumstances:
     load_file: str | None = None
     largest_batches: tuple[int, ...] = ()
     measured: tuple[Measured, ...] = ()
-    max_price_age_days: int = DEFAULT_MAX_PRICE_AGE_DAYS
 
 
 def build_report(
@@ -150,7 +149,6 @@ def _standards(plan: PlanDocument, constraints: Constraints, circumstances: Circ
     return Standards(
         certain_fits=plan.certain_gpus,
         today=circumstances.today,
-        max_price_age_days=circumstances.max_price_age_days,
         constraints=constraints,
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from capplan.core.economics.constraints import Constraints
+from capplan.core.economics.constraints import DEFAULT_CERTAINTY, DEFAULT_MAX_PRICE_AGE_DAYS, Constraints
 from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
 from capplan.core.economics.evidence import PRICE_CONCERNS, Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
@@ -423,6 +423,10 @@ def _constraint_lines(constraints: Constraints) -> list[str]:
     for name, caps in (("budget", budget), ("site", site)):
         if found := {key: cap for key, cap in caps.items() if cap is not None}:
             lines.append(f"{name}: {json.dumps(found)}")
+    if constraints.certainty_fraction != DEFAULT_CERTAINTY:
+        lines.append(f"certainty: {constraints.certainty_fraction:.10g}")
+    if constraints.max_price_age_days != DEFAULT_MAX_PRICE_AGE_DAYS:
+        lines.append(f"max_price_age: {constraints.max_price_age_days:.10g} d")
     return [*lines, *(["marketplaces: true"] if constraints.marketplaces else [])]
 
 

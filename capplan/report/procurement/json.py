@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 import msgspec
 
 from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
-from capplan.core.economics.constraints import Constraints, NameLists
+from capplan.core.economics.constraints import (
+    DEFAULT_CERTAINTY,
+    DEFAULT_MAX_PRICE_AGE_DAYS,
+    Constraints,
+    NameLists,
+)
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.documents.codec import as_tagged, flat_fields, flattened, tagged, to_plain
@@ -58,6 +63,8 @@ class ConstraintsDocument(msgspec.Struct, frozen=True, kw_only=True):
     max_usd_per_year: float | None
     max_power_w: float | None
     max_rack_units: float | None
+    certainty_fraction: float = DEFAULT_CERTAINTY
+    max_price_age_days: float = DEFAULT_MAX_PRICE_AGE_DAYS
 
 
 class DemandDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +164,8 @@ def _constraints(constraints: Constraints) -> ConstraintsDocument:
         max_usd_per_year=constraints.max_usd_per_year,
         max_power_w=constraints.max_power_w,
         max_rack_units=constraints.max_rack_units,
+        certainty_fraction=constraints.certainty_fraction,
+        max_price_age_days=constraints.max_price_age_days,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from capplan.core.economics.constraints import Constraints
+from capplan.core.economics.constraints import DEFAULT_MAX_PRICE_AGE_DAYS, Constraints
 from capplan.core.gpus.prices import LASTING_TERMS, Term
 from capplan.core.serving.load import OneGpu
 from capplan.report.procurement import figures
@@ -129,6 +129,8 @@ def constraint_words(constraints: Constraints) -> str | None:
         ("power up to", constraints.max_power_w, "kW", 1e3), ("up to", constraints.max_rack_units, "rack units", 1.0),
     )  # fmt: skip
     parts += [f"{word} {cap / scale:,.6g} {unit}" for word, cap, unit, scale in caps if cap is not None]
+    if constraints.max_price_age_days != DEFAULT_MAX_PRICE_AGE_DAYS:
+        parts.append(f"prices of more than {constraints.max_price_age_days:g} days count as old")
     if constraints.marketplaces:
         parts.append("marketplaces admitted")
     return f"Constraints: {'; '.join(parts)}." if parts else None

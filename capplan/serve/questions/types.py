@@ -133,6 +133,8 @@ class ReportQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
     max_usd_per_year: Positive | None = None
     max_power_w: Positive | None = None
     max_rack_units: Positive | None = None
+    certainty_fraction: Share | None = None
+    max_price_age_days: Positive | None = None
     utilization_fraction: Share = DEFAULT_UTILIZATION
     title: Annotated[str, Meta(max_length=200)] | None = None
 

@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 
 from capplan.core.economics.assumptions import Assumption, Demand
+from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.decide import MORE_EXPENSIVE, WEAKER, Answer, decide
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Scenario, evaluate
@@ -266,6 +267,14 @@ def test_an_old_price_does_not_hide_a_sound_one_of_the_same_gpu_and_term():
     assert [(each.price.provider, each.reason) for each in found.left_out] == [("more", MORE_EXPENSIVE)]
 
 
+def test_the_age_from_which_prices_count_as_old_is_the_buyer_s():
+    # 1 November 2026 is twenty days before the report.
+    strict, patient = (Constraints(max_price_age_days=days) for days in (19, 20))
+    for caps, concerns in ((strict, (Concern.OLD_PRICE,)), (patient, ())):
+        held = replace(standards("fast"), constraints=caps)
+        assert held.concerns_of_price(rent("fast", 3.0)) == concerns
+
+
 def test_an_old_price_that_is_no_cheaper_is_left_out():
     old = replace(rent("slow", 2.0), provider="past", date=date(2025, 11, 1))
     found = answer(rent("fast", 9.0), old, rent("slow", 1.5))
@@ -302,6 +311,18 @@ def test_the_assured_fleet_carries_nine_of_ten_scenarios():
     assert found.recommendation.choice.fleet.need == 1
     assert found.assured.option.fleet.need == 3
     assert found.confidence.carried < 0.2
+
+
+def test_the_second_fleet_carries_the_share_asked_for():
+    # As above; half of the triangle's scenarios stay below 1 + 2 * (1 - sqrt(0.5)) = 1.59, so that two GPUs do.
+    found = decide(
+        (FAST, SLOW),
+        demand=Demand(load=JOB, money=NODE, assumptions=(assumption("peak_factor", 1.0, 1.0, 3.0),)),
+        rents=(rent("fast", 3.0),),
+        purchases=(),
+        standards=replace(standards("fast", "slow"), constraints=Constraints(certainty_fraction=0.5)),
+    )
+    assert (found.assured.share, found.assured.option.fleet.need) == (0.5, 2)
 
 
 def test_a_load_taken_as_stated_needs_no_second_fleet():
