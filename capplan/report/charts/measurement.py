@@ -1,6 +1,6 @@
 """Plot of measurements: the time of a batch over the batch, with what theory expects beside it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from capplan.core.measurement.types import Measurement
 from capplan.report.charts.look import Drawing
@@ -17,14 +17,15 @@ def measurement_chart(points: Sequence[Measurement]) -> Drawing:
     Args:
         points: The measurements, at least one.
     """
-    curves: dict[str, list[Measurement]] = {}
+    curves: dict[tuple[str, ...], list[Measurement]] = {}
     for point in sorted(points, key=lambda each: each.workload.batch):
-        curves.setdefault(_name(point), []).append(point)
+        curves.setdefault(_parts(point), []).append(point)
     series: list[Series] = []
-    for colour, (name, mine) in enumerate(curves.items()):
-        series.append(_measured(name, mine, colour))
+    for colour, (parts, mine) in enumerate(curves.items()):
+        name = _name(parts, [*curves])
+        series.append(_measured(name or "measured", mine, colour))
         if all(point.theory for point in mine):
-            series.append(_expected(name, mine, colour))
+            series.append(_expected(f"{name}, estimated" if name else "estimated", mine, colour))
     batches = sorted({float(point.workload.batch) for point in points})
     axes = Axes(
         x_title="batch",
@@ -34,19 +35,28 @@ def measurement_chart(points: Sequence[Measurement]) -> Drawing:
     return series_chart(series, title=_title(curves), axes=axes, subtitle=_conditions(points))
 
 
-def _name(point: Measurement) -> str:
+def _parts(point: Measurement) -> tuple[str, ...]:
+    """Return what tells one curve from another: model, device, number format, framework."""
     work = point.workload
-    return f"{point.model.words} on {point.device.name}, {work.precision.value}, {work.framework.value}"
+    return point.model.words, point.device.name, work.precision.value, work.framework.value
 
 
-def _title(curves: Mapping[str, Sequence[Measurement]]) -> str:
-    models = dict.fromkeys(points[0].model.words for points in curves.values())
-    return f"{', '.join(models)}: measured time over batch"
+def _name(parts: Sequence[str], curves: Sequence[Sequence[str]]) -> str:
+    """Return the parts of a curve's name that another curve has not; empty where there is no other."""
+    return ", ".join(part for part, every in zip(parts, zip(*curves, strict=True), strict=True) if len(set(every)) > 1)
+
+
+def _title(curves: Iterable[Sequence[str]]) -> str:
+    return f"{', '.join(dict.fromkeys(parts[0] for parts in curves))}: measured time over batch"
 
 
 def _conditions(points: Sequence[Measurement]) -> str:
+    parts = list(zip(*map(_parts, points), strict=True))[1:]
+    shared = [every[0] for every in parts if len(set(every)) == 1]
     versions = dict.fromkeys(f"torch {point.device.torch}" for point in points)
-    return f"{', '.join(versions)}; dots are measured, lines without dots estimated with their 90 % interval"
+    return (
+        f"{', '.join([*shared, *versions])}; dots are measured, lines without dots estimated with their 90 % interval"
+    )
 
 
 def _measured(name: str, points: Sequence[Measurement], colour: int) -> Series:
@@ -58,7 +68,7 @@ def _measured(name: str, points: Sequence[Measurement], colour: int) -> Series:
 def _expected(name: str, points: Sequence[Measurement], colour: int) -> Series:
     known = [(point.workload.batch, point.theory) for point in points if point.theory]
     return Series(
-        label=f"{name}, estimated",
+        label=name,
         points=[(batch, 1e3 * theory.expected_s) for batch, theory in known],
         has_dots=False,
         band=[(1e3 * theory.low_s, 1e3 * theory.high_s) for _, theory in known],

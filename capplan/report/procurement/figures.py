@@ -177,8 +177,14 @@ def term_words(term: str) -> str:
 
 
 def option_name(row: OptionRow | None) -> str:
-    """Name an option: its GPU and term."""
-    return f"{row.gpu_name} {term_words(row.offer.term)}" if row else "none"
+    """Name an option: its GPU and term, and the provider where another option has the same."""
+    return f"{row.gpu_name} {option_term(row)}" if row else "none"
+
+
+def option_term(row: OptionRow) -> str:
+    """Write an option's term, with the provider of a marketplace or of an offer that stands beside a sound one."""
+    words, given = term_words(row.offer.term), row.offer
+    return f"{words} ({given.provider})" if given.is_marketplace or given.is_beside_sound else words
 
 
 def fraction(value: float | None) -> str:

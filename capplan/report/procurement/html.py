@@ -234,7 +234,7 @@ def _option(row: OptionRow, model: ModelReport, written: _Columns, factors: tupl
         "key": row.key,
         "name": row.gpu_name,
         "term": row.offer.term,
-        "term_words": figures.term_words(row.offer.term),
+        "term_words": figures.option_term(row),
         "chosen": row.key == model.verdict.choice,
         "runner_up": row.key == model.verdict.runner_up,
         "warnings": {"borderline memory", *row.evidence.concerns, *row.evidence.violations},
@@ -322,7 +322,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "options": [
             {
                 "key": row.key, "gpu": row.gpu, "name": row.gpu_name, "term": row.offer.term,
-                "termWords": figures.term_words(row.offer.term),
+                "termWords": figures.option_term(row),
                 "price": None if row.offer.price_usd is None else _listed(row, factors),
                 "slots": row.count.server_slots, "full": row.count.full_servers, "tdp": row.power.tdp_w,
                 "includesServer": row.offer.includes_server, "batch": row.speed.batch,

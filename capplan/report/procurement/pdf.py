@@ -51,7 +51,7 @@ from capplan.report.table import Table
 
 _FAMILY = re.compile(r'font-family="[^"]*"')
 _LONGEST = 40
-_WIDTH, _SHRINK = 330, 0.65
+_WIDTH, _SHRINK = 330, 0.54
 """Width of a chart [pixels], and what is left of its height."""
 _LEADING = 12
 _LEADING_CHARTS = ("years", "sensitivity")

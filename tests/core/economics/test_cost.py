@@ -184,7 +184,9 @@ def test_a_chassis_is_paid_per_server_unless_the_quote_includes_it():
     quoted = replace(BARE, includes_server=True)
     shared = {"gpus": 8, "servers": 1, "chassis_usd": 75_000.0, "energy": energy(), "money": NODE}
     assert cost_of_owning(price=quoted, **shared).hardware == near(300_000)
-    assert cost_of_owning(price=BARE, **shared).hardware == near(375_000)
+    bare = cost_of_owning(price=BARE, **shared)
+    assert bare.hardware == near(375_000)
+    assert bare.initial == near(375_000 * 1.12)  # the network is 12 % of GPUs and chassis together
 
 
 def test_cheap_cards_pay_the_same_chassis_as_dear_ones():

@@ -12,9 +12,9 @@ from capplan.core.economics.packing import Sharing, Tenant, pack
 from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.prices import Price, PurchasePrice
 from capplan.core.numbers import Interval
-from capplan.core.serving.load import Job
+from capplan.core.serving.load import Job, Service
 from capplan.core.serving.response import BatchPoint, Candidate
-from capplan.core.serving.sizing import Capacity, OperatingPoint, Sizing
+from capplan.core.serving.sizing import Capacity, OperatingPoint, Sizing, size_fleets
 from capplan.specs import load_gpus
 from tests.core.economics.test_cost import DAY, NODE
 from tests.core.economics.test_decision import rent, standards
@@ -82,6 +82,54 @@ def test_gpus_without_slices_share_by_time():
     assert mig_profiles(gpus["l4"]) == ()
     assert [each.name for each in mig_profiles(gpus["a30"])] == ["1g.6gb", "2g.12gb", "4g.24gb"]
     assert pack([tenant("a", 0.1), tenant("b", 0.2)], budget_bytes=20e9).sharing is Sharing.TIME
+
+
+# One GPU takes any batch in 10 ms, eight samples at most: 800/s when full.
+def serving(peak_per_s: float, *, limit_s: float = 1.0, ceiling: float = 0.7) -> Tenant:
+    """Return a service on the card of this page."""
+    load = Service(
+        peak_per_s=peak_per_s, mean_per_s=peak_per_s, latency_limit_s=limit_s, percentile=95,
+        growth_per_year_fraction=0.0, spares=0, utilization_ceiling_fraction=ceiling, window_s=0.0, gap_scv=1.0,
+    )  # fmt: skip
+    (sized,) = size_fleets([CARD], load)
+    assert isinstance(sized, Sizing)
+    return Tenant(name="s", sizing=sized, load=load, peak_per_s=peak_per_s, memory_bytes=4e9)
+
+
+def test_sharing_slows_a_service_by_what_the_others_take():
+    # One sample a second finds the GPU idle 99 times of 100: alone 95 % are answered within the 10 ms of a batch. A job
+    # that takes half of the time leaves half: 10 ms / (1 - 0.5) = 20 ms.
+    (shared,) = pack([serving(1.0), tenant("job", 0.5)], budget_bytes=20e9).shared
+    service = next(each for each in shared if each.name == "s")
+    assert (service.alone_s, service.latency_s) == (near(0.010), near(0.020))
+    # Within 19 ms it cannot share.
+    assert pack([serving(1.0, limit_s=0.019), tenant("job", 0.5)], budget_bytes=20e9).gpus == 2
+
+
+def test_a_shared_gpu_keeps_the_load_ceiling_of_its_services():
+    # 400/s of 800/s are half of a GPU, and a job takes 0.3: 0.8 is above a ceiling of 0.7 and below one of 0.9.
+    assert pack([serving(400.0, ceiling=0.7), tenant("job", 0.3)], budget_bytes=20e9).gpus == 2
+    assert pack([serving(400.0, ceiling=0.9), tenant("job", 0.3)], budget_bytes=20e9).gpus == 1
+
+
+def test_slices_share_the_memory_of_the_card():
+    # 12 GB do not fit the eighth of 72 GB that 1g.10gb has, but the quarter of 1g.20gb. Four of these fill the memory,
+    # so that five jobs take two cards by slices and, with 60 GB and a quarter of the time, one in turns.
+    profiles = mig_profiles(load_gpus()["a100-sxm4-80gb"])
+    jobs = [tenant(name, 0.05, memory_bytes=12e9) for name in "abcde"]
+    packed = pack(jobs, budget_bytes=72e9, profiles=profiles)
+    assert (packed.sharing, packed.gpus) == (Sharing.TIME, 1)
+    assert pack(jobs[:4], budget_bytes=72e9, profiles=profiles).sharing is Sharing.MIG
+
+
+def test_a_slice_keeps_the_load_ceiling_of_its_service():
+    # 64/s are 0.08 of a GPU: 0.08 × 8 = 0.64 of 1g.10gb and 0.08 × 108 / 14 = 0.617 of 1g.20gb, both above a ceiling of
+    # one half; 0.08 × 108 / 28 = 0.309 of 2g.20gb is below it.
+    profiles = mig_profiles(load_gpus()["a100-sxm4-80gb"])
+    packed = pack([serving(64.0, ceiling=0.5), tenant("job", 0.1)], budget_bytes=72e9, profiles=profiles)
+    assert {each.name: each.profile for members in packed.shared for each in members} == {
+        "s": "2g.20gb", "job": "1g.10gb",
+    }  # fmt: skip
 
 
 # 8 samples in 10 ms: 800/s. 360,000 samples an hour are 100/s, 0.125 of a GPU.

@@ -244,7 +244,7 @@ def breakdown_rows(options: Sequence[OptionRow], years: int) -> list[dict[str, A
 
 def bar_name(option: OptionRow) -> str:
     """Name an option in two lines, parted by a bar: its GPU and term."""
-    return f"{option.gpu_name.removeprefix('NVIDIA ')}|{figures.term_words(option.offer.term)}"
+    return f"{option.gpu_name.removeprefix('NVIDIA ')}|{figures.option_term(option)}"
 
 
 def breakdown_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart | None:

@@ -114,8 +114,8 @@
   const pace = (v, scale) => v === null || v === undefined ? "overload" : `${fixed(v / scale.unit_s, scale.digits)} ${scale.unit}`;
 
   /* Labels beside their points, so that none covers another label or point; as capplan/report/charts/look.py does. */
-  function placeLabels(points, [wide, high]) {
-    const W = 560, H = 320, LETTER = 6.2, LINE = 15 / H, GAP = 8 / W, taken = [];
+  function placeLabels(points, [wide, high], W) {
+    const H = 320, LETTER = 6.2, LINE = 15 / H, GAP = 8 / W, taken = [];
     const share = (value, [low, end]) => Math.log(value / low) / Math.log(end / low);
     const dots = points.map((each) => [share(each.x, wide), share(each.usd, high)]);
     points.forEach((each, index) => {
@@ -133,6 +133,7 @@
           if (covered < best.covered) best = { covered, step, left };
         }
       }
+      if (best.covered === Infinity) each.label = "";  // a narrow chart has no room for it: the table below has the name
       if (each.label) taken.push(boxOf(best.step, best.left));
       each.labelUsd = each.usd * (high[1] / high[0]) ** (best.step * LINE);
       each.left = best.left;
@@ -353,7 +354,7 @@
           views.set(figure.dataset.chart.replace(/^m\d+-/, ""), view);
           holder.setAttribute("role", "img");
           holder.setAttribute("aria-label", holder.dataset.words);
-          addEventListener("resize", () => view.width(holder.clientWidth).runAsync());
+          addEventListener("resize", async () => { await view.width(holder.clientWidth).runAsync(); update(); });
         } catch { holder.replaceChildren(...still); }
       }
       views.get("front")?.addEventListener("mouseover", (event, item) => {
@@ -382,7 +383,7 @@
         return { key: each.key, name: nameOf(each), x: found.latency === null ? null : data.work ? found.latency / 3600 : 1e3 * found.latency,
           usd: perSample ? found.perMillion : found.perYear, kind, label: each.label, hot: false };
       }).filter((each) => each.x !== null);
-      placeLabels(points, data.frontEnds);
+      placeLabels(points, data.frontEnds, views.get("front")?.width() || 560);
       const front = [];
       for (const each of [...points].sort((a, b) => a.x - b.x || a.usd - b.usd)) {
         if (!front.length || each.usd < front[front.length - 1].usd) front.push({ x: each.x, usd: each.usd });
