@@ -118,6 +118,7 @@ def _learnt(item: PreparedRun) -> list[LearntRun]:
             gpu=deployment.gpu.id,
             model=deployment.model.architecture.name,
             family=deployment.model.architecture.family,
+            deployment=run.deployment,
             segment=str(deployment.gpu.segment or ""),
             width=width_name(metric, run.serving, has_experts=deployment.model.architecture.is_moe),
         )
@@ -149,11 +150,10 @@ def _after_one_run(
 
     Times to the first token are left out, because a measured run does not adjust them.
     """
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for index, (item, run) in enumerate(learnt):
+    groups: dict[tuple[str, Metric], list[int]] = {}
+    for index, (_, run) in enumerate(learnt):
         if run.observation.metric is not Metric.TTFT:
-            key = (item.run.block, item.run.sharding, item.run.serving, run.observation.metric)
-            groups.setdefault(key, []).append(index)
+            groups.setdefault((run.deployment, run.observation.metric), []).append(index)
     answers: list[JudgedAnswer] = []
     for members in groups.values():
         if len(members) < FEWEST_OF_DEPLOYMENT:

@@ -1,6 +1,6 @@
 """How wrong predictions of serving runs are: error, bias, coverage, width and ranks by cell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,11 +50,15 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """The accuracy of one metric in one cell; `key` maps columns to their values."""
+    """The accuracy of one metric in one cell; `key` maps columns to their values.
+
+    The runs of one of its `deployments` share most of their errors.
+    """
 
     key: Mapping[str, str]
     metric: Metric
     accuracy: Accuracy
+    deployments: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +82,12 @@ class ServingValidation:
         for item in self.answers:
             groups.setdefault((item.metric, tuple(cell_value(item.run, name) for name in by)), []).append(item)
         return tuple(
-            Cell(key=dict(zip(by, values, strict=True)), metric=metric, accuracy=found)
+            Cell(
+                key=dict(zip(by, values, strict=True)),
+                metric=metric,
+                accuracy=found,
+                deployments=len({item.run.deployment for item in items}),
+            )
             for (metric, values), items in sorted(groups.items(), key=lambda group: (group[0][1], group[0][0]))
             if (found := accuracy(items)) is not None
         )
@@ -111,6 +120,24 @@ def accuracy(items: Sequence[JudgedAnswer]) -> Accuracy | None:
         spearman=_spearman(ratio * measured, measured),
         within_factor_two=float(np.mean((ratio >= 0.5) & (ratio <= 2.0))),
     )
+
+
+def rank_correlation_if_known(items: Sequence[JudgedAnswer], shared: Callable[[MeasuredRun], str]) -> float | None:
+    """Return the rank correlation if each prediction were mended by the mean error of the other runs that are like it.
+
+    It bounds what a better model can reach that knows no more of a run than what `shared` names, as far as the error
+    that such runs have in common is concerned.
+
+    Args:
+        items: Answers of one metric.
+        shared: Names the runs that are alike.
+    """
+    errors = np.log([item.measured / item.predicted.expected for item in items])
+    _, inverse, counts = np.unique([shared(item.run) for item in items], return_inverse=True, return_counts=True)
+    others = np.bincount(inverse, weights=errors)[inverse] - errors
+    mended = np.where(counts[inverse] > 1, others / np.maximum(counts[inverse] - 1, 1), 0.0)
+    measured = np.array([item.measured for item in items])
+    return _spearman(measured * np.exp(mended - errors), measured)
 
 
 def _spearman(predicted: FloatArray, measured: FloatArray) -> float | None:

@@ -23,7 +23,12 @@ class ClosedLoop:
     """The clients of one replica and what its engine admits.
 
     Lengths are means [tokens]; each request draws its own from ± `spread` around them. `capacity` sequences fit in
-    memory. `mixes` says that prompt tokens share steps with decoding sequences. Each client sends `waves` requests.
+    memory, and at most `most_sequences` run. `mixes` says that prompt tokens share steps with decoding sequences. Each
+    client sends `waves` requests.
+    A request is seen `arrival_steps` steps after it was sent, unless the engine is idle, and a token returned
+    `return_steps` steps after it was computed. `evicts` says that requests are admitted by the tokens that they hold
+    now, and that the newest is evicted and computed again where memory is full; otherwise room for the whole answer is
+    kept. `drifts` says that clients with equal answers do not finish in the same step, as in the first wave they would.
     """
 
     clients: int
@@ -34,6 +39,16 @@ class ClosedLoop:
     token_budget: float
     mixes: bool
     waves: int = 3
+    arrival_steps: int = 0
+    return_steps: int = 0
+    evicts: bool = False
+    drifts: bool = False
+    most_sequences: float = np.inf
+
+    @property
+    def pool_tokens(self) -> float:
+        """Return the tokens that memory holds."""
+        return self.capacity * (self.input_len + self.output_len)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +113,8 @@ def simulate(loop: ClosedLoop, seconds: StepSeconds) -> LoopTimes:
         loop: Clients, lengths, and what the engine admits.
         seconds: Time of a step.
     """
-    most = int(min(loop.clients, loop.capacity)) + 1
-    return _Run(loop, step_grid(most, loop.token_budget, seconds)).times()
+    most = int(min(loop.clients, loop.most_sequences if loop.evicts else loop.capacity))
+    return _Run(loop, step_grid(most + 1, loop.token_budget, seconds)).times()
 
 
 def admit_prompts(waiting: deque[int], left: list[float], *, room: float, slots: float) -> tuple[list[int], float]:
@@ -109,7 +124,7 @@ def admit_prompts(waiting: deque[int], left: list[float], *, room: float, slots:
         waiting: Requests in order of arrival; changed in place.
         left: Prompt tokens that each request still has to process; changed in place.
         room: Prompt tokens that the step can hold.
-        slots: Sequences that memory can still take.
+        slots: Requests that may be admitted.
 
     Returns:
         The requests whose prompts end in this step, and the prompt tokens taken.
@@ -128,23 +143,34 @@ def admit_prompts(waiting: deque[int], left: list[float], *, room: float, slots:
     return finished, chunk
 
 
+_BEFORE = -1_000_000
+"""An iteration long before the first, in which the requests of the first wave were sent."""
+
+
 class _Run:
+    """The state of a loop: requests by number in the order in which they were sent, and what the engine holds.
+
+    `running` holds the step in which each answer ends. `left` are prompt tokens still to be processed, and `room_for`
+    the tokens that a waiting request will take, 0 where it has been given its memory already.
+    """
+
     def __init__(self, loop: ClosedLoop, grid: StepGrid) -> None:
         self.loop, self.grid = loop, grid
         self.total = loop.clients * loop.waves
-        rng = np.random.default_rng(0)
-        factors = rng.uniform(1.0 - loop.spread, 1.0 + loop.spread, (self.total, 2))
-        self.prompts = np.maximum(1.0, factors[:, 0] * loop.input_len).tolist()
-        self.answers = np.maximum(2, np.round(factors[:, 1] * loop.output_len)).astype(int).tolist()
+        self.prompts, self.answers = _lengths(loop)
         self.arrived, self.first, self.done = ([0.0] * self.total for _ in range(3))
-        self.now, self.step = 0.0, 0
+        self.sent_at = [_BEFORE] * self.total
+        self.now, self.step, self.iteration = 0.0, 0, 0
         self.sent = loop.clients
         self.waiting: deque[int] = deque(range(loop.clients))
-        self.left = self.prompts[:]
+        self.left, self.room_for = self.prompts[:], self.prompts[:]
+        self.owed = self.answers[:]
         self.running: list[tuple[int, int]] = []
+        self.returned: deque[tuple[int, int, bool]] = deque()
+        self.held_tokens = 0.0
 
     def times(self) -> LoopTimes:
-        while self.waiting or self.running:
+        while self.waiting or self.running or self.returned:
             self._advance()
         clients = self.loop.clients
         ttft = np.array(self.first) - np.array(self.arrived)
@@ -158,32 +184,129 @@ class _Run:
         )
 
     def _advance(self) -> None:
+        self._evict()
         finished, chunk = self._admit()
-        decoding = len(self.running)
-        if not chunk:
-            steps = self.running[0][0] - self.step
-            self.now += steps * self.grid.at(decoding, 0.0)
-            self.step += steps
-        elif self.loop.mixes:
-            self.now += self.grid.at(decoding, chunk)
-            self.step += 1
+        if chunk:
+            self._prefill(chunk)
         else:
-            self.now += self.grid.at(0, chunk)
+            self._decode()
         for request in finished:
-            self.first[request] = self.now
-            heapq.heappush(self.running, (self.step + self.answers[request] - 1, request))
+            if self.first[request] == 0.0:
+                self.returned.append((self.iteration + self.loop.return_steps, request, False))
+            heapq.heappush(self.running, (self.step + self.owed[request] - 1, request))
         self._complete()
+        self._return()
+
+    def _prefill(self, chunk: float) -> None:
+        decoding = len(self.running) if self.loop.mixes else 0
+        self.now += self.grid.at(decoding, chunk)
+        if self.loop.mixes:
+            self._pass_steps(1)
+        else:
+            self.iteration += 1
+
+    def _decode(self) -> None:
+        """Run steps without prompts until something changes; an idle engine only waits for answers to be returned."""
+        steps = 1
+        if self.running:
+            steps = self._steps_to_change()
+            self.now += steps * self.grid.at(len(self.running), 0.0)
+        self._pass_steps(steps)
+
+    def _steps_to_change(self) -> int:
+        """Return how many steps pass until an answer ends, a request is seen, or memory is full."""
+        if self.returned:
+            return 1
+        steps = self.running[0][0] - self.step
+        if self.waiting:
+            seen = self.sent_at[self.waiting[0]] + self.loop.arrival_steps - self.iteration
+            steps = min(steps, seen) if seen > 0 else steps
+        if self.loop.evicts and len(self.running) > 1:
+            steps = min(steps, int((self.loop.pool_tokens - self.held_tokens) / len(self.running)))
+        return max(steps, 1)
+
+    def _pass_steps(self, steps: int) -> None:
+        self.step += steps
+        self.iteration += steps
+        self.held_tokens += steps * len(self.running)
 
     def _admit(self) -> tuple[list[int], float]:
         decoding = len(self.running)
         room = self.loop.token_budget - (decoding if self.loop.mixes else 0)
-        return admit_prompts(self.waiting, self.left, room=room, slots=self.loop.capacity - decoding)
+        return admit_prompts(self.waiting, self.left, room=room, slots=self._admissible(room))
+
+    def _admissible(self, room: float) -> int:
+        """Count the requests at the head of the queue that have been seen and that memory can take; they get it."""
+        found = 0
+        free = (np.inf if self.loop.evicts else self.loop.capacity) - len(self.running)
+        free = min(free, self.loop.most_sequences - len(self.running))
+        for request in self.waiting:
+            if room <= 0 or not self._is_seen(request) or not self._has_memory(request, free - found):
+                break
+            self.held_tokens += self.room_for[request]
+            self.room_for[request] = 0.0
+            room -= self.left[request]
+            found += 1
+        return found
+
+    def _is_seen(self, request: int) -> bool:
+        return not self.running or self.sent_at[request] + self.loop.arrival_steps <= self.iteration
+
+    def _has_memory(self, request: int, free: float) -> bool:
+        if not self.loop.evicts or free < 1:
+            return free >= 1
+        need = self.room_for[request]
+        idle = not self.running and not self.held_tokens
+        return idle or not need or self.held_tokens + need + len(self.running) <= self.loop.pool_tokens
+
+    def _evict(self) -> None:
+        """Put the newest running requests back while memory cannot take another token of each."""
+        while self.loop.evicts and len(self.running) > 1 and self._is_full():
+            newest = max(self.running, key=lambda item: item[1])
+            self.running.remove(newest)
+            heapq.heapify(self.running)
+            self._put_back(newest[1], owed=newest[0] - self.step)
+
+    def _is_full(self) -> bool:
+        return self.held_tokens + len(self.running) > self.loop.pool_tokens
+
+    def _put_back(self, request: int, *, owed: int) -> None:
+        tokens = self.prompts[request] + self.answers[request] - owed
+        self.held_tokens -= tokens - 1
+        self.left[request] = self.room_for[request] = tokens
+        self.owed[request] = owed
+        begun = bool(self.waiting) and not self.room_for[self.waiting[0]]
+        self.waiting.insert(1 if begun else 0, request)
 
     def _complete(self) -> None:
         while self.running and self.running[0][0] <= self.step:
             _, request = heapq.heappop(self.running)
+            self.held_tokens -= self.prompts[request] + self.answers[request] - 1
+            self.returned.append((self.iteration + self.loop.return_steps, request, True))
+
+    def _return(self) -> None:
+        while self.returned and self.returned[0][0] <= self.iteration:
+            _, request, is_last = self.returned.popleft()
+            if not is_last:
+                self.first[request] = self.now
+                continue
             self.done[request] = self.now
             if self.sent < self.total:
-                self.arrived[self.sent] = self.now
-                self.waiting.append(self.sent)
-                self.sent += 1
+                self._send()
+
+    def _send(self) -> None:
+        self.arrived[self.sent], self.sent_at[self.sent] = self.now, self.iteration
+        self.waiting.append(self.sent)
+        self.sent += 1
+
+
+def _lengths(loop: ClosedLoop) -> tuple[list[float], list[int]]:
+    """Draw the prompts and answers of all requests; drifting clients end their first answers a step apart."""
+    rng = np.random.default_rng(0)
+    factors = rng.uniform(1.0 - loop.spread, 1.0 + loop.spread, (loop.clients * loop.waves, 2))
+    answers = factors[:, 1] * loop.output_len
+    if loop.drifts:
+        apart = np.arange(loop.clients) - (loop.clients - 1) / 2
+        answers[: loop.clients] += apart * min(1.0, loop.output_len / loop.clients)
+    prompts = np.maximum(1.0, factors[:, 0] * loop.input_len)
+    return prompts.tolist(), np.maximum(2, np.round(answers)).astype(int).tolist()

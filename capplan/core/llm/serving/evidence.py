@@ -10,8 +10,6 @@ from capplan.core.llm.timing.kernel_classes import KernelClass
 from capplan.core.numbers import Interval
 
 NORMAL_90 = 1.645
-WITHIN_DEPLOYMENT = 0.11
-"""Standard deviation of the logarithm of TPOT between runs of one deployment after their common factor is taken out."""
 
 
 class Evidence(StrEnum):
@@ -101,7 +99,8 @@ def interval(value: float, *, width: Width, evidence: Evidence, adjustment: Adju
 def learn_adjustment(ratios: list[float], *, width: Width, evidence: Evidence) -> Adjustment:
     """Learn a deployment's common factor from measured ÷ predicted, shrunk towards 1.
 
-    The prior deviation of the factor is that of the class of evidence; runs of one deployment scatter around it.
+    Deployments differ by what the half-width of the class of evidence leaves beside that of the runs of one deployment,
+    which scatter around their common factor.
 
     Args:
         ratios: Measured ÷ predicted of each run.
@@ -111,8 +110,8 @@ def learn_adjustment(ratios: list[float], *, width: Width, evidence: Evidence) -
     if not ratios:
         return Adjustment()
     whole = log(half_width(width, evidence)) / NORMAL_90
-    between = max(whole**2 - WITHIN_DEPLOYMENT**2, 1e-4)
-    scatter = WITHIN_DEPLOYMENT**2
+    scatter = (log(width.within) / NORMAL_90) ** 2
+    between = max(whole**2 - scatter, 1e-4)
     share = between / (between + scatter / len(ratios))
     mean = sum(log(ratio) for ratio in ratios) / len(ratios)
     return Adjustment(factor=exp(share * mean), deviation=sqrt(between * (1.0 - share) + scatter), runs=len(ratios))

@@ -20,13 +20,17 @@ POOLED_DEPLOYMENTS = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearntRun:
-    """An observation with the names that it can be held out by, and the name of its interval widths."""
+    """An observation with the names that it can be held out by, and the name of its interval widths.
+
+    `deployment` names the runs of the same model, GPUs, engine, formats and parallelism.
+    """
 
     observation: Observation
     gpu: str
     model: str
     family: str
     width: str
+    deployment: str
     segment: str = ""
 
 
@@ -100,45 +104,132 @@ class HeldOut:
 
 
 def interval_widths(runs: Sequence[LearntRun], held_out: HeldOut) -> dict[str, Width]:
-    """Compute the half-widths of 90 % intervals from held-out errors, by metric, and by metric and engine.
+    """Compute the half-widths of 90 % intervals from held-out errors, by metric, and by engine and its generation.
 
-    Errors come in deployments that share most of theirs, so that the few deployments of one engine say little of the
+    The runs of one deployment share most of their errors, so that the few deployments of one engine say little of the
     next one. The squared width of an engine is the mean of its own and that of all engines, weighed by its number of
-    deployments against `POOLED_DEPLOYMENTS`.
+    deployments against `POOLED_DEPLOYMENTS`; that of a generation is made from its engine's in the same way.
+
+    A GPU or model that is asked about is not among those that the widths are learnt from. So the widths are learnt
+    again without each GPU and without each model, and scaled such that 90 % of what was left out lies inside.
 
     Args:
         runs: What was measured.
         held_out: Predictions of the runs.
     """
+    labels = _Labels.of(runs)
     observed = np.log([run.observation.value for run in runs])
-    errors = tuple(
-        np.abs(np.log(predicted) - observed) for predicted in (held_out.same, held_out.other_gpu, held_out.other_model)
-    )
-    names = np.array([run.width for run in runs])
-    own_names = np.array([engine_width(run.width, run.observation.case.engine) for run in runs])
-    blocks = np.array([run.observation.block for run in runs])
+    errors = [np.log(each) - observed for each in (held_out.same, held_out.other_gpu, held_out.other_model)]
+    groups = (None, np.array([run.gpu for run in runs]), np.array([run.model for run in runs]))
+    tables = [_scaled(np.abs(each), labels, group) for each, group in zip(errors, groups, strict=True)]
+    within = _half_widths(_within_deployments(errors[0], labels.deployment), labels)
     widths = {}
-    for name in np.unique(names):
-        whole = _quantiles(errors, names == name)
-        widths[str(name)] = _width(whole)
-        for own_name in np.unique(own_names[names == name]):
-            mine = own_names == own_name
-            share = _own_share(len(np.unique(blocks[mine])))
-            own = np.sqrt(share * _quantiles(errors, mine) ** 2 + (1.0 - share) * whole**2)
-            widths[str(own_name)] = _width(own, transferred=whole)
+    for name in tables[0]:
+        whole = ",".join(name.split(",")[:2])
+        widths[name] = _width(
+            np.array([table[name] for table in tables]),
+            transferred=np.array([table[whole] for table in tables]),
+            within=within[name],
+        )
     return widths
 
 
-def _own_share(deployments: int) -> float:
-    return deployments / (deployments + POOLED_DEPLOYMENTS)
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    """What the widths of rows are learnt by: name of the metric and kind, generation of the engine, deployment."""
+
+    name: NDArray[np.str_]
+    engine: NDArray[np.str_]
+    deployment: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, runs: Sequence[LearntRun]) -> "_Labels":
+        return cls(
+            np.array([run.width for run in runs]),
+            np.array([run.observation.case.engine for run in runs]),
+            np.array([f"{run.deployment}|{run.width}" for run in runs]),
+        )
+
+    def where(self, mine: NDArray[np.bool_]) -> "_Labels":
+        return _Labels(self.name[mine], self.engine[mine], self.deployment[mine])
 
 
-def _quantiles(errors: Sequence[FloatArray], mine: NDArray[np.bool_]) -> FloatArray:
-    """Return the half-widths as logarithms with nothing, the GPU and the model held out."""
-    return np.array([np.quantile(each[mine], COVERED) for each in errors])
+def _half_widths(errors: FloatArray, labels: _Labels) -> dict[str, float]:
+    """Return half-widths as logarithms by name, and by name and generation of the engine."""
+    found: dict[str, float] = {}
+    engines = np.array([engine.split(maxsplit=1)[0] for engine in labels.engine])
+    for name in np.unique(labels.name):
+        of_name = labels.name == name
+        found[str(name)] = whole = float(np.quantile(errors[of_name], COVERED))
+        for engine in np.unique(engines[of_name]):
+            of_engine = of_name & (engines == engine)
+            width = _pooled(errors, labels, of_engine, whole)
+            variants = np.unique(labels.engine[of_engine])
+            for variant in variants:
+                mine = of_engine & (labels.engine == variant)
+                own = width if len(variants) == 1 else _pooled(errors, labels, mine, width)
+                found[engine_width(str(name), str(variant))] = own
+    return found
 
 
-def _width(quantiles: FloatArray, *, transferred: FloatArray | None = None) -> Width:
+def _pooled(errors: FloatArray, labels: _Labels, mine: NDArray[np.bool_], whole: float) -> float:
+    """Return the half-width of some rows, drawn towards that of all the more, the fewer deployments they are of."""
+    deployments = len(np.unique(labels.deployment[mine]))
+    share = deployments / (deployments + POOLED_DEPLOYMENTS)
+    own = float(np.quantile(errors[mine], COVERED))
+    return float(np.sqrt(share * own**2 + (1.0 - share) * whole**2))
+
+
+def _scaled(errors: FloatArray, labels: _Labels, groups: NDArray[np.str_] | None) -> dict[str, float]:
+    """Return half-widths that cover 90 % of each metric's rows of groups that they are not learnt from."""
+    found = _half_widths(errors, labels)
+    if groups is None:
+        return found
+    ratios = _ratios(errors, labels, groups)
+    metrics = np.array([_metric(name) for name in labels.name])
+    known = np.isfinite(ratios)
+    scale = {
+        str(metric): max(1.0, float(np.quantile(ratios[known & (metrics == metric)], COVERED)))
+        for metric in np.unique(metrics[known])
+    }
+    return {name: half * scale.get(_metric(name), 1.0) for name, half in found.items()}
+
+
+def _metric(name: str) -> str:
+    return name.split(",", maxsplit=1)[0]
+
+
+def _ratios(errors: FloatArray, labels: _Labels, groups: NDArray[np.str_]) -> FloatArray:
+    """Divide each error by the half-width that is learnt without its group; not a number where nothing is left."""
+    ratios = np.full(errors.size, np.nan)
+    for group in np.unique(groups):
+        outside = groups != group
+        if not outside.any():
+            continue
+        table = _half_widths(errors[outside], labels.where(outside))
+        for index in np.flatnonzero(~outside):
+            name, engine = str(labels.name[index]), str(labels.engine[index])
+            half = table.get(engine_width(name, engine), table.get(name))
+            ratios[index] = np.nan if half is None else errors[index] / max(half, 1e-9)
+    return ratios
+
+
+def _within_deployments(errors: FloatArray, deployments: NDArray[np.str_]) -> FloatArray:
+    """Return how far each logarithm is from the mean of its deployment, as if that mean were known exactly.
+
+    Deviations from the mean of n runs are too small by √((n − 1) ÷ n); a deployment of one run says nothing, and its
+    deviation is taken as the median of the others.
+    """
+    _, inverse, counts = np.unique(deployments, return_inverse=True, return_counts=True)
+    means = np.bincount(inverse, weights=errors) / counts
+    runs = counts[inverse]
+    found = np.abs(errors - means[inverse]) * np.sqrt(runs / np.maximum(runs - 1, 1))
+    if (runs > 1).any():
+        found[runs == 1] = np.median(found[runs > 1])
+    return np.asarray(found)
+
+
+def _width(quantiles: FloatArray, *, transferred: FloatArray, within: float) -> Width:
     """Return the widths by class of evidence.
 
     What is new in both gets a tenth more than the wider of the two, and what was never measured at all half as much
@@ -146,17 +237,19 @@ def _width(quantiles: FloatArray, *, transferred: FloatArray | None = None) -> W
 
     Args:
         quantiles: Half-widths as logarithms with nothing, the GPU and the model held out.
-        transferred: Those that the widest follows from where they are not `quantiles`: an engine that errs more than
-            others on GPUs that were measured errs no more than that on GPUs of other vendors.
+        transferred: Those that the widest follows from: an engine that errs more than others on GPUs that were
+            measured errs no more than that on GPUs of other vendors.
+        within: Half-width of runs of one deployment around their common factor, as a logarithm.
     """
     same, gpu, model = (float(each) for each in quantiles)
     gpu, model = max(gpu, same), max(model, same)
     both = 1.1 * max(gpu, model)
-    widest = 1.65 * float(np.max(quantiles if transferred is None else transferred))
+    widest = 1.65 * float(np.max(transferred))
     return Width(
         same=float(np.exp(same)),
         other_model=float(np.exp(model)),
         other_gpu=float(np.exp(gpu)),
         other_both=float(np.exp(both)),
         transfer=float(np.exp(max(widest, both))),
+        within=float(np.exp(min(within, same))),
     )

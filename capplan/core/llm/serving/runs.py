@@ -44,6 +44,13 @@ class MeasuredRun:
         """Name the runs whose errors this one shares: same model, GPU, engine, version and formats."""
         return "|".join((self.model, self.gpu, self.engine, self.version, self.weights, self.kv))
 
+    @property
+    def deployment(self) -> str:
+        """Name the runs of one deployment that were made in one way: those of a block with the same parallelism."""
+        sizes = self.sharding
+        parallel = f"tp{sizes.tensor} pp{sizes.pipeline} ep{sizes.expert} dp{sizes.data}"
+        return f"{self.block}|{parallel}|{self.serving}"
+
     def demand(self, *, capacity: float) -> Demand:
         """Return what one replica was asked.
 

@@ -233,14 +233,20 @@ def waiting_parts(loop: LoopTimes) -> tuple[float, float, float, float]:
 
 def loop_times(service: Service, demand: Demand, *, clients: float) -> LoopTimes:
     """Step through a closed loop of one replica, without what clients and servers add to the first token."""
+    scheduling = service.scheduling
     loop = ClosedLoop(
         clients=max(1, round(clients)),
         input_len=demand.input_len,
         output_len=demand.output_len,
         spread=demand.spread,
-        capacity=_most_running(service, demand),
-        token_budget=service.scheduling.token_budget * service.kernels.data_parallel,
-        mixes=service.scheduling.mixes,
+        capacity=max(1.0, demand.capacity),
+        most_sequences=scheduling.most_sequences * service.kernels.data_parallel,
+        token_budget=scheduling.token_budget * service.kernels.data_parallel,
+        mixes=scheduling.mixes,
+        arrival_steps=1,
+        return_steps=1 if scheduling.overlaps else 0,
+        evicts=scheduling.evicts,
+        drifts=scheduling.mixes and not demand.spread,
     )
     times = simulate(loop, step_seconds(service, demand))
     return replace(times, lone_ttft_s=lone_ttft_s(service, demand))

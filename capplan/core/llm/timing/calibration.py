@@ -95,28 +95,33 @@ WIDTH_NAMES = (
 )
 """The interval widths of a calibration, by metric and kind of model; `tokens` are those of offline runs.
 
-A calibration may add widths of one engine, such as "tpot, dense, vllm"."""
+A calibration may add widths of one generation of an engine, such as "tpot, dense, vllm"."""
 
 
 def engine_width(name: str, engine: str) -> str:
-    """Return the name of the widths of one engine; all its generations share them.
+    """Return the name of the widths of one generation of an engine.
 
     Args:
         name: One of `WIDTH_NAMES`.
-        engine: The engine or a generation of it.
+        engine: The generation, such as "trtllm before 1.0"; the newest has the name of the engine.
     """
-    return f"{name}, {engine.split(maxsplit=1)[0]}"
+    return f"{name}, {engine}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
-    """Half-width of a 90 % interval as a factor, by what was measured of the deployment."""
+    """Half-width of a 90 % interval as a factor, by what was measured of the deployment.
+
+    The error of a run is that of its deployment, which all its runs share, and its own around it. `within` is the
+    half-width of the second part, which remains where runs of the deployment itself were measured.
+    """
 
     same: float
     other_model: float
     other_gpu: float
     other_both: float
     transfer: float
+    within: float = 1.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +146,11 @@ class LlmCalibration:
     origin: Origin | None = None
 
     def width(self, name: str, engine: str) -> Width:
-        """Return the interval widths of a metric: those of the engine where it was measured, else those of all.
+        """Return the interval widths of a metric: those of the engine's generation, of its newest, or of all engines.
 
         Args:
             name: One of `WIDTH_NAMES`.
             engine: The engine or a generation of it.
         """
-        return self.widths.get(engine_width(name, engine), self.widths[name])
+        newest = engine_width(name, engine.split(maxsplit=1)[0])
+        return self.widths.get(engine_width(name, engine)) or self.widths.get(newest) or self.widths[name]

@@ -12,23 +12,27 @@ class Scheduling:
     """How an engine fills its steps by default.
 
     `token_budget` is the most tokens of a step, `mixes` says that prompt tokens share steps with decoding sequences,
-    and `most_sequences` run at a time.
+    and `most_sequences` run at a time. `overlaps` says that the next step is put together before the tokens of the last
+    one are returned, and `evicts` that requests are admitted by the memory that they hold now.
     """
 
     token_budget: float
     mixes: bool
     most_sequences: float
+    overlaps: bool = False
+    evicts: bool = False
 
 
 SCHEDULING: Mapping[str, Scheduling] = {
-    "vllm": Scheduling(token_budget=8192, mixes=True, most_sequences=1024),
-    "trtllm": Scheduling(token_budget=8192, mixes=True, most_sequences=2048),
+    "vllm": Scheduling(token_budget=8192, mixes=True, most_sequences=1024, evicts=True),
+    "trtllm": Scheduling(token_budget=8192, mixes=True, most_sequences=2048, overlaps=True),
     "trtllm before 1.0": Scheduling(token_budget=8192, mixes=True, most_sequences=4096),
     "trtllm before 0.11": Scheduling(token_budget=8192, mixes=True, most_sequences=2048),
-    "sglang": Scheduling(token_budget=16384, mixes=False, most_sequences=2048),
+    "sglang": Scheduling(token_budget=16384, mixes=False, most_sequences=2048, overlaps=True, evicts=True),
     "llama.cpp": Scheduling(token_budget=2048, mixes=True, most_sequences=256),
 }
-"""Defaults of vLLM 0.19 and TensorRT-LLM 1.0 on data-centre GPUs, of SGLang 0.5 and of llama-server."""
+"""Defaults of vLLM 0.19 and TensorRT-LLM 1.0 on data-centre GPUs, of SGLang 0.5 and of llama-server. TensorRT-LLM keeps
+room for whole answers (GUARANTEED_NO_EVICT)."""
 
 
 def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:

@@ -1,8 +1,16 @@
 """Write the page of held-out errors of LLM serving, together with the published errors of other tools."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from capplan.core.llm.serving.accuracy import Accuracy, ServingValidation
+from capplan.core.llm.serving.accuracy import (
+    Accuracy,
+    Cell,
+    JudgedAnswer,
+    ServingValidation,
+    rank_correlation_if_known,
+)
+from capplan.core.llm.serving.cases import Metric
+from capplan.core.llm.serving.runs import MeasuredRun
 from capplan.report.table import render_markdown, table
 from capplan.units import format_fraction
 
@@ -32,12 +40,12 @@ this page together with the calibration.
   from its section on preparing the data set; other runs are taken as endless.
 * *One run measured*: one run of each deployment (model, GPU, engine, parallelism) is known, as with `--measured`. It
   does not change TTFT.
-* Interval widths are learnt from the same held-out errors, by metric, kind of model and engine, so that their overall
-  coverage is about 90 % by construction; the coverage of single cells is not. The runs of one deployment share most of
-  their errors, so that a cell of one model is often inside as a whole or outside as a whole.
-* Clean repeats of one run differ by 0.7 % in TPOT (p90 9 %) and by 3.6 % in TTFT (p90 16 %). TTFT also holds settings
-  that no row states: the same prompts on the same engine and GPUs differ by a factor of two to four between two rows
-  of some deployments, which limits the rank correlation.
+* Interval widths are learnt from the same held-out errors, by metric, kind of model, engine and its generation, and
+  scaled such that 90 % of each GPU and of each model that they are *not* learnt from lie inside. After one measured run
+  only the spread within deployments remains, which is learnt from the same runs.
+* The runs of one deployment share most of their errors, so that a cell of a few deployments is often inside as a whole
+  or outside as a whole. No rule for widths can change that, and only larger cells say whether intervals are right.
+* Clean repeats of one run differ by 0.7 % in TPOT (p90 9 %) and by 3.6 % in TTFT (p90 16 %).
 """
 _OTHERS = """## Beside other tools
 
@@ -61,7 +69,7 @@ def accuracy_markdown(held_out: Mapping[str, ServingValidation]) -> str:
     Args:
         held_out: Judged answers by what was left out: none, gpu, model, family, and the first two after one run.
     """
-    parts = [_INTRODUCTION, "## Held-out errors\n", _overall(held_out), _OTHERS]
+    parts = [_INTRODUCTION, "## Held-out errors\n", _overall(held_out), _ranks(held_out), _OTHERS]
     for name, columns in _CELLS:
         if name in held_out:
             found = held_out[name]
@@ -70,20 +78,60 @@ def accuracy_markdown(held_out: Mapping[str, ServingValidation]) -> str:
     return "\n".join(parts)
 
 
+_RANKS = """## What limits the rank correlation of TTFT
+
+Rows do not state everything that decides a time to the first token: how often an engine looks for new requests, how
+many tokens it sends at once, how many sequences its start command lets run, and what the benchmark's client does. One
+and the same prompt on the same GPUs and engine takes three to four times as long in the runs of one output length as in
+those of another (TensorRT-LLM, Llama-3.1-70B on one B200, 4 clients: 104 ms before 8192 tokens, 370 ms before 1024), or
+ten times as long from one number of clients to the next (SGLang, DeepSeek-R1 in NVFP4: 0.9 s at 16, 7.1 s at 32).
+
+The table shows what a model could reach that knew more than the rows state: each prediction is mended by the mean error
+of the *other* runs that are alike in what the first column names.
+"""
+
+
+def _ranks(held_out: Mapping[str, ServingValidation]) -> str:
+    names = [name for name in ("none", "gpu", "model") if name in held_out]
+    ttft = [[item for item in held_out[name].answers if item.metric is Metric.TTFT] for name in names]
+    rows = [("as predicted", *(_correlation(items, None) for items in ttft))]
+    rows += [(title, *(_correlation(items, shared) for items in ttft)) for title, shared in _ALIKE]
+    headings = "|".join(("mean error known of other runs with", *(f"{_TITLES[name]}>" for name in names)))
+    return f"{_RANKS}\n{render_markdown(table(headings, rows))}"
+
+
+def _correlation(items: Sequence[JudgedAnswer], shared: Callable[[MeasuredRun], str] | None) -> str:
+    found = rank_correlation_if_known(items, shared or (lambda run: f"{run.file}:{run.line}"))
+    return "" if found is None else f"{found:.3f}"
+
+
+_ALIKE: tuple[tuple[str, Callable[[MeasuredRun], str]], ...] = (
+    ("the same model, GPU, engine, version and formats", lambda run: run.block),
+    ("and the same parallelism", lambda run: run.deployment),
+    ("and the same lengths", lambda run: f"{run.deployment}|{run.input_len}|{run.output_len}|{run.spread}"),
+)
+
 _CELLS = (("gpu", ("gpu", "engine")), ("model", ("model",)), ("family", ("model",)), ("none", ("engine",)))
 _FEWEST = 20
+_DEPLOYMENTS = 8
 _COVERED = (0.86, 0.96)
 
 
 def _covered(found: ServingValidation, by: Sequence[str]) -> str:
     """Describe how many of the larger cells are covered about as often as their intervals promise."""
+    cells = [cell for cell in found.cells(by) if cell.accuracy.n >= _FEWEST]
+    large = [cell for cell in cells if cell.deployments >= _DEPLOYMENTS]
     low, high = _COVERED
-    shares = [cell.accuracy.coverage for cell in found.cells(by) if cell.accuracy.n >= _FEWEST]
-    inside = sum(low <= share <= high for share in shares)
     return (
-        f"Of the {len(shares)} cells of {_FEWEST} values and more, {inside} have {low:.0%} to {high:.0%} of them "
-        "inside their intervals.\n"
+        f"Of the {len(cells)} cells of {_FEWEST} values and more, {_count_covered(cells)} have {low:.0%} to {high:.0%} "
+        f"of them inside their intervals; of the {len(large)} that hold {_DEPLOYMENTS} deployments or more, "
+        f"{_count_covered(large)}.\n"
     )
+
+
+def _count_covered(cells: Sequence[Cell]) -> int:
+    low, high = _COVERED
+    return sum(low <= cell.accuracy.coverage <= high for cell in cells)
 
 
 def _overall(held_out: Mapping[str, ServingValidation]) -> str:
@@ -100,8 +148,11 @@ _HEADINGS = "n>|median>|p90>|bias>|inside 90 % interval>|rank correlation>|withi
 
 
 def _cells(found: ServingValidation, by: Sequence[str]) -> str:
-    rows = [(*cell.key.values(), str(cell.metric), *_numbers(cell.accuracy)) for cell in found.cells(by)]
-    return render_markdown(table("|".join((*by, "metric", _HEADINGS)), rows))
+    rows = [
+        (*cell.key.values(), str(cell.metric), str(cell.deployments), *_numbers(cell.accuracy))
+        for cell in found.cells(by)
+    ]
+    return render_markdown(table("|".join((*by, "metric", "deployments>", _HEADINGS)), rows))
 
 
 def _numbers(accuracy: Accuracy) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from capplan.core.llm.serving.accuracy import JudgedAnswer, ServingValidation
+from capplan.core.llm.serving.accuracy import JudgedAnswer, ServingValidation, rank_correlation_if_known
 from capplan.core.llm.serving.cases import Metric, Serving
 from capplan.core.llm.serving.runs import MeasuredRun
 from capplan.core.llm.sharding import Sharding
@@ -60,3 +60,16 @@ def test_metrics_without_answers_are_none_and_cells_are_separate() -> None:
     found = ServingValidation(answers=rows, skipped=())
     assert found.overall()[Metric.TTFT] is None
     assert [cell.key["gpu"] for cell in found.cells(("gpu",))] == ["h100", "l4"]
+
+
+def test_a_common_error_of_runs_that_are_alike_can_be_mended_by_the_others() -> None:
+    # the first two are four times too high: ranks 2, 3, 1 against 1, 2, 3 give 1 − 6·(1 + 1 + 4) ÷ 24 = −0.5;
+    # each mended by the other's factor of four they are 1, 2, 3. The third is alone and stays.
+    rows = [
+        judged(measured, 0.1, expected, 9.0, gpu=gpu)
+        for measured, expected, gpu in ((1, 4.0, "h100"), (2, 8.0, "h100"), (3, 3.0, "l4"))
+    ]
+    overall = ServingValidation(answers=tuple(rows), skipped=()).overall()[Metric.TPOT]
+    assert overall is not None
+    assert overall.spearman == pytest.approx(-0.5)
+    assert rank_correlation_if_known(rows, lambda run: run.gpu) == pytest.approx(1.0)

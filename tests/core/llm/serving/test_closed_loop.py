@@ -72,3 +72,51 @@ def test_more_clients_never_wait_less() -> None:
         for clients in (1, 2, 4, 8)
     ]
     assert waits == sorted(waits)
+
+
+def test_a_request_that_comes_during_a_step_misses_the_next_one() -> None:
+    # Room for 101 tokens a step, of which a decoding client takes one. A's last token comes in step 11, B's in step 12.
+    # Seen at once: A's second prompt runs in step 12 beside B, and B's in step 13 beside A, 0.11 s each.
+    # Seen a step later: A's waits for step 12 (0.01 s) and runs in step 13 with one token of B's (0.111 s), which was
+    # sent after step 12; B's other 99 run in step 14 (0.109 s).
+    common = {"clients": 2, "token_budget": 101.0, "waves": 2}
+    at_once, late = (
+        simulate(loop(**common, arrival_steps=steps), constant(0.01, 0.001))  # type: ignore[arg-type]
+        for steps in (0, 1)
+    )
+    assert at_once.later_ttft_s == pytest.approx(0.11)
+    assert late.later_ttft_s == pytest.approx((0.121 + 0.220) / 2)
+
+
+def test_a_token_that_is_returned_after_the_next_step_comes_that_much_later() -> None:
+    # prompt 0.11 s, then the step after it 0.01 s; the last token waits for nothing, because no step follows
+    times = simulate(loop(return_steps=1, waves=1), constant(0.01, 0.001))  # type: ignore[arg-type]
+    assert times.first_wave_ttft_s == pytest.approx(0.12)
+    assert times.tpot_s == pytest.approx((0.21 - 0.12) / 10)
+
+
+def test_the_newest_is_evicted_and_computed_again_where_memory_is_full() -> None:
+    # Memory for 1.9 · 111 = 210.9 tokens. Both prompts take 200 (0.21 s); five steps later 210 are held, and a sixth
+    # would need 212: B is evicted with six tokens given. A ends at 0.21 + 10 · 0.01 = 0.31 s. Then B's 106 tokens are
+    # computed again (0.116 s, its seventh token), and four steps follow: 0.466 s.
+    times = simulate(loop(clients=2, capacity=1.9, waves=1, evicts=True), constant(0.01, 0.001))  # type: ignore[arg-type]
+    assert times.first_wave_ttft_s == pytest.approx(0.21)
+    assert times.tpot_s == pytest.approx(((0.31 - 0.21) / 10 + (0.466 - 0.21) / 10) / 2)
+
+
+def test_more_run_where_memory_need_not_be_kept_for_whole_answers() -> None:
+    # memory for two whole answers of 110 tokens and prompts of 10 holds more requests while they are short
+    asked = {"clients": 4, "capacity": 2.0, "input_len": 10.0, "output_len": 100.0, "spread": 0.1, "waves": 4}
+    kept = simulate(loop(**asked), constant(0.01, 0.0))  # type: ignore[arg-type]
+    by_need = simulate(loop(**asked, evicts=True), constant(0.01, 0.0))  # type: ignore[arg-type]
+    assert by_need.mean_ttft_s(4) < 0.8 * kept.mean_ttft_s(4)
+
+
+def test_clients_that_drift_apart_do_not_send_their_prompts_together() -> None:
+    # together: both prompts in one step of 0.21 s; a step or two apart: each in a step of its own of 0.11 s
+    together, apart = (
+        simulate(loop(clients=2, waves=2, drifts=drifts), constant(0.01, 0.001))  # type: ignore[arg-type]
+        for drifts in (False, True)
+    )
+    assert together.later_ttft_s == pytest.approx(0.21)
+    assert apart.later_ttft_s == pytest.approx(0.11)

@@ -9,7 +9,7 @@ from capplan.core.llm.serving.priors import PRIOR
 from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.llm.timing.kernel_classes import KernelClass
 
-WIDTH = Width(same=1.2, other_model=1.4, other_gpu=1.5, other_both=1.6, transfer=2.0)
+WIDTH = Width(same=1.2, other_model=1.4, other_gpu=1.5, other_both=1.6, transfer=2.0, within=exp(1.645 * 0.11))
 
 
 def calibration() -> LlmCalibration:
