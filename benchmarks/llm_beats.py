@@ -21,12 +21,16 @@ from capplan.app.llm.fleet.fleet_money import known_prices
 from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
 from capplan.app.llm.fleet.search import PlanQuestion
 from capplan.app.llm.plan_serving import plan_serving
+from capplan.app.llm.validate_serving import constants_of, prepare
 from capplan.core.llm.fleet.deployment_plan import DeploymentPlan, RentedGpu
 from capplan.core.llm.fleet.near_miss import near_misses
 from capplan.core.llm.fleet.token_load import TokenLoad
+from capplan.core.llm.serving.cases import answer
 from capplan.core.llm.simulation.load_answer import LatencyLimits
+from capplan.core.llm.timing.constants import Constants
 from capplan.errors import CapplanError
 from capplan.specs import load_gpus
+from capplan.specs.llm.runs.serving_rows import parse_run
 from capplan.specs.llm.time_calibration import load_time_calibration
 
 FEWEST_RUNS = 15
@@ -39,7 +43,8 @@ _NARROW = {"fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo"}
 class Comparison:
     """The cheapest measured run under a limit, and the plans for its clients and for its rate.
 
-    `measured_usd` is the cost per million output tokens, `hourly_usd` the rent per hour.
+    `measured_usd` is the cost per million output tokens, `hourly_usd` the rent per hour, and `slower` the estimated
+    TPOT of the measured run ÷ its measured one.
     """
 
     words: str
@@ -49,6 +54,7 @@ class Comparison:
     rate_per_s: float
     measured_usd: float
     hourly_usd: float
+    slower: float
     by_clients: DeploymentPlan | None
     by_rate: DeploymentPlan | None
 
@@ -68,13 +74,21 @@ def measured_runs(path: Path, rents: dict[str, RentedGpu]) -> pd.DataFrame:
     return rows
 
 
+def estimated_tpot_s(row: pd.Series, deployments: Deployments, constants: Constants) -> float:
+    """Estimate the TPOT of a measured run."""
+    cells = {str(name): "" if pd.isna(cell) else str(cell) for name, cell in row.items()}
+    prepared = prepare(parse_run(cells, file="measured", line=0), deployments)
+    return answer(prepared.case, constants).tpot_s
+
+
 def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
     """Yield the comparison of every group and limit."""
     gpus = load_gpus()
     rents = cheapest_rents(known_prices(gpus))
     deployments, calibration = Deployments(gpus=gpus), load_time_calibration()
+    measured, constants = Deployments(gpus=gpus, assumes_narrow_cache=True), constants_of(calibration)
     rows = measured_runs(path, rents)
-    for (model, weights, prompt, answer), group in rows.groupby(
+    for (model, weights, prompt, reply), group in rows.groupby(
         ["model", "weights", "input_len", "output_len"], dropna=False
     ):
         if len(group) < FEWEST_RUNS:
@@ -85,7 +99,7 @@ def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
                 continue
             best = kept.loc[kept.usd.idxmin()]
             stored = weights if isinstance(weights, str) else "bf16"
-            lengths = {"input_len": float(prompt) * best.share, "output_len": round(float(answer) * best.share)}
+            lengths = {"input_len": float(prompt) * best.share, "output_len": round(float(reply) * best.share)}
             asked = PlanQuestion(
                 model=str(model),
                 load=TokenLoad(rate_per_s=1.0, spread=0.11 if best.share < 1 else 0.0, **lengths),
@@ -104,13 +118,14 @@ def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
                     return None
 
             yield Comparison(
-                words=f"{model} {stored} {prompt}/{answer}",
+                words=f"{model} {stored} {prompt}/{reply}",
                 limit_s=limit_s,
                 run=f"{best.gpus} × {best.gpu}, {best.engine}, TP {best.tp}",
                 clients=best.clients,
                 rate_per_s=best.rate,
                 measured_usd=best.usd,
                 hourly_usd=rents[best.gpu].usd_per_hour * best.gpus,
+                slower=estimated_tpot_s(best, measured, constants) * 1e3 / best.tpot_ms,
                 by_clients=plan(replace(asked.load, rate_per_s=None, concurrency=best.clients)),
                 by_rate=plan(replace(asked.load, rate_per_s=best.rate)),
             )
@@ -140,8 +155,10 @@ def main() -> None:
     heads += [name for what in ("clients", "rate") for name in (f"plan for the {what}", "USD/h", "as cheap")]
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     counts: dict[tuple[str, str], int] = {}
+    slower: list[float] = []
     for each in comparisons(Path(sys.argv[1]), every_gpu="all" in sys.argv[2:]):
         cells = []
+        slower.append(each.slower)
         for name, plan in (("clients", each.by_clients), ("rate", each.by_rate)):
             said = verdict(plan, each.hourly_usd)
             counts[name, said] = counts.get((name, said), 0) + 1
@@ -157,6 +174,7 @@ def main() -> None:
     print()
     for (name, said), count in sorted(counts.items()):
         print(f"- by {name}, {said}: {count}")
+    print(f"- estimated TPOT of the measured runs ÷ measured: {np.median(slower):.3f} in the median")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from capplan.core.llm.serving.fit import Observation, full_fit
 from capplan.core.llm.serving.learn import (
     HeldOut,
     LearntRun,
+    LearntWidths,
     cross_validate,
     interval_widths,
     learn,
@@ -20,7 +21,7 @@ from capplan.core.llm.serving.learn import (
 )
 from capplan.core.llm.serving.priors import default_layout, default_prior
 from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
-from capplan.core.llm.timing.calibration import LlmCalibration, Width
+from capplan.core.llm.timing.calibration import LlmCalibration, Width, engine_width
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
 from capplan.errors import UsageError
@@ -76,8 +77,9 @@ def fit_serving(
         found = replace(calibration, widths=widths_of.widths, origin=origin)
         return FittedServing(calibration=found, held_out={}, skipped=tuple(skipped))
     held_out = _hold_out(rows, calibration)
-    calibration = replace(calibration, widths=interval_widths(rows, held_out))
-    judged = _judge_all(learnt, held_out, calibration)
+    widths = interval_widths(rows, held_out)
+    calibration = replace(calibration, widths=widths.by_name)
+    judged = _judge_all(learnt, held_out, widths)
     origin = replace(origin, held_out_errors=_errors(judged))
     return FittedServing(calibration=replace(calibration, origin=origin), held_out=judged, skipped=tuple(skipped))
 
@@ -96,15 +98,17 @@ def _hold_out(rows: Sequence[LearntRun], calibration: LlmCalibration) -> HeldOut
 
 
 def _judge_all(
-    learnt: Sequence[tuple[PreparedRun, LearntRun]], held_out: HeldOut, calibration: LlmCalibration
+    learnt: Sequence[tuple[PreparedRun, LearntRun]], held_out: HeldOut, widths: LearntWidths
 ) -> dict[str, ServingValidation]:
-    gpu = (held_out.other_gpu, calibration, Evidence.OTHER_GPU)
-    model = (held_out.other_model, calibration, Evidence.OTHER_MODEL)
+    """Judge all runs; the widths for what was held out are learnt without it, too."""
+    own = [widths.by_name[engine_width(run.width, run.observation.case.engine)] for _, run in learnt]
+    gpu = (held_out.other_gpu, widths.without_gpu, Evidence.OTHER_GPU)
+    model = (held_out.other_model, widths.without_model, Evidence.OTHER_MODEL)
     return {
-        "none": _judge(learnt, held_out.same, calibration, Evidence.SAME),
+        "none": _judge(learnt, held_out.same, own, Evidence.SAME),
         "gpu": _judge(learnt, *gpu),
         "model": _judge(learnt, *model),
-        "family": _judge(learnt, held_out.other_family, calibration, Evidence.OTHER_MODEL),
+        "family": _judge(learnt, held_out.other_family, widths.without_model, Evidence.OTHER_MODEL),
         "gpu, one run": _after_one_run(learnt, *gpu),
         "model, one run": _after_one_run(learnt, *model),
     }
@@ -130,12 +134,12 @@ def _learnt(item: PreparedRun) -> list[LearntRun]:
 def _judge(
     learnt: Sequence[tuple[PreparedRun, LearntRun]],
     predicted: FloatArray,
-    calibration: LlmCalibration,
+    widths: Sequence[Width],
     evidence: Evidence,
 ) -> ServingValidation:
     answers = [
-        _judged(pair, float(value), _width(pair[1], calibration), evidence, Adjustment())
-        for pair, value in zip(learnt, predicted, strict=True)
+        _judged(pair, float(value), width, evidence, Adjustment())
+        for pair, value, width in zip(learnt, predicted, widths, strict=True)
     ]
     return ServingValidation(answers=tuple(answers), skipped=())
 
@@ -143,7 +147,7 @@ def _judge(
 def _after_one_run(
     learnt: Sequence[tuple[PreparedRun, LearntRun]],
     predicted: FloatArray,
-    calibration: LlmCalibration,
+    widths: Sequence[Width],
     evidence: Evidence,
 ) -> ServingValidation:
     """Judge held-out deployments after the middle one of their runs was measured.
@@ -160,15 +164,11 @@ def _after_one_run(
             continue
         known = members[len(members) // 2]
         ratio = learnt[known][1].observation.value / predicted[known]
-        width = _width(learnt[known][1], calibration)
+        width = widths[known]
         adjustment = learn_adjustment([float(ratio)], width=width, evidence=evidence)
         others = [index for index in members if index != known]
         answers += [_judged(learnt[each], float(predicted[each]), width, evidence, adjustment) for each in others]
     return ServingValidation(answers=tuple(answers), skipped=())
-
-
-def _width(run: LearntRun, calibration: LlmCalibration) -> Width:
-    return calibration.width(run.width, run.observation.case.engine)
 
 
 def _judged(

@@ -12,6 +12,7 @@ from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.llm.timing.constants import Constants, Layout
 from capplan.errors import CapplanError, UsageError
+from capplan.specs.llm.memory_calibration import find_engine
 
 LONGEST_TOKENS = 2_000_000
 """What is stepped through at most, so that one wrong row cannot stop a validation."""
@@ -138,7 +139,12 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
     evidence = deployment.evidence(calibration)
     return [
         JudgedAnswer(
-            run=replace(item.run, gpu=deployment.gpu.id, model=deployment.model.architecture.name),
+            run=replace(
+                item.run,
+                gpu=deployment.gpu.id,
+                model=deployment.model.architecture.name,
+                engine=find_engine(item.run.engine).value,
+            ),
             metric=metric,
             measured=item.run.values[metric],
             predicted=interval(

@@ -177,6 +177,18 @@ def test_validate_judges_rows_and_lists_those_it_cannot_predict(run: Run, calibr
     assert with_c["overall"]["tpot"]["n"] == 2
 
 
+def test_validate_names_an_engine_once_however_rows_spell_it(run: Run, calibration: Path, tmp_path: Path) -> None:
+    path = tmp_path / "serving.csv"
+    rows = [
+        f"llama-3.1-8b-instruct,h100-sxm5-80gb,1,{engine},1024,256,8,online,,10,,A"
+        for engine in ("trtllm", "TensorRT-LLM", "tensorrt_llm")
+    ]
+    path.write_text("\n".join([HEAD, *rows]) + "\n")
+    result = run("llm", "validate", path, "--by", "engine", "--json", "--calibration", calibration)
+    (cell,) = json.loads(result.stdout)["cells"]
+    assert (cell["engine"], cell["n"]) == ("trtllm", 3)
+
+
 def test_validate_without_a_row_that_can_be_predicted_is_an_error(run: Run, calibration: Path, tmp_path: Path) -> None:
     path = tmp_path / "serving.csv"
     path.write_text(f"{HEAD}\nunknown,unknown,1,vllm,1,1,1,online,,1,,A\n")
@@ -211,7 +223,6 @@ def test_fit_learns_an_engines_overhead_from_runs(run: Run, tmp_path: Path, monk
         result = run("llm", "validate", path, "--json", "--calibration", chosen)
         errors.append(json.loads(result.stdout)["overall"]["tpot"]["mdape"])
     assert errors[0] == pytest.approx(0.3 / 1.3, rel=0.01)
-    print("ERR", errors)
     assert errors[1] < 0.1  # the overhead is the engine's: runs of several deployments show it
 
 

@@ -1,7 +1,7 @@
 """Make a calibration from measured runs: constants, and interval widths from runs that were held out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +103,16 @@ class HeldOut:
     other_family: FloatArray
 
 
-def interval_widths(runs: Sequence[LearntRun], held_out: HeldOut) -> dict[str, Width]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearntWidths:
+    """Interval widths by name, and those of each run as they are learnt without its GPU and without its model."""
+
+    by_name: dict[str, Width]
+    without_gpu: tuple[Width, ...]
+    without_model: tuple[Width, ...]
+
+
+def interval_widths(runs: Sequence[LearntRun], held_out: HeldOut) -> LearntWidths:
     """Compute the half-widths of 90 % intervals from held-out errors, by metric, and by engine and its generation.
 
     The runs of one deployment share most of their errors, so that the few deployments of one engine say little of the
@@ -111,7 +120,8 @@ def interval_widths(runs: Sequence[LearntRun], held_out: HeldOut) -> dict[str, W
     deployments against `POOLED_DEPLOYMENTS`; that of a generation is made from its engine's in the same way.
 
     A GPU or model that is asked about is not among those that the widths are learnt from. So the widths are learnt
-    again without each GPU and without each model, and scaled such that 90 % of what was left out lies inside.
+    again without each GPU and without each model, and as much is added to their squares for each metric that 90 % of
+    what was left out lies inside.
 
     Args:
         runs: What was measured.
@@ -119,19 +129,30 @@ def interval_widths(runs: Sequence[LearntRun], held_out: HeldOut) -> dict[str, W
     """
     labels = _Labels.of(runs)
     observed = np.log([run.observation.value for run in runs])
-    errors = [np.log(each) - observed for each in (held_out.same, held_out.other_gpu, held_out.other_model)]
-    groups = (None, np.array([run.gpu for run in runs]), np.array([run.model for run in runs]))
-    tables = [_scaled(np.abs(each), labels, group) for each, group in zip(errors, groups, strict=True)]
-    within = _half_widths(_within_deployments(errors[0], labels.deployment), labels)
-    widths = {}
-    for name in tables[0]:
+    same, gpu, model = (
+        np.abs(np.log(each) - observed) for each in (held_out.same, held_out.other_gpu, held_out.other_model)
+    )
+    within = _half_widths(_within_deployments(np.log(held_out.same) - observed, labels.deployment), labels)
+    base = _half_widths(same, labels)
+    other_gpu = _widened(gpu, labels, np.array([run.gpu for run in runs]))
+    other_model = _widened(model, labels, np.array([run.model for run in runs]))
+    by_name = {}
+    for name in base:
         whole = ",".join(name.split(",")[:2])
-        widths[name] = _width(
+        tables = (base, other_gpu.by_name, other_model.by_name)
+        by_name[name] = _width(
             np.array([table[name] for table in tables]),
             transferred=np.array([table[whole] for table in tables]),
             within=within[name],
         )
-    return widths
+    own = [by_name[engine_width(run.width, run.observation.case.engine)] for run in runs]
+    return LearntWidths(
+        by_name=by_name,
+        without_gpu=tuple(replace(w, other_gpu=float(np.exp(h))) for w, h in zip(own, other_gpu.by_row, strict=True)),
+        without_model=tuple(
+            replace(w, other_model=float(np.exp(h))) for w, h in zip(own, other_model.by_row, strict=True)
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,38 +201,54 @@ def _pooled(errors: FloatArray, labels: _Labels, mine: NDArray[np.bool_], whole:
     return float(np.sqrt(share * own**2 + (1.0 - share) * whole**2))
 
 
-def _scaled(errors: FloatArray, labels: _Labels, groups: NDArray[np.str_] | None) -> dict[str, float]:
+@dataclass(frozen=True, slots=True)
+class _Widened:
+    """Half-widths for groups that were not measured: by name, and of each row as learnt without its group."""
+
+    by_name: dict[str, float]
+    by_row: FloatArray
+
+
+def _widened(errors: FloatArray, labels: _Labels, groups: NDArray[np.str_]) -> _Widened:
     """Return half-widths that cover 90 % of each metric's rows of groups that they are not learnt from."""
     found = _half_widths(errors, labels)
-    if groups is None:
-        return found
-    ratios = _ratios(errors, labels, groups)
+    outside = _learnt_outside(errors, labels, groups)
+    rows = np.where(np.isfinite(outside), outside, _of_rows(found, labels))
     metrics = np.array([_metric(name) for name in labels.name])
-    known = np.isfinite(ratios)
-    scale = {
-        str(metric): max(1.0, float(np.quantile(ratios[known & (metrics == metric)], COVERED)))
-        for metric in np.unique(metrics[known])
-    }
-    return {name: half * scale.get(_metric(name), 1.0) for name, half in found.items()}
+    added = {str(metric): _added(errors, outside, metrics == metric) for metric in np.unique(metrics)}
+    return _Widened(
+        {name: float(np.hypot(half, added[_metric(name)])) for name, half in found.items()},
+        np.hypot(rows, [added[metric] for metric in metrics]),
+    )
+
+
+def _added(errors: FloatArray, outside: FloatArray, mine: NDArray[np.bool_]) -> float:
+    """Return what must be added in squares to half-widths for 90 % of some rows to lie inside, 0 for nothing."""
+    known = mine & np.isfinite(outside)
+    missing = np.quantile(errors[known] ** 2 - outside[known] ** 2, COVERED) if known.any() else 0.0
+    return float(np.sqrt(max(0.0, missing)))
 
 
 def _metric(name: str) -> str:
     return name.split(",", maxsplit=1)[0]
 
 
-def _ratios(errors: FloatArray, labels: _Labels, groups: NDArray[np.str_]) -> FloatArray:
-    """Divide each error by the half-width that is learnt without its group; not a number where nothing is left."""
-    ratios = np.full(errors.size, np.nan)
+def _of_rows(table: dict[str, float], labels: _Labels) -> FloatArray:
+    """Return the half-width of each row by its generation of an engine, or by name; not a number where none is."""
+    pairs = zip(labels.name, labels.engine, strict=True)
+    found = [table.get(engine_width(str(name), str(engine)), table.get(str(name), np.nan)) for name, engine in pairs]
+    return np.array(found, dtype=float)
+
+
+def _learnt_outside(errors: FloatArray, labels: _Labels, groups: NDArray[np.str_]) -> FloatArray:
+    """Return the half-width of each row that is learnt without its group; not a number where nothing is left."""
+    found = np.full(errors.size, np.nan)
     for group in np.unique(groups):
         outside = groups != group
-        if not outside.any():
-            continue
-        table = _half_widths(errors[outside], labels.where(outside))
-        for index in np.flatnonzero(~outside):
-            name, engine = str(labels.name[index]), str(labels.engine[index])
-            half = table.get(engine_width(name, engine), table.get(name))
-            ratios[index] = np.nan if half is None else errors[index] / max(half, 1e-9)
-    return ratios
+        if outside.any():
+            table = _half_widths(errors[outside], labels.where(outside))
+            found[~outside] = _of_rows(table, labels.where(~outside))
+    return found
 
 
 def _within_deployments(errors: FloatArray, deployments: NDArray[np.str_]) -> FloatArray:

@@ -206,8 +206,17 @@ def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingT
         ttft_s=ttft_s,
         tpot_s=times.tpot_s,
         output_tokens_per_s=clients * demand.output_len / whole_s,
-        running=min(clients, _most_running(service, demand)),
+        running=min(clients, _most_in_loop(service, demand)),
     )
+
+
+def _most_in_loop(service: Service, demand: Demand) -> float:
+    """Return how many requests run at a time: on average half of each answer is held by engines that evict."""
+    most = _most_running(service, demand)
+    if not service.scheduling.evicts:
+        return most
+    whole, held = demand.input_len + demand.output_len, demand.input_len + demand.output_len / 2
+    return min(most * whole / held, service.scheduling.most_sequences * service.kernels.data_parallel)
 
 
 def waiting_names(*, spread: float) -> tuple[str, ...]:

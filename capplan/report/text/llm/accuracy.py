@@ -36,13 +36,13 @@ this page together with the calibration.
   *Model family left out* removes all models of one architecture, and so sometimes every run that teaches a class of
   kernels (latent attention, MXFP4); it is harder than a new model of a known kind. Leaving out the H100 is harder than
   a new GPU, too: it removes every offline run in fp8 with one scale a tensor and every run of equal lengths.
-* Rows do not say how many requests an offline run had. For those of TensorRT-LLM's documentation the number is taken
-  from its section on preparing the data set; other runs are taken as endless.
+* Rows do not say how many requests an offline run had. For those of TensorRT-LLM's documentation the number is that of
+  its section on preparing the data set, quoted from memory and not read again; other runs are taken as endless.
 * *One run measured*: one run of each deployment (model, GPU, engine, parallelism) is known, as with `--measured`. It
   does not change TTFT.
-* Interval widths are learnt from the same held-out errors, by metric, kind of model, engine and its generation, and
-  scaled such that 90 % of each GPU and of each model that they are *not* learnt from lie inside. After one measured run
-  only the spread within deployments remains, which is learnt from the same runs.
+* Interval widths are learnt from the same held-out errors, by metric, kind of model, engine and its generation. What is
+  held out is judged by widths that are learnt without it, too; to their squares as much is added for each metric as
+  covers 90 % of that. After one measured run only the spread within deployments remains, which is learnt as well.
 * The runs of one deployment share most of their errors, so that a cell of a few deployments is often inside as a whole
   or outside as a whole. No rule for widths can change that, and only larger cells say whether intervals are right.
 * Clean repeats of one run differ by 0.7 % in TPOT (p90 9 %) and by 3.6 % in TTFT (p90 16 %).
@@ -84,7 +84,9 @@ Rows do not state everything that decides a time to the first token: how often a
 many tokens it sends at once, how many sequences its start command lets run, and what the benchmark's client does. One
 and the same prompt on the same GPUs and engine takes three to four times as long in the runs of one output length as in
 those of another (TensorRT-LLM, Llama-3.1-70B on one B200, 4 clients: 104 ms before 8192 tokens, 370 ms before 1024), or
-ten times as long from one number of clients to the next (SGLang, DeepSeek-R1 in NVFP4: 0.9 s at 16, 7.1 s at 32).
+ten times as long from one number of clients to the next (SGLang, DeepSeek-R1 in NVFP4: 0.9 s at 16, 7.1 s at 32). All
+runs of Llama-3.1-8B on two, four and eight H100 with TensorRT-LLM 1.0.0rc3 stop at 9,200 to 9,300 output tokens per
+second, where something outside the GPUs is full and first tokens wait for it.
 
 The table shows what a model could reach that knew more than the rows state: each prediction is mended by the mean error
 of the *other* runs that are alike in what the first column names.

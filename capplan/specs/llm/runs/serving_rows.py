@@ -14,6 +14,8 @@ from capplan.tables import read_rows
 REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
 _UNIFORM = re.compile(r"uniform\s+([\d.]+)\s*\.\.\s*([\d.]+)")
 _UNLIMITED = {"inf", "infinity"}
+_UNSTATED = {"auto", "unknown", "none", "null", "nan", "n/a", "-"}
+"""Words that other tools write for a format that the engine chose."""
 
 
 class _UnreadableRowError(ValueError):
@@ -80,8 +82,8 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         gpu=row.get("gpu", ""),
         engine=row.get("engine", "").lower(),
         version=row.get("version", ""),
-        weights=row.get("weights", ""),
-        kv=row.get("kv", ""),
+        weights=_format(row, "weights"),
+        kv=_format(row, "kv"),
         sharding=sharding,
         replicas=_replicas(row, sharding),
         input_len=_positive(row, "input_len") * mean,
@@ -110,6 +112,12 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
     if not 0 <= value < float("inf"):
         raise _UnreadableRowError(f"{name} is {text}, which is not a quantity")
     return value
+
+
+def _format(row: Mapping[str, str], name: str) -> str:
+    """Return a format as the row states it, empty where it does not."""
+    text = row.get(name, "")
+    return "" if text.lower() in _UNSTATED else text
 
 
 def _positive(row: Mapping[str, str], name: str) -> float:

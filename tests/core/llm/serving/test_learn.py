@@ -33,17 +33,27 @@ def run(gpu: str, deployment: str, *, engine: str = "vllm") -> LearntRun:
 def widths(runs: Sequence[LearntRun], errors: Sequence[float]) -> dict[str, Width]:
     predicted = np.exp(np.array(errors))
     held_out = HeldOut(same=predicted, other_gpu=predicted, other_model=predicted, other_family=predicted)
-    return interval_widths(runs, held_out)
+    return interval_widths(runs, held_out).by_name
 
 
 def test_the_width_for_a_new_gpu_covers_gpus_that_it_was_not_learnt_from() -> None:
     # Two GPUs with errors of 0.1 and of 0.3. All together have a half-width of 0.3. Learnt from the first GPU alone
-    # it is 0.1, a third of the other's errors; so that it is made three times as wide.
+    # it is 0.1, and 0.3² − 0.1² = 0.08 is missing in the square for the second.
     runs = [*(run("a", f"a{index}") for index in range(10)), *(run("b", f"b{index}") for index in range(10))]
     found = widths(runs, [0.1] * 10 + [0.3] * 10)["tpot, dense"]
     assert found.same == pytest.approx(exp(0.3))
-    assert found.other_gpu == pytest.approx(exp(0.9))
+    assert found.other_gpu == pytest.approx(exp(sqrt(0.3**2 + 0.08)))
     assert found.other_model == pytest.approx(exp(0.3))  # there is no second model to learn it from
+
+
+def test_runs_are_judged_by_widths_that_are_learnt_without_their_gpu() -> None:
+    # as above: the first GPU's from the second, 0.3² + 0.08, and the second's from the first, 0.1² + 0.08
+    runs = [*(run("a", f"a{index}") for index in range(10)), *(run("b", f"b{index}") for index in range(10))]
+    predicted = np.exp(np.array([0.1] * 10 + [0.3] * 10))
+    held_out = HeldOut(same=predicted, other_gpu=predicted, other_model=predicted, other_family=predicted)
+    found = interval_widths(runs, held_out).without_gpu
+    assert found[0].other_gpu == pytest.approx(exp(sqrt(0.17)))
+    assert found[-1].other_gpu == pytest.approx(exp(0.3))
 
 
 def test_a_generation_of_an_engine_has_a_width_between_its_own_and_its_engines() -> None:

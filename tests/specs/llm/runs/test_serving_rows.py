@@ -102,3 +102,10 @@ def test_what_is_not_such_a_file_is_one_sentence(tmp_path: Path, content: bytes)
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         read_serving(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("word", ["auto", "None", "unknown", "n/a"])
+def test_a_format_that_another_tool_left_to_the_engine_counts_as_not_stated(tmp_path: Path, word: str) -> None:
+    # vLLM's --kv-cache-dtype auto, and what pandas and others write for a missing value
+    (run,) = read(tmp_path, f"qwen3-32b,h100,,2,,,,vllm,,{word},{word},1000,500,fixed,64,,online,120,8.5,,,A").runs
+    assert (run.weights, run.kv) == ("", "")
