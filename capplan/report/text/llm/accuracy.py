@@ -83,7 +83,7 @@ _RANKS = """## What limits the rank correlation of TTFT
 Rows do not state everything that decides a time to the first token: how often an engine looks for new requests, how
 many tokens it sends at once, how many sequences its start command lets run, and what the benchmark's client does. One
 and the same prompt on the same GPUs and engine takes three to four times as long in the runs of one output length as in
-those of another (TensorRT-LLM, Llama-3.1-70B on one B200, 4 clients: 104 ms before 8192 tokens, 370 ms before 1024), or
+those of another (TensorRT-LLM, Llama-3.1-70B on one B200, 4 clients: 104 ms before 8192 tokens, 383 ms before 1024), or
 ten times as long from one number of clients to the next (SGLang, DeepSeek-R1 in NVFP4: 0.9 s at 16, 7.1 s at 32). All
 runs of Llama-3.1-8B on two, four and eight H100 with TensorRT-LLM 1.0.0rc3 stop at 9,200 to 9,300 output tokens per
 second, where something outside the GPUs is full and first tokens wait for it.
