@@ -89,7 +89,8 @@ this showed, and what was changed for it:
 Known to differ: an activation directly on a convolution's output with several fused readers is stored here and
 computed again there; reductions over channels of row-major results between channels-last convolutions (RMS norms of
 images) run across memory here and along it there. Inductor splits large reductions in two kernels, the second of which
-moves little. A few models (hiera, vision transformers) ask for the device before they reach the scheduler.
+moves little. Windowed attention (hiera, maxvit) gets copies of query, key and value there, which capplan counts with
+the attention where it is written out and not at all where a library takes the mask.
 """
 _TRAINING = """\
 AMP in fp16, SGD with momentum, RTX 3090, torch 1.12. One GPU and one version: how the constants carry to others is not

@@ -45,7 +45,7 @@ from capplan.probe.trace.tracer import trace_target
 MODELS = (
     "resnet18", "tf_efficientnet_b0", "efficientnet_cc_b0_4e", "skresnet18", "resnetv2_50d_frn", "regnetz_040",
     "mobilenetv3_large_100", "convnext_atto", "hiera_tiny_224", "fastvit_t8", "efficientvit_b0", "gmlp_s16_224",
-    "ghostnetv2_100",
+    "ghostnetv2_100", "vit_tiny_patch16_224", "maxvit_rmlp_pico_rw_256", "maxvit_tiny_tf_224",
 )  # fmt: skip
 BATCH = 32
 _GPU = SimpleNamespace(
@@ -101,15 +101,40 @@ def pretended_gpu() -> Iterator[None]:
         yield
 
 
-class _Indexing(TorchFunctionMode):
-    """Index by operators: `Tensor.__getitem__` asks for the device in C++, where there is none."""
+class _WithoutDevice(TorchFunctionMode):
+    """Index, copy and attend by operators: these functions ask for the device in C++, where there is none."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is torch.Tensor.__getitem__ and not args[0].is_cpu:
             return _indexed(*args)
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            return _attention(*args, **(kwargs or {}))
+        if func is torch.Tensor.contiguous and not args[0].is_cpu and not args[0].is_contiguous():
+            return torch.ops.aten.clone.default(args[0], memory_format=torch.contiguous_format)
         return func(*args, **(kwargs or {}))
+
+
+def _attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None, **options: Any
+) -> torch.Tensor:
+    """Return attention as one call of a library: FlashAttention, or with a mask memory-efficient attention.
+
+    Operands of five dimensions, which no such kernel takes, are given to it as four, by copies. capplan counts what
+    PyTorch writes out for them with the attention (`unfused_attention`), so that the rest of the graph is compared.
+    """
+    shape = query.shape
+    query, key, value = (each.to(torch.float16).flatten(0, -4) for each in (query, key, value))
+    scale = options.get("scale")
+    found: torch.Tensor
+    if attn_mask is None:
+        found = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, scale=scale)[0]
+    else:
+        mask = attn_mask.to(torch.float16).expand(*query.shape[:-1], key.shape[-2])
+        call = torch.ops.aten._scaled_dot_product_efficient_attention
+        found = call(query, key, value, mask, False, scale=scale)[0]
+    return found.reshape(*shape[:-1], found.shape[-1])
 
 
 def _indexed(tensor: torch.Tensor, index: Any) -> torch.Tensor:
@@ -180,7 +205,7 @@ def _graph(forward: Any, flat: list[torch.Tensor], fake: FakeTensorMode) -> torc
     torch.set_autocast_enabled("cuda", True)
     torch.set_autocast_dtype("cuda", torch.float16)
     try:
-        with fake, torch.no_grad(), _Indexing():
+        with fake, torch.no_grad(), _WithoutDevice():
             graph: torch.fx.GraphModule = make_fx(functionalize(forward), decomposition_table=select_decomp_table())(
                 *flat
             )
@@ -200,7 +225,7 @@ def _scheduled(graph: GraphLowering) -> Kernels:
     lines, moved = [], 0
     for node in nodes:
         if node in library:
-            lines.append(f"library {node.node.get_size()}")
+            lines.append(f"library {node.node.get_origin_node() if node.node else ''}")
         elif node in fused:
             size, words = _moved(graph, node)
             moved += size

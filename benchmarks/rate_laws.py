@@ -1,11 +1,13 @@
 """Choose the laws that no single row tells: what is lost beside tensor cores, to latency, to an old host.
 
     python benchmarks/rate_laws.py ../shared/data/measured/latency-timm.csv.gz \\
-        ../shared/data/measured/latency-curves.csv.gz
+        ../shared/data/measured/latency-curves.csv.gz ../shared/data/llm/op-gemm-vllm.csv.gz \\
+        ../shared/data/llm/op-attention-prefill.csv.gz ../shared/data/measured/kernels-fp32.csv.gz
 
 writes its sections of `capplan/calibrations/rates.yaml` and prints every candidate's score. Models are drawn from the
 first file until `--rows` are reached. A candidate's score is the median error on each GPU of the steps that the device
-decides, fitted without that GPU, averaged over GPUs; the age of hosts is scored on steps that wait for the host.
+decides, fitted without that GPU, averaged over GPUs; the age of hosts is scored on steps that wait for the host. Single
+kernels (the files from the third on) are fitted with the steps and not scored.
 Candidates are tried one law after another, each with the best of those before. A law stays as it is, or moves as little
 as it can, among the candidates within `--least` of the best.
 """
@@ -24,6 +26,8 @@ from accuracy import CUDA_REFERENCE, drawn
 from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.core.calibrate.dataset import TimedStep, held_out_together, timed_step
 from capplan.core.calibrate.fit import fit_rows
+from capplan.core.calibrate.kernel_rows import MeasuredKernel, kernel_step
+from capplan.core.calibrate.kernels import MeasuredOperator
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.residuals import LatencyFit
 from capplan.core.gpus.rate_laws import RateLaws
@@ -36,11 +40,15 @@ from capplan.core.trace.types import Recording
 from capplan.errors import CapplanError
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.folders import calibration_file
+from capplan.specs.measured.kernels import read_kernels
 from capplan.specs.measured.steps import read_measured
 from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, replace_sections
 
 SECTIONS = ("streaming", "issue_share", "serial_step_s", "hosts", "transfer")
-_COMMAND = "python benchmarks/rate_laws.py latency-timm.csv.gz latency-curves.csv.gz"
+_COMMAND = (
+    "python benchmarks/rate_laws.py latency-timm.csv.gz latency-curves.csv.gz op-gemm-vllm.csv.gz "
+    "op-attention-prefill.csv.gz kernels-fp32.csv.gz"
+)
 _FEWEST_LAUNCH_BOUND = 2
 """Steps up to this batch wait for the host."""
 _FIRST_ITERATIONS, _MORE_ITERATIONS = 20, 6
@@ -64,6 +72,18 @@ class Tabled:
             self.table, self.recording, self.measured.workload, gpu=self.gpu, column=0,
             latency_s=self.measured.latency_s, family=self.family, laws=laws,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """A single kernel, which is fitted and not scored."""
+
+    kernel: MeasuredKernel | MeasuredOperator
+    gpu: GpuSpec
+
+    def under(self, laws: RateLaws) -> TimedStep | None:
+        """Return the kernel as the fit sees it under some laws."""
+        return kernel_step(self.kernel, self.gpu, laws)
 
 
 def tabled(steps: Sequence[MeasuredStep], gpus: Gpus, traces: Path | None, *, is_curve: bool) -> list[Tabled]:
@@ -92,7 +112,7 @@ def tabled(steps: Sequence[MeasuredStep], gpus: Gpus, traces: Path | None, *, is
 class Judge:
     """Scores laws by fits without whole GPUs."""
 
-    rows: Sequence[Tabled]
+    rows: Sequence[Tabled | Alone]
     starts: dict[str, FloatArray] = field(default_factory=dict)
 
     def score(self, laws: RateLaws, gpus: Sequence[str], chosen: BoolArray) -> float:
@@ -202,7 +222,7 @@ def chosen(
     return laws
 
 
-def with_demands(laws: RateLaws, rows: Sequence[Tabled]) -> RateLaws:
+def with_demands(laws: RateLaws, rows: Sequence[Tabled | Alone]) -> RateLaws:
     """Set the bytes per clock and multiprocessor of the reference GPUs (median), and the most of any that was timed."""
     known = {row.gpu.id: row.gpu for row in rows}
     demands = {
@@ -237,41 +257,53 @@ def version_half_width(steps: Sequence[MeasuredStep], kind: str) -> float | None
     return float(np.quantile(logs, 0.9)) if len(logs) >= 100 else None
 
 
+def single_kernels(paths: Sequence[Path], gpus: Gpus) -> list[Alone]:
+    """Return the single kernels of some tables; those whose timing beats the roofline are left out."""
+    found = [Alone(kernel=each, gpu=gpus[each.gpu]) for path in paths for each in read_kernels(path)]
+    return [each for each in found if each.under(load_rate_laws()) is not None]
+
+
+def _waits(row: Tabled | Alone) -> bool:
+    return isinstance(row, Tabled) and row.is_curve and row.measured.batch <= _FEWEST_LAUNCH_BOUND
+
+
 def main() -> None:
     """Choose and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("steps", type=Path)
     parser.add_argument("curves", type=Path)
+    parser.add_argument("kernels", type=Path, nargs="*")
     parser.add_argument("--traces", type=Path)
     parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--least", type=float, default=0.0005)
+    parser.add_argument("--least", type=float, default=0.001)
     parser.add_argument("--made", type=date.fromisoformat, default=date.today())
     words = parser.parse_args()
     gpus, path = load_gpus(), calibration_file(RATES_FILE)
     measured = read_measured(words.steps).steps
-    rows = [
+    steps = [
         *tabled(drawn(measured, words.rows, "eager"), gpus, words.traces, is_curve=False),
         *tabled(read_measured(words.curves).steps, gpus, words.traces, is_curve=True),
     ]
-    rows = [row for row in rows if workload_kind(row.measured.workload) == "eager" and row.under(load_rate_laws())]
-    judge = Judge(rows)
-    waits = np.array([row.is_curve and row.measured.batch <= _FEWEST_LAUNCH_BOUND for row in rows])
-    others = sorted({row.gpu.id for row in rows if row.is_curve})
-    everywhere = [*CUDA_REFERENCE, *others]
-    laws = with_demands(load_rate_laws(path), rows)
-    laws = chosen(
-        laws, device_candidates(), lambda each: judge.score(each, everywhere, ~waits), least=words.least
-    )  # fmt: skip
-    laws = chosen(laws, host_candidates(), lambda each: judge.score(each, others, waits), least=words.least)
-    laws = chosen(
-        laws, transfer_candidates(), lambda each: judge.score(each, others, ~waits), least=words.least
-    )  # fmt: skip
+    steps = [row for row in steps if workload_kind(row.measured.workload) == "eager" and row.under(load_rate_laws())]
+    rows: list[Tabled | Alone] = [*steps, *single_kernels(words.kernels, gpus)]
+    waits = np.array([_waits(row) for row in rows])
+    decides = np.array([isinstance(row, Tabled) for row in rows]) & ~waits
+    few = sorted({row.gpu.id for row in steps if row.is_curve})
+    judge, laws = Judge(rows), with_demands(load_rate_laws(path), rows)
+
+    def by_device(each: RateLaws) -> float:
+        return judge.score(each, [*CUDA_REFERENCE, *few], decides)
+
+    laws = chosen(laws, device_candidates(), by_device, least=words.least)
+    laws = chosen(laws, host_candidates(), lambda each: judge.score(each, few, waits), least=words.least)
+    laws = chosen(laws, transfer_candidates(), by_device, least=words.least)
     moved = {kind: version_half_width(measured, kind) for kind in ("eager", "compile", "training")}
     widest = max(each for each in moved.values() if each is not None)
     half_widths = {kind: widest if each is None else each for kind, each in moved.items()}
     print("other torch versions", half_widths, flush=True)
     laws = replace(laws, transfer=replace(laws.transfer, torch_half_width=half_widths))
-    data = f"{words.steps.name}, {words.curves.name}: {len(rows)} rows, whole GPUs left out"
+    names = ", ".join(path.name for path in (words.steps, words.curves, *words.kernels))
+    data = f"{names}: {len(rows)} rows, whole GPUs left out"
     replace_sections(path, laws, LawsOrigin(sections=SECTIONS, made=words.made, command=_COMMAND, data=data))
 
 
