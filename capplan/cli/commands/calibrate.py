@@ -207,6 +207,8 @@ def _command(measured: list[Path], output: Path, serves: str) -> str:
 
 
 def _summary(fitted: "FittedCalibration") -> str:
+    if not fitted.statistics:
+        return f"{fitted.calibration.name}: no row could be held out, all are of one family of models on one GPU"
     lines = [f"{fitted.calibration.name}: median and 90th percentile of errors on rows held out"]
     for cell, found in fitted.statistics.items():
         lines.append(

@@ -74,6 +74,9 @@ def half_observations(gpus: Sequence[GpuSpec], *, burst: BurstExponents, issued_
 def issued_at_clock(gpus: Sequence[GpuSpec]) -> float:
     """Return the share of the printed 16-bit rate at the clock under load that long products reach: the GPUs' median.
 
+    Products cannot be faster than the clock lets them be: where they are, the clock was read under a heavier load, and
+    the GPU is left out.
+
     Args:
         gpus: the database; those with a clock under load and a long run of matrix products count.
     """
@@ -83,7 +86,8 @@ def issued_at_clock(gpus: Sequence[GpuSpec]) -> float:
         clock = gpu.measured.get(Microbenchmark.LOADED_CLOCK)
         if printed and timed and clock and gpu.boost_clock_hz and timed.regime is Regime.SUSTAINED:
             found.append(timed.value / printed / (clock.value / gpu.boost_clock_hz))
-    return float(np.median(found)) if found else 1.0
+    possible = [share for share in found if share <= 1]
+    return float(np.median(possible)) if possible else 1.0
 
 
 def single_observations(gpus: Sequence[GpuSpec], *, burst: BurstExponents) -> list[Observation]:
