@@ -9,7 +9,7 @@ first file until `--rows` are reached. A candidate's score is the median error o
 decides, fitted without that GPU, averaged over GPUs; the age of hosts is scored on steps that wait for the host. Single
 kernels (the files from the third on) are fitted with the steps and not scored.
 Candidates are tried one law after another, each with the best of those before. A law stays as it is, or moves as little
-as it can, among the candidates within `--least` of the best.
+as it can, among the candidates within `--least` of the best: a score's standard error, of so many rows, is above that.
 """
 
 import argparse
@@ -275,7 +275,7 @@ def main() -> None:
     parser.add_argument("kernels", type=Path, nargs="*")
     parser.add_argument("--traces", type=Path)
     parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--least", type=float, default=0.001)
+    parser.add_argument("--least", type=float, default=0.002)
     parser.add_argument("--made", type=date.fromisoformat, default=date.today())
     words = parser.parse_args()
     gpus, path = load_gpus(), calibration_file(RATES_FILE)

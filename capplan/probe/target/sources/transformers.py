@@ -45,6 +45,12 @@ def unknown_architecture(model_type: str) -> UnknownNameError:
 _CAUSAL_LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel")
 
 
+_WHO_DECIDES_ATTENTION = (
+    "attention as transformers {version} runs it by default, by PyTorch's operator; older releases and torch before "
+    "2.0 write it out, as --arg attn_implementation=eager does."
+)
+
+
 def transformers_target(words: str, request: InputRequest) -> Target:
     """Find a transformers model: a config.json, its folder, or an architecture's default config.
 
@@ -63,6 +69,8 @@ def transformers_target(words: str, request: InputRequest) -> Target:
     inputs = asked_inputs(request) or transformers_inputs(config, model_class, full, request)
     source = "default config" if path is None else path.name
     notes = [f"{model_class.__name__} of {config.model_type}'s {source}."]
+    if getattr(model_class, "_supports_sdpa", False) and not _names_attention(request):
+        notes.append(_WHO_DECIDES_ATTENTION.format(version=versions_of("transformers")["transformers"]))
     if model_class.__name__.endswith(_CAUSAL_LANGUAGE_MODELS):
         tokens = f"{request.seq_len} tokens" if request.seq_len else "all its input tokens"
         notes.append(f"one forward pass of {tokens}: prefill, without a KV cache; decoding is not in it.")
@@ -77,6 +85,11 @@ def transformers_target(words: str, request: InputRequest) -> Target:
         notes=tuple(notes),
         scheme=_scheme(given, full),
     )
+
+
+def _names_attention(request: InputRequest) -> bool:
+    """Return True if the user chose how attention runs."""
+    return any(name.rpartition(".")[2].endswith("attn_implementation") for name, _ in request.arguments)
 
 
 def _scheme(given: Mapping[str, Any], words: str) -> Scheme | None:
