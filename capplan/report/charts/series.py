@@ -57,17 +57,42 @@ def series_chart(
     wide, high = [x for x, _ in _all(series)] or [1.0, 10.0], _heights(series, limit) or [1.0, 10.0]
     room = 1.0 if has_diagonal else (max(wide) / min(wide)) ** _NAME_ROOM
     ticks = _axis(axes.x_ticks or log_ticks(wide), axes.x_format)
-    x = alt.X("x:Q", title=axes.x_title, axis=ticks, scale=_log(wide, room=room))
-    y = alt.Y("y:Q", title=axes.y_title, axis=_axis(log_ticks(high), axes.y_format), scale=_log(high))
-    names = [one.label for one in series]
-    colours = [
-        PALETTE[(index if one.colour is None else one.colour) % len(PALETTE)] for index, one in enumerate(series)
-    ]
-    colour = alt.Color("series:N", scale=alt.Scale(domain=names, range=colours), legend=None)
-    tip = ["series:N", alt.Tooltip("x:Q", title=axes.x_title), alt.Tooltip("y:Q", title=axes.y_title, format=".4~g")]
-    layers: list[Any] = []
-    if has_diagonal:
-        layers += _diagonal(series, x, y)
+    coded = _Encoded(
+        axes=axes,
+        x=alt.X("x:Q", title=axes.x_title, axis=ticks, scale=_log(wide, room=room)),
+        y=alt.Y("y:Q", title=axes.y_title, axis=_axis(log_ticks(high), axes.y_format), scale=_log(high)),
+        colour=_colours(series),
+    )
+    layers = _diagonal(series, coded.x, coded.y) if has_diagonal else []
+    layers += [*_marks(series, coded), *_limit(limit, coded)]
+    least = (max(high) / min(high)) ** 0.055
+    layers.append(_named(_names(series, least=least), coded, is_left=has_diagonal))
+    return drawing(alt.layer(*layers), title=title, subtitle=subtitle)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Encoded:
+    """Where the layers of a chart place points, and how they colour series."""
+
+    axes: Axes
+    x: Any
+    y: Any
+    colour: Any
+
+
+def _colours(series: Sequence[Series]) -> Any:
+    """Give every series its colour; those of one GPU share it."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    chosen = [PALETTE[(index if one.colour is None else one.colour) % len(PALETTE)] for index, one in enumerate(series)]
+    return alt.Color("series:N", scale=alt.Scale(domain=[one.label for one in series], range=chosen), legend=None)
+
+
+def _marks(series: Sequence[Series], coded: _Encoded) -> list[Any]:
+    """Draw bands below lines, and lines below dots."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    x, y, colour, layers = coded.x, coded.y, coded.colour, []
     if any(one.band for one in series):
         area = alt.Chart(data(_bands(series), "bands")).mark_area(opacity=0.15)
         layers.append(area.encode(x=x, y=y.copy(), y2="high:Q", color=colour))
@@ -77,18 +102,31 @@ def series_chart(
         layers.append(drawn.encode(x=x, y=y, color=colour, order="x:Q"))
     dots = [row for one in series if one.has_dots for row in _rows(one)]
     if dots:
+        titles = coded.axes.x_title, coded.axes.y_title
+        tip = ["series:N", alt.Tooltip("x:Q", title=titles[0]), alt.Tooltip("y:Q", title=titles[1], format=".4~g")]
         drawn = alt.Chart(data(dots, "dots")).mark_circle(size=28, opacity=0.75)
         layers.append(drawn.encode(x=x, y=y, color=colour, tooltip=tip))
-    if limit is not None:
-        rule = alt.Chart(data([{"y": limit}], "limit")).mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=1.5)
-        layers.append(rule.encode(y=y))
-    ends = _names(series, least=(max(high) / min(high)) ** 0.055)
-    beside: dict[str, Any] = {"align": "left", "dx": 7, "baseline": "middle"}
-    if has_diagonal:
-        beside = {"align": "right", "dx": -4, "dy": -9}
-    named = alt.Chart(data(ends, "names")).mark_text(fontWeight=600, **beside)
-    layers.append(named.encode(x=x, y=y, text="series:N", color=colour))
-    return drawing(alt.layer(*layers), title=title, subtitle=subtitle)
+    return layers
+
+
+def _limit(limit: float | None, coded: _Encoded) -> list[Any]:
+    """Draw a line at a value of the y axis that must be kept."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    if limit is None:
+        return []
+    rule = alt.Chart(data([{"y": limit}], "limit")).mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=1.5)
+    return [rule.encode(y=coded.y)]
+
+
+def _named(ends: Sequence[dict[str, Any]], coded: _Encoded, *, is_left: bool) -> Any:
+    """Write each series' name beside its end: right of it, or left of it and above."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    right: dict[str, Any] = {"align": "left", "dx": 7, "baseline": "middle"}
+    left: dict[str, Any] = {"align": "right", "dx": -4, "dy": -9}
+    named = alt.Chart(data(list(ends), "names")).mark_text(fontWeight=600, **(left if is_left else right))
+    return named.encode(x=coded.x, y=coded.y, text="series:N", color=coded.colour)
 
 
 def _axis(ticks: Sequence[float], form: str) -> Any:

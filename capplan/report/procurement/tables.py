@@ -10,7 +10,7 @@ from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared
 from capplan.report.procurement.money_tables import without_last
-from capplan.report.procurement.types import AssuredRow, ModelReport, OptionRow, Report
+from capplan.report.procurement.types import AssuredRow, ModelReport, OptionRow, Report, Verdict
 from capplan.report.table import Table, table
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
 
@@ -44,58 +44,75 @@ class Card:
 
 
 def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
-    """Return the four figures that summarise a decision."""
+    """Return the key figures that summarise a decision."""
     row, verdict, load = model.option(model.verdict.choice), model.verdict, report.demand.load
     if row is None or row.money.cost_usd_per_year is None:
         return ()
     if isinstance(load, OneGpu):
-        speed, time_s = row.speed, row.speed.batch_latency_s
-        rate = f"{format_rate(speed.rate_per_gpu_per_s)}/s"
-        return (
-            _unit_cost(row),
-            Card(label="Throughput", figure=rate, range=f"at batch {speed.batch}"),
-            Card(
-                label="Time of a batch", figure=format_seconds(time_s.expected),
-                range=_between(format_seconds(time_s.low), format_seconds(time_s.high)),
-            ),
-            Card(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), range=_of_usable(row)),
-        )  # fmt: skip
+        return _cards_of_one_gpu(row)
+    shown = [_cost_card(row, verdict), _fleet_card(row, load)]
+    if isinstance(load, Service):
+        shown.append(_latency_card(row, load))
+    elif row.speed.finish_s is not None:
+        shown.insert(0, _finish_card(row, load))
+    shown.append(_scenarios_card(verdict))
+    return (*shown, *([_assured_card(verdict.assured)] if verdict.assured is not None else []))
+
+
+def _cards_of_one_gpu(row: OptionRow) -> tuple[Card, ...]:
+    """Return what one GPU costs and does, where no load is stated."""
+    speed, time_s = row.speed, row.speed.batch_latency_s
+    rate = f"{format_rate(speed.rate_per_gpu_per_s)}/s"
+    return (
+        _unit_cost(row),
+        Card(label="Throughput", figure=rate, range=f"at batch {speed.batch}"),
+        Card(
+            label="Time of a batch", figure=format_seconds(time_s.expected),
+            range=_between(format_seconds(time_s.low), format_seconds(time_s.high)),
+        ),
+        Card(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), range=_of_usable(row)),
+    )  # fmt: skip
+
+
+def _cost_card(row: OptionRow, verdict: Verdict) -> Card:
+    """Return what the choice costs in a year, and between what that lies."""
     ends = (figures.headline_money(verdict.cost_p10_usd), figures.headline_money(verdict.cost_p90_usd))
     spread = f"{_between(*ends)} in 80 % of scenarios, with the fleet that each needs"
+    return Card(
+        label="Cost per year", figure=f"{figures.headline_money(row.money.cost_usd_per_year)} USD", range=spread
+    )
+
+
+def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> Card:
+    """Return how many GPUs the choice takes, and what for."""
     spare = load.spares * (row.count.gpus // row.count.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
     fleet = f"{row.count.gpus_needed} needed{when}, {spare} spare; {row.count.servers} {_domain(row)}"
     if row.count.gpus_last_year != row.count.gpus:
         fleet += f"; {row.count.gpus_last_year} in the last year"
-    shown = [
-        Card(label="Cost per year", figure=f"{figures.headline_money(row.money.cost_usd_per_year)} USD", range=spread),
-        Card(label="GPUs", figure=figures.whole(row.count.gpus), range=fleet),
-    ]
-    if isinstance(load, Service):
-        slow_s = row.response.latency_if_slow_s
-        is_risky = slow_s is None or slow_s > load.latency_limit_s
-        limit = (
-            f"limit {format_seconds(load.latency_limit_s)}{', may be exceeded' * is_risky}; "
-            f"{format_seconds(row.response.latency_if_fast_s)} to {figures.seconds(slow_s)}"
-        )
-        shown.append(
-            Card(
-                label=f"{load.percentile:g}th percentile at peak",
-                figure=format_seconds(row.response.latency_s.expected), range=limit, is_risky=is_risky,
-            )
-        )  # fmt: skip
-    elif row.speed.finish_s is not None:
-        shown.insert(0, _finish_card(row, load))
-    shown.append(
-        Card(
-            label="Scenarios carried", figure=figures.fraction(verdict.probability_carried),
-            range=f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}; latency, "
-            f"prices and costs vary, the load {'too' if 'Load' in verdict.varies else 'does not'}",
-        )
+    return Card(label="GPUs", figure=figures.whole(row.count.gpus), range=fleet)
+
+
+def _latency_card(row: OptionRow, load: Service) -> Card:
+    """Return the latency percentile at peak against its limit, and what it were at the ends of the estimate."""
+    slow_s = row.response.latency_if_slow_s
+    is_risky = slow_s is None or slow_s > load.latency_limit_s
+    limit = (
+        f"limit {format_seconds(load.latency_limit_s)}{', may be exceeded' * is_risky}; "
+        f"{format_seconds(row.response.latency_if_fast_s)} to {figures.seconds(slow_s)}"
+    )
+    label, figure = f"{load.percentile:g}th percentile at peak", format_seconds(row.response.latency_s.expected)
+    return Card(label=label, figure=figure, range=limit, is_risky=is_risky)
+
+
+def _scenarios_card(verdict: Verdict) -> Card:
+    """Return how many scenarios the fleet carries, and what varies in them."""
+    varied = "too" if "Load" in verdict.varies else "does not"
+    return Card(
+        label="Scenarios carried", figure=figures.fraction(verdict.probability_carried),
+        range=f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}; latency, prices "
+        f"and costs vary, the load {varied}",
     )  # fmt: skip
-    if verdict.assured is not None:
-        shown.append(_assured_card(verdict.assured))
-    return tuple(shown)
 
 
 def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> Card:
@@ -161,7 +178,9 @@ def compared_table(report: Report, model: ModelReport) -> Table:
         for row, pace in zip(shown, paces, strict=True)
     ]  # fmt: skip
     years, head = report.demand.money.years, figures.pace_head(report.demand.load)
-    heading = f"option | offer | speed / price | GPUs> | {head}> | head-room> | USD per year> | USD in {years} years>"
+    heading = (
+        f"option | offer | speed / price | GPUs> | {head}> | spare capacity> | USD per year> | USD in {years} years>"
+    )
     if isinstance(report.demand.load, OneGpu):
         return table(
             "option | offer | speed / price | samples per s> | latency> | USD per hour or GPU> | USD per million>",
@@ -203,7 +222,7 @@ def option_table(report: Report, model: ModelReport) -> Table:
     ]  # fmt: skip
     years, head = report.demand.money.years, figures.pace_head(report.demand.load)
     heading = (
-        f"option | offer | price of | price> | batch> | GPUs> | {head}> | head-room> | USD/year> "
+        f"option | offer | price of | price> | batch> | GPUs> | {head}> | spare capacity> | USD/year> "
         f"| USD, {years} years> | USD/million> | speed / price | none cheaper and faster"
     )
     return table(heading, rows)

@@ -233,27 +233,50 @@ def _how(row: OptionRow) -> str:
 def _reasons(
     plan: PlanDocument, answer: Answer, choice: OptionRow, other: OptionRow | None, rows: Sequence[OptionRow]
 ) -> list[str]:
-    load, reasons = answer.demand.load, []
+    load = answer.demand.load
+    speed = _SPEED_WORDS[choice.evidence.speed_tier]
+    return [
+        *_load_reasons(answer, load, choice),
+        _rank_words(load, rows),
+        *_runner_up_words(answer, choice, other),
+        *_certainty_reasons(answer, load, choice),
+        *_price_reasons(choice),
+        *_host_words(plan, choice),
+        f"Its speed is {speed}{_because(choice.evidence.speed_evidence)}.",
+    ]
+
+
+def _load_reasons(answer: Answer, load: Load, choice: OptionRow) -> list[str]:
+    """Describe what one GPU carries, and how many the load needs; nothing without a load."""
+    if isinstance(load, OneGpu):
+        return []
     if isinstance(load, Service):
-        reasons += _service_reasons(answer, load, choice)
-    elif not isinstance(load, OneGpu):
-        rate, need = format_rate(choice.speed.rate_per_gpu_per_s), choice.count.gpus_needed
-        reasons.append(
-            f"Each GPU processes {rate} samples/s at batch {choice.speed.batch}; "
-            f"the deadline needs {counted(need, 'GPU')}."
-        )
-        reasons += _parallel_words(choice)
+        return _service_reasons(answer, load, choice)
+    rate, need = format_rate(choice.speed.rate_per_gpu_per_s), choice.count.gpus_needed
+    words = f"Each GPU processes {rate} samples/s at batch {choice.speed.batch}"
+    return [f"{words}; the deadline needs {counted(need, 'GPU')}.", *_parallel_words(choice)]
+
+
+def _rank_words(load: Load, rows: Sequence[OptionRow]) -> str:
+    """Describe among how many options the choice is the cheapest."""
     priced = sum(row.money.cost_usd_per_year is not None for row in rows)
     if isinstance(load, OneGpu):
-        reasons.append(f"Cheapest per sample of {priced} priced options, of {len(rows)} that hold the model.")
-    else:
-        unpriced = len(rows) - priced
-        more = f"; {unpriced} more carry the load and have no known price" if unpriced else ""
-        reasons.append(f"Cheapest of {priced} options with a price, those of full evidence first{more}.")
-    if other and other.money.cost_usd_per_year and choice.money.cost_usd_per_year:
-        mine, theirs = _worths(answer, choice, other)
-        more = format_fraction(theirs / mine - 1)
-        reasons.append(f"Runner-up: {other.gpu_name} {_how(other)}, {more} more expensive.")
+        return f"Cheapest per sample of {priced} priced options, of {len(rows)} that hold the model."
+    unpriced = len(rows) - priced
+    more = f"; {unpriced} more carry the load and have no known price" if unpriced else ""
+    return f"Cheapest of {priced} options with a price, those of full evidence first{more}."
+
+
+def _runner_up_words(answer: Answer, choice: OptionRow, other: OptionRow | None) -> list[str]:
+    if other is None or not other.money.cost_usd_per_year or not choice.money.cost_usd_per_year:
+        return []
+    mine, theirs = _worths(answer, choice, other)
+    return [f"Runner-up: {other.gpu_name} {_how(other)}, {format_fraction(theirs / mine - 1)} more expensive."]
+
+
+def _certainty_reasons(answer: Answer, load: Load, choice: OptionRow) -> list[str]:
+    """Describe how sure the choice is, what more certainty costs, when a purchase pays off, and doubtful memory."""
+    reasons = []
     if (sure := answer.confidence) and not isinstance(load, OneGpu):
         reasons.append(
             f"Cheapest in {format_fraction(sure.cheapest)} of {sure.scenarios} scenarios; the fleet as sized carries "
@@ -265,19 +288,20 @@ def _reasons(
         reasons.append(_payback_words(pair, answer.case.money.years))
     if not choice.evidence.certain_fit:
         reasons.append("Its memory is borderline: the estimate's interval straddles what may be filled.")
-    if choice.offer.price_date:
-        advice = "; ask again before signing" if choice.evidence.concerns else ""
-        reasons.append(
-            f"Its price, {price(choice)}, is {choice.offer.price_tier}, as of {choice.offer.price_date}: "
-            f"{choice.offer.price_source}{advice}."
-        )
-        if terms := quote_terms(choice):
-            reasons.append(f"Its quote: {terms}.")
-    reasons += _host_words(plan, choice)
-    reasons.append(
-        f"Its speed is {_SPEED_WORDS[choice.evidence.speed_tier]}{_because(choice.evidence.speed_evidence)}."
-    )
     return reasons
+
+
+def _price_reasons(choice: OptionRow) -> list[str]:
+    """Describe the price, its day and source, and what its quote states besides."""
+    if not choice.offer.price_date:
+        return []
+    advice = "; ask again before signing" if choice.evidence.concerns else ""
+    words = (
+        f"Its price, {price(choice)}, is {choice.offer.price_tier}, as of {choice.offer.price_date}: "
+        f"{choice.offer.price_source}{advice}."
+    )
+    terms = quote_terms(choice)
+    return [words, f"Its quote: {terms}."] if terms else [words]
 
 
 def _parallel_words(choice: OptionRow) -> list[str]:
@@ -323,7 +347,7 @@ def _service_reasons(answer: Answer, load: Service, choice: OptionRow) -> list[s
         mean = sizing.response.mean_s
         reasons[-1] = (
             f"{reasons[-1][:-1]}. The mean is {format_seconds(mean.expected)} simulated, "
-            f"{format_seconds(exact_s)} in closed form."
+            f"{format_seconds(exact_s)} by formula."
         )
     if mix := answer.day_mix:
         held = f"{mix.reserved} reserved and the rest by the hour" if mix.reserved else "all by the hour"

@@ -210,7 +210,7 @@ def _front_table(report: Report, model: ModelReport) -> Table:
     """Return the figures of the chart of cost against latency."""
     listed = [option for option in model.options if option.money.cost_usd_per_year is not None][:40]
     digits = figures.column_digits((worth_usd(report, option) for option in listed), whole_from=10.0)
-    head = f"option | {figures.pace_head(report.demand.load)}> | {worth_unit(report)}> | head-room>"
+    head = f"option | {figures.pace_head(report.demand.load)}> | {worth_unit(report)}> | spare capacity>"
     return table(
         f"{head} | none cheaper and faster",
         [
@@ -373,12 +373,37 @@ def _bar_name(bar: TornadoRow) -> str:
 
 def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart:
     """Draw what each input alone does to the choice's cost, largest first."""
+    shown, choice = model.tornado[:9], model.option(model.verdict.choice)
+    base = (worth_usd(report, choice) if choice else None) or 0.0
+    return Chart(
+        identity=f"{prefix}-sensitivity", title="What moves the cost of the choice",
+        description="Cost of the choice with each input at the ends of its range, largest effect first.",
+        caption="One input at a time to the ends of its range; the line is the cost as stated. Ends that cannot be met "
+        "have no bar.",
+        drawing=drawing(_sensitivity_layers(report, model, shown, base), height=max(90, 34 * len(shown))),
+        data=_sensitivity_table(report, model),
+    )  # fmt: skip
+
+
+def _sensitivity_layers(report: Report, model: ModelReport, shown: Sequence[TornadoRow], base: float) -> Any:
+    """Draw a bar from the cost as stated to the cost at each end of each input."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
-    shown, unit = model.tornado[:9], worth_unit(report)
-    choice = model.option(model.verdict.choice)
-    base = (worth_usd(report, choice) if choice else None) or 0.0
-    rows = [
+    y = alt.Y("input:N", title=None, sort=[_bar_name(bar) for bar in shown], axis=two_lines())
+    x = alt.X("usd:Q", title=worth_unit(report), axis=_axis(SHORT), scale=alt.Scale(zero=False, padding=6))
+    sides = alt.Scale(domain=["costs less", "costs more"], range=[PALETTE[2], PALETTE[1]])
+    bars = alt.Chart(data(_sensitivity_rows(model, shown, base), "tornado")).mark_bar(height=18, opacity=0.85)
+    tip = ["input:N", "end:N", alt.Tooltip("usd:Q", format=",.0f"), "best:N"]
+    stated = alt.Chart(data([{"usd": base}], "stated"))
+    return alt.layer(
+        bars.encode(x=x, x2="base:Q", y=y, color=alt.Color("side:N", scale=sides, title=None), tooltip=tip),
+        stated.mark_rule(color="#3d444d").encode(x=x),
+    )
+
+
+def _sensitivity_rows(model: ModelReport, shown: Sequence[TornadoRow], base: float) -> list[dict[str, Any]]:
+    """Return the ends that change the cost."""
+    return [
         {
             "input": _bar_name(bar), "base": base, "usd": cost, "end": f"{end:,.4g} {bar.unit}",
             "side": "costs less" if cost < base else "costs more",
@@ -390,46 +415,22 @@ def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Cha
         )
         if cost is not None and abs(cost - base) > 1e-9 * base
     ]  # fmt: skip
-    y = alt.Y(
-        "input:N",
-        title=None,
-        sort=[_bar_name(bar) for bar in shown],
-        axis=two_lines(),
+
+
+def _sensitivity_table(report: Report, model: ModelReport) -> Table:
+    """List every input's ends, the cost there, and which option is then the cheapest."""
+    unit = worth_unit(report)
+    rows = [
+        (
+            bar.label, bar.unit, f"{bar.low:,.4g}", f"{bar.value:,.4g}", f"{bar.high:,.4g}",
+            *(_met(cost) for cost in (bar.cost_low_usd, bar.cost_high_usd)),
+            *(figures.option_name(model.option(winner)) for winner in (bar.winner_low, bar.winner_high)),
+        )
+        for bar in model.tornado
+    ]  # fmt: skip
+    return table(
+        f"input | unit | low> | stated> | high> | {unit} at low> | {unit} at high> | best at low | best at high", rows
     )
-    x = alt.X("usd:Q", title=unit, axis=_axis(SHORT), scale=alt.Scale(zero=False, padding=6))
-    colour = alt.Color(
-        "side:N", scale=alt.Scale(domain=["costs less", "costs more"], range=[PALETTE[2], PALETTE[1]]), title=None
-    )
-    bars = alt.Chart(data(rows, "tornado"))
-    stated = alt.Chart(data([{"usd": base}], "stated"))
-    layers = alt.layer(
-        bars.mark_bar(height=18, opacity=0.85).encode(
-            x=x,
-            x2="base:Q",
-            y=y,
-            color=colour,
-            tooltip=["input:N", "end:N", alt.Tooltip("usd:Q", format=",.0f"), "best:N"],
-        ),
-        stated.mark_rule(color="#3d444d").encode(x=x),
-    )
-    content = table(
-        f"input | unit | low> | stated> | high> | {unit} at low> | {unit} at high> | best at low | best at high",
-        [
-            (
-                bar.label, bar.unit, f"{bar.low:,.4g}", f"{bar.value:,.4g}", f"{bar.high:,.4g}",
-                *(_met(cost) for cost in (bar.cost_low_usd, bar.cost_high_usd)),
-                *(figures.option_name(model.option(winner)) for winner in (bar.winner_low, bar.winner_high)),
-            )
-            for bar in model.tornado
-        ],
-    )  # fmt: skip
-    return Chart(
-        identity=f"{prefix}-sensitivity", title="What moves the cost of the choice",
-        description="Cost of the choice with each input at the ends of its range, largest effect first.",
-        caption="One input at a time to the ends of its range; the line is the cost as stated. Ends that cannot be met "
-        "have no bar.",
-        drawing=drawing(layers, height=max(90, 34 * len(shown))), data=content,
-    )  # fmt: skip
 
 
 def _met(cost: float | None) -> str:

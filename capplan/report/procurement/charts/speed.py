@@ -1,7 +1,8 @@
 """The report's charts of speed and memory: over the batch, over the load, by part, and under the roofline."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
@@ -21,7 +22,7 @@ from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.documents.plan import PlannedFit
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
-from capplan.report.procurement.types import ModelReport, PickRow, Report
+from capplan.report.procurement.types import ModelReport, OptionRow, PickRow, Report
 from capplan.report.table import Align, Column, Table, table
 from capplan.units import format_bytes, format_flops_per_s, format_rate, format_seconds
 
@@ -124,40 +125,12 @@ def _ends(interval: Interval) -> tuple[float, float, float]:
 
 def latency_over_load(report: Report, model: ModelReport, *, prefix: str) -> Chart | None:
     """Draw the latency percentile of the choice over its load, with the limit and where it runs at peak."""
-    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
-
     load, choice = report.demand.load, model.option(model.verdict.choice)
     if not isinstance(load, Service) or choice is None:
         return None
     pick = next((each for each in model.picks if each.gpu == choice.gpu and each.batch == choice.speed.batch), None)
     if pick is None or not pick.loads:
         return None
-    rows = [{"rate": each * pick.capacity_per_s, "ms": 1e3 * s} for each, s in _finite(pick)]
-    points = [
-        {"what": words, "rate": load.peak_per_s / gpus, "ms": 1e3 * s}
-        for words, gpus, s in (
-            ("all up", choice.count.gpus, choice.response.all_up_latency_s),
-            ("only those needed", choice.count.gpus_needed, choice.response.latency_s.expected),
-        )
-        if s is not None
-    ]
-    x = alt.X("rate:Q", title="samples per second of one GPU", axis=alt.Axis(format=NUMBER))
-    top = 1.6 * 1e3 * load.latency_limit_s
-    y = alt.Y("ms:Q", title=f"p{load.percentile:g} latency, ms", scale=alt.Scale(domain=[0, top], clamp=True))
-    over = alt.Chart(data([{"low": 1e3 * load.latency_limit_s, "high": top}], "over"))
-    limit_words = f"limit {format_seconds(load.latency_limit_s)}"
-    limit = alt.Chart(data([{"ms": 1e3 * load.latency_limit_s, "words": limit_words}], "limit"))
-    dots = alt.Chart(data(points, "points"))
-    layers = alt.layer(
-        over.mark_rect(color=LIMIT, opacity=0.08).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
-        limit.mark_rule(color=LIMIT, strokeDash=[6, 4]).encode(y=y),
-        limit.mark_text(color=LIMIT, align="left", dx=4, dy=-7).encode(x=alt.value(0), y=y, text="words:N"),
-        alt.Chart(data(rows, "curve")).mark_line(color=PALETTE[0], strokeWidth=2).encode(x=x, y=y),
-        dots.mark_point(color=PALETTE[1], size=90, filled=True, opacity=1).encode(
-            x=x, y=y, shape=alt.Shape("what:N", legend=None)
-        ),
-        dots.mark_text(color=PALETTE[1], align="right", dx=-8, dy=-9, fontWeight=600).encode(x=x, y=y, text="what:N"),
-    )
     content = table(
         "samples per second of one GPU> | load factor> | latency>",
         [
@@ -165,13 +138,61 @@ def latency_over_load(report: Report, model: ModelReport, *, prefix: str) -> Cha
             for each, s in _finite(pick)
         ],
     )
-    title = f"p{load.percentile:g} latency over load: {choice.gpu_name}"
     return Chart(
-        identity=f"{prefix}-load", title=title,
+        identity=f"{prefix}-load", title=f"p{load.percentile:g} latency over load: {choice.gpu_name}",
         description=f"Latency percentile of one {choice.gpu_name} over its rate, with the limit and where it runs.",
         caption="Simulated with Poisson arrivals unless burstiness is stated; shaded is beyond the limit.",
-        drawing=drawing(layers), data=content,
+        drawing=drawing(_load_layers(load, choice, pick)), data=content,
     )  # fmt: skip
+
+
+def _load_layers(load: Service, choice: OptionRow, pick: PickRow) -> Any:
+    """Draw the latency percentile over one GPU's rate, what exceeds the limit, and where the fleet runs."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
+    rows = [{"rate": each * pick.capacity_per_s, "ms": 1e3 * s} for each, s in _finite(pick)]
+    x = alt.X("rate:Q", title="samples per second of one GPU", axis=alt.Axis(format=NUMBER))
+    limit_ms = 1e3 * load.latency_limit_s
+    top = 1.6 * limit_ms
+    y = alt.Y("ms:Q", title=f"p{load.percentile:g} latency, ms", scale=alt.Scale(domain=[0, top], clamp=True))
+    over = alt.Chart(data([{"low": limit_ms, "high": top}], "over"))
+    limit = alt.Chart(data([{"ms": limit_ms, "words": f"limit {format_seconds(load.latency_limit_s)}"}], "limit"))
+    points = _operating_points(load, choice)
+    dots = alt.Chart(data(points, "points")).mark_point(color=PALETTE[1], size=90, filled=True, opacity=1)
+    middle = max((row["rate"] for row in rows), default=0.0) / 2
+    named = [
+        alt.Chart(data([point], f"name {place}"))
+        .mark_text(
+            color=PALETTE[1], dy=16 if place == 0 else -9, fontWeight=600, **_beside(is_left=point["rate"] > middle)
+        )
+        .encode(x=x, y=y, text="what:N")
+        for place, point in enumerate(points)
+    ]
+    return alt.layer(
+        over.mark_rect(color=LIMIT, opacity=0.08).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
+        limit.mark_rule(color=LIMIT, strokeDash=[6, 4]).encode(y=y),
+        limit.mark_text(color=LIMIT, align="left", dx=4, dy=-7).encode(x=alt.value(0), y=y, text="words:N"),
+        alt.Chart(data(rows, "curve")).mark_line(color=PALETTE[0], strokeWidth=2).encode(x=x, y=y),
+        dots.encode(x=x, y=y, shape=alt.Shape("what:N", legend=None)),
+        *named,
+    )
+
+
+def _beside(*, is_left: bool) -> dict[str, Any]:
+    """Return on which side of its point a name stands: where there is room for it."""
+    return {"align": "right", "dx": -8} if is_left else {"align": "left", "dx": 8}
+
+
+def _operating_points(load: Service, choice: OptionRow) -> list[dict[str, Any]]:
+    """Return where one GPU runs at peak: with the whole fleet up, and with only those that are needed."""
+    return [
+        {"what": words, "rate": load.peak_per_s / gpus, "ms": 1e3 * s}
+        for words, gpus, s in (
+            ("all up", choice.count.gpus, choice.response.all_up_latency_s),
+            ("only those needed", choice.count.gpus_needed, choice.response.latency_s.expected),
+        )
+        if s is not None
+    ]
 
 
 def _finite(pick: PickRow) -> list[tuple[float, float]]:
@@ -180,54 +201,49 @@ def _finite(pick: PickRow) -> list[tuple[float, float]]:
 
 def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     """Draw the memory of each leading GPU at its batch, by part, against what is usable."""
-    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
-
     chosen = {option.gpu: option.speed.batch for option in reversed(model.options)}
     bars = [
         next(each for each in model.plan.fits_on(gpu) if each.batch == chosen[gpu])
         for gpu in leading_gpus(model, count=6)
     ]
     groups = _part_groups(bars)
+    return Chart(
+        identity=f"{prefix}-memory",
+        title="Memory by part against usable",
+        description=f"Peak memory of {model.plan.model.name} by part on each leading GPU, against its usable memory.",
+        caption="Bars are expected; the red mark is the usable memory.",
+        drawing=drawing(_memory_layers(bars, groups), height=44 * len(bars) + 10),
+        data=_memory_table(bars, groups),
+    )
+
+
+def _memory_layers(bars: Sequence[PlannedFit], groups: Mapping[str, Sequence[str]]) -> Any:
+    """Draw a stacked bar for each GPU, and a mark where its usable memory ends."""
+    import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
+
     rows = [
-        {
-            "gpu": _bar_name(each),
-            "part": name,
-            "order": place,
-            "gib": _size(each, members) / 2**30,
-        }
+        {"gpu": _bar_name(each), "part": name, "order": place, "gib": _size(each, members) / 2**30}
         for each in bars
         for place, (name, members) in enumerate(groups.items())
     ]
     usable = [
-        {
-            "gpu": _bar_name(each), "gib": each.memory.usable_bytes / 2**30,
-            "words": format_bytes(each.memory.usable_bytes),
-        }
+        {"gpu": _bar_name(each), "gib": given / 2**30, "words": format_bytes(given)}
         for each in bars
-        if each.memory.usable_bytes
-    ]  # fmt: skip
+        if (given := each.memory.usable_bytes)
+    ]
     y = alt.Y("gpu:N", title=None, sort=None, axis=two_lines())
     x = alt.X("gib:Q", title="GiB")
     colours = alt.Scale(domain=list(groups), range=[PART_COLOURS.get(name, MUTED) for name in groups])
-    stacked = alt.Chart(data(rows, "parts")).mark_bar(height=18)
     marks = alt.Chart(data(usable, "usable"))
-    layers = [
-        stacked.encode(
+    return alt.layer(
+        alt.Chart(data(rows, "parts")).mark_bar(height=18).encode(
             x=alt.X("gib:Q", title="GiB", stack=True), y=y, order="order:Q",
             color=alt.Color("part:N", scale=colours, title=None, legend=legend(list(groups))),
             tooltip=["gpu:N", "part:N", alt.Tooltip("gib:Q", format=".3f")],
         ),
         marks.mark_tick(color=LIMIT, thickness=2, size=26).encode(x=x, y=y),
         marks.mark_text(color=LIMIT, align="right", dx=-5, dy=-13, fontSize=11).encode(x=x, y=y, text="words:N"),
-    ]  # fmt: skip
-    return Chart(
-        identity=f"{prefix}-memory",
-        title="Memory by part against usable",
-        description=f"Peak memory of {model.plan.model.name} by part on each leading GPU, against its usable memory.",
-        caption="Bars are expected; the red mark is the usable memory.",
-        drawing=drawing(alt.layer(*layers), height=44 * len(bars) + 10),
-        data=_memory_table(bars, groups),
-    )
+    )  # fmt: skip
 
 
 def _short_name(gpu_name: str) -> str:
