@@ -90,7 +90,7 @@ def test_published_offline_tokens_of_llama_8b(
 @pytest.mark.skipif(not SERVING.is_file(), reason="the measured runs beside the project are not here")
 def test_the_measured_runs_are_predicted_as_well_as_the_accuracy_page_says(calibration: LlmCalibration) -> None:
     found = validate_serving(
-        read_serving(SERVING).runs,
+        read_serving(SERVING).runs[::5],  # every fifth run, which takes a second of processor time instead of seven
         deployments=Deployments(gpus=load_gpus(), assumes_narrow_cache=True),
         calibration=calibration,
     )

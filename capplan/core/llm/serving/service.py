@@ -59,6 +59,10 @@ class Speculation:
         return sum(self.acceptance**power for power in range(self.drafts + 1))
 
 
+WAVES = 10.0
+"""Requests that each client of a benchmark sends, as most tools do."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What one replica is asked: mean lengths [tokens], their spread, and how many sequences fit in its memory.
@@ -74,7 +78,7 @@ class Demand:
     output_len: float
     capacity: float
     spread: float = 0.0
-    waves: float = 10.0
+    waves: float = WAVES
     requests: float | None = None
     prefix_fraction: float = 0.0
     speculation: Speculation | None = None
@@ -233,9 +237,11 @@ def waiting_names(*, spread: float) -> tuple[str, ...]:
 def waiting_parts(loop: LoopTimes) -> tuple[float, float, float, float]:
     """Return what the time to the first token is a sum of. [s]
 
-    A lone prompt, what later waves wait beyond it, what the first wave waits beyond those, and a decode step.
+    A lone prompt, what later waves wait beyond it, what the first wave waits beyond those, and a decode step. Where
+    memory is full the first wave waits less than later ones, which lowers the mean by its share of the waves.
     """
-    later_s = max(loop.later_ttft_s - loop.lone_ttft_s, 0.0)
+    mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(WAVES))
+    later_s = max(mean_s - loop.lone_ttft_s, 0.0)
     burst_s = max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0)
     return loop.lone_ttft_s, later_s, burst_s, loop.tpot_s
 
