@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +71,11 @@ class Candidate:
     licence: str | None = None
     host_limits: tuple[HostLimit, ...] = ()
     exchange: Exchange | None = None
+
+    @property
+    def stream(self) -> int:
+        """Return the stream of random arrivals that the GPU is simulated with: its own, whichever others there are."""
+        return crc32(self.gpu.encode())
 
     @property
     def allowed(self) -> tuple[int, ...]:
@@ -142,8 +148,13 @@ def response_curves(
     ceiling = policy.ceiling_fraction
     loads = (*(step * ceiling for step in _STEPS_TO_CEILING), *(load for load in _LOADS_BEYOND if load > ceiling))
     stations = [
-        Station(rate_per_s=load * capacity_per_s(times), batch_times_s=times, window_s=policy.window_s)
-        for _, _, times in lanes
+        Station(
+            rate_per_s=load * capacity_per_s(times),
+            batch_times_s=times,
+            window_s=policy.window_s,
+            stream=candidates[index].stream,
+        )
+        for index, _, times in lanes
         for load in loads
     ]
     observed = simulate(stations, randomness=_bursty(SEARCH, policy)) if stations else ()
@@ -192,7 +203,12 @@ def responses(
 ) -> tuple[Response, ...]:
     """Simulate replicas at (candidate, largest batch, rate); aligned with `questions`."""
     stations = [
-        Station(rate_per_s=rate, batch_times_s=candidate.batch_times_s(cap), window_s=policy.window_s)
+        Station(
+            rate_per_s=rate,
+            batch_times_s=candidate.batch_times_s(cap),
+            window_s=policy.window_s,
+            stream=candidate.stream,
+        )
         for candidate, cap, rate in questions
     ]
     steady = [station for station in stations if station.load_fraction <= _OVERLOAD]

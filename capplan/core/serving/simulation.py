@@ -1,7 +1,8 @@
 """Discrete-event simulation of replicas that serve batches: latency percentiles under load.
 
-All stations are simulated in step, one batch of each at a time, over the same random arrivals (common random
-numbers), so that hundreds of GPUs and rates cost little more than one and their differences are not noise.
+All stations are simulated in step, one batch of each at a time, so that hundreds of GPUs and rates cost little more
+than one. Stations of one stream meet the same random arrivals, so that a percentile rises with the load; those of
+different streams meet independent ones, so that no chance is common to all GPUs.
 """
 
 import math
@@ -33,7 +34,7 @@ class Station:
 
     A free replica takes what waits, at most `len(batch_times_s)` samples, once the batch is full or its oldest
     sample has waited `window_s` (0: at once); a batch of b takes `batch_times_s[b - 1]`, scattered by a gamma law of
-    squared coefficient of variation `service_scv` where that is not 0.
+    squared coefficient of variation `service_scv` where that is not 0. Stations of one `stream` meet the same arrivals.
     """
 
     rate_per_s: float
@@ -41,6 +42,7 @@ class Station:
     replicas: int = 1
     window_s: float = 0.0
     service_scv: float = 0.0
+    stream: int = 0
 
     @property
     def load_fraction(self) -> float:
@@ -103,21 +105,29 @@ def _confidence(value: float, per_group: Floats) -> Interval:
 
 
 def simulate(stations: Sequence[Station], *, randomness: Randomness | None = None) -> tuple[Observed, ...]:
-    """Run every station over the same arrivals; results align with `stations`."""
+    """Run every station over the arrivals of its stream; results align with `stations`."""
     drawn = randomness or Randomness()
-    arrivals, scatter = _draw(stations, drawn)
+    times, scatter = _draw(stations, drawn)
+    places = {stream: place * drawn.arrivals for place, stream in enumerate(_streams(stations))}
     size = min(_CHUNK_STATIONS, max(1, _CHUNK_SAMPLES // drawn.arrivals))
     observed: list[Observed] = []
     for first in range(0, len(stations), size):
-        observed += _Lanes(stations[first : first + size], arrivals, scatter).run(drawn.warm_up_fraction)
+        chunk = stations[first : first + size]
+        begins = np.array([places[station.stream] for station in chunk], dtype=np.int64)
+        arrivals = _Arrivals(times=times, count=drawn.arrivals, first=begins)
+        observed += _Lanes(chunk, arrivals, scatter).run(drawn.warm_up_fraction)
     return tuple(observed)
 
 
 def _draw(stations: Sequence[Station], drawn: Randomness) -> tuple[Floats, dict[float, Floats]]:
-    """Draw arrival times at unit rate, and a unit-mean scatter of batch times for each SCV in use."""
-    source = np.random.default_rng(drawn.seed)
+    """Draw arrival times at unit rate for each stream, and a unit-mean scatter of batch times for each SCV in use.
+
+    The streams follow one another in one array of rising times, so that one search finds the arrivals of all lanes.
+    """
     shape = 1 / drawn.gap_scv
-    arrivals = np.cumsum(source.gamma(shape, drawn.gap_scv, drawn.arrivals))
+    sources = (np.random.default_rng(_seed(drawn, stream)) for stream in _streams(stations))
+    gaps = [source.gamma(shape, drawn.gap_scv, drawn.arrivals) for source in sources]
+    arrivals = np.cumsum(np.concatenate(gaps))
     scatter: dict[float, Floats] = {}
     for scv in sorted({station.service_scv for station in stations}):
         generator = np.random.default_rng((drawn.seed, 1))
@@ -125,12 +135,30 @@ def _draw(stations: Sequence[Station], drawn: Randomness) -> tuple[Floats, dict[
     return arrivals, scatter
 
 
+def _streams(stations: Sequence[Station]) -> list[int]:
+    return sorted({station.stream for station in stations})
+
+
+def _seed(drawn: Randomness, stream: int) -> int | tuple[int, int, int]:
+    """Return the seed of a stream: independent of the others, whichever these are."""
+    return (drawn.seed, 2, stream) if stream else drawn.seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arrivals:
+    """Arrival times of all streams, one after another, each `count` long; `first` are where the stations' begin."""
+
+    times: Floats
+    count: int
+    first: Ints
+
+
 class _Lanes:
     """The stations' states, one lane each. Time runs in mean gaps between arrivals, so that lanes share them."""
 
-    def __init__(self, stations: Sequence[Station], arrivals: Floats, scatter: dict[float, Floats]) -> None:
-        self.arrivals = arrivals
-        self.padded = np.append(arrivals, np.inf)
+    def __init__(self, stations: Sequence[Station], arrivals: _Arrivals, scatter: dict[float, Floats]) -> None:
+        self.arrivals, self.count, self.first = arrivals.times, arrivals.count, arrivals.first
+        self.padded = np.append(arrivals.times, np.inf)
         self.rates = np.array([station.rate_per_s for station in stations])
         self.largest = np.array([len(station.batch_times_s) for station in stations])
         self.windows = np.array([station.window_s for station in stations]) * self.rates
@@ -148,14 +176,14 @@ class _Lanes:
         lanes, sizes, finishes, services = self._serve()
         order = np.argsort(lanes.astype(np.int16), kind="stable")
         lanes, sizes, finishes, services = lanes[order], sizes[order], finishes[order], services[order]
-        count = len(self.arrivals)
+        count = self.count
         responses = np.repeat(finishes, sizes).reshape(len(self.rates), count)
-        responses -= self.arrivals
+        responses -= self.arrivals.reshape(-1, count)[self.first // count]
         responses /= self.rates[:, None]
         batches = np.bincount(lanes, minlength=len(self.rates))
         busy = np.bincount(lanes, weights=services, minlength=len(self.rates))
         last = np.maximum.reduceat(finishes, np.concatenate([[0], np.cumsum(batches)[:-1]]))
-        busy_fractions = busy / (last - self.arrivals[0]) / self.replicas
+        busy_fractions = busy / (last - self.arrivals[self.first]) / self.replicas
         first = int(count * warm_up_fraction)
         return [
             Observed(responses_s=row[first:], batch=count / int(number), busy_fraction=float(share))
@@ -163,9 +191,8 @@ class _Lanes:
         ]
 
     def _serve(self) -> tuple[Ints, Ints, Floats, Floats]:
-        count = len(self.arrivals)
         lane = np.arange(len(self.rates))
-        head = np.zeros(len(lane), dtype=np.int64)
+        head, end = self.first.copy(), self.first + self.count
         free = np.where(np.arange(self.replicas.max()) < self.replicas[:, None], 0.0, np.inf)
         done: list[tuple[Ints, Ints, Floats, Floats]] = []
         step = 0
@@ -174,9 +201,10 @@ class _Lanes:
             rows = np.arange(len(lane))
             oldest = self.arrivals[head]
             largest = self.largest[lane]
-            full = self.padded[np.minimum(head + largest - 1, count)]
+            filled = head + largest - 1
+            full = np.where(filled < end, self.padded[np.minimum(filled, len(self.arrivals))], np.inf)
             start = np.maximum(free[rows, server], np.minimum(oldest + self.windows[lane], full))
-            waiting = self.arrivals.searchsorted(start, side="right") - head
+            waiting = np.minimum(self.arrivals.searchsorted(start, side="right"), end) - head
             size = np.minimum(np.maximum(waiting, 1), largest)
             service = self.times[self.time_offsets[lane] + size]
             if self.is_scattered:
@@ -186,8 +214,8 @@ class _Lanes:
             done.append((lane, size, finish, service))
             head = head + size
             step += 1
-            active = head < count
+            active = head < end
             if not active.all():
-                lane, head, free = lane[active], head[active], free[active]
+                lane, head, end, free = lane[active], head[active], end[active], free[active]
         columns = [np.concatenate(column) for column in zip(*done, strict=True)]
         return columns[0], columns[1], columns[2], columns[3]

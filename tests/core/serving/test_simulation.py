@@ -123,3 +123,18 @@ def test_littles_law_holds():
     present = np.searchsorted(arrivals, moments, side="right") - np.searchsorted(departures, moments, side="right")
     rate = len(arrivals) / arrivals[-1]
     assert present.mean() == pytest.approx(rate * ran.mean_s.expected, rel=0.01)
+
+
+def test_stations_of_different_streams_meet_independent_arrivals() -> None:
+    """Each stream is the same whichever others are simulated beside it; two of them share no chance."""
+    one, two = (Station(rate_per_s=1.0, batch_times_s=[0.5], stream=stream) for stream in (11, 12))
+    drawn = Randomness(arrivals=4_000)
+    (alone,) = simulate([two], randomness=drawn)
+    first, second, again = simulate([one, two, two], randomness=drawn)
+    assert second.responses_s == pytest.approx(alone.responses_s, abs=1e-6)
+    assert np.array_equal(second.responses_s, again.responses_s)
+    waits = np.corrcoef(first.responses_s, second.responses_s)[0, 1]
+    assert abs(waits) < 0.2  # M/D/1 at half load remembers a few arrivals, so that 3,600 are worth several hundred
+    # Both are the same queue, M/D/1 at a load of one half: a mean of 0.5 + 0.5² / (2 × (1 - 0.5)) = 0.75 s.
+    assert first.mean_s.expected == pytest.approx(0.75, rel=0.06)
+    assert second.mean_s.expected == pytest.approx(0.75, rel=0.06)
