@@ -97,13 +97,15 @@ def _fleet(report: Report) -> dict[str, Any] | None:
     fleet = report.fleet
     if fleet is None:
         return None
+    chart = fleets_chart(report)
     return {
         "sentence": fleet.sentence,
         "sharing": sharing_table(fleet),
         "inventory": inventory_table(fleet),
         "options": fleet_table(fleet),
         "words": SHARING_WORDS,
-        "chart": _with_markup(chart) if (chart := fleets_chart(report)) else None,
+        "chart": _with_markup(chart) if chart else None,
+        "specs": _json({chart.identity: compiled(chart.drawing)} if chart else {}),
     }
 
 

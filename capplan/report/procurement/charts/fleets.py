@@ -1,6 +1,7 @@
 """The report's chart of fleets for several services: what each kind of GPU adds to the cost of a year."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from capplan.report.charts.look import MUTED, PALETTE, SHORT_LABEL, data, drawing, legend, two_lines
 from capplan.report.procurement import figures
@@ -20,7 +21,7 @@ def fleets_chart(report: Report) -> Chart | None:
     shown = shown_fleets(fleet) if fleet else []
     if fleet is None or not shown:
         return None
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "bar": f"{each.gpu_name.removeprefix('NVIDIA ')}|{figures.term_words(each.term)}",
             "usd": each.cost_usd_per_year, "kind": kind_of(fleet, each), "words": _words(each),
@@ -37,10 +38,16 @@ def fleets_chart(report: Report) -> Chart | None:
         axis=alt.Axis(tickCount=5, labelExpr=SHORT_LABEL),
     )  # fmt: skip
     y = alt.Y("bar:N", title=None, sort=None, axis=two_lines())
-    bars = alt.Chart(data(rows, "fleets"))
+    inside = [row for row in rows if (row["usd"] or 0.0) > most / 2]
+    beside = [row for row in rows if row not in inside]
     layers = alt.layer(
-        bars.mark_bar(height=18).encode(x=x, y=y, color=colour),
-        bars.mark_text(align="left", dx=6, color="#3d444d").encode(x=x, y=y, text="words:N"),
+        alt.Chart(data(rows, "fleets")).mark_bar(height=18).encode(x=x, y=y, color=colour),
+        alt.Chart(data(beside, "beside"))
+        .mark_text(align="left", dx=6, color="#3d444d")
+        .encode(x=x, y=y, text="words:N"),
+        alt.Chart(data(inside, "inside"))
+        .mark_text(align="right", dx=-6, color="#ffffff")
+        .encode(x=x, y=y, text="words:N"),
     )
     content = table(
         "fleet | GPUs owned> | GPUs added> | USD per year>",
@@ -60,8 +67,8 @@ def fleets_chart(report: Report) -> Chart | None:
     )  # fmt: skip
 
 
-_NAME_ROOM = 1.3
-"""How much longer the axis is than the longest bar, for the words at its end."""
+_NAME_ROOM = 1.05
+"""How much longer the axis is than the longest bar; the words of long bars stand within them."""
 
 
 def shown_fleets(fleet: FleetRow) -> list[FleetOptionRow]:
@@ -78,6 +85,6 @@ def kind_of(fleet: FleetRow, each: FleetOptionRow) -> str:
 
 
 def _words(each: FleetOptionRow) -> str:
-    owned = f"{each.owned} owned" if each.owned else ""
-    added = f"{each.added_by_year[0]} GPUs" if each.added_by_year[0] else ""
-    return f"{each.cost_usd_per_year or 0:,.0f} ({' + '.join(word for word in (owned, added) if word) or 'none'})"
+    added = each.added_by_year[0]
+    count = f"{added} GPUs" if not each.owned else f"{added} + {each.owned} owned" if added else f"{each.owned} owned"
+    return f"{each.cost_usd_per_year or 0:,.0f} ({count})"

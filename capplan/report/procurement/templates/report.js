@@ -163,6 +163,29 @@
     document.documentElement.classList.add("drawn");
   }
 
+  /* Draws a figure as wide as its place, anew when that changes; where it cannot be drawn the still picture stays. */
+  async function drawIn(figure, spec, resized = () => {}) {
+    const holder = figure.querySelector(".picture"), still = [...holder.childNodes];
+    if (!spec) return null;
+    holder.replaceChildren();
+    try {
+      const { view } = await vegaEmbed(holder, spec, { mode: "vega", renderer: "svg", actions: false, logLevel: 0 });
+      holder.setAttribute("role", "img");
+      holder.setAttribute("aria-label", holder.dataset.words);
+      addEventListener("resize", async () => { await view.width(holder.clientWidth).runAsync(); resized(); });
+      return view;
+    } catch {
+      holder.replaceChildren(...still);
+      return null;
+    }
+  }
+
+  const fleet = document.getElementById("fleet"), fleetSpecs = fleet?.querySelector("script.specs");
+  if (fleetSpecs) starts.push(async () => {
+    const specs = JSON.parse(fleetSpecs.textContent);
+    for (const figure of fleet.querySelectorAll("figure[data-chart]")) await drawIn(figure, specs[figure.dataset.chart]);
+  });
+
   for (const section of document.querySelectorAll("section[data-model]")) {
     const data = JSON.parse(section.querySelector("script.data").textContent);
     const form = section.querySelector("form.controls");
@@ -345,17 +368,8 @@
     starts.push(async () => {
       const specs = JSON.parse(section.querySelector("script.specs").textContent);
       for (const figure of section.querySelectorAll("figure[data-chart]")) {
-        const spec = specs[figure.dataset.chart], holder = figure.querySelector(".picture");
-        if (!spec) continue;
-        const still = [...holder.childNodes];
-        holder.replaceChildren();
-        try {
-          const { view } = await vegaEmbed(holder, spec, { mode: "vega", renderer: "svg", actions: false, logLevel: 0 });
-          views.set(figure.dataset.chart.replace(/^m\d+-/, ""), view);
-          holder.setAttribute("role", "img");
-          holder.setAttribute("aria-label", holder.dataset.words);
-          addEventListener("resize", async () => { await view.width(holder.clientWidth).runAsync(); update(); });
-        } catch { holder.replaceChildren(...still); }
+        const view = await drawIn(figure, specs[figure.dataset.chart], update);
+        if (view) views.set(figure.dataset.chart.replace(/^m\d+-/, ""), view);
       }
       views.get("front")?.addEventListener("mouseover", (event, item) => {
         for (const [each, row] of rows) row.classList.toggle("hot", item?.datum?.key === each);
