@@ -40,9 +40,10 @@ class OnnxInputs:
 def find_inputs(model: OnnxModel, request: InputRequest, words: str) -> OnnxInputs:
     """Decide the shapes of a graph's inputs.
 
-    The first dimension that varies, of the first input that has one, is the batch, and so is every dimension of the
-    same name, and the first dimension of every input if it varies without a name. Other dimensions that vary are taken
-    from `--input`, `--input-size` and `--seq-len`, or assumed, which a note says.
+    The first dimension that is called batch, N or the like is the batch, else the first that varies, of the first input
+    that has one; and so is every dimension of the same name, and the first dimension of every input if it varies
+    without a name. Other dimensions that vary are taken from `--input`, `--input-size` and `--seq-len`, or assumed,
+    which a note says.
 
     Args:
         model: the file's model.
@@ -79,9 +80,16 @@ def find_inputs(model: OnnxModel, request: InputRequest, words: str) -> OnnxInpu
     )
 
 
+_BATCH_NAMES = frozenset({"batch", "batch_size", "batchsize", "batch_dim", "n", "bs"})
+"""Names that exporters give to the batch, which recurrent networks may keep behind the time."""
+
+
 def _batch_dim(ports: Sequence[Port]) -> str | None:
     """Return the name of the dimension that is the batch; None where none that varies has a name."""
     shapes = [port.shape or () for port in ports]
+    called = (dim for shape in shapes for dim in shape if isinstance(dim, str) and dim.casefold() in _BATCH_NAMES)
+    if (name := next(called, None)) is not None:
+        return name
     first = [shape[0] for shape in shapes if shape and isinstance(shape[0], str)]
     if first or any(shape and shape[0] is None for shape in shapes):
         return first[0] if first else None

@@ -95,10 +95,48 @@ def _inlined(message: Any, path: Path) -> Any:
     """Put the bodies of a file's own functions in the place of their calls."""
     from onnx import inliner
 
+    _check_expansion(message, path)
     try:
         return inliner.inline_local_functions(message)
     except (RuntimeError, ValueError) as error:
         raise UsageError(f"{path}: its functions cannot be put in the place of their calls ({error}).") from error
+
+
+def _check_expansion(message: Any, path: Path) -> None:
+    """Refuse functions that call themselves, or one another so often that the graph would fill the memory.
+
+    Thirty functions that each call the next one twice are a file of 3 kB and a graph of a billion nodes.
+    """
+    bodies = {(each.domain, each.name): each.node for each in message.functions}
+    counts: dict[tuple[str, str], int] = {}
+    open_calls: list[tuple[str, str]] = []
+
+    def nodes_in(nodes: Any) -> int:
+        total = 0
+        for node in nodes:
+            key = (node.domain, node.op_type)
+            total += calls(key) if key in bodies else 1
+            for attribute in node.attribute:
+                total += sum(nodes_in(graph.node) for graph in (attribute.g, *attribute.graphs))
+        return total
+
+    def calls(key: tuple[str, str]) -> int:
+        if key in open_calls:
+            raise UsageError(f"{path} breaks ONNX's rules: its function {key[1]!r} calls itself.")
+        if key not in counts:
+            open_calls.append(key)
+            counts[key] = nodes_in(bodies[key])
+            open_calls.pop()
+        return counts[key]
+
+    try:
+        total = nodes_in(message.graph.node)
+    except RecursionError as error:
+        raise UsageError(f"{path}: its functions are nested too deeply.") from error
+    if total > MOST_NODES:
+        raise UsageError(
+            f"{path}: its functions come to {total:,} nodes where they are called; at most {MOST_NODES:,} are read."
+        )
 
 
 class _Reader:
@@ -209,7 +247,7 @@ class _Reader:
     def _dim(self, message: Any) -> Dim:
         if message.HasField("dim_value"):
             value = int(message.dim_value)
-            if value > LARGEST_DIM:
+            if value > LARGEST_DIM or value < -1:
                 raise self._broken(f"an input has a dimension of {value}")
             return value if value > 0 else None  # some exporters write -1 or 0 for a dimension that varies
         return message.dim_param or None

@@ -67,12 +67,14 @@ def read_skeleton(path: Path) -> bytes:
     """
     if not is_file(path):
         raise UsageError(f"there is no file {path}.")
+    if path.stat().st_size == 0:
+        raise UsageError(f"{path} is empty and not an ONNX file.")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             if content[:4] in (b"PK\x03\x04", b"\x1f\x8b\x08\x00"):
                 raise UsageError(f"{path} is an archive and not an ONNX file: unpack it first.")
             return _Walk(path, content).copy()
-    except (OSError, ValueError) as error:  # an empty file cannot be mapped
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {error}.") from error
 
 

@@ -23,6 +23,7 @@ def run_unknown(
         device: where its outputs are made.
     """
     tensors = [each.to(device) for each in inputs if isinstance(each, Tensor)]
+    tensors = tensors or [torch.empty(0, device=device)]  # says where tensors lie that are made here
     overload = _operator(*unknown_name(node).split("::"))
     sizes = [dim for shape, _ in outputs for dim in shape]
     made = overload(tensors, sizes, [len(shape) for shape, _ in outputs], [dtype for _, dtype in outputs], device)
@@ -53,7 +54,7 @@ def _make(
     inputs: list[Tensor], sizes: list[int], ranks: list[int], dtypes: list[torch.dtype], device: torch.device
 ) -> list[Tensor]:
     # while a GPU's behaviour is traced, tensors are called "cuda" to the model and lie on the meta device
-    device = inputs[0].device if inputs else device
+    device = inputs[0].device
     made = []
     for rank, dtype in zip(ranks, dtypes, strict=True):
         made.append(torch.empty(sizes[:rank], dtype=dtype, device=device))

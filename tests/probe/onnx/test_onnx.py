@@ -217,6 +217,17 @@ def test_an_unknown_operator_is_counted_as_uncounted_and_named(tmp_path: Path) -
     assert with_formula.flops.at(3) == 120
 
 
+def test_an_unknown_operator_without_inputs_lies_where_the_network_does(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Table", [], ["t"], domain="my.ops"), helper.make_node("Add", ["x", "t"], ["y"])]
+    model = model_of(nodes, [tensor("x", ["n", 4])], [tensor("y", ["n", 4])], opsets=[helper.make_opsetid("my.ops", 1)])
+    model.graph.value_info.append(tensor("t", [1, 4]))
+    target = find(save(tmp_path / "net.onnx", model))
+    recording = trace_target(target).recording(Configuration())
+    assert uncounted(recording) == ("1 × my_ops::Table",)
+    kernel = next(each for each in recording.kernels if each.name == "my_ops.Table")
+    assert kernel.outputs[0].shape_at(3) == (1, 4)
+
+
 @pytest.mark.parametrize("is_outside", [False, True])
 def test_a_single_number_is_no_parameter_wherever_it_is_kept(is_outside: bool, tmp_path: Path) -> None:
     """PyTorch's code holds such a scale in Python; the weights are 8 by 4 numbers."""
@@ -314,6 +325,57 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path: Path, block: Path) -> None
         path.write_bytes(content[:at])
         with pytest.raises(UsageError):
             find(path)
+
+
+def functions_of(*calls: tuple[str, list[str]]) -> Any:
+    """A model whose graph calls the first of some functions, each of which calls others."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    made = [
+        helper.make_function(
+            "my", name, ["a"], ["o"],
+            [helper.make_node(called, ["a"], [f"o{index}" if index else "o"], domain="my" if called[0] == "F" else "")
+             for index, called in enumerate(others)],
+            opsets,
+        )
+        for name, others in calls
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        [helper.make_node(calls[0][0], ["x"], ["y"], domain="my")],
+        "g",
+        [tensor("x", ["n", 4])],
+        [tensor("y", ["n", 4])],
+    )
+    model = helper.make_model(graph, opset_imports=opsets, functions=made)
+    model.ir_version = 8
+    return model
+
+
+def test_functions_that_call_themselves_or_multiply_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="its function 'F0' calls itself"):
+        read_model(save(tmp_path / "a.onnx", functions_of(("F0", ["F1"]), ("F1", ["F0"]))))
+    doubling = [(f"F{index}", [f"F{index + 1}"] * 2) for index in range(30)]
+    with pytest.raises(UsageError, match="come to 1,073,741,824 nodes"):  # 2^30
+        read_model(save(tmp_path / "b.onnx", functions_of(*doubling, ("F30", ["Relu"]))))
+    graph = read_model(save(tmp_path / "c.onnx", functions_of(("F0", ["F1", "F1"]), ("F1", ["Relu"])))).graph
+    assert [node.operator for node in graph.nodes] == ["Relu", "Relu"]
+
+
+def test_a_negative_shape_is_refused_where_it_is_not_the_sign_of_one_that_varies(tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    with pytest.raises(UsageError, match="an input has a dimension of -5"):
+        find(save(tmp_path / "a.onnx", model_of([node], [tensor("x", [-5, 4])], [tensor("y", [-5, 4])])))
+    assert find(save(tmp_path / "b.onnx", model_of([node], [tensor("x", [-1, 4])], [tensor("y", [-1, 4])]))).name
+
+
+def test_the_batch_is_the_dimension_that_is_called_so(tmp_path: Path) -> None:
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    weight = onnx.numpy_helper.from_array(numpy.zeros((8, 4), numpy.float32), "w")
+    path = save(
+        tmp_path / "a.onnx", model_of([node], [tensor("x", ["T", "N", 8])], [tensor("y", ["T", "N", 4])], [weight])
+    )
+    target = find(path, seq_len=10)
+    assert macs(target, 3) == 10 * 3 * 8 * 4
+    assert not any("'N'" in note for note in target.notes)
 
 
 def test_a_cycle_is_named(tmp_path: Path) -> None:
