@@ -7,6 +7,7 @@ from capplan.core.memory.calibration import (
     CommunicationSize,
     ContextSize,
     ConvolutionWorkspaces,
+    CpuWorkspaces,
     MemoryCalibration,
 )
 from capplan.core.numbers import Interval
@@ -18,7 +19,7 @@ from capplan.units import BYTES, parse_quantity
 SCHEMA_VERSION = 1
 _DEFAULT = "memory.yaml"
 _KEYS = {"schema_version", "origin", "convolution_workspaces", "contexts", "communication", "uncertain_fraction"}
-_KEYS |= {"compiled_fraction", "graph_pool_fraction", "least_kept_fraction", "assumed_share_factor"}
+_KEYS |= {"compiled_fraction", "graph_pool_fraction", "least_kept_fraction", "assumed_share_factor", "cpu_workspaces"}
 
 
 def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
@@ -46,6 +47,7 @@ def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
                 nchw_half=_shares(document["convolution_workspaces"]["nchw_half"]),
                 other=_shares(document["convolution_workspaces"]["other"]),
             ),
+            cpu_workspaces=_cpu_workspaces(document["cpu_workspaces"]),
             contexts=tuple(_context(row) for row in document["contexts"]),
             communication=CommunicationSize(
                 size_bytes=_sizes(document["communication"]), origin="; ".join(document["communication"]["sources"])
@@ -61,6 +63,15 @@ def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
         raise SpecError(f"{where}: {error.args[0]} is missing.") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise SpecError(f"{where}: {error}.") from error
+
+
+def _cpu_workspaces(row: dict[str, Any]) -> CpuWorkspaces:
+    return CpuWorkspaces(
+        row_major=_shares(row["row_major"]),
+        row_major_half=_shares(row["row_major_half"]),
+        channels_last=_shares(row["channels_last"]),
+        origin="; ".join(row["sources"]),
+    )
 
 
 def _fraction(document: dict[str, Any], key: str) -> float:

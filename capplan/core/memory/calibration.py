@@ -28,6 +28,20 @@ class ConvolutionWorkspaces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CpuWorkspaces:
+    """oneDNN's copies for a convolution on a CPU, as shares of the bytes that the call reads and writes.
+
+    `row_major` is for fp32 images in NCHW, `row_major_half` for those in 16 bits, `channels_last` for either in NHWC,
+    of which only weights are copied.
+    """
+
+    row_major: Interval
+    row_major_half: Interval
+    channels_last: Interval
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommunicationSize:
     """What collective communication takes on each GPU. [bytes]"""
 
@@ -47,6 +61,7 @@ class MemoryCalibration:
     """
 
     convolution_workspaces: ConvolutionWorkspaces
+    cpu_workspaces: CpuWorkspaces
     contexts: tuple[ContextSize, ...]
     communication: CommunicationSize
     uncertain_fraction: float
@@ -77,6 +92,12 @@ class MemoryCalibration:
 UNCALIBRATED = MemoryCalibration(
     convolution_workspaces=ConvolutionWorkspaces(
         nchw_half=Interval(low=0, expected=0, high=1), other=Interval(low=0, expected=0, high=1)
+    ),
+    cpu_workspaces=CpuWorkspaces(
+        row_major=Interval(low=0, expected=1, high=1),
+        row_major_half=Interval(low=0, expected=1, high=2),
+        channels_last=Interval(low=0, expected=0, high=1),
+        origin="no calibration: from nothing to copies of all that a convolution touches",
     ),
     contexts=(
         ContextSize(

@@ -35,6 +35,7 @@ from capplan.core.memory.schedule import (
     schedule_key,
 )
 from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
+from capplan.core.memory.workspace import CPU
 from capplan.core.numbers import Interval
 from capplan.core.ops.attention import Version
 from capplan.core.ops.flops import uncounted
@@ -349,7 +350,7 @@ class MemoryModel:
                 else "activations as in eager mode; compiling keeps fewer, down to the low end"
             )
         if gpu is not None and gpu.is_cpu:
-            notes.append("memory of the process on the host: freed tensors go back to the system, workspaces as CUDA's")
+            notes.append("memory of the process on the host: freed tensors go back to the system")
             return tuple(notes)
         if gpu is not None and gpu.vendor != "NVIDIA":
             notes.append(
@@ -361,6 +362,9 @@ class MemoryModel:
 
 
 def _capability(gpu: GpuSpec | None) -> Version | None:
+    """Return what decides a device's workspaces: its compute capability, or that it is a CPU."""
+    if gpu is not None and gpu.is_cpu:
+        return CPU
     return gpu.compute_capability if gpu else None
 
 
@@ -432,7 +436,7 @@ def _parts(
         MemoryPart(
             name="library workspaces",
             size_bytes=Interval(low=low, expected=workspace, high=high),
-            origin=schedule.workspace_sizes.calibration.origin,
+            origin=schedule.workspace_sizes.origin,
         )
     )
     parts.append(MemoryPart(name="block rounding", size_bytes=Interval.exact(rounding), origin="allocator replay"))

@@ -16,6 +16,7 @@ from capplan.core.memory.allocator import UNIT_BYTES
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.repeats import Repeat, event_words, find_repeats
 from capplan.core.memory.workspace import (
+    CPU,
     CUBLAS_KEPT,
     CUBLASLT_PASSING,
     ConvolutionBytes,
@@ -177,6 +178,16 @@ class WorkspaceSizes:
     compute_capability: Version | None
     calibration: MemoryCalibration
 
+    @property
+    def on_cpu(self) -> bool:
+        """True where the step runs on a CPU."""
+        return self.compute_capability == CPU
+
+    @property
+    def origin(self) -> str:
+        """Where the sizes come from."""
+        return self.calibration.cpu_workspaces.origin if self.on_cpu else self.calibration.origin
+
     def of(self, workspace: Workspace, recording: Recording, batch: int) -> Interval:
         """Size one workspace. [bytes]"""
         kernel = recording.kernels[workspace.kernel]
@@ -197,6 +208,7 @@ class WorkspaceSizes:
             backend=self.backend(kernel, batch),
             calibration=self.calibration,
             release=release,
+            on_cpu=self.on_cpu,
         )
         if not takes_cudnn(kernel):
             return passing
@@ -213,7 +225,7 @@ class WorkspaceSizes:
             batch=batch,
             dtype=self.workload.precision.half_dtype or "float16",
             torch_version=self.workload.torch_version,
-            compute_capability=self.compute_capability,
+            compute_capability=None if self.on_cpu else self.compute_capability,
         )
 
 
@@ -235,8 +247,9 @@ def schedule_key(
     ]
     sizes = [row.size_bytes if row else Interval.exact(0) for row in rows]
     attends = any(kernel.name.startswith("capplan.attention") for kernel in recording.kernels)
-    backends = capability_class(compute_capability) if attends else ()
-    return {end: (*(getattr(size, end.value) for size in sizes), sizes[1].high > 0, backends) for end in BOUNDS}
+    on_cpu = compute_capability == CPU
+    backends = capability_class(None if on_cpu else compute_capability) if attends else ()
+    return {end: (*(getattr(size, end.value) for size in sizes), sizes[1].high > 0, backends, on_cpu) for end in BOUNDS}
 
 
 def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], batch: int) -> None:
@@ -308,7 +321,7 @@ def _within_64_bits(size: Affine) -> tuple[int, int]:
 
 def _cudnn_workspaces(kinds: Sequence[Workspace], sizes: WorkspaceSizes, recording: Recording) -> CudnnWorkspaces:
     rows: list[ConvolutionBytes | None] = [
-        convolution_bytes(recording.kernels[kind.kernel], calibration=sizes.calibration)
+        convolution_bytes(recording.kernels[kind.kernel], calibration=sizes.calibration, on_cpu=sizes.on_cpu)
         if kind.purpose in (Purpose.PASSING, Purpose.SPARED)
         else None
         for kind in kinds

@@ -19,6 +19,8 @@ from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import ITEM_BYTES, Kernel, MemoryFormat, Operand
 
 _MIB = 2**20
+CPU: Version = (0, 0)
+"""Stands for a CPU where a compute capability is asked for: CUDA's libraries take nothing there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,8 @@ def library_workspace(
     table: Sequence[LibraryWorkspace], *, torch_version: Version, compute_capability: Version | None
 ) -> LibraryWorkspace | None:
     """Find a release's workspace for a compute capability, unknown ones as Ampere's; None before the first row."""
+    if compute_capability == CPU:
+        return None
     capability = compute_capability or (8, 0)
     for row in table:
         if torch_version >= row.since and row.capabilities[0] <= capability <= row.capabilities[1]:
@@ -129,13 +133,19 @@ class Release:
 
 
 def passing_bytes(
-    kernel: Kernel, *, batch: int, backend: AttentionBackend | None, calibration: MemoryCalibration, release: Release
+    kernel: Kernel,
+    *,
+    batch: int,
+    backend: AttentionBackend | None,
+    calibration: MemoryCalibration,
+    release: Release,
+    on_cpu: bool = False,
 ) -> Interval:
     """Bound what a kernel takes within its own call, library handles apart; `backend` for attention alone. [bytes]"""
     if kernel.name.startswith("capplan.attention"):
         return _attention_bytes(kernel, batch=batch, backend=backend, release=release)
     if takes_cudnn(kernel):
-        return _cudnn_bytes(kernel, batch=batch, calibration=calibration)
+        return _convolutions_own_bytes(kernel, batch=batch, calibration=calibration, on_cpu=on_cpu)
     if kernel.name in _SORTING:
         # keys and indices once more each, and the radix sort's own storage
         size = 2 * sum(operand.size_bytes(batch) for operand in kernel.outputs)
@@ -155,8 +165,8 @@ class ConvolutionBytes:
     share: Interval
 
 
-def convolution_bytes(kernel: Kernel, *, calibration: MemoryCalibration) -> ConvolutionBytes | None:
-    """Return what cuDNN takes for a kernel; None for other kernels, and where a size is not affine in the batch."""
+def convolution_bytes(kernel: Kernel, *, calibration: MemoryCalibration, on_cpu: bool) -> ConvolutionBytes | None:
+    """Return what a convolution takes; None for other kernels, and where a size is not affine in the batch."""
     if not takes_cudnn(kernel):
         return None
     sizes = {id(operand): affine_bytes(operand) for operand in (*kernel.inputs, *kernel.outputs)}
@@ -164,7 +174,9 @@ def convolution_bytes(kernel: Kernel, *, calibration: MemoryCalibration) -> Conv
         return None
     relaid = [sizes[id(operand)] for operand in kernel.inputs[:2] if _is_relaid(kernel, operand)]
     touched = [sizes[id(operand)] for operand in (*kernel.inputs, *kernel.outputs)]
-    return ConvolutionBytes(relaid=_sum(relaid), touched=_sum(touched), share=_convolution_share(kernel, calibration))
+    return ConvolutionBytes(
+        relaid=_sum(relaid), touched=_sum(touched), share=_convolution_share(kernel, calibration, on_cpu)
+    )
 
 
 def affine_bytes(operand: Operand) -> Affine | None:
@@ -189,15 +201,19 @@ def _sum(sizes: Sequence[Affine | None]) -> Affine:
     return Affine(sum(size.constant for size in known), sum(size.per_sample for size in known))
 
 
-def _convolution_share(kernel: Kernel, calibration: MemoryCalibration) -> Interval:
+def _convolution_share(kernel: Kernel, calibration: MemoryCalibration, on_cpu: bool) -> Interval:
     first = kernel.inputs[0]
-    copied = ITEM_BYTES[first.dtype] == 2 and first.memory_format is not MemoryFormat.CHANNELS_LAST
-    return calibration.convolution_workspaces.nchw_half if copied else calibration.convolution_workspaces.other
+    is_half, is_row_major = ITEM_BYTES[first.dtype] == 2, first.memory_format is not MemoryFormat.CHANNELS_LAST
+    if on_cpu:
+        copies = calibration.cpu_workspaces
+        return (copies.row_major_half if is_half else copies.row_major) if is_row_major else copies.channels_last
+    shares = calibration.convolution_workspaces
+    return shares.nchw_half if is_half and is_row_major else shares.other
 
 
-def _cudnn_bytes(kernel: Kernel, *, batch: int, calibration: MemoryCalibration) -> Interval:
+def _convolutions_own_bytes(kernel: Kernel, *, batch: int, calibration: MemoryCalibration, on_cpu: bool) -> Interval:
     touched = sum(operand.size_bytes(batch) for operand in (*kernel.inputs, *kernel.outputs))
-    share = _convolution_share(kernel, calibration)
+    share = _convolution_share(kernel, calibration, on_cpu)
     relaid = sum(operand.size_bytes(batch) for operand in kernel.inputs[:2] if _is_relaid(kernel, operand))
     return Interval(
         low=relaid + share.low * touched,

@@ -1,10 +1,14 @@
 """What attention and its libraries hold beside their outputs, by hand."""
 
+from dataclasses import replace
+
 from capplan.core.memory.fit import estimate_memory
 from capplan.core.memory.workspace import CUBLAS_KEPT, CUBLASLT_PASSING, library_workspace
 from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import HALF, Op, Phase, Role, Storage
+from capplan.core.trace.types import HALF, MemoryFormat, Op, Phase, Role, Storage
 from capplan.core.workload import Configuration, Optimizer, Precision, Training, Variant, Workload
+from capplan.specs import load_gpus
+from capplan.specs.memory_calibration import load_memory_calibration
 from tests.core.small_recordings import BATCH, kernel, make_trace, operand
 
 MIB = 2**20
@@ -99,3 +103,33 @@ def test_every_device_finds_a_workspace():
 
 def test_before_1_11_cublas_took_its_own():
     assert library_workspace(CUBLAS_KEPT, torch_version=(1, 10), compute_capability=(8, 6)) is None
+
+
+def convolution_trace(memory_format):
+    """One convolution of 16 channels to 32, kernel 1, at 8 x 8 places in fp32."""
+    shapes = [operand(BATCH, 16, 8, 8), operand(32, 16, 1, 1), operand(BATCH, 32, 8, 8)]
+    image, weight, out = (replace(each, memory_format=memory_format) for each in shapes)
+    return make_trace(
+        kernels=[kernel("aten.convolution", [image, replace(weight, is_weight=True)], [out], groups=1)],
+        ops=[Op(kernel=0, module=1, reads=(0, 1), writes=(2,))],
+        storages=[
+            Storage(size_bytes=Affine(0, 16 * 64 * 4), role=Role.INPUT, death=1),
+            Storage(size_bytes=Affine(32 * 16 * 4), role=Role.PARAMETER, death=1, parameter=None),
+            Storage(size_bytes=Affine(0, 32 * 64 * 4), role=Role.ACTIVATION, birth=0, death=1),
+        ],
+        configuration=Configuration(),
+    )
+
+
+def test_a_cpu_copies_row_major_images_and_takes_nothing_of_cudas():
+    """The fixture's share of what a convolution touches is 1 of images in NCHW, and 0 of those in NHWC."""
+    cpu = load_gpus().find("epyc-9654")
+    touched = 100 * (16 * 64 * 4 + 32 * 64 * 4) + 32 * 16 * 4
+    for memory_format, expected in ((MemoryFormat.CONTIGUOUS, touched), (MemoryFormat.CHANNELS_LAST, 0)):
+        found = estimate_memory(
+            convolution_trace(memory_format), Workload(), batch=100, gpu=cpu, calibration=load_memory_calibration()
+        )
+        sizes = {part.name: part for part in found.parts}
+        workspace = sizes.get("library workspaces")
+        assert (workspace.size_bytes.expected if workspace else 0) == expected
+        assert workspace is None or workspace.origin == "made up"
