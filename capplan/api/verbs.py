@@ -166,9 +166,9 @@ def analyze(model: "ModelLike", **options: Unpack[AnalyzeOptions]) -> "AnalyzeAn
 
     Args:
         model: words as on the command line, an `nn.Module`, or a trace.
-        **options: those of a model; `batch` (1 by default), `precision`, `layout`, `training`; `depth` of the module
-            view; `compare`, to count by thop, fvcore and torch's counter too; `strict`, to refuse a model with
-            operators that could not be counted.
+        **options: those of a model; `batch` (1 by default, or what a file is fixed to), `precision`, `layout`,
+            `training`; `depth` of the module view; `compare`, to count by thop, fvcore and torch's counter too;
+            `strict`, to refuse a model with operators that could not be counted.
 
     Returns:
         `analysis`, with `macs`, `flops` [FLOP] and `size_bytes` at the batch, in all and by operator and module; one
@@ -191,7 +191,7 @@ def analyze(model: "ModelLike", **options: Unpack[AnalyzeOptions]) -> "AnalyzeAn
     left: dict[str, Any] = dict(options)
     request = AnalyzeRequest(
         model=take_source(model, left),
-        batch=left.pop("batch", 1),
+        batch=left.pop("batch", None),
         configuration=take_workload(left).configuration,
         depth=left.pop("depth", None),
         compares_counters=left.pop("compare", False),
@@ -310,12 +310,12 @@ def compare(
     return CompareAnswer.of(make_comparison(request))
 
 
-def memory(model: "ModelLike", *, batch: int = 1, **options: Unpack[MemoryOptions]) -> "MemoryAnswer":
+def memory(model: "ModelLike", *, batch: int | None = None, **options: Unpack[MemoryOptions]) -> "MemoryAnswer":
     """Return how much GPU memory a model needs, by part, and the largest batch that fits.
 
     Args:
         model: words as on the command line, an `nn.Module`, or a trace.
-        batch: the batch size on each GPU.
+        batch: the batch size on each GPU; by default 1, or what a file is fixed to.
         **options: those of a model, of the workload and of GPUs (without `gpus` none is judged);
             `utilization_fraction` of usable memory that may be filled (0.9 by default); `rank_count` GPUs that share
             the work by `shardings`; `expandable_segments`; `advice`, to work out what would save memory; `strict`.
@@ -362,13 +362,13 @@ def memory(model: "ModelLike", *, batch: int = 1, **options: Unpack[MemoryOption
 
 
 def estimate(
-    model: "ModelLike", *, batches: Sequence[int] | str = "1..1024", **options: Unpack[EstimateOptions]
+    model: "ModelLike", *, batches: Sequence[int] | str | None = None, **options: Unpack[EstimateOptions]
 ) -> "EstimateAnswer":
     """Estimate latency and throughput over batch sizes, with intervals, the knee, what binds and what would help.
 
     Args:
         model: words as on the command line, an `nn.Module`, or a trace.
-        batches: sizes, or words as on the command line.
+        batches: sizes, or words as on the command line; by default "1..1024", or what a file is fixed to.
         **options: those of a model, of the workload and of GPUs; `calibration`, a file of the caller's own;
             `gain_fraction`, below which doubling the batch no longer pays; `compare_frameworks`; `providers` whose
             on-demand prices count, `priced` GPUs only, `max_usd_per_hour` of one GPU.
@@ -389,7 +389,7 @@ def estimate(
     request = EstimateRequest(
         model=take_source(model, left),
         gpus=take_gpu_request(left),
-        batches=listed_batches(batches),
+        batches=() if batches is None else listed_batches(batches),
         workload=take_workload(left),
         calibration=left.pop("calibration", None),
         gain_fraction=left.pop("gain_fraction", 0.10),

@@ -13,14 +13,14 @@ from capplan.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeRequest:
-    """A request for the counts of one model at one batch.
+    """A request for the counts of one model at one batch; None is 1, or the only batch that the model holds at.
 
     `depth` is that of the module view, None for all levels. `compares_counters` counts the model by thop, fvcore and
     torch's counter too. `is_strict` refuses a model with operators that could not be counted.
     """
 
     model: ModelSource
-    batch: int = 1
+    batch: int | None = None
     configuration: Configuration = field(default_factory=Configuration)
     depth: int | None = None
     compares_counters: bool = False
@@ -50,19 +50,22 @@ def analyze(request: AnalyzeRequest, *, feedback: Feedback = SILENCE) -> Analyze
     if request.compares_counters and request.configuration.training is not None:
         raise UsageError("--compare compares counts of inference: drop --train.")
     model = open_model(request.model, feedback=feedback)
-    trace = model.trace_at(request.configuration, request.batch)
+    batch = request.batch or model.usual_batch(request.configuration)
+    trace = model.trace_at(request.configuration, batch)
     if request.is_strict:
         refuse_uncertain(model.words, trace.recording(request.configuration))
     return AnalyzeAnswer(
-        analysis=analyze_trace(trace, configuration=request.configuration, batch=request.batch, depth=request.depth),
+        analysis=analyze_trace(trace, configuration=request.configuration, batch=batch, depth=request.depth),
         parameter_count=trace.parameter_count,
-        comparisons=_compare(model, trace, request, feedback) if request.compares_counters else (),
+        comparisons=_compare(model, trace, request.configuration, batch, feedback) if request.compares_counters else (),
     )
 
 
-def _compare(model: Model, trace: Trace, request: AnalyzeRequest, feedback: Feedback) -> tuple[Comparison, ...]:
+def _compare(
+    model: Model, trace: Trace, configuration: Configuration, batch: int, feedback: Feedback
+) -> tuple[Comparison, ...]:
     target = model.target()
     with feedback.progress(f"counting {model.words} by other counters"):
         from capplan.probe.counters import compare_counters
 
-        return compare_counters(target, trace, trace.recording(request.configuration), batch=request.batch)
+        return compare_counters(target, trace, trace.recording(configuration), batch=batch)

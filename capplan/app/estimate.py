@@ -26,7 +26,7 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import classic_bound
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Workload
+from capplan.core.workload import Configuration, Workload
 from capplan.errors import UsageError
 from capplan.report.estimates import EstimateReport
 from capplan.specs.calibration import load_calibration
@@ -35,7 +35,7 @@ from capplan.units import counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest:
-    """A request for the latency of one model over batch sizes on GPUs.
+    """A request for the latency of one model over batch sizes on GPUs, by default the powers of two up to 1024.
 
     `calibration` is a file of the caller's own, None for the shipped one. `gain_fraction` defines the knee of the
     curve: the batch beyond which doubling gains less throughput. `compares_frameworks` adds the largest batch run
@@ -44,7 +44,7 @@ class EstimateRequest:
 
     model: ModelSource
     gpus: GpuRequest
-    batches: tuple[int, ...]
+    batches: tuple[int, ...] = ()
     workload: Workload = field(default_factory=Workload)
     calibration: Path | None = None
     gain_fraction: float = 0.10
@@ -74,10 +74,10 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
         TraceError: the model could not be traced.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    batches = sorted(set(request.batches))
     gpus = find_priced_gpus(request.gpus, request.prices)
     calibration = load_calibration(request.calibration)
     model = open_model(request.model, feedback=feedback)
+    batches = sorted(set(request.batches)) or _usual_batches(model, request.workload.configuration)
     steps = _steps(model, request.workload, batches, calibration)
     curves = _curves(steps, gpus.chosen, feedback)
     trace, step = steps[-1].trace, steps[-1].step
@@ -97,6 +97,15 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
         else {}
     )
     return EstimateAnswer(reports=reports, compared=compared, calibration=calibration)
+
+
+_USUAL_BATCHES = tuple(2**power for power in range(11))
+
+
+def _usual_batches(model: Model, configuration: Configuration) -> list[int]:
+    """Return 1 to 1024 in powers of two, or the only batch that a file or trace holds at."""
+    fixed = model.fixed_batch(configuration)
+    return list(_USUAL_BATCHES) if fixed is None else [fixed]
 
 
 _Curve: TypeAlias = tuple[LatencyEstimate, ...]

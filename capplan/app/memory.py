@@ -22,13 +22,13 @@ _INFERENCE_SHARDINGS = (Sharding.REPLICAS, Sharding.FSDP)
 class MemoryRequest:
     """A request for the memory of one model at one batch.
 
-    `gpus` are those to fit it on, None for none. `rank_count` GPUs share the work by `shardings`; without these, by
-    all that apply. `utilization_fraction` of usable memory may be filled. `advises` works out what other
-    precisions, layouts, optimizers and smaller inputs would save.
+    `batch` None is 1, or the only one that the model holds at. `gpus` are those to fit it on, None for none.
+    `rank_count` GPUs share the work by `shardings`; without these, by all that apply. `utilization_fraction` of usable
+    memory may be filled. `advises` works out what other precisions, layouts, optimizers and smaller inputs would save.
     """
 
     model: ModelSource
-    batch: int = 1
+    batch: int | None = None
     gpus: GpuRequest | None = None
     workload: Workload = field(default_factory=Workload)
     utilization_fraction: float = DEFAULT_UTILIZATION
@@ -61,12 +61,13 @@ def memory(request: MemoryRequest, *, feedback: Feedback = SILENCE) -> MemoryRes
         TraceError: the model could not be traced, or is refused by `is_strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    if request.batch < 1:
+    if request.batch is not None and request.batch < 1:
         raise UsageError(f"--batch must be at least 1, not {request.batch}.")
     gpus = find_gpus(request.gpus).chosen if request.gpus else ()
     model = open_model(request.model, feedback=feedback)
     configuration = request.workload.configuration
-    trace = model.trace_at(configuration, request.batch)
+    batch = request.batch or model.usual_batch(configuration)
+    trace = model.trace_at(configuration, batch)
     if request.is_strict:
         refuse_uncertain(model.words, trace.recording(configuration))
     asked = MemoryModel(
@@ -77,7 +78,7 @@ def memory(request: MemoryRequest, *, feedback: Feedback = SILENCE) -> MemoryRes
     )
     answer = answer_memory(
         asked,
-        batch=request.batch,
+        batch=batch,
         gpus=gpus,
         utilization_fraction=request.utilization_fraction,
         others=_smaller_inputs(model, trace, request) if request.advises else (),

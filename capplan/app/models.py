@@ -116,6 +116,19 @@ class Model(ABC):
         """Return True if the sizes of the model's tensors are known functions of the batch."""
         return self.recording(configuration).exact_batch is None
 
+    def fixed_batch(self, configuration: Configuration) -> int | None:
+        """Return the only batch that a file or trace holds at; None for what can be asked at others."""
+        only = self.recording(configuration).exact_batch
+        return None if only is None else self._fixed_batch(only)
+
+    def usual_batch(self, configuration: Configuration) -> int:
+        """Return the batch to answer for where none is asked: 1, or the only one that a file or trace holds at."""
+        return self.fixed_batch(configuration) or 1
+
+    def _fixed_batch(self, exact_batch: int) -> int | None:
+        """Return the batch that a model is bound to, which holds at one batch as it was traced."""
+        return exact_batch
+
     def trace_at(self, configuration: Configuration, batch: int) -> Trace:
         """Return the trace that holds at a batch: traced there anew if the model does not scale with the batch."""
         first = self.trace([configuration])
@@ -175,6 +188,10 @@ class Model(ABC):
 
     def _traces_found(self, configuration: Configuration) -> Iterator[tuple[Trace, int]]:
         """Trace at the usual batches; where the model runs at none of them, at the one that its inputs allow."""
+        fixed = self.fixed_batch(configuration)
+        if fixed is not None:
+            yield self.trace([configuration]), fixed
+            return
         failures = 0
         for size in UNSCALED_BATCHES:
             try:
@@ -279,6 +296,11 @@ class TracedModel(Model):
             assert self.request is not None
             self._target = load_target(self.request.words, request=self.request.parse())
         return self._target
+
+    def _fixed_batch(self, exact_batch: int) -> int | None:
+        """Return the batch that a file is bound to; None for code, which is traced at each batch."""
+        del exact_batch
+        return self.target().only_batch
 
     def _obtain(self, configuration: Configuration, exact_batch: int | None) -> Trace:
         key = configuration, exact_batch

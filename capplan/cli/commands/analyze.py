@@ -20,7 +20,10 @@ def analyze(
     *,
     model: options.Model,
     inputs: options.ModelOptions,
-    batch: Annotated[int, typer.Option("--batch", "-b", min=1, help="Batch size of all counts.")] = 1,
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", "-b", min=1, help="Batch size of all counts; 1, or what a file is fixed to."),
+    ] = None,
     precision: options.PrecisionOption = None,
     layout: options.LayoutOption = Layout.NCHW,
     steps: options.TrainingOptions,

@@ -26,7 +26,10 @@ def estimate(
     gpus: options.GpuOptions,
     prices: options.PriceOptions,
     inputs: options.ModelOptions,
-    batch: Annotated[str, typer.Option("--batch", "-b", help="8, 1,8,32 or 1..1024 (powers of two).")] = "1..1024",
+    batch: Annotated[
+        str | None,
+        typer.Option("--batch", "-b", help="8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to."),
+    ] = None,
     conditions: options.WorkloadOptions,
     calibration: Annotated[
         Path | None, typer.Option(help="A calibration of your own; the shipped one by default.", show_default=False)
@@ -65,14 +68,14 @@ def estimate(
         raise UsageError(
             "estimate needs GPUs, such as --gpu l4 or --gpu t4,l4; `capplan plan` answers for all of them."
         )
-    batches = parse_batches(batch)
-    if batches.choice is not BatchChoice.LISTED:
+    batches = None if batch is None else parse_batches(batch)
+    if batches is not None and batches.choice is not BatchChoice.LISTED:
         raise UsageError("estimate needs batches, such as --batch 1..1024; `capplan plan` finds the largest that fits.")
     request = EstimateRequest(
         model=inputs.request(model),
         gpus=gpus.request(),
         prices=prices.filters(),
-        batches=batches.sizes,
+        batches=() if batches is None else batches.sizes,
         workload=conditions.workload(inputs),
         calibration=calibration,
         gain_fraction=gain,

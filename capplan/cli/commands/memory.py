@@ -26,7 +26,9 @@ def memory(
     *,
     model: options.Model,
     inputs: options.ModelOptions,
-    batch: Annotated[int, typer.Option("--batch", "-b", help="Batch size on each GPU.")] = 1,
+    batch: Annotated[
+        int | None, typer.Option("--batch", "-b", help="Batch size on each GPU; 1, or what a file is fixed to.")
+    ] = None,
     gpu: options.GpuNames = None,
     specs: options.SpecFolders = None,
     conditions: options.WorkloadOptions,

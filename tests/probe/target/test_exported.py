@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+import capplan
 from capplan.core.ops.flops import kernel_macs
 from capplan.core.workload import Configuration, Variant
 from capplan.errors import TraceError, UsageError
@@ -87,6 +88,18 @@ def test_a_static_batch_is_told_and_only_that_is_planned(static: Path) -> None:
     assert macs(target, batch=4) == 4 * MACS_PER_SAMPLE
     with pytest.raises(UsageError, match="static batch of 4, so batch 8 cannot be run"):
         target.make_inputs(8, device="meta")
+
+
+def test_a_fixed_batch_is_answered_where_none_is_asked(static: Path, tmp_path: Path) -> None:
+    """The program was exported at batch 4; so is a trace of it, which holds there alone."""
+    assert capplan.analyze(str(static)).analysis.batch == 4
+    assert capplan.memory(str(static)).estimate.batch == 4
+    assert [fit.batch for fit in capplan.plan(str(static), gpus=["t4"]).fits] == [4]
+    (report,) = capplan.estimate(str(static), gpus=["t4"]).reports
+    assert [point.batch for point in report.curve] == [4]
+    assert capplan.analyze(capplan.trace(str(static))).analysis.batch == 4
+    with pytest.raises(UsageError, match="static batch of 4, so batch 8 cannot be run"):
+        capplan.analyze(str(static), batch=8)
 
 
 def test_weights_keep_their_names_and_tied_ones_are_one(dynamic: Path) -> None:

@@ -29,6 +29,7 @@ _ARITHMETIC = (
 )  # fmt: skip
 CONDITIONAL = "torch.ops.higher_order.cond"
 """The operator of `torch.cond`."""
+_LOOPS = {f"torch.ops.higher_order.{name}": name for name in ("map_impl", "scan", "while_loop")}
 _CHECKS = ("_assert_scalar", "_assert_async", "_assert_tensor_metadata", "sym_constrain_range", "_guards_fn")
 
 
@@ -154,9 +155,35 @@ def _callable(root: torch.nn.Module, target: str, *, device: torch.device) -> Ca
         return lambda _enabled, graph, *args: _run_part(root, graph, args, device=device)
     if target == CONDITIONAL:
         return lambda _holds, *branches: _run_part(root, _longer(*branches[:2]), branches[2], device=device)
+    if target in _LOOPS:
+        return _loop(root, getattr(torch.ops.higher_order, _LOOPS[target]), device=device)
     raise UsageError(
         f"the exported program calls {target}, which is none of PyTorch's operators; trace the code instead."
     )
+
+
+def _loop(root: torch.nn.Module, operator: Callable[..., Any], *, device: torch.device) -> Callable[..., Any]:
+    """Return a loop's operator, to which an archive's graphs are given as functions."""
+
+    def call(*args: Any) -> Any:
+        return operator(*(_function(root, arg, device=device) if _is_graph(arg) else arg for arg in args))
+
+    return call
+
+
+def _is_graph(arg: Any) -> bool:
+    return isinstance(arg, Mapping) and "graph" in arg
+
+
+def _function(root: torch.nn.Module, graph: Mapping[str, Any], *, device: torch.device) -> Callable[..., Any]:
+    """Return a graph as a function, whose only result is no list: conditions of loops are read so."""
+
+    def run(*args: Any) -> Any:
+        found = _run_part(root, graph, args, device=device)
+        is_condition = len(found) == 1 and isinstance(found[0], torch.Tensor) and found[0].dtype is torch.bool
+        return found[0] if is_condition else found
+
+    return run
 
 
 def _longer(first: Mapping[str, Any], second: Mapping[str, Any]) -> Mapping[str, Any]:
