@@ -1,238 +1,229 @@
 """Fit the constants of inference engines to measured steps, and judge them on GPUs and models that were held out.
 
 Usage:
-    python benchmarks/accuracy_engines.py ../shared/data/measured/latency-other.csv.gz [FOLDER_FOR_TRACES]
+    python benchmarks/accuracy_engines.py ../shared/data/measured/latency-other.csv.gz [--traces FOLDER] [--write]
 
-Transformers are BERT in TensorRT 7 to 10, and ViT and Swin in FasterTransformer's engines, in fp16 and int8. Networks
-of convolutions are ResNet-50 in TensorRT as Paddle calls it, four classifiers as mmdeploy calls it, and YOLOv8 as
-Ultralytics calls it (where ultralytics is installed). Of ONNX Runtime there is BERT in fp16, as Triton calls it: it
-reaches a share of TensorRT's efficiencies. Prints the constants fitted to all rows, and the errors of rows
-whose GPU, or whose model, was left out of the fit; then ResNet-50 in AITemplate, to which nothing was fitted, and
-MLPerf's offline rates, whose submitters choose number format, batch and streams, so that they are ceilings.
+`benchmarks/engine_rows.py` says which rows. Constants are searched one by one. TensorRT 7 and FasterTransformer (GPU by
+GPU) may take a factor longer than TensorRT 8 to 10, which estimates leave out. GPUs deviate by a factor in 16 bits and
+up, and by one in int8, which TensorRT's rows tell; all factors are drawn towards 1 where few curves tell them. Errors
+are those of rows whose GPU (with all cards of its chip), or whose model, was left out. AITemplate, to which nothing is
+fitted, and MLPerf's offline rates, whose submitters choose number format, batch and streams, so that they are ceilings,
+stand beside.
+
+`--write` remakes capplan/calibrations/engines.yaml and docs/accuracy-engines.md, and needs ultralytics for YOLOv8.
 """
 
-import importlib.util
+import argparse
+import importlib.metadata
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from engine_rows import AITEMPLATE, FASTER, OLD_TENSORRT, ONNXRUNTIME, Rows, has_detectors, read_rows, trace_of
 
-from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.calibration import Calibration, EngineConstants
-from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
+from capplan.core.latency.calibration import (
+    Calibration,
+    EngineCalibration,
+    EngineConstants,
+    EngineFactors,
+    EngineWidths,
+)
+from capplan.core.latency.device import Unsupported
 from capplan.core.latency.engines import engine_calibration
-from capplan.core.latency.op_table import KernelTable, kernel_table
+from capplan.core.latency.lookup import architecture_key
 from capplan.core.latency.predict import estimate_latencies, time_kernels
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.trace.format import dump_trace, load_trace
-from capplan.core.trace.types import Trace
-from capplan.core.workload import Configuration, Framework, Precision, Workload
-from capplan.probe.inputs.grammar import parse_request
-from capplan.probe.target.resolve import load_target
-from capplan.probe.trace.tracer import trace_target
+from capplan.core.origin import Origin
+from capplan.core.workload import Framework, Precision, Workload
 from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration
-from capplan.specs.engine_calibration import load_engines
+from capplan.specs.engine_calibration import dump_engines, load_engines
 
-GPUS = {
-    "T4": "t4", "A100-SXM?-40GB": "a100-sxm4-40gb", "A100-SXM?": "a100-sxm4-40gb", "L40S": "l40s", "A10": "a10",
-    "V100-SXM2?-16GB": "v100-sxm2-16gb", "V100-SXM2?": "v100-sxm2-16gb", "A100-SXM?-80GB": "a100-sxm4-80gb",
-    "A100-SXM": "a100-sxm4-80gb", "V100-SXM2?-32GB": "v100-sxm2-32gb",
-}  # fmt: skip
-LARGE = ["hidden_size=1024", "num_hidden_layers=24", "num_attention_heads=16", "intermediate_size=4096"]
-NETWORKS = Path(__file__).with_name("engine_networks.py")
-DETECTORS = {f"yolov8{size}": f"{NETWORKS}:yolov8{size}" for size in "nsmlx"}
-MODELS: Mapping[str, tuple[str, dict[str, object]]] = {
-    "bert base": ("hf:bert", {}),
-    "bert large": ("hf:bert", {"arg": LARGE}),
-    "vit-b_16": ("timm:vit_base_patch16_224", {"input_size": "3x384x384", "arg": ["img_size=384"]}),
-    "vit-b_16-224": ("timm:vit_base_patch16_224", {}),
-    "swin-tiny": ("timm:swin_tiny_patch4_window7_224", {}),
-    "swin-base": ("timm:swin_base_patch4_window7_224", {}),
-    "bert+triton/large": ("hf:bert", {"arg": LARGE}),
-    "bert+triton/dist6l": ("hf:bert", {"arg": ["num_hidden_layers=6"]}),
-    "rn50v1.5": ("torchvision:resnet50", {}),
-    "resnet50_8xb32_in1k": ("torchvision:resnet50", {}),
-    "resnet-50 |": ("torchvision:resnet50", {}),
-    "resnet-50 | _pt = pytorch 1.12 eager_": ("torchvision:resnet50", {}),
-    "resnext50-32x4d_8xb32_in1k": ("torchvision:resnext50_32x4d", {}),
-    "seresnet50_8xb32_in1k": ("timm:seresnet50", {}),
-    "shufflenet-v2-1x_16xb64_in1k": ("torchvision:shufflenet_v2_x1_0", {}),
-    **{name: (words, {"input_size": "3x640x640"}) for name, words in DETECTORS.items()},
-}
-TRANSFORMERS = ("hf:bert", "timm:vit", "timm:swin")
-ONNXRUNTIME = "ONNX Runtime (Triton)"
-ENGINES_OF_ROWS = {
-    r"tensorrt (7\.2\.3\.4|8\.0\.1\.6|8\.4\.3|8\.5\.1|10\.[\d.]+)": "TensorRT",
-    r"fastertransformer.*": "FasterTransformer",
-    r"paddle\+tensorrt\(heading\)": "TensorRT (Paddle)",
-    r"tensorrt 7\.2\.3\.4 \(mmdeploy\)": "TensorRT (mmdeploy)",
-    r"tensorrt": "TensorRT (Ultralytics)",
-    r"aitemplate": "AITemplate",
-    r"triton\+ONNX Runtime": ONNXRUNTIME,
-}
-PRECISIONS = {"fp32": Precision.FP32_IEEE, "tf32": Precision.TF32, "fp16": Precision.FP16, "int8": Precision.INT8}
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "accuracy-engines.md"
+CALIBRATION = ROOT / "capplan" / "calibrations" / "engines.yaml"
+COMMAND = "python benchmarks/accuracy_engines.py latency-other.csv.gz --write"
 CEILINGS = {
     "T4": "t4", "A100-SXM": "a100-sxm4-40gb", "A100-PCIe": "a100-pcie-40gb", "L40S": "l40s",
     "H100-PCIe": "h100-pcie-80gb", "H100-SXM": "h100-sxm5-80gb", "H100-NVL": "h100-nvl-94gb",
 }  # fmt: skip
-TRITONS_TOKENS = 384
-"""What BERT is fed for SQuAD, where a row does not say it."""
 MANY = (64, 128, 256, 512, 1024)
-GRIDS = {
-    "product": np.arange(0.6, 1.31, 0.1), "attention": np.array([0.5, 0.7, 1.0, 1.4]),
-    "elementwise": np.array([0.7, 1.0, 1.4]), "kernel_s": np.array([2, 3, 4, 5, 6]) * 1e-6,
-}  # fmt: skip
 START = EngineConstants(
-    product=1.0, attention=1.0, elementwise=1.0, convolution=1.0, kernel_s=4e-6, convolution_s=5e-6, half_width=0.5,
-    convolution_half_width=0.5,
+    product=1.0, attention=1.0, norm=1.0, elementwise=1.0, convolution=1.0, kernel_s=4e-6, convolution_s=5e-6
 )  # fmt: skip
 """Where the search begins: as fast as compiled kernels."""
+GRIDS = {
+    "product": np.arange(0.6, 1.51, 0.05), "attention": np.arange(0.2, 1.41, 0.1),
+    "norm": np.arange(0.4, 2.01, 0.2), "kernel_s": np.arange(1.0, 12.1, 1.0) * 1e-6,
+}  # fmt: skip
+CONVOLUTION_GRIDS = {
+    "convolution": np.arange(0.6, 2.01, 0.1), "convolution_s": np.arange(0, 15) * 1e-6,
+    "elementwise": np.arange(0.4, 2.41, 0.2),
+}  # fmt: skip
 SHARES = np.arange(0.3, 1.01, 0.05)
-CONVOLUTION_GRIDS = {"convolution": np.arange(0.9, 2.01, 0.1), "convolution_s": np.arange(0, 15) * 1e-6}
+SEARCHES = 2
+PRIOR_CURVES = 4.0
+"""How many curves without a deviation the prior of a GPU's or an older engine's factor counts as."""
+SLOWER_CONVOLUTIONS = 1.67
+"""The median of what ONNX Runtime takes longer than TensorRT for BERT on the same Triton: no convolution was timed."""
+NOT_FITTED = frozenset({"timm:vit_base_patch16_224 384"})
+"""577 tokens: FasterTransformer fuses attention up to 384 of them (`getAttentionType`), TensorRT 10 at any length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """Measured times of one model, sequence, precision, engine and GPU over batches. [s]"""
+class Fitted:
+    """Constants, and how far GPUs and older engines deviate: factors on rates, and on times."""
 
-    engine: str
-    model: str
-    gpu: GpuSpec
-    step: ExecutedStep
-    table: KernelTable
-    rates: DeviceRates
-    measured_s: np.ndarray
+    constants: EngineConstants = START
+    wide: Mapping[str, float] = field(default_factory=dict)
+    int8: Mapping[str, float] = field(default_factory=dict)
+    older: Mapping[str, float] = field(default_factory=dict)
+    faster_kernel_s: float = 6e-6
 
-    @property
-    def format(self) -> str:
-        return str(self.step.workload.precision).removesuffix("-ieee")
+    def of_engine(self, engine: str) -> EngineConstants:
+        """Return the constants of an engine of rows: FasterTransformer launches each kernel from the host."""
+        return replace(self.constants, kernel_s=self.faster_kernel_s) if engine == FASTER else self.constants
 
-    @property
-    def is_transformer(self) -> bool:
-        return self.model.startswith(TRANSFORMERS)
+    def factors(self, row: Rows) -> Mapping[str, float]:
+        return self.int8 if row.is_int8 else self.wide
 
-
-def read_rows(path: Path, traces: Path) -> list[Rows]:
-    """Read the engines' rows as tables of kernels, one for each curve over batches."""
-    found = pd.read_csv(path, low_memory=False)
-    engines = pd.Series(index=found.index, dtype=object)
-    for pattern, engine in ENGINES_OF_ROWS.items():
-        engines[found.framework.astype(str).str.fullmatch(pattern)] = engine
-    found = found.assign(
-        engine=engines, model=found.model.str.lower().str.strip(), gpu=found.gpu.map(GPUS),
-        length=found.img_or_seq.fillna("").astype(str),
-    )  # fmt: skip
-    found = found[
-        found.engine.notna() & found.model.isin(MODELS) & found.gpu.notna() & found.precision.isin(PRECISIONS)
-    ]
-    is_bert = found.model.str.startswith("bert")
-    is_nvidias = is_bert | found.engine.eq("FasterTransformer")
-    found = found[(found.quality == "A") | ~is_nvidias | found.engine.eq(ONNXRUNTIME)]
-    if importlib.util.find_spec("ultralytics") is None:
-        found = found[~found.model.isin(DETECTORS)]
-    keys = ["engine", "model", "gpu", "precision", "length"]
-    typical = found.groupby([*keys, "batch"]).latency_ms.median().reset_index()
-    return [made_rows(key, curve, traces) for key, curve in typical.groupby(keys)]
+    def gpus(self, rows: Iterable[Rows]) -> dict[str, EngineFactors]:
+        """Return the factors of the GPUs of some rows, with how many steps of each were timed."""
+        specs = {row.gpu.id: row.gpu for row in rows}
+        counts = Counter({gpu_id: sum(len(row.measured_s) for row in rows if row.gpu.id == gpu_id) for gpu_id in specs})
+        return {
+            gpu_id: EngineFactors(
+                architecture=architecture_key(gpu), wide=self.wide.get(gpu_id, 1.0), int8=self.int8.get(gpu_id, 1.0),
+                rows=counts[gpu_id],
+            )
+            for gpu_id, gpu in sorted(specs.items())
+        }  # fmt: skip
 
 
-def made_rows(key: tuple[str, str, str, str, str], curve: pd.DataFrame, traces: Path) -> Rows:
-    """Make the rows of one curve."""
-    engine, model, gpu, precision, length = key
-    known = load_gpus()[gpu]
-    framework = Framework.ONNXRUNTIME if engine == ONNXRUNTIME else Framework.TENSORRT
-    workload = Workload(precision=PRECISIONS[precision], framework=framework)
-    tokens = int(float(length or TRITONS_TOKENS)) if model.startswith("bert") else None
-    recording = trace_of(model, tokens, workload.configuration, traces).recording(workload.configuration)
-    step = ExecutedStep.of(recording, workload, calibration=load_calibration())
-    rates = device_rates(known, workload, step.laws)
-    assert isinstance(rates, DeviceRates)
-    return Rows(
-        engine=engine, model=name_of(model), gpu=known, step=step, rates=rates,
-        table=kernel_table(step, batches=tuple(int(each) for each in curve.batch)),
-        measured_s=curve.latency_ms.to_numpy() / 1e3,
-    )  # fmt: skip
+class Predictor:
+    """Predicts curves from constants and factors."""
 
+    def __init__(self, whole: Calibration) -> None:
+        self._whole = replace(whole, engines={})
 
-def name_of(model: str) -> str:
-    """Return a model's words, with what tells its variant."""
-    words, _options = MODELS[model]
-    more = {
-        "bert large": " large", "bert base": " base", "vit-b_16": " 384", "bert+triton/large": " large",
-        "bert+triton/dist6l": " 6 layers",
-    }.get(model, "")  # fmt: skip
-    return f"{words.removeprefix(f'{NETWORKS}:')}{more}"
+    def errors(self, rows: Sequence[Rows], fitted: Fitted, gpus: Mapping[str, EngineFactors]) -> list[np.ndarray]:
+        """Return the logs of predicted over measured times, by curve."""
+        width = EngineWidths(models=0.1, gpus=0.1)
+        made = {}
+        for engine, framework in {(row.engine, row.step.workload.framework) for row in rows}:
+            known = EngineCalibration(
+                constants=fitted.of_engine(engine), gpus=gpus, transformers=width, convolutions=width,
+                origin=Origin(made=date(2026, 1, 1), command="", sources=(), rows=0),
+            )  # fmt: skip
+            made[engine] = engine_calibration(replace(self._whole, engines={framework.value: known}), framework)
+        return [self._errors(row, made[row.engine], fitted) for row in rows]
 
+    def _errors(self, row: Rows, calibration: Calibration, fitted: Fitted) -> np.ndarray:
+        step = replace(row.step, calibration=calibration)
+        times_s = time_kernels(step, row.table, devices=[(row.gpu, row.rates)]).step_s[0]
+        older = fitted.older.get(older_name(row), fitted.older.get(row.engine, 1.0))
+        return np.log(times_s / row.measured_s) + np.log(older)
 
-def trace_of(model: str, tokens: int | None, configuration: Configuration, folder: Path) -> Trace:
-    """Trace a model in one configuration, or read the trace kept from an earlier run."""
-    words, options = MODELS[model]
-    path = folder / f"{name_of(model).replace(' ', '-').replace(':', '-')}-{tokens}-{configuration.variant}.trace.json"
-    if path.exists():
-        return load_trace(path.read_bytes(), where=str(path))
-    target = load_target(words, request=parse_request(**{**options, "seq_len": tokens}))
-    trace = trace_target(target, configurations=[configuration])
-    path.write_bytes(dump_trace(trace, compress=False))
-    return trace
-
-
-def predicted_s(row: Rows, base: Calibration, constants: EngineConstants) -> np.ndarray:
-    """Predict the times of a curve with some constants. [s]"""
-    step = replace(row.step, calibration=engine_calibration(base, Framework.TENSORRT, constants))
-    return time_kernels(step, row.table, devices=[(row.gpu, row.rates)]).step_s[0]
-
-
-def errors(rows: Sequence[Rows], base: Calibration, constants: EngineConstants) -> list[np.ndarray]:
-    """Return the logs of predicted over measured times, by curve."""
-    return [np.log(predicted_s(row, base, constants) / row.measured_s) for row in rows]
+    def loss(self, rows: Sequence[Rows], fitted: Fitted) -> float:
+        """Return the mean of the curves' mean absolute errors, weighted with the square root of their rows."""
+        off = self.errors(rows, fitted, fitted.gpus(rows))
+        return float(np.average([np.abs(each).mean() for each in off], weights=[len(each) ** 0.5 for each in off]))
 
 
 class Fit:
-    """Searches constants; those of transformers once for each set of rows that is left."""
+    """Searches constants, and the factors of GPUs and older engines."""
 
-    def __init__(self, base: Calibration) -> None:
-        self._base = base
-        self._found: dict[tuple[int, ...], EngineConstants] = {}
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
 
-    def __call__(self, rows: Sequence[Rows]) -> EngineConstants:
+    def __call__(self, rows: Sequence[Rows]) -> Fitted:
         """Search the constants of transformers, then those of convolutions, that make the mean absolute error least."""
+        rows = [row for row in rows if row.model not in NOT_FITTED]
         transformers, networks = ([row for row in rows if row.is_transformer is kind] for kind in (True, False))
-        key = tuple(map(id, transformers))
-        if key not in self._found:
-            self._found[key] = searched(transformers, self._base, START, GRIDS)
-        return searched(networks, self._base, self._found[key], CONVOLUTION_GRIDS)
+        found = Fitted()
+        for _ in range(SEARCHES):
+            found = self._searched(transformers, found, GRIDS)
+            found = self._with_launches([row for row in transformers if row.engine == FASTER], found)
+            found = self._searched(networks, found, CONVOLUTION_GRIDS)
+            found = self._with_older(rows, found)
+            found = self._with_gpus(rows, found)
+        return found
 
-
-def searched(
-    rows: Sequence[Rows], base: Calibration, held: EngineConstants, grids: Mapping[str, np.ndarray]
-) -> EngineConstants:
-    """Search one constant after the other, twice."""
-    if not rows:
+    def _searched(self, rows: Sequence[Rows], held: Fitted, grids: Mapping[str, np.ndarray]) -> Fitted:
+        if not rows:
+            return held
+        for name, values in grids.items():
+            tried = [
+                replace(held, constants=replace(held.constants, **{name: round(float(value), 9)})) for value in values
+            ]
+            held = min(tried, key=lambda each: self._predictor.loss(rows, each))
         return held
-    for name, values in [*grids.items(), *grids.items()]:
-        tried = [replace(held, **{name: float(value)}) for value in values]
-        held = min(tried, key=lambda each: loss(rows, base, each))
-    return held
+
+    def _with_launches(self, rows: Sequence[Rows], held: Fitted) -> Fitted:
+        """Search what a kernel takes at least in FasterTransformer, whatever TensorRT does."""
+        tried = [replace(held, faster_kernel_s=round(float(value), 9)) for value in GRIDS["kernel_s"]]
+        return min(tried, key=lambda each: self._predictor.loss(rows, each)) if rows else held
+
+    def _with_older(self, rows: Sequence[Rows], held: Fitted) -> Fitted:
+        """Set the factors of older engines by their curves' mean errors."""
+        bare = replace(held, older={})
+        off = self._predictor.errors(rows, bare, bare.gpus(rows))
+        found = {}
+        for engine in (OLD_TENSORRT, FASTER):
+            chosen = np.array([row.engine == engine for row in rows])
+            found[engine] = float(np.exp(-drawn(off, chosen)))
+            for chip in sorted({row.chip for row in rows if row.engine == FASTER}) if engine == FASTER else []:
+                here = chosen & np.array([row.chip == chip for row in rows])
+                rest = [each + np.log(found[engine]) for each in off]
+                found[f"{engine} on {chip.upper()}"] = float(found[engine] * np.exp(-drawn(rest, here)))
+        return replace(held, older=found)
+
+    def _with_gpus(self, rows: Sequence[Rows], held: Fitted) -> Fitted:
+        """Set the factors of GPUs by the mean errors of TensorRT's curves of transformers on them."""
+        rows = [row for row in rows if row.is_transformer and row.engine != FASTER]
+        bare = replace(held, wide={}, int8={})
+        off = self._predictor.errors(rows, bare, bare.gpus(rows))
+        is_int8 = np.array([row.is_int8 for row in rows])
+        gpus = np.array([row.gpu.id for row in rows])
+        return replace(
+            held,
+            wide={str(gpu): float(np.exp(drawn(off, (gpus == gpu) & ~is_int8))) for gpu in sorted(set(gpus))},
+            int8={str(gpu): float(np.exp(drawn(off, (gpus == gpu) & is_int8))) for gpu in sorted(set(gpus))},
+        )
 
 
-def share_of(rows: Sequence[Rows], base: Calibration, held: EngineConstants) -> EngineConstants:
+def older_name(row: Rows) -> str:
+    """Return the name of the factor of an older engine's rows: FasterTransformer's kernels were tuned GPU by GPU."""
+    return f"{row.engine} on {row.chip.upper()}" if row.engine == FASTER else row.engine
+
+
+def drawn(off: Sequence[np.ndarray], chosen: np.ndarray) -> float:
+    """Return the mean error of some curves, drawn towards 0 where there are few."""
+    means = np.array([each.mean() for each in off])[chosen]
+    return float(means.sum() / (len(means) + PRIOR_CURVES))
+
+
+def share_of(rows: Sequence[Rows], predictor: Predictor, held: Fitted) -> Fitted:
     """Search which share of TensorRT's efficiencies another engine reaches in transformers."""
-    tried = [shared(held, float(share)) for share in SHARES]
-    return min(tried, key=lambda each: loss(rows, base, each))
+    return min((shared(held, float(share)) for share in SHARES), key=lambda each: predictor.loss(rows, each))
 
 
-def shared(held: EngineConstants, share: float) -> EngineConstants:
-    """Return constants with a share of the efficiencies."""
-    return replace(
-        held, product=share * held.product, attention=share * held.attention, elementwise=share * held.elementwise
+def shared(held: Fitted, share: float) -> Fitted:
+    """Return constants with a share of the efficiencies, and no factors."""
+    constants = held.constants
+    made = replace(
+        constants,
+        **{
+            name: round(share * getattr(constants, name), 6) for name in ("product", "attention", "norm", "elementwise")
+        },
+        convolution=round(constants.convolution / SLOWER_CONVOLUTIONS, 4),
     )
-
-
-def loss(rows: Sequence[Rows], base: Calibration, constants: EngineConstants) -> float:
-    return float(np.mean([np.abs(each).mean() for each in errors(rows, base, constants)]))
+    return Fitted(constants=made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,52 +234,95 @@ class HeldOut:
     row: Rows
     off: np.ndarray
 
+    @property
+    def name(self) -> str:
+        return f"GPU {self.row.chip.upper()}" if self.what == "GPU" else self.row.family
 
-def held_out(
-    rows: Sequence[Rows], base: Calibration, fit: Callable[[Sequence[Rows]], EngineConstants]
-) -> list[HeldOut]:
-    """Leave each GPU and each model out of the fit in turn, and return the errors of its rows."""
+
+def held_out(rows: Sequence[Rows], predictor: Predictor, fit: Callable[[Sequence[Rows]], Fitted]) -> list[HeldOut]:
+    """Leave each chip and each model out of the fit in turn, and return the errors of its rows."""
     found = []
-    for what, key in (("GPU", lambda row: row.gpu.id), ("model", lambda row: row.model)):
-        for value in sorted({key(row) for row in rows}):
-            inside, outside = [row for row in rows if key(row) != value], [row for row in rows if key(row) == value]
-            off = errors(outside, base, fit(inside))
+    for what, key in (("GPU", lambda row: row.chip), ("model", lambda row: row.family)):
+        for value in sorted({key(row) for row in rows if row.model not in NOT_FITTED}):
+            inside = [row for row in rows if key(row) != value]
+            outside = [row for row in rows if key(row) == value and row.model not in NOT_FITTED]
+            fitted = fit(inside)
+            gpus = fitted.gpus([row for row in inside if what == "model" or row.chip != value])
+            off = predictor.errors(outside, fitted, gpus)
             found += [HeldOut(what=what, row=row, off=each) for row, each in zip(outside, off, strict=True)]
+            print(f"without {value}: median {np.median(np.abs(np.concatenate(off))):.3f}", file=sys.stderr, flush=True)
     return found
 
 
-def print_table(title: str, found: Sequence[HeldOut], key: Callable[[HeldOut], str]) -> None:
-    """Print errors by what a key says of each curve."""
-    print(f"\n| {title} | rows | median error | 90 % within | bias |")
-    print(f"|{' --- |' * (title.count('|') + 5)}")
+def table(title: str, found: Sequence[HeldOut], key: Callable[[HeldOut], str]) -> list[str]:
+    """Return a table of errors by what a key says of each curve."""
+    lines = [f"| {title} | rows | median error | 90 % within | bias |", f"|{' --- |' * (title.count('|') + 5)}"]
     for name in sorted({key(each) for each in found}):
         off = np.concatenate([each.off for each in found if key(each) == name])
-        print(
+        lines.append(
             f"| {name} | {len(off)} | {np.median(np.abs(off)):.1%} | {np.quantile(np.abs(off), 0.9):.1%} | "
-            f"{np.mean(off):+.1%} |"
+            f"{np.mean(off):+.1%} |".replace("%", " %").replace("-", "−" if name.isascii() else "-")
         )
+    return [line.replace("**", "") for line in lines]
 
 
-def report(kind: str, found: Sequence[HeldOut]) -> None:
-    """Print the tables of one kind of networks."""
-    print(f"\n## {kind}")
-    print_table(
-        "held out", found, lambda each: f"{each.what} {each.row.gpu.id if each.what == 'GPU' else each.row.model}"
-    )
-    print_table(
+def section(title: str, words: str, found: Sequence[HeldOut]) -> list[str]:
+    """Return the tables of one kind of networks."""
+    every = np.abs(np.concatenate([each.off for each in found]))
+    head = f"{words} Median {np.median(every):.1%}, 90 % within {np.quantile(every, 0.9):.1%}.".replace("%", " %")
+    by_format = table(
         "held out | engine | format", found, lambda each: f"{each.what}s | {each.row.engine} | {each.row.format}"
     )
-    every = np.abs(np.concatenate([each.off for each in found]))
-    print(f"\nover all: median {np.median(every):.3f}, half-width of 90 % {np.quantile(every, 0.9):.3f}")
+    return [
+        f"## {title}",
+        "",
+        head.replace("90  %", "90 %"),
+        "",
+        *table("held out", found, lambda each: each.name),
+        "",
+        *by_format,
+        "",
+    ]
 
 
-def print_ceilings(path: Path, traces: Path) -> None:
-    """Print MLPerf's highest offline rates of ResNet-50 beside the estimates in int8."""
+def widths(found: Sequence[HeldOut]) -> EngineWidths:
+    """Return the half-widths that hold 90 % of the rows held out with their models, and with their GPUs."""
+    models, gpus = (
+        float(np.quantile(np.abs(np.concatenate([each.off for each in found if each.what == what])), 0.9))
+        for what in ("model", "GPU")
+    )
+    return EngineWidths(models=models, gpus=max(models, gpus))
+
+
+def origin(rows: Sequence[Rows], found: Sequence[HeldOut], made: date) -> Origin:
+    """Return what an engine's constants were made from."""
+    counts = Counter(dict.fromkeys(sorted({row.engine for row in rows}), 0))
+    for row in rows:
+        counts[row.engine] += len(row.measured_s)
+    whole = load_calibration().parts["compile"].origin
+    assert whole is not None
+    errors = {}
+    for what in ("GPU", "model"):
+        for kind, is_transformer in (("transformers", True), ("convolutions", False)):
+            off = [each.off for each in found if each.what == what and each.row.is_transformer is is_transformer]
+            if off:
+                every = np.concatenate(off)
+                errors[f"{kind}, {what}s held out"] = {
+                    "median": float(np.median(np.abs(every))), "p90": float(np.quantile(np.abs(every), 0.9)),
+                    "bias": float(np.exp(every.mean())), "rows": float(len(every)),
+                }  # fmt: skip
+    sources = [f"latency-other.csv.gz, {engine}, {count} rows" for engine, count in counts.items()]
+    sources += [f"compile.yaml of {whole.made}", f"traces of torch {importlib.metadata.version('torch')}"]
+    return Origin(made=made, command=COMMAND, sources=tuple(sources), rows=counts.total(), held_out_errors=errors)
+
+
+def ceilings(path: Path, traces: Path) -> list[str]:
+    """Return MLPerf's highest offline rates of ResNet-50 beside the estimates in int8."""
     rows = pd.read_csv(path, dtype=str)
     workload = Workload(framework=Framework.TENSORRT, precision=Precision.INT8)
     recording = trace_of("rn50v1.5", None, workload.configuration, traces).recording(workload.configuration)
     step = ExecutedStep.of(recording, workload, calibration=load_calibration())
-    print("\n| GPU | highest offline rate | estimated in int8 | share |\n| --- | --- | --- | --- |")
+    lines = ["| GPU | highest offline rate | estimated in int8 | share |", "| --- | --- | --- | --- |"]
     for label, gpu_id in CEILINGS.items():
         chosen = rows[(rows.model == "mlperf-resnet50") & (rows.gpu == label) & rows.note.str.contains("Offline")]
         if chosen.empty:
@@ -297,32 +331,106 @@ def print_ceilings(path: Path, traces: Path) -> None:
         (answers,) = estimate_latencies(step, gpus=[load_gpus()[gpu_id]], batches=MANY)
         assert not isinstance(answers, Unsupported), answers.reason
         rate = max(each.batch / each.latency_s.expected for each in answers)
-        print(f"| {gpu_id} | {ceiling:,.0f}/s | {rate:,.0f}/s | {rate / ceiling:.2f} |")
+        lines.append(f"| {gpu_id} | {ceiling:,.0f}/s | {rate:,.0f}/s | {rate / ceiling:.2f} |")
+    return lines
 
 
-def main(path: Path, traces: Path) -> None:
-    traces.mkdir(parents=True, exist_ok=True)
-    every = read_rows(path, traces)
-    unseen = [row for row in every if row.engine == "AITemplate"]
+def constants_table(engines: Mapping[str, EngineCalibration], fitted: Fitted) -> list[str]:
+    """Return the fitted constants as tables."""
+    names = ("product", "attention", "norm", "elementwise", "convolution")
+    lines = [
+        "| engine | matrix products | attention | norms | elementwise | convolutions | a kernel | a convolution more |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, each in engines.items():
+        factors = " | ".join(f"× {getattr(each.constants, key):.2f}" for key in names)
+        times = " | ".join(f"{1e6 * value:.1f} µs" for value in (each.constants.kernel_s, each.constants.convolution_s))
+        lines.append(f"| {name} | {factors} | {times} |")
+    lines += ["", "| GPU | rows | rates in 16 bits and above | in int8 |", "| --- | --- | --- | --- |"]
+    for gpu, factors in engines["tensorrt"].gpus.items():
+        lines.append(f"| {gpu} | {factors.rows} | × {factors.wide:.2f} | × {factors.int8:.2f} |")
+    told = ", ".join(f"{name} × {factor:.2f}" for name, factor in fitted.older.items())
+    words = f"{told}; {1e6 * fitted.faster_kernel_s:.1f} µs a kernel of FasterTransformer, launched from a host."
+    return [*lines, "", f"Times of older engines, which estimates leave out: {words}"]
+
+
+def unseen_lines(rows: Sequence[Rows], off: Sequence[np.ndarray]) -> list[str]:
+    """Return predicted over measured times of what nothing was fitted to."""
+    lines = ["| engine | model | GPU | format | predicted ÷ measured, by batch |", "| --- | --- | --- | --- | --- |"]
+    for row, each in zip(rows, off, strict=True):
+        told = ", ".join(f"{batch}: {np.exp(value):.2f}" for batch, value in zip(row.table.batches, each, strict=True))
+        lines.append(f"| {row.engine} | {row.model}{row.size} | {row.gpu.id} | {row.format} | {told} |")
+    return lines
+
+
+HEAD = """# Inference engines
+
+How far estimates for `--framework tensorrt` and `--framework onnxruntime` lie from published times, with whole GPUs
+(all cards of a chip) or whole models left out of the fit. Errors are logs of predicted over measured. Made by
+`{command}`, which also
+writes the constants, `capplan/calibrations/engines.yaml`; torch.compile's constants are what they are relative to.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measured", type=Path)
+    parser.add_argument("--traces", type=Path, default=Path("engine-traces"), help="folder that keeps the traces")
+    parser.add_argument("--made", type=date.fromisoformat, default=date.today(), help="the date to write; today")
+    parser.add_argument("--write", action="store_true", help="remake the calibration and the page")
+    words = parser.parse_args()
+    if words.write and not has_detectors():
+        sys.exit("--write needs the package ultralytics, which YOLOv8's rows are traced with.")
+    words.traces.mkdir(parents=True, exist_ok=True)
+    every = read_rows(words.measured, words.traces)
     others = [row for row in every if row.engine == ONNXRUNTIME]
-    rows = [row for row in every if row.engine not in ("AITemplate", ONNXRUNTIME)]
-    base = load_calibration().parts["compile"]
-    print(f"{len(rows)} curves, {sum(len(row.measured_s) for row in rows)} rows")
-    print("shipped:", f"{loss(rows, base, load_engines()['tensorrt'].constants):.3f}")
-    fit = Fit(base)
+    rows = [row for row in every if row.engine not in (AITEMPLATE, ONNXRUNTIME)]
+    unseen = [row for row in every if row.engine == AITEMPLATE or row.model in NOT_FITTED]
+    predictor = Predictor(load_calibration())
+    fit = Fit(predictor)
     whole = fit(rows)
-    print("all rows:", whole, f"{loss(rows, base, whole):.3f}", flush=True)
-    found = held_out(rows, base, fit)
-    report("Transformers", [each for each in found if each.row.is_transformer])
-    report("Networks of convolutions", [each for each in found if not each.row.is_transformer])
-    print("\nONNX Runtime:", share_of(others, base, whole))
-    report("ONNX Runtime", held_out(others, base, lambda inside: share_of(inside, base, whole)))
-    print("\nnot fitted to:")
-    for row, off in zip(unseen, errors(unseen, base, whole), strict=True):
-        shown = ", ".join(f"{batch}: {np.exp(each):.2f}" for batch, each in zip(row.table.batches, off, strict=True))
-        print(f"{row.engine}, {row.model}, {row.gpu.id}, {row.format}: {shown}")
-    print_ceilings(path, traces)
+    print(whole, f"loss {predictor.loss(rows, whole):.4f}", file=sys.stderr, flush=True)
+    found = held_out(rows, predictor, fit)
+    runtime = share_of(others, predictor, whole)
+    found_runtime = held_out(others, predictor, lambda inside: share_of(inside, predictor, whole))
+    fitted_rows = [row for row in rows if row.model not in NOT_FITTED]
+    kinds = [[each for each in found if each.row.is_transformer is kind] for kind in (True, False)]
+    transformers, convolutions = map(widths, kinds)
+    alone = widths(found_runtime)
+    engines = {
+        "tensorrt": EngineCalibration(
+            constants=whole.constants, gpus=whole.gpus(fitted_rows), transformers=transformers,
+            convolutions=convolutions, origin=origin(fitted_rows, found, words.made),
+        ),
+        "onnxruntime": EngineCalibration(
+            constants=runtime.constants, gpus=runtime.gpus(others), transformers=alone,
+            convolutions=EngineWidths(
+                models=float(np.hypot(alone.models, convolutions.models)),
+                gpus=float(np.hypot(alone.gpus, convolutions.gpus)),
+            ),
+            origin=origin(others, found_runtime, words.made),
+        ),
+    }  # fmt: skip
+    if words.write:
+        CALIBRATION.write_text(dump_engines(engines))
+        assert load_engines().keys() == engines.keys()
+    off = predictor.errors(unseen, replace(whole, older={}), whole.gpus(fitted_rows))
+    page = [
+        HEAD.format(command=COMMAND.replace("latency", "../shared/data/measured/latency")),
+        "## Constants", "", *constants_table(engines, whole), "",
+        *section("Transformers", "BERT in TensorRT; BERT, ViT and Swin in FasterTransformer.", kinds[0]),
+        *section("Networks of convolutions", "ResNet-50, four classifiers at one image, and YOLOv8.", kinds[1]),
+        *section("ONNX Runtime", "BERT large and its distilled half, in Triton.", found_runtime),
+        "## What nothing was fitted to", "", *unseen_lines(unseen, off), "",
+        "## Ceilings", "",
+        "MLPerf's offline rates of ResNet-50 are ceilings: submitters choose number format, batch and streams.", "",
+        *ceilings(words.measured, words.traces),
+    ]  # fmt: skip
+    text = "\n".join(page) + "\n"
+    if words.write:
+        DOCUMENT.write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) > 2 else "engine-traces"))
+    main()

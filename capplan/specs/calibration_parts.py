@@ -9,6 +9,8 @@ from capplan.core.latency.calibration import (
     ClassConstants,
     DeviceFactors,
     EngineConstants,
+    EngineFactors,
+    EngineWidths,
     GlobalConstants,
     IntervalWidth,
 )
@@ -39,7 +41,7 @@ _SECONDS = _Range(high=1.0, is_open=True)
 CALL = _Range(high=1.0)
 _HALF_WIDTH = _Range(high=10.0)
 """In units of log(predicted ÷ measured): e^10 is a factor of 22,000."""
-COUNT = _Range(high=1e12)
+_COUNT = _Range(high=1e12)
 _FRACTION = _Range(high=1.0)
 
 _ANY = _Range(low=-1e12, high=1e12)
@@ -55,16 +57,18 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
         "kernel_s": _SECONDS, "call_s": _SECONDS, "launch_s": _SECONDS, "convolution_s": CALL,
         "cuda_graph_kernel_s": _SECONDS, "cores": _Range(low=1.0, high=1e5),
     },
-    DeviceFactors: {"compute": FACTOR, "bandwidth": FACTOR, "rows": COUNT, "single_rows": COUNT},
+    DeviceFactors: {"compute": FACTOR, "bandwidth": FACTOR, "rows": _COUNT, "single_rows": _COUNT},
     IntervalWidth: {
         "below": _HALF_WIDTH, "above": _HALF_WIDTH, "between_gpus": _HALF_WIDTH, "between_sheets": _HALF_WIDTH,
-        "between_others": _HALF_WIDTH, "between_other_sheets": _HALF_WIDTH, "rows": COUNT,
+        "between_others": _HALF_WIDTH, "between_other_sheets": _HALF_WIDTH, "rows": _COUNT,
         "coverage_fraction": _Range(high=1.0, is_open=True),
     },
     EngineConstants: {
-        "product": FACTOR, "attention": FACTOR, "elementwise": FACTOR, "convolution": FACTOR, "kernel_s": _SECONDS,
-        "convolution_s": CALL, "half_width": _HALF_WIDTH, "convolution_half_width": _HALF_WIDTH,
+        "product": FACTOR, "attention": FACTOR, "norm": FACTOR, "elementwise": FACTOR, "convolution": FACTOR,
+        "kernel_s": _SECONDS, "convolution_s": CALL,
     },
+    EngineFactors: {"wide": FACTOR, "int8": FACTOR, "rows": _COUNT},
+    EngineWidths: {"models": _HALF_WIDTH, "gpus": _HALF_WIDTH},
 }  # fmt: skip
 """Ranges by type and field: wide enough for any hardware, too narrow for another unit or a wrong sign."""
 
@@ -123,7 +127,7 @@ class PartReader(Checker):
         if not isinstance(sources, list) or not all(isinstance(each, str) for each in sources):
             self.refuse(f"{where}.sources", f"must be a list of texts, not {sources!r}")
             sources = []
-        self.number(f"{where}.rows", given.get("rows"), COUNT)
+        self.number(f"{where}.rows", given.get("rows"), _COUNT)
         errors = self.mapping(given, "held_out_errors", prefix=f"{where}.")
         for cell in errors:
             prefix = f"{where}.held_out_errors.{cell}."

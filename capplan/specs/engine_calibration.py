@@ -5,16 +5,16 @@ from dataclasses import asdict
 
 import yaml
 
-from capplan.core.latency.calibration import EngineCalibration, EngineConstants
+from capplan.core.latency.calibration import EngineCalibration, EngineConstants, EngineFactors, EngineWidths
 from capplan.core.workload import Framework
 from capplan.errors import SpecError
-from capplan.specs.calibration_parts import COUNT, PartReader, rounded_numbers
+from capplan.specs.calibration_parts import PartReader, rounded_numbers
 from capplan.specs.folders import calibration_file
-from capplan.specs.yaml.strict import Tree, read_yaml
+from capplan.specs.yaml.strict import read_yaml
 
 SCHEMA_VERSION = 1
 ENGINES_FILE = "engines.yaml"
-_KEYS = ("constants", "gpus", "origin")
+_KEYS = ("constants", "gpus", "transformers", "convolutions", "origin")
 _ENGINES = tuple(framework.value for framework in Framework if framework.is_engine)
 
 
@@ -61,14 +61,16 @@ class _Reader(PartReader):
             return None
         self.unknown_keys(given, _KEYS, f"{where}.")
         constants = self.part(EngineConstants, given.get("constants", {}), f"{where}.constants")
+        gpus = {
+            name: self.part(EngineFactors, factors, f"{where}.gpus.{name}")
+            for name, factors in self.mapping(given, "gpus", prefix=f"{where}.").items()
+        }
+        transformers = self.part(EngineWidths, given.get("transformers", {}), f"{where}.transformers")
+        convolutions = self.part(EngineWidths, given.get("convolutions", {}), f"{where}.convolutions")
         origin = self.read_origin(given.get("origin"), where=f"{where}.origin")
-        gpus = self._gpus(given, where)
-        if constants is None or origin is None:
+        if constants is None or transformers is None or convolutions is None or origin is None:
             return None
-        return EngineCalibration(constants=constants, gpus=gpus, origin=origin)
-
-    def _gpus(self, given: Tree, where: str) -> dict[str, int]:
-        gpus = self.mapping(given, "gpus", prefix=f"{where}.")
-        for name, rows in gpus.items():
-            self.number(f"{where}.gpus.{name}", rows, COUNT)
-        return gpus
+        return EngineCalibration(
+            constants=constants, gpus={name: each for name, each in gpus.items() if each is not None},
+            transformers=transformers, convolutions=convolutions, origin=origin,
+        )  # fmt: skip

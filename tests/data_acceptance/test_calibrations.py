@@ -10,6 +10,7 @@ from capplan.core.latency.lookup import part_for
 from capplan.core.workload import Framework, Precision, Training, Workload
 from capplan.specs import load_gpus
 from capplan.specs.calibration import dump_calibration, load_calibration
+from capplan.specs.engine_calibration import ENGINES_FILE, dump_engines, load_engines
 from capplan.specs.folders import calibration_file
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.rate_laws import RATES_FILE, SECTIONS, load_origins
@@ -92,3 +93,18 @@ def test_every_nvidia_gpu_from_kepler_on_has_a_context() -> None:
         for release in ((1, 10), (2, 0), (2, 11)):
             size = calibration.context(capability, torch_version=release).size_bytes
             assert 100 * 2**20 <= size.low <= size.expected <= size.high <= 2 * 2**30
+
+
+@pytest.mark.parametrize("name", ["tensorrt", "onnxruntime"])
+def test_an_engine_names_its_data_its_command_and_its_held_out_errors(name: str) -> None:
+    engine = load_engines()[name]
+    assert engine.origin.command.startswith("python benchmarks/accuracy_engines.py")
+    assert any("latency-other.csv.gz" in source for source in engine.origin.sources)
+    assert sum(each.rows for each in engine.gpus.values()) == engine.origin.rows
+    assert {"transformers, GPUs held out", "transformers, models held out"} <= set(engine.origin.held_out_errors)
+    assert set(engine.gpus) <= set(load_gpus())
+
+
+def test_an_engines_file_is_written_as_it_is_read() -> None:
+    """The command that made it writes it through the same door, so that nothing in it was edited by hand."""
+    assert dump_engines(load_engines()) == calibration_file(ENGINES_FILE).read_text()

@@ -38,10 +38,11 @@ def test_a_folder_of_ones_own_changes_what_engines_take(own: Path) -> None:
     [
         ("tensorrt:", "tensorflow:", r"engines\.tensorflow: unknown key; did you mean tensorrt"),
         ("attention:", "atention:", r"engines\.tensorrt\.constants\.atention: unknown key; did you mean attention"),
-        ("kernel_s: 5.0e-06, ", "", r"engines\.tensorrt\.constants\.kernel_s: is missing"),
+        ("elementwise: 1.5, ", "", r"engines\.tensorrt\.constants\.elementwise: is missing"),
         ("kernel_s: 5.0e-06", "kernel_s: 5", r"engines\.tensorrt\.constants\.kernel_s: must lie above 0 to 1, not 5"),
         ("product: 1.0", "product: -1", r"engines\.tensorrt\.constants\.product: must lie above 0 to 1000, not -1"),
-        ("t4: 100", "t4: many", r"engines\.tensorrt\.gpus\.t4: must be a number, not 'many'"),
+        ("int8: 1.25", "int8: fast", r"engines\.tensorrt\.gpus\.t4\.int8: must be a number, not 'fast'"),
+        ("models: 0.3, ", "", r"engines\.tensorrt\.transformers\.models: is missing"),
         ("made: 2026-01-01", "made: lately", r"engines\.tensorrt\.origin\.made: is 'lately'"),
         ("sources: [made up]", "source: [made up]", r"engines\.tensorrt\.origin\.source: unknown key"),
         ("schema_version: 1", "schema_version: 9", "not a calibration of engines of schema_version 1"),

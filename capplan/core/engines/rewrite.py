@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from capplan.core.compiled.grouping import Fuser
 from capplan.core.compiled.rewrite import WEIGHT_ONLY, fuse_recording
 from capplan.core.compiled.roles import FUSED
+from capplan.core.engines.side_by_side import merged_products
 from capplan.core.ops.catalogue import FusedRole, OperatorClass, operator_class
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import (
@@ -44,6 +45,8 @@ def engine_recording(recording: Recording, workload: Workload) -> Recording:
         workload: its precision chooses the number format of products.
     """
     made = _with_epilogues(_without_constants(fuse_recording(recording, Fuser.ENGINE)))
+    merged = merged_products(made, unmerged=EPILOGUE)
+    made = replace(_replaced(made, merged.ops, made.storages), kernels=merged.kernels)
     narrow = _NARROW.get(workload.precision)
     return made if narrow is None else _narrowed(made, narrow, workload.precision)
 
@@ -198,31 +201,63 @@ def _replaced(recording: Recording, ops: Sequence[Op], storages: Sequence[Storag
 
 
 def _narrowed(recording: Recording, dtype: str, precision: Precision) -> Recording:
-    """Convert products of a recording to a narrow format: weights, inputs, and images between them."""
-    kernels = tuple(_narrow_kernel(kernel, dtype, precision) for kernel in recording.kernels)
-    narrow = _narrow_storages(recording)
+    """Convert a recording to a narrow format: weights and inputs of products, and results that are written narrow."""
+    kernels = [_narrow_kernel(kernel, dtype, precision) for kernel in recording.kernels]
+    ops = []
+    for op in recording.ops:
+        if any(_is_result(recording, storage) for storage in op.writes):  # what the network returns stays wide
+            kernels.append(replace(kernels[op.kernel], outputs=recording.kernels[op.kernel].outputs))
+            ops.append(replace(op, kernel=len(kernels) - 1))
+        else:
+            ops.append(op)
+    narrow = _narrow_storages(recording, precision)
     storages = tuple(
         replace(storage, size_bytes=_scaled(storage.size_bytes, narrow[index], dtype)) if index in narrow else storage
         for index, storage in enumerate(recording.storages)
     )
-    return replace(recording, kernels=kernels, storages=storages)
+    return replace(recording, kernels=tuple(kernels), ops=tuple(ops), storages=storages)
 
 
-def _narrow_storages(recording: Recording) -> dict[int, Operand]:
-    """Return the matrices that products read and the images that convolutions write, by the storage of each."""
+def _is_result(recording: Recording, storage: int) -> bool:
+    return recording.storages[storage].death >= len(recording.ops)
+
+
+def _narrow_storages(recording: Recording, precision: Precision) -> dict[int, Operand]:
+    """Return the matrices that products read and the results that are written narrow, by the storage of each."""
     found: dict[int, Operand] = {}
     for op in recording.ops:
         kernel = recording.kernels[op.kernel]
-        kind = operator_class(kernel)
-        if kind not in _PRODUCTS:
-            continue
-        for operand, storage in zip(kernel.inputs, op.reads, strict=True):
-            if operand.is_weight and len(operand.shape) > 1 and operand.dtype in _WIDE:
-                found[storage] = operand
-        if kind is OperatorClass.CONVOLUTION:
+        if operator_class(kernel) in _PRODUCTS:
+            for operand, storage in zip(kernel.inputs, op.reads, strict=True):
+                if operand.is_weight and len(operand.shape) > 1 and operand.dtype in _WIDE:
+                    found[storage] = operand
+        if _writes_narrow(kernel, precision):
             written = zip(kernel.outputs, op.writes, strict=True)
-            found |= {storage: operand for operand, storage in written if operand.dtype in _WIDE}
+            found |= {
+                storage: operand
+                for operand, storage in written
+                if operand.dtype in _WIDE and not _is_result(recording, storage)
+            }
     return found
+
+
+def _reads_narrow(kernel: Kernel, precision: Precision) -> bool:
+    return operator_class(kernel) in _PRODUCTS or _is_between_products(kernel, precision)
+
+
+def _writes_narrow(kernel: Kernel, precision: Precision) -> bool:
+    return operator_class(kernel) is OperatorClass.CONVOLUTION or (
+        precision is Precision.INT8 and _reads_narrow(kernel, precision)
+    )
+
+
+def _is_between_products(kernel: Kernel, precision: Precision) -> bool:
+    """Return True for attention and fused elementwise kernels, which int8 engines run on int8 tensors.
+
+    NVIDIA's BERT in int8 runs attention, norms and GELU so (demo/BERT and plugin/bertQKVToContextPlugin in the TensorRT
+    repository). In fp8 only products are narrow.
+    """
+    return precision is Precision.INT8 and (kernel.name == FUSED or operator_class(kernel) is OperatorClass.ATTENTION)
 
 
 def _scaled(size: Affine, operand: Operand, dtype: str) -> Affine:
@@ -231,16 +266,19 @@ def _scaled(size: Affine, operand: Operand, dtype: str) -> Affine:
 
 
 def _narrow_kernel(kernel: Kernel, dtype: str, precision: Precision) -> Kernel:
-    if operator_class(kernel) not in _PRODUCTS:
+    if not _reads_narrow(kernel, precision):
         return kernel
-    is_convolution = operator_class(kernel) is OperatorClass.CONVOLUTION
 
     def narrow(operand: Operand) -> Operand:
-        return replace(operand, dtype=dtype) if operand.dtype in _WIDE else operand
+        is_small = operand.is_weight and operator_class(kernel) not in _PRODUCTS
+        return replace(operand, dtype=dtype) if operand.dtype in _WIDE and not is_small else operand
 
-    return replace(
+    made = replace(
         kernel,
         inputs=tuple(map(narrow, kernel.inputs)),
-        outputs=tuple(map(narrow, kernel.outputs)) if is_convolution else kernel.outputs,
-        attributes={**kernel.attributes, "capability": _CAPABILITY[precision], "scheme": precision.value},
+        outputs=tuple(map(narrow, kernel.outputs)) if _writes_narrow(kernel, precision) else kernel.outputs,
     )
+    if operator_class(kernel) not in _PRODUCTS:
+        return made
+    marks = {"capability": _CAPABILITY[precision], "scheme": precision.value}
+    return replace(made, attributes={**kernel.attributes, **marks})

@@ -112,28 +112,53 @@ class HostCosts:
 class EngineConstants:
     """What an inference engine does better or worse than PyTorch's compiled kernels, as fitted to its timed steps.
 
-    `product`, `attention`, `elementwise` and `convolution` multiply the shares of the peak and of the bandwidth that
-    these kernels reach. `kernel_s` is the fixed time of a kernel, `convolution_s` what a convolution takes beyond it,
-    both at a clock of 1.5 GHz [s]. `half_width` is the 90 % interval of held-out GPUs and models, in logs, and
-    `convolution_half_width` that of networks of convolutions.
+    `product`, `attention`, `norm`, `elementwise` and `convolution` multiply the shares of the peak and of the bandwidth
+    that these kernels reach; what is none of them counts as elementwise. `kernel_s` is the fixed time of a kernel,
+    `convolution_s` what a convolution takes beyond it, both at a clock of 1.5 GHz [s].
     """
 
     product: float
     attention: float
+    norm: float
     elementwise: float
     convolution: float
     kernel_s: float
     convolution_s: float
-    half_width: float
-    convolution_half_width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFactors:
+    """What remains of one GPU's timed steps in an engine: factors on its rates in 16 bits and above, and in int8.
+
+    They hold for all kernels but convolutions.
+    """
+
+    architecture: str
+    wide: float
+    int8: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineWidths:
+    """The 90 % half-widths of an engine's steps, in logs: of models that were held out, and of whole GPUs."""
+
+    models: float
+    gpus: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineCalibration:
-    """The constants of an inference engine, and what they were fitted to: `gpus` holds timed steps by GPU."""
+    """All that was fitted of one inference engine, relative to compiled steps, and what it was fitted to.
+
+    `gpus` are those whose steps were timed. `transformers` and `convolutions` are the widths of networks without and
+    with convolutions.
+    """
 
     constants: EngineConstants
-    gpus: Mapping[str, int]
+    gpus: Mapping[str, EngineFactors]
+    transformers: EngineWidths
+    convolutions: EngineWidths
     origin: Origin
 
 

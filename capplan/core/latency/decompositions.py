@@ -35,6 +35,8 @@ def unfused_attention(kernel: Kernel, workload: Workload, batch: int) -> list[di
     query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
     groups, queries, keys, width = prod(query[:-2]), query[-2], key[-2], query[-1]
     stored = ITEM_BYTES[kernel.inputs[0].dtype]
+    if workload.framework.is_engine:
+        return _engines_attention(kernel, batch)
     upcast = stored == 2 and workload.torch_version >= (2, 5)
     item = 4.0 if upcast else stored
     scores = float(groups) * queries * keys
@@ -55,6 +57,20 @@ def unfused_attention(kernel: Kernel, workload: Workload, batch: int) -> list[di
     rows.append(_elementwise(kinds.COPY, float(groups) * queries * width, item=item))
     if kernel.attributes.get("has_mask"):
         rows.append(_elementwise(kinds.ADD, scores, item=item))
+    return [{**row, "path": AttentionPath.UNFUSED} for row in rows]
+
+
+def _engines_attention(kernel: Kernel, batch: int) -> list[dict[str, Any]]:
+    """List the rows of softmax(q kᵀ) v in an engine without fused attention: two products, and what lies between."""
+    query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
+    groups, queries, keys, width = prod(query[:-2]), query[-2], key[-2], query[-1]
+    item = max(ITEM_BYTES[kernel.inputs[0].dtype], 2.0)
+    use = PeakUse.MATMUL_32 if item == 4 else PeakUse.HALF
+    rows = [
+        _product(use, groups=groups, m=queries, n=keys, k=width, item=item),
+        _elementwise(kinds.FUSED_SOFTMAX, float(groups) * queries * keys, item=item),
+        _product(use, groups=groups, m=queries, n=width, k=keys, item=item),
+    ]
     return [{**row, "path": AttentionPath.UNFUSED} for row in rows]
 
 

@@ -2,12 +2,30 @@
 
 from dataclasses import replace
 
-from capplan.core.latency import classes as kinds
-from capplan.core.latency.calibration import Calibration, EngineConstants, IntervalWidth
-from capplan.core.latency.priors import PRIOR_CLASSES
-from capplan.core.workload import Framework
+import numpy as np
 
-_FEW_ROWS = 20
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.latency import classes as kinds
+from capplan.core.latency.calibration import (
+    Calibration,
+    EngineCalibration,
+    EngineConstants,
+    EngineFactors,
+    EngineWidths,
+    IntervalWidth,
+)
+from capplan.core.latency.priors import PRIOR_CLASSES
+from capplan.core.latency.types import Evidence, GpuEvidence
+from capplan.core.numbers import FloatArray
+from capplan.core.workload import Framework, Precision, Workload
+
+_CELLS = ("device nchw", "device nhwc", "device single", "launches")
+_INHERITED_SHARE = 0.5
+"""How much of the factors of timed GPUs another GPU of their architecture takes over, in logs. An assumption: of no
+architecture were two chips timed."""
+_LABELS = {Framework.TENSORRT: "TensorRT", Framework.ONNXRUNTIME: "ONNX Runtime"}
+_ONNX_RUNTIME = "ONNX Runtime was timed with BERT alone: the rest is transferred from TensorRT, wider interval"
+_FP8 = "no engine was timed in fp8: transferred from int8 and 16 bits, wider interval"
 
 
 def engine_calibration(
@@ -38,19 +56,15 @@ def engine_calibration(
         for label, each in {**PRIOR_CLASSES, **compiled.classes}.items()
         for factor in [_factor(label, held)]
     }
-    rows = known.origin.rows if known else 0
-    width = IntervalWidth(
-        below=held.half_width, above=held.half_width, between_gpus=0.0, between_sheets=0.1, between_others=0.1,
-        between_other_sheets=0.2, rows=max(rows, _FEW_ROWS),
-    )  # fmt: skip
-    return replace(
+    found = replace(
         compiled,
         classes=classes,
         constants=replace(compiled.constants, kernel_s=held.kernel_s),
-        widths=dict.fromkeys(("device nchw", "device nhwc", "device single", "launches"), width),
+        widths={},
         serves=framework.value,
         engines={framework.value: known} if known else {},
     )
+    return replace(found, widths=_cells(known.transformers, known)) if known else found
 
 
 def with_convolution_widths(calibration: Calibration, framework: Framework) -> Calibration:
@@ -61,11 +75,16 @@ def with_convolution_widths(calibration: Calibration, framework: Framework) -> C
         framework: the engine.
     """
     known = calibration.engines.get(framework.value)
-    if known is None:
-        return calibration
-    half_width = known.constants.convolution_half_width
-    widths = {cell: replace(each, below=half_width, above=half_width) for cell, each in calibration.widths.items()}
-    return replace(calibration, widths=widths)
+    return replace(calibration, widths=_cells(known.convolutions, known)) if known else calibration
+
+
+def _cells(widths: EngineWidths, known: EngineCalibration) -> dict[str, IntervalWidth]:
+    between = float(np.sqrt(max(0.0, widths.gpus**2 - widths.models**2)))
+    width = IntervalWidth(
+        below=widths.models, above=widths.models, between_gpus=between, between_sheets=between, between_others=between,
+        between_other_sheets=between, rows=known.origin.rows,
+    )  # fmt: skip
+    return dict.fromkeys(_CELLS, width)
 
 
 def _factor(label: str, held: EngineConstants) -> float:
@@ -73,8 +92,111 @@ def _factor(label: str, held: EngineConstants) -> float:
         return held.attention
     if _is_convolution(label):
         return held.convolution
-    return held.product if label in (kinds.LINEAR, kinds.BATCHED_MATMUL) else held.elementwise
+    if label in (kinds.LINEAR, kinds.BATCHED_MATMUL):
+        return held.product
+    return held.norm if label in (kinds.FUSED_NORM, kinds.LAYER_NORM) else held.elementwise
 
 
 def _is_convolution(label: str) -> bool:
     return kinds.is_convolution(label) or label.startswith("depthwise")
+
+
+_CONVOLUTIONS = np.array([_is_convolution(label) for label in kinds.ALL_CLASSES])
+
+
+def gains_from_int8(gpu: GpuSpec) -> bool:
+    """Return True if a GPU multiplies int8 faster than 16 bits: Volta's tensor cores, for one, know no int8."""
+    wide = max(gpu.peak(kind) or 0.0 for kind in (PeakKind.FP16, PeakKind.FP32))
+    return (gpu.peak(PeakKind.INT8) or 0.0) > wide
+
+
+def engine_factors(
+    calibration: Calibration, gpu: GpuSpec, workload: Workload, *, architecture: str
+) -> FloatArray | float:
+    """Return what an engine's timed steps on a GPU, or on others of its architecture, add to its rates, by class.
+
+    Those of convolutions stay as they are: transformers tell the factors.
+
+    Args:
+        calibration: the part for the engine; 1 for other parts.
+        gpu: the GPU that is estimated.
+        workload: its precision chooses the factor.
+        architecture: the GPU's architecture, as calibrations name it.
+    """
+    known = calibration.engines.get(workload.framework.value)
+    if known is None:
+        return 1.0
+    return np.where(_CONVOLUTIONS, 1.0, _own_factor(known, gpu, workload, architecture))
+
+
+def _own_factor(known: EngineCalibration, gpu: GpuSpec, workload: Workload, architecture: str) -> float:
+    is_int8 = workload.precision is Precision.INT8 and gains_from_int8(gpu)
+    own = known.gpus.get(gpu.id)
+    if own is not None:
+        return _factor_of(own, is_int8=is_int8)
+    related = [_factor_of(each, is_int8=is_int8) for each in known.gpus.values() if each.architecture == architecture]
+    return float(np.exp(_INHERITED_SHARE * np.mean(np.log(related)))) if related else 1.0
+
+
+def _factor_of(factors: EngineFactors, *, is_int8: bool) -> float:
+    return factors.int8 if is_int8 else factors.wide
+
+
+def is_timed(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> bool:
+    """Return True if an engine's steps were timed on a GPU, in a number format like the workload's."""
+    known = calibration.engines.get(workload.framework.value)
+    return known is not None and gpu.id in known.gpus and workload.precision is not Precision.FP8
+
+
+def knows_architecture(calibration: Calibration, workload: Workload, architecture: str) -> bool:
+    """Return True if an engine's steps were timed on an architecture, in a number format like the workload's."""
+    known = calibration.engines.get(workload.framework.value)
+    is_known = known is not None and any(each.architecture == architecture for each in known.gpus.values())
+    return is_known and workload.precision is not Precision.FP8
+
+
+def engine_notes(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> tuple[str, ...]:
+    """Return notes on what an engine's estimate borrows.
+
+    Args:
+        calibration: the part that serves the engine, or what stands in for it.
+        gpu: the GPU that is estimated.
+        workload: how the step runs.
+    """
+    notes = []
+    if workload.precision is Precision.INT8 and not gains_from_int8(gpu):
+        notes.append(f"{gpu.id} is no faster in int8 than in fp16, which an engine takes instead")
+    if workload.precision is Precision.FP8:
+        notes.append(_FP8)
+    if workload.framework is Framework.ONNXRUNTIME:
+        notes.append(_ONNX_RUNTIME)
+    elif not is_timed(calibration, gpu, workload) and workload.precision is not Precision.FP8:
+        label = _LABELS[workload.framework]
+        notes.append(f"{gpu.id} was never timed in {label}: taken from its spec sheet and other GPUs, wider interval")
+    return tuple(notes)
+
+
+def engine_evidence(calibration: Calibration, gpu: GpuSpec, workload: Workload, *, architecture: str) -> GpuEvidence:
+    """Classify what is known of an engine on a GPU.
+
+    Args:
+        calibration: the part for the engine.
+        gpu: the GPU that is estimated.
+        workload: how the step runs.
+        architecture: the GPU's architecture, as calibrations name it.
+    """
+    known = calibration.engines[workload.framework.value]
+    label = _LABELS[workload.framework]
+    if workload.framework is Framework.ONNXRUNTIME:
+        return GpuEvidence(evidence=Evidence.TRANSFERRED, reason=_ONNX_RUNTIME)
+    if workload.precision is Precision.FP8:
+        return GpuEvidence(evidence=Evidence.TRANSFERRED, reason=_FP8)
+    own = known.gpus.get(gpu.id)
+    if own is not None:
+        return GpuEvidence(evidence=Evidence.MEASURED, reason=f"{own.rows} steps of {label} timed on this GPU")
+    related = [name for name, each in known.gpus.items() if each.architecture == architecture]
+    if related:
+        reason = f"{label} timed on {', '.join(related)}: same architecture"
+        return GpuEvidence(evidence=Evidence.ARCHITECTURE, reason=reason)
+    reason = f"transferred: no step of {label} was timed on this architecture"
+    return GpuEvidence(evidence=Evidence.TRANSFERRED, reason=reason)

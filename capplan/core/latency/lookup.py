@@ -9,9 +9,16 @@ from capplan.core.gpus.rate_laws import Transfer
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, IntervalWidth
 from capplan.core.latency.classes import ALL_CLASSES, FUSED
-from capplan.core.latency.engines import engine_calibration
+from capplan.core.latency.engines import (
+    engine_calibration,
+    engine_evidence,
+    engine_factors,
+    engine_notes,
+    is_timed,
+    knows_architecture,
+)
 from capplan.core.latency.priors import PRIOR_CLASSES
-from capplan.core.latency.types import Evidence
+from capplan.core.latency.types import Evidence, GpuEvidence
 from capplan.core.numbers import FloatArray
 from capplan.core.workload import Framework, Variant, Workload
 
@@ -35,7 +42,6 @@ KERNELS = "kernels"
 
 REFERENCE_CLOCK_HZ = 1.5e9
 """The clock at which engines' fixed times of kernels are stated; those that were timed boost to 1.41 to 2.52 GHz."""
-_ONNX_RUNTIME_NOTE = "ONNX Runtime was timed with BERT alone: the rest is transferred from TensorRT, wider interval"
 _RELATIVES: Mapping[str, tuple[str, ...]] = {
     "12.0": ("8.9", "8.6"), "12.1": ("12.0", "8.9"), "8.9": ("8.6", "12.0"), "8.6": ("8.9", "12.0"),
     "8.7": ("8.6", "8.9"), "10.0": ("9.0", "8.0"), "10.3": ("10.0", "9.0", "8.0"), "9.0": ("8.0", "10.0"),
@@ -164,7 +170,8 @@ def resolve_constants(calibration: Calibration, gpus: Sequence[GpuSpec], workloa
         if key not in factors:
             factors[key] = np.exp(_log_deviation(calibration, gpu, workload))
         own = _device_factors(calibration, gpu, workload)
-        columns = {name: shared[name] * factors[key] for name in ("compute", "bandwidth")}
+        engine = engine_factors(calibration, gpu, workload, architecture=architecture_key(gpu))
+        columns = {name: shared[name] * factors[key] * engine for name in ("compute", "bandwidth")}
         resolved.append(
             ResolvedConstants(
                 **{**shared, **columns},
@@ -298,6 +305,8 @@ def _size(cell: IntervalWidth) -> float:
 
 def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> Sides:
     squares = 0.0
+    if workload.framework.value in calibration.engines:
+        return _engine_sides(calibration, cell, gpu, workload)
     if not (is_known(calibration, gpu) and _knows_precision(calibration, gpu, workload)):
         squares += _between(cell, gpu) ** 2
         if architecture_source(calibration, gpu) != architecture_key(gpu):
@@ -306,6 +315,13 @@ def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload
         squares += calibration.laws.transfer.torch_half_width.get(calibration.serves, 0.0) ** 2
     if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
         squares += UNCALIBRATED_WORKLOAD**2
+    return Sides(below=float(np.sqrt(cell.below**2 + squares)), above=float(np.sqrt(cell.above**2 + squares)))
+
+
+def _engine_sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> Sides:
+    squares = 0.0 if is_timed(calibration, gpu, workload) else cell.between_gpus**2
+    if not knows_architecture(calibration, workload, architecture_key(gpu)):
+        squares += UNSEEN_ARCHITECTURE**2
     return Sides(below=float(np.sqrt(cell.below**2 + squares)), above=float(np.sqrt(cell.above**2 + squares)))
 
 
@@ -336,6 +352,8 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
     """Return notes on what an estimate borrows: prior guesses, related GPUs, other versions."""
     if calibration is None or calibration.origin is None:
         return ("no calibration: efficiencies are engineering guesses",)
+    if workload.framework.value in calibration.engines:
+        return engine_notes(calibration, gpu, workload)
     notes = []
     source = architecture_source(calibration, gpu)
     if source is None:
@@ -349,32 +367,23 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
         notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}, wider interval")
     if calibration.host is not None and workload.framework is Framework.EAGER:
         notes.append(f"the host is {calibration.host.cpu} with torch {calibration.host.torch}, as measured")
-    if workload.framework is Framework.ONNXRUNTIME:
-        notes.append(_ONNX_RUNTIME_NOTE)
     if calibration.serves != workload_kind(workload):
         notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}: wider interval")
     return tuple(notes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuEvidence:
-    """The class of evidence for one GPU, and the reason in words."""
-
-    evidence: Evidence
-    reason: str
-
-
-def gpu_evidence(calibration: Calibration | None, gpu: GpuSpec) -> GpuEvidence:
+def gpu_evidence(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> GpuEvidence:
     """Classify what a calibration knows of a GPU.
 
     Args:
         calibration: the part that serves the workload; None where nothing was fitted.
         gpu: the GPU that is estimated.
+        workload: how the step runs.
     """
     if calibration is None or calibration.origin is None:
         return GpuEvidence(evidence=Evidence.SPEC_SHEET, reason="no calibration: engineering guesses")
-    if calibration.serves == Framework.ONNXRUNTIME.value:
-        return GpuEvidence(evidence=Evidence.SEGMENT, reason=_ONNX_RUNTIME_NOTE)
+    if workload.framework.value in calibration.engines:
+        return engine_evidence(calibration, gpu, workload, architecture=architecture_key(gpu))
     own = calibration.gpus.get(gpu.id)
     if own is not None and own.rows > 0:
         return GpuEvidence(evidence=Evidence.MEASURED, reason=f"{own.rows} timed steps on this GPU")

@@ -190,6 +190,8 @@ def _rows(kernel: Kernel, workload: Workload, batch: int, quantised: QuantisedLa
     row = _row(kernel, label, batch, quantised)
     if label != kinds.ATTENTION or kernel.name.endswith("backward"):
         return [row]
+    if workload.framework.is_engine:  # a thread block takes some queries and passes over all keys, which fill no other
+        row = replace(row, n=float(kernel.inputs[0].shape_at(batch)[-1]))
     fused = replace(row, path=AttentionPath.FUSED)
     return [fused, *(Row(**piece) for piece in unfused_attention(kernel, workload, batch))]
 
@@ -282,6 +284,8 @@ def _peak_use(kernel: Kernel, label: str) -> PeakUse:
     use = _USE_BY_DTYPE.get(dtype)
     if kinds.is_depthwise(label):
         return PeakUse.DOUBLE if use is PeakUse.DOUBLE else PeakUse.VECTOR
+    if label == kinds.ATTENTION and use in (PeakUse.INT8, PeakUse.FP8):
+        return PeakUse.HALF  # its exponentials, not its products, take the time: int8 gains nothing in NVIDIA's BERT
     if use is not None:
         return use
     return PeakUse.CONVOLUTION_32 if kinds.is_convolution(label) or label == kinds.RECURRENT else PeakUse.MATMUL_32

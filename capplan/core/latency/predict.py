@@ -53,7 +53,8 @@ _WINOGRAD_FILTER_PASSES = 9.0
 class DeviceTimes:
     """Kernels' times on several GPUs at several batches: arrays [GPU, kernel row, batch], and how often each row runs.
 
-    `host_s` is the time that each GPU's host needs for a step, the same at every batch, [GPU, 1].
+    `host_s` is the time that each GPU's host needs for a step, the same at every batch, [GPU, 1]; `weights_s` the time
+    to read weights that no L2 holds at the printed bandwidth, [GPU, 1].
     """
 
     table: KernelTable
@@ -61,6 +62,7 @@ class DeviceTimes:
     bound_s: FloatArray
     count: FloatArray
     host_s: FloatArray
+    weights_s: FloatArray
 
     @property
     def device_s(self) -> FloatArray:
@@ -69,8 +71,13 @@ class DeviceTimes:
 
     @property
     def step_s(self) -> FloatArray:
-        """Time of a step, the longer of device and host, [GPU, batch]. [s]"""
-        return np.asarray((self.device_s**_HOST_NORM + self.host_s**_HOST_NORM) ** (1 / _HOST_NORM))
+        """Time of a step, the longer of device and host, [GPU, batch]. [s]
+
+        Efficiencies were fitted to networks most of whose weights an L2 holds from one step to the next, so that layers
+        of many weights and few rows came out faster than memory is. Reading the weights bounds the step from below.
+        """
+        step_s = np.asarray((self.device_s**_HOST_NORM + self.host_s**_HOST_NORM) ** (1 / _HOST_NORM))
+        return np.maximum(np.maximum(step_s, self.weights_s), _LEAST_STEP_S)
 
 
 def estimate_latencies(
@@ -80,9 +87,8 @@ def estimate_latencies(
 
     Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
     """
-    cpus = [gpu for gpu in gpus if gpu.is_cpu]
-    if cpus:
-        answers = _with_cpus(step, gpus=gpus, cpus=cpus, batches=batches)
+    if not all(step.is_alike_on(gpu) for gpu in gpus):
+        answers = _estimate_apart(step, gpus=gpus, batches=batches)
         return tuple(answers[gpu.id] for gpu in gpus)
     return _estimate_alike(step, gpus=gpus, batches=batches)
 
@@ -90,14 +96,16 @@ def estimate_latencies(
 _Answer = tuple[LatencyEstimate, ...] | Unsupported
 
 
-def _with_cpus(
-    step: ExecutedStep, *, gpus: Sequence[GpuSpec], cpus: Sequence[GpuSpec], batches: Sequence[int]
-) -> dict[str, _Answer]:
-    """Estimate GPUs and CPUs apart, each kind with the calibration that serves it."""
-    others = [gpu for gpu in gpus if not gpu.is_cpu]
-    found = zip(others, _estimate_alike(step, gpus=others, batches=batches), strict=True)
-    on_cpus = ((cpu, _estimate_alike(step.on(cpu), gpus=[cpu], batches=batches)[0]) for cpu in cpus)
-    return {gpu.id: answer for gpu, answer in (*found, *on_cpus)}
+def _estimate_apart(step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int]) -> dict[str, _Answer]:
+    """Estimate devices that run the step otherwise apart: each CPU with its calibration, GPUs without use for int8."""
+    alike = [gpu for gpu in gpus if step.is_alike_on(gpu)]
+    wide = [gpu for gpu in gpus if not gpu.is_cpu and not step.is_alike_on(gpu)]
+    found = [*zip(alike, _estimate_alike(step, gpus=alike, batches=batches), strict=True)]
+    if wide:
+        found += zip(wide, _estimate_alike(step.on(wide[0]), gpus=wide, batches=batches), strict=True)
+    for cpu in (gpu for gpu in gpus if gpu.is_cpu):
+        found += [(cpu, _estimate_alike(step.on(cpu), gpus=[cpu], batches=batches)[0])]
+    return {gpu.id: answer for gpu, answer in found}
 
 
 def _estimate_alike(step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int]) -> tuple[_Answer, ...]:
@@ -137,7 +145,16 @@ def time_kernels(
         ),
         count=kernel_counts(table, recording, workload, [gpu for gpu, _ in devices]),
         host_s=_host_s(table, workload, known, [gpu for gpu, _ in devices]),
+        weights_s=_weights_s(table, known_rates),
     )
+
+
+def _weights_s(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
+    """Return the time to read all weights at the printed bandwidth, 0 where an L2 holds them, [GPU, 1]. [s]"""
+    weights_bytes = float(table.count @ table.weight_bytes[:, 0])
+    l2_bytes = np.array([rate.l2_bytes for rate in rates])
+    read_s = weights_bytes / np.array([rate.printed_bandwidth_bytes_per_s for rate in rates])
+    return np.where(weights_bytes > l2_bytes, read_s, 0.0)[:, None]
 
 
 def least_flops(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
@@ -260,6 +277,8 @@ def kernel_counts(table: KernelTable, recording: Recording, workload: Workload, 
 def _is_fused(recording: Recording, workload: Workload, index: int, batch: int, capability: tuple[int, int]) -> bool:
     kernel = recording.kernels[index]
     stored = kernel.inputs[0].dtype
+    if workload.framework.is_engine:
+        return capability >= _ENGINES_FUSE_ATTENTION_SINCE and stored != "float32"
     backend = choose_attention(
         kernel,
         batch=batch,
@@ -268,6 +287,11 @@ def _is_fused(recording: Recording, workload: Workload, index: int, batch: int, 
         compute_capability=capability,
     )
     return backend is not AttentionBackend.MATH
+
+
+_ENGINES_FUSE_ATTENTION_SINCE = (7, 5)
+"""TensorRT's fused attention has kernels from Turing on, in 16 bits and narrower; elsewhere two batched products and a
+softmax run (`QKVToContextPluginDynamic` in plugin/bertQKVToContextPlugin of the TensorRT repository)."""
 
 
 def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> dict[str, tuple[LatencyEstimate, ...]]:
@@ -279,7 +303,7 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     for row, gpu in enumerate(gpus):
         notes = calibration_notes(calibration, gpu, workload) + step.graph_breaks
-        found = gpu_evidence(calibration, gpu)
+        found = gpu_evidence(calibration, gpu, workload)
         device, host = interval_sides(calibration, gpu, workload)
         quantised = _quantised_spread(times, row)
         below = np.hypot(_mixed(device.below, host.below, shares[2, row]), quantised)
@@ -289,7 +313,10 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
             times.table.batches,
             bound[row].tolist(),
             zip(
-                (expected / np.exp(below)).tolist(), expected.tolist(), (expected * np.exp(above)).tolist(), strict=True
+                np.maximum(expected / np.exp(below), np.minimum(times.weights_s[row], expected)).tolist(),
+                expected.tolist(),
+                (expected * np.exp(above)).tolist(),
+                strict=True,
             ),
             shares[:, row].T.tolist(),
             shares[:, row].argmax(axis=0).tolist(),
@@ -326,6 +353,12 @@ def _mixed(device: float, host: float, host_share: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt((1 - host_share) * device**2 + host_share * max(host, device) ** 2))
 
 
+_NO_TIME_S = 1e-12
+"""Stands for the device's time where a graph launches no kernel, so that its shares are numbers. [s]"""
+_LEAST_STEP_S = 1e-6
+"""What a call takes at least, also of a graph of views alone, which launches no kernel: less than one launch. [s]"""
+
+
 def _shares(times: DeviceTimes, step_s: FloatArray, device_s: FloatArray) -> FloatArray:
     """Return shares of a step by what binds it, [binding, GPU, batch], in `Binding`'s order; they sum to 1."""
     kernels = times.times
@@ -333,6 +366,7 @@ def _shares(times: DeviceTimes, step_s: FloatArray, device_s: FloatArray) -> Flo
     by_memory = (kernels.compute_s <= kernels.memory_s) * (kernels.total_s - kernels.fixed_s)
     compute = np.einsum("gkb,gk->gb", by_compute, times.count)
     memory = np.einsum("gkb,gk->gb", by_memory, times.count)
+    device_s = np.maximum(device_s, _NO_TIME_S)
     stretched = np.where(device_s >= times.host_s, 1.0, device_s / step_s)
     compute, memory = compute / device_s * stretched, memory / device_s * stretched
     return np.stack([compute, memory, 1 - compute - memory])

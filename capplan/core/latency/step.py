@@ -10,10 +10,10 @@ from capplan.core.engines.rewrite import engine_recording
 from capplan.core.gpus.rate_laws import GUESSED_LAWS, RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.engines import with_convolution_widths
+from capplan.core.latency.engines import gains_from_int8, with_convolution_widths
 from capplan.core.latency.lookup import cpu_part, on_cores, part_for
 from capplan.core.trace.types import Recording
-from capplan.core.workload import Framework, Workload
+from capplan.core.workload import Framework, Precision, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class ExecutedStep:
         calibration: The part of the calibration that serves the workload; None for engineering guesses.
         graph_breaks: Sentences about places where a compiled graph is interrupted.
         cpu_parts: The parts of the calibration that serve CPUs, by their names.
+        traced: What an engine's int8 step was made of, for GPUs that are no faster in int8; None of other steps.
     """
 
     recording: Recording
@@ -36,6 +37,11 @@ class ExecutedStep:
     calibration: Calibration | None
     graph_breaks: tuple[str, ...] = ()
     cpu_parts: Mapping[str, Calibration] = field(default_factory=dict)
+    traced: Recording | None = None
+
+    def is_alike_on(self, gpu: GpuSpec) -> bool:
+        """Return True for GPUs that run the step as it is: neither a CPU nor without use for an engine's int8."""
+        return not gpu.is_cpu and (self.traced is None or gains_from_int8(gpu))
 
     @property
     def laws(self) -> RateLaws:
@@ -43,9 +49,16 @@ class ExecutedStep:
         return GUESSED_LAWS if self.calibration is None else self.calibration.laws
 
     def on(self, gpu: GpuSpec) -> "ExecutedStep":
-        """Return the step with the calibration that serves a device: a CPU's kernels share nothing with a GPU's."""
-        if not gpu.is_cpu:
+        """Return the step as a device runs it.
+
+        A CPU's kernels share nothing with a GPU's, and an engine takes 16 bits where int8 is no faster.
+        """
+        if self.is_alike_on(gpu):
             return self
+        if not gpu.is_cpu:
+            assert self.traced is not None
+            wide = engine_recording(self.traced, replace(self.workload, precision=Precision.FP16))
+            return replace(self, recording=wide, traced=None)
         part = cpu_part(self.cpu_parts, self.workload, gpu)
         return replace(self, calibration=None if part is None else on_cores(part, gpu.unit_count or 1))
 
@@ -65,6 +78,7 @@ class ExecutedStep:
                 workload=workload,
                 calibration=_engine_part(calibration, recording, workload) if calibration else None,
                 graph_breaks=refusal_notes(recording, workload.framework),
+                traced=recording if workload.precision is Precision.INT8 else None,
             )
         return cls(
             recording=executed_recording(recording, workload),

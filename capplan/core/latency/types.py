@@ -19,14 +19,24 @@ class Evidence(StrEnum):
 
     `MEASURED`: whole steps were timed on this GPU. `MICROBENCHMARKS`: matrix products or copies were, no steps.
     `ARCHITECTURE`: nothing was timed on this GPU, but on others of its architecture. `SEGMENT`: only on GPUs of related
-    architectures. `SPEC_SHEET`: on none of these.
+    architectures. `TRANSFERRED`: nothing in this engine and number format, so that what others take is carried over.
+    `SPEC_SHEET`: none of these.
     """
 
     MEASURED = "measured"
     MICROBENCHMARKS = "microbenchmarks"
     ARCHITECTURE = "architecture"
     SEGMENT = "segment"
+    TRANSFERRED = "transferred"
     SPEC_SHEET = "spec-sheet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuEvidence:
+    """The class of evidence for one GPU, and the reason in words."""
+
+    evidence: Evidence
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from capplan.units import format_bytes, format_rate
 
 _WEAK_EVIDENCE = {
     Evidence.SEGMENT: "it was timed only on GPUs of related architectures",
+    Evidence.TRANSFERRED: "its latency is transferred, not timed",
     Evidence.SPEC_SHEET: "its latency rests on the spec sheet alone",
 }
 SHORTLIST_LENGTH = 10

@@ -133,7 +133,8 @@ _ANSWER = (
     _integer("recommended_batch", "from here on, doubling the batch gains less than 10 % of throughput"),
     _text(
         "evidence",
-        "what the speed rests on: measured, microbenchmarks, architecture, segment or spec-sheet; serving has more",
+        "what the speed rests on: measured, microbenchmarks, architecture, segment, transferred or spec-sheet; serving "
+        "has more",
     ),
     _text("calibration", "name of the calibration that the interval was learnt from; null where none was"),
 )

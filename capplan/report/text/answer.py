@@ -27,6 +27,7 @@ EVIDENCE_WORDS = {
     Evidence.MICROBENCHMARKS: "kernels",
     Evidence.ARCHITECTURE: "same arch",
     Evidence.SEGMENT: "related",
+    Evidence.TRANSFERRED: "transferred",
     Evidence.SPEC_SHEET: "spec sheet",
 }
 """What an estimate rests on, in a word for tables."""
@@ -35,6 +36,7 @@ _EVIDENCE_MEANINGS = {
     Evidence.MICROBENCHMARKS: "its kernels timed",
     Evidence.ARCHITECTURE: "its architecture timed",
     Evidence.SEGMENT: "a related one timed",
+    Evidence.TRANSFERRED: "another engine, format or architecture timed",
     Evidence.SPEC_SHEET: "nothing timed",
 }
 _TAKE_WORDS = {
@@ -254,7 +256,7 @@ def _batch_columns(plan: Plan, rows: Sequence[Sequence[Fit]]) -> list[StyledColu
 
 
 def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[StyledColumn]:
-    unsure = (Evidence.SPEC_SHEET, Evidence.SEGMENT)
+    unsure = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
     evidence = tuple(
         Span(
             text=EVIDENCE_WORDS[fit.latency.evidence],

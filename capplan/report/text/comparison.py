@@ -13,7 +13,7 @@ from capplan.report.text.styled import Line, Span, Style, StyledColumn, cut_line
 from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
 
 _MOST_REASONS = 6
-_UNSURE = (Evidence.SPEC_SHEET, Evidence.SEGMENT)
+_UNSURE = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
 
 CSV_TITLES = (
     "model|precision|framework|layout|gpu|batch|status|reason|params|flops_per_sample|peak_allocated_bytes|"

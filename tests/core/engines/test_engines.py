@@ -10,9 +10,12 @@ from torch import nn
 import capplan
 from capplan.core.engines.refused import refusal_notes, refused_operators
 from capplan.core.engines.rewrite import EPILOGUE, engine_recording
+from capplan.core.latency.breakdown import Breakdown, break_down
 from capplan.core.latency.engines import engine_calibration, with_convolution_widths
 from capplan.core.latency.lookup import calibration_notes
 from capplan.core.latency.priors import prior_calibration
+from capplan.core.latency.step import ExecutedStep
+from capplan.core.latency.types import Evidence
 from capplan.core.memory.liveness import live_curve
 from capplan.core.ops.flops import kernel_flops
 from capplan.core.trace.types import Recording, Role, Trace
@@ -132,7 +135,7 @@ def test_networks_of_convolutions_have_intervals_of_their_own() -> None:
         for framework in (Framework.TENSORRT, Framework.ONNXRUNTIME)
     }
     for framework, widths in sides.items():
-        half_width = known.engines[framework.value].constants.convolution_half_width
+        half_width = known.engines[framework.value].convolutions.models
         assert {each.below for each in widths.values()} == {half_width}
     assert sides[Framework.TENSORRT]["device nchw"].above < sides[Framework.ONNXRUNTIME]["device nchw"].above
 
@@ -144,6 +147,85 @@ def test_without_constants_of_an_engine_compiled_steps_serve_it_and_the_answer_s
     known = replace(bare, origin=load_engines()["tensorrt"].origin)
     notes = calibration_notes(known, load_gpus()["t4"], TENSORRT_FP16)
     assert "calibrated on eager steps, not on tensorrt: wider interval" in notes
+
+
+class Attention(nn.Module):
+    """Queries, keys and values of 64 features in 4 heads, and a product of the result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries, self.keys, self.values, self.out = (nn.Linear(64, 64) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = [layer(x).unflatten(-1, (4, 16)).transpose(1, 2) for layer in (self.queries, self.keys, self.values)]
+        made = nn.functional.scaled_dot_product_attention(*heads)
+        return torch.relu(self.out(made.transpose(1, 2).flatten(2)))
+
+
+@cache
+def attention() -> Trace:
+    return capplan.trace(Attention(), inputs=["x=32x64"], precisions=["fp16", "fp32"])
+
+
+def test_queries_keys_and_values_are_one_product() -> None:
+    traced = attention().recording(Configuration(variant=Variant.HALF))
+    made = engine_recording(traced, TENSORRT_FP16)
+    assert names(made) == ["aten.addmm", "capplan.attention", "aten.addmm"]
+    merged = made.kernels[made.ops[0].kernel]
+    assert [each.shape_at(2)[-1] for each in merged.outputs] == [64, 64, 64]
+    before, after = (sum(kernel_flops(each.kernels[op.kernel], 2) for op in each.ops) for each in (traced, made))
+    assert before == after
+    assert weight_bytes(made) == weight_bytes(traced)
+
+
+def test_int8_goes_through_attention_but_the_result_stays_wide() -> None:
+    """As in NVIDIA's BERT; between the products a byte an element lives."""
+    traced = attention().recording(Configuration(variant=Variant.HALF))
+    made = engine_recording(traced, TENSORRT_INT8)
+    first, middle, last = (made.kernels[op.kernel] for op in made.ops)
+    assert {each.dtype for each in (*first.outputs, *middle.inputs, *middle.outputs, *last.inputs[1:3])} == {"int8"}
+    assert last.outputs[0].dtype == "half"
+    fp8 = engine_recording(traced, Workload(precision=Precision.FP8, framework=Framework.TENSORRT))
+    assert fp8.kernels[fp8.ops[1].kernel].inputs[0].dtype == "half"
+
+
+def test_a_gpu_without_int8_units_takes_16_bits_and_says_so() -> None:
+    """V100's steps of BERT took as long in int8 as in fp16, within 5 %: its tensor cores know no int8."""
+    times_s, notes = {}, {}
+    for precision in ("fp16", "int8"):
+        (fit,) = capplan.plan(
+            attention(), batches=[64], gpus=["v100-sxm2-16gb"], precision=precision, framework="tensorrt"
+        ).fits
+        times_s[precision], notes[precision] = fit.latency.latency_s.expected, fit.latency.notes
+    assert times_s["int8"] == times_s["fp16"]
+    assert any("no faster in int8 than in fp16" in note for note in notes["int8"])
+    assert not any("int8" in note for note in notes["fp16"])
+
+
+def test_attention_is_unfused_on_volta_and_in_fp32() -> None:
+    """The softmax's row is timed then, whose scores are 4 heads of 32 by 32."""
+    for gpu_id, precision, is_fused in (
+        ("t4", "fp16", True), ("v100-sxm2-16gb", "fp16", False), ("t4", "fp32-ieee", False),
+    ):  # fmt: skip
+        workload = Workload(precision=Precision(precision), framework=Framework.TENSORRT)
+        step = ExecutedStep.of(attention().recording(workload.configuration), workload)
+        found = break_down(step, gpu=load_gpus()[gpu_id], batch=8)
+        assert isinstance(found, Breakdown)
+        labels = {each.label for each in found.kernels}
+        assert ("fused softmax" not in labels) is is_fused
+
+
+def test_what_was_never_timed_in_an_engine_is_called_transferred() -> None:
+    """The fixture's TensorRT was timed on the T4 alone, in 16 bits and int8."""
+    found = {}
+    for precision, gpu_id in (("fp16", "t4"), ("fp16", "l4"), ("fp8", "l4")):
+        (fit,) = capplan.plan(attention(), batches=[8], gpus=[gpu_id], precision=precision, framework="tensorrt").fits
+        found[precision, gpu_id] = fit.latency
+    assert found["fp16", "t4"].evidence is Evidence.MEASURED
+    assert found["fp16", "l4"].evidence is found["fp8", "l4"].evidence is Evidence.TRANSFERRED
+    assert "no engine was timed in fp8" in found["fp8", "l4"].evidence_reason
+    sides = {key: each.latency_s.high / each.latency_s.expected for key, each in found.items()}
+    assert sides["fp16", "t4"] < sides["fp16", "l4"]
 
 
 def test_fp8_is_refused_below_ada() -> None:

@@ -41,14 +41,14 @@ def test_evidence_is_named_from_the_strongest_to_the_weakest(
     known = calibration(
         own=DeviceFactors(architecture="8.9", rows=7), kernels=DeviceFactors(architecture="8.0", rows=0)
     )
-    found = gpu_evidence(known, gpu(id=gpu_id, compute_capability=capability))
+    found = gpu_evidence(known, gpu(id=gpu_id, compute_capability=capability), Workload())
     assert found.evidence is expected
     assert found.reason
 
 
 def test_no_calibration_is_a_spec_sheet() -> None:
     """Guesses are no evidence."""
-    assert gpu_evidence(None, gpu()).evidence is Evidence.SPEC_SHEET
+    assert gpu_evidence(None, gpu(), Workload()).evidence is Evidence.SPEC_SHEET
 
 
 def test_single_precision_does_not_take_a_factor_that_was_found_in_16_bits() -> None:

@@ -47,8 +47,9 @@ def advise(
     if best.batch > estimate.batch:
         found.append(Advice(change=f"batch {best.batch}", speedup=best.throughput_per_s.expected / rate))
     shares = dict(estimate.share_by_binding)
-    if shares.get(Binding.LAUNCHES, 0) > 0.3:
-        speedup = 1 / (1 - shares[Binding.LAUNCHES])
+    launches = shares.get(Binding.LAUNCHES, 0.0)
+    if 0.3 < launches < 1:  # at 1 no kernel runs, and nothing would be left
+        speedup = 1 / (1 - launches)
         found.append(
             Advice(change="CUDA graphs or overlapping batches, which hide launches (at most)", speedup=speedup)
         )
