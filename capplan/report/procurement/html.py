@@ -378,14 +378,14 @@ def _other_offers(model: ModelReport) -> _Others:
     found: _Others = {}
     for each in model.left_out:
         if each.reason == MORE_EXPENSIVE:
-            found.setdefault((each.gpu, each.term, each.is_marketplace), []).append(
-                {
-                    "price": each.price_usd, "slots": each.instance_gpus, "sound": each.is_sound,
-                    "day": str(each.price_date), "dateIs": each.price_date_is, "tier": each.price_tier,
-                    "provider": each.provider, "marketplace": each.is_marketplace, "region": each.region,
-                    "instance": each.instance, "includesServer": each.includes_server,
-                }
-            )  # fmt: skip
+            offer = {
+                "price": each.price_usd, "slots": each.instance_gpus, "sound": each.is_sound,
+                "day": str(each.price_date), "dateIs": each.price_date_is, "tier": each.price_tier,
+                "provider": each.provider, "marketplace": each.is_marketplace, "region": each.region,
+                "instance": each.instance, "includesServer": each.includes_server,
+            }  # fmt: skip
+            kept = {name: value for name, value in offer.items() if value not in (None, False, "stated")}
+            found.setdefault((each.gpu, each.term, each.is_marketplace), []).append(kept)
     return found
 
 

@@ -437,10 +437,10 @@
       const head = [`  - currency: USD`, `    tier: ${q.tier}`,
         `    source: {kind: example, title: "changed in the page of a capplan report"}`];
       if (option.term === "buy") {
-        return [...head, `    purchase:`, `      - {gpu: ${text(option.gpu)}, date: ${q.day}, date_is: ${q.dateIs}, offer: quote, price: ${price}, gpus: 1,`
-          + ` includes_server: ${q.includesServer}${q.provider ? `, seller: ${text(q.provider)}` : ""}}`];
+        return [...head, `    purchase:`, `      - {gpu: ${text(option.gpu)}, date: ${q.day}, date_is: ${q.dateIs || "stated"}, offer: quote, price: ${price}, gpus: 1,`
+          + ` includes_server: ${q.includesServer || false}${q.provider ? `, seller: ${text(q.provider)}` : ""}}`];
       }
-      return [...head, `    provider: ${text(q.provider)}`, `    marketplace: ${q.marketplace}`, `    date: ${q.day}`, `    date_is: ${q.dateIs}`,
+      return [...head, `    provider: ${text(q.provider)}`, `    marketplace: ${q.marketplace || false}`, `    date: ${q.day}`, `    date_is: ${q.dateIs || "stated"}`,
         `    hourly:`, `      - {gpu: ${text(option.gpu)}, instance: ${text(q.instance || "GPU")}, gpus: ${slots}, pricing: ${option.term},`
           + ` region: ${text(q.region)}, per_hour: ${Number((price * slots).toPrecision(12))}}`];
     }
