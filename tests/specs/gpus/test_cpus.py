@@ -39,7 +39,8 @@ def test_the_file_of_the_cpu_at_hand_reads_back(tmp_path: Path) -> None:
     cpu = GpuSpec(
         id="cpu-at-hand", name='CPU "with" {odd} signs', vendor="Intel", architecture="x86", architecture_id="x86-amx",
         segment=Segment.CPU, memory_bytes=16 * 2**30, memory_bandwidth_bytes_per_s=12.5e9, l2_bytes=32 * 2**20,
-        unit_count=2, peak_flops_per_s={PeakKind.FP32: 3.2e11, PeakKind.BF16: 2.5e12},
+        unit_count=2,
+        peak_flops_per_s={PeakKind.FP32: 3.2e11, PeakKind.BF16: 2.5e12},
     )  # fmt: skip
     (tmp_path / "cpu-at-hand.yaml").write_text(render_cpu_sheet(cpu, read_on=date(2026, 11, 22)))
     known = load_gpus(overlays=[tmp_path])
@@ -48,3 +49,16 @@ def test_the_file_of_the_cpu_at_hand_reads_back(tmp_path: Path) -> None:
     assert (found.is_cpu, found.unit_count, found.memory_bytes) == (True, 2, 16 * 2**30)
     assert found.peak(PeakKind.FP32) == pytest.approx(3.2e11)
     assert found.peak(PeakKind.BF16) == pytest.approx(2.5e12)
+
+
+def test_the_file_of_a_cpu_whose_copies_were_slowed_by_others_reads_back(tmp_path: Path) -> None:
+    cpu = GpuSpec(
+        id="cpu-at-hand", name="A busy CPU", vendor="Intel", architecture="x86", architecture_id="x86-amx",
+        memory_bytes=16 * 2**30, memory_bandwidth_bytes_per_s=1.5e9,
+        peak_flops_per_s={PeakKind.FP32: 3.2e11, PeakKind.BF16: 2.5e12},
+        segment=Segment.CPU, unit_count=2,
+    )  # fmt: skip
+    (tmp_path / "cpu-at-hand.yaml").write_text(render_cpu_sheet(cpu, read_on=date(2026, 11, 22)))
+    found = load_gpus(overlays=[tmp_path]).find("cpu-at-hand")
+    # 2.5e12 / 1.5e9 = 1,667 FLOP/byte, above what any CPU's sheet may state
+    assert found.ridge_flop_per_byte == pytest.approx(1666.7, rel=1e-3)
