@@ -222,9 +222,12 @@ def chosen(
     return laws
 
 
-def with_demands(laws: RateLaws, rows: Sequence[Tabled | Alone]) -> RateLaws:
-    """Set the bytes per clock and multiprocessor of the reference GPUs (median), and the most of any that was timed."""
-    known = {row.gpu.id: row.gpu for row in rows}
+def with_demands(laws: RateLaws, steps: Sequence[Tabled]) -> RateLaws:
+    """Set the bytes per clock and multiprocessor of the reference GPUs (median), and the most of any with timed steps.
+
+    GPUs of which only single kernels were timed do not count: the cost is chosen on steps and holds as far as these go.
+    """
+    known = {row.gpu.id: row.gpu for row in steps}
     demands = {
         name: gpu.memory_bandwidth_bytes_per_s / (gpu.unit_count * gpu.boost_clock_hz)
         for name, gpu in known.items()
@@ -289,7 +292,7 @@ def main() -> None:
     waits = np.array([_waits(row) for row in rows])
     decides = np.array([isinstance(row, Tabled) for row in rows]) & ~waits
     few = sorted({row.gpu.id for row in steps if row.is_curve})
-    judge, laws = Judge(rows), with_demands(load_rate_laws(path), rows)
+    judge, laws = Judge(rows), with_demands(load_rate_laws(path), steps)
 
     def by_device(each: RateLaws) -> float:
         return judge.score(each, [*CUDA_REFERENCE, *few], decides)

@@ -277,6 +277,47 @@ def test_branches_and_loops_run_their_graphs(tmp_path: Path) -> None:
     assert macs(find(path), 3) == 5 * 3 * 64
 
 
+def branches() -> dict[str, Any]:
+    """Return two branches for an input x of 64 channels: x @ W, of 64 x 64 MACs a sample, and x itself."""
+    product, same = helper.make_node("MatMul", ["x", "W"], ["p"]), helper.make_node("Identity", ["x"], ["s"])
+    return {
+        "product": helper.make_graph([product], "product", [], [tensor("p", ["N", 64])]),
+        "same": helper.make_graph([same], "same", [], [tensor("s", ["N", 64])]),
+    }
+
+
+def deciding(path: Path, nodes: list[Any], constants: dict[str, Any]) -> Target:
+    weights = [onnx.numpy_helper.from_array(numpy.asarray(value), name) for name, value in constants.items()]
+    weights.append(onnx.numpy_helper.from_array(numpy.zeros((64, 64), numpy.float32), "W"))
+    return find(save(path, model_of(nodes, [tensor("x", ["N", 64])], [tensor("y", ["N", 64])], weights)))
+
+
+@pytest.mark.parametrize("names", [("product", "same"), ("same", "product")])
+def test_where_data_decides_the_longer_branch_is_counted(names: tuple[str, str], tmp_path: Path) -> None:
+    holds, fails = (branches()[name] for name in names)
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+        helper.make_node("Greater", ["total", "zero"], ["holds"]),
+        helper.make_node("If", ["holds"], ["y"], then_branch=holds, else_branch=fails),
+    ]
+    target = deciding(tmp_path / "if.onnx", nodes, {"zero": numpy.float32(0)})
+    assert macs(target, 3) == 3 * 64 * 64
+    assert "data decide which branch of an If runs; the longer one is counted." in target.notes
+
+
+def test_where_a_shape_decides_its_branch_is_counted(tmp_path: Path) -> None:
+    """The 64 channels are not above 65: the branch without a product runs, and no note is needed."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "one"], ["channels"]),
+        helper.make_node("Greater", ["channels", "limit"], ["holds"]),
+        helper.make_node("If", ["holds"], ["y"], then_branch=branches()["product"], else_branch=branches()["same"]),
+    ]
+    target = deciding(tmp_path / "if.onnx", nodes, {"one": numpy.int64(1), "limit": numpy.int64(65)})
+    assert macs(target, 3) == 0
+    assert not any("branch" in note for note in target.notes)
+
+
 def test_module_paths_come_from_the_names_of_nodes() -> None:
     assert module_path("/layer1/layer1.0/conv1/Conv") == "layer1.0.conv1"
     assert module_path("/encoder/layers/layers.0/self_attention/Add") == "encoder.layers.0.self_attention"

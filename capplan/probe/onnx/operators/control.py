@@ -21,9 +21,10 @@ def _body(call: Call, name: str) -> Graph:
 
 
 def _if(call: Call) -> Any:
-    chosen = call.host_list(call.tensor(0))[0]
-    made = call.run_graph(_body(call, "then_branch" if chosen else "else_branch"), ())
-    return tuple(made)
+    """Run the branch that the condition names; where data decides, both were made the longer one beforehand."""
+    holds, fails = _body(call, "then_branch"), _body(call, "else_branch")
+    chosen = holds if holds is fails or call.host_list(call.tensor(0))[0] else fails
+    return tuple(call.run_graph(chosen, ()))
 
 
 def _count(call: Call) -> int:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.onnx.branches import settle_branches
 from capplan.probe.onnx.graph import OnnxModel
 from capplan.probe.onnx.infer import ShapeInference
 from capplan.probe.onnx.inputs import find_inputs
@@ -24,7 +25,8 @@ def onnx_target(path: Path, request: InputRequest) -> Target:
         UsageError: the file is missing, damaged or hostile, or the inputs do not fit it.
     """
     model = hoist_constants(read_model(path))
-    model = replace(model, graph=find_patterns(model.graph))
+    graph, decided = settle_branches(model.graph)
+    model = replace(model, graph=find_patterns(graph))
     inputs = find_inputs(model, request, str(path))
     inference = ShapeInference(path)
     return Target(
@@ -35,7 +37,7 @@ def onnx_target(path: Path, request: InputRequest) -> Target:
         inputs=inputs,
         only_batch=inputs.only_batch,
         versions={**versions_of("torch", "onnx"), "opset": str(model.opset), "written by": model.producer or "unknown"},
-        notes=(_batch_note(inputs.only_batch), *inputs.notes, *_unknown_notes(model, path)),
+        notes=(*_unknown_notes(model, path), *_branch_notes(decided), _batch_note(inputs.only_batch), *inputs.notes),
     )
 
 
@@ -43,6 +45,11 @@ def _batch_note(only_batch: int | None) -> str:
     if only_batch is None:
         return "an ONNX file whose batch varies."
     return f"an ONNX file with a fixed batch of {only_batch}: only that batch can be planned."
+
+
+def _branch_notes(count: int) -> tuple[str, ...]:
+    words = "an If" if count == 1 else f"{count} Ifs"
+    return (f"data decide which branch of {words} runs; the longer one is counted.",) if count else ()
 
 
 def _unknown_notes(model: OnnxModel, path: Path) -> tuple[str, ...]:
