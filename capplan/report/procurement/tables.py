@@ -130,7 +130,7 @@ def _assured_card(assured: AssuredRow) -> Card:
     if assured.gpus is None:
         return Card(label=label, figure="not with this GPU", range="the latency limit is missed in too many scenarios")
     extra = assured.extra_usd_per_year or 0.0
-    more = "no more than as stated" if extra <= 0 else f"{figures.headline_money(extra)} USD a year more"
+    more = "at no extra cost" if extra <= 0 else f"{figures.headline_money(extra)} USD a year more"
     return Card(label=label, figure=f"{figures.whole(assured.gpus)} GPUs", range=more)
 
 

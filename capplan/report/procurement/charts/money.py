@@ -170,8 +170,8 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
     return Chart(
         identity=f"{prefix}-front", title="Cost against time to finish" if is_run else "Cost against latency",
         description=f"{unit} over {across} of {len(points)} options; a stepped line joins those that none beats.",
-        caption="The diamond is the recommendation. Options that are listed only are spot, rest on weaker evidence or "
-        f"exceed a cap. Below the stepped line lies no option.{limit_words}",
+        caption="The diamond is the recommendation. Options that are listed only exceed a cap, rest on weaker evidence "
+        f"or are spot where a run must not be interrupted. Below the stepped line lies no option.{limit_words}",
         drawing=drawing(alt.layer(*layers)), data=_front_table(report, model), follows=True,
     )  # fmt: skip
 
