@@ -45,7 +45,7 @@ class ExecutedStep:
 
     @property
     def laws(self) -> RateLaws:
-        """Return the laws of all GPUs, guessed where there is no calibration."""
+        """Return the laws of the calibration, or guesses if there is no calibration."""
         return GUESSED_LAWS if self.calibration is None else self.calibration.laws
 
     def on(self, gpu: GpuSpec) -> "ExecutedStep":

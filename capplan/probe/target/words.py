@@ -69,7 +69,7 @@ def hash_files(paths: Iterable[Path]) -> str:
 
 
 def source_sha256(thing: Any) -> str | None:
-    """Return the SHA-256 of the file that defines a function or class, or None if there is no such file."""
+    """Return the SHA-256 of the file that defines a function or class; None if it has no file."""
     try:
         return hash_files([Path(inspect.getfile(inspect.unwrap(thing)))])
     except (TypeError, OSError):

@@ -42,7 +42,7 @@ def _parts(point: Measurement) -> tuple[str, ...]:
 
 
 def _name(parts: Sequence[str], curves: Sequence[Sequence[str]]) -> str:
-    """Return the parts of a curve's name that another curve has not; empty where there is no other."""
+    """Return the parts of a curve's name that differ between the curves; empty if there is one curve."""
     return ", ".join(part for part, every in zip(parts, zip(*curves, strict=True), strict=True) if len(set(every)) > 1)
 
 

@@ -81,7 +81,7 @@ class _Encoded:
 
 
 def _colours(series: Sequence[Series]) -> Any:
-    """Give every series its colour; those of one GPU share it."""
+    """Return the colours of the series. Series of one GPU share a colour."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     chosen = [PALETTE[(index if one.colour is None else one.colour) % len(PALETTE)] for index, one in enumerate(series)]

@@ -176,7 +176,7 @@ def _is_graph(arg: Any) -> bool:
 
 
 def _function(root: torch.nn.Module, graph: Mapping[str, Any], *, device: torch.device) -> Callable[..., Any]:
-    """Return a graph as a function, whose only result is no list: conditions of loops are read so."""
+    """Return a function that runs a graph and returns its only result by itself, as the condition of a loop."""
 
     def run(*args: Any) -> Any:
         found = _run_part(root, graph, args, device=device)
