@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from capplan.cli.lazy import LazyGroup
-from capplan.cli.output import prepare_streams, warn
+from capplan.cli.output import prepare_streams, shorten_library_warnings, warn
 from capplan.core.workload import ENGINES_NOT_ESTIMATED
 from capplan.errors import CapplanError
 from capplan.version import __version__
@@ -217,4 +217,5 @@ def capplan(
 def main() -> None:
     """Run the command line."""
     prepare_streams()
+    shorten_library_warnings()
     app()

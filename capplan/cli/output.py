@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import sys
+import warnings
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -206,6 +207,28 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="capplan")
+
+
+def shorten_library_warnings() -> None:
+    """Print what a library warns of as one line that names it, without paths and source lines.
+
+    A model's library warns of deprecated names, for example; the text is theirs.
+    """
+    warnings.showwarning = _show_warning
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    del category, lineno, file, line
+    parts = Path(filename).parts
+    origin = parts[parts.index("site-packages") + 1] if "site-packages" in parts[:-1] else Path(filename).name
+    warn(f"warning of {origin}: {' '.join(str(message).split())}")
 
 
 def _nearest_ascii(error: UnicodeError) -> tuple[str, int]:

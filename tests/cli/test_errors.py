@@ -1,8 +1,11 @@
 """What was not expected is one sentence and an exit code of its own; the traceback is shown on request."""
 
+import warnings
+
 import pytest
 
 from capplan.cli.main import describe_bug
+from capplan.cli.output import shorten_library_warnings
 from capplan.errors import UsageError
 from capplan.units import BYTES, parse_quantity
 from tests.cli.conftest import Run
@@ -57,3 +60,13 @@ def test_the_place_of_a_bug_is_named_where_it_is_ours() -> None:
     with pytest.raises(UsageError) as ours:
         parse_quantity("x", BYTES, what="--x")
     assert "in units.py, line" in describe_bug(ours.value)
+
+
+def test_a_library_that_warns_is_named_in_one_line_without_paths(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        shorten_library_warnings()
+        for filename in ("/v/lib/python3.13/site-packages/timm/models/_factory.py", "/home/me/net.py"):
+            warnings.warn_explicit("old name,\n  use another", UserWarning, filename, 230)
+    shown = capsys.readouterr().err
+    assert shown == "warning of timm: old name, use another\nwarning of net.py: old name, use another\n"

@@ -6,7 +6,7 @@ into those that the libraries know.
 
 import importlib.util
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,9 @@ _REGISTERED = re.compile(
     rb"^@register_model(?:\((?:name=[\"'](\w+)[\"'])?[^\n]*\))?\n(?:(?:@|[ )]).*\n)*def (\w+)\(", re.MULTILINE
 )
 """A decorated function that makes a model, under its own name or a stated one."""
+_FORMER = re.compile(rb"^register_model_deprecations\(__name__, \{(.*?)^\}", re.MULTILINE | re.DOTALL)
+_KEY = re.compile(rb"^\s*[\"'](\w+)[\"']\s*:", re.MULTILINE)
+"""timm's tables of names that models had in earlier releases, and a name in one."""
 _LIBRARIES = ("torchvision", "timm")
 _ELSEWHERE: Mapping[str, str] = {
     "yolo": "YOLO models come from ultralytics: write a file with `net = YOLO(...).model` and name FILE.py:net",
@@ -47,7 +50,7 @@ def canonical_words(words: str) -> str:
         return words
     names = {name: None for library in known for name in source_names(library)}
     architecture, dot, tag = name.partition(".")
-    if architecture in names:
+    if architecture in names or any(architecture in former_names(each) for each in known):
         return words
     alike = [each for each in names if _squeeze(each) == _squeeze(architecture)]
     if len(alike) == 1:
@@ -73,15 +76,21 @@ _SUFFIXES = frozenset(
 @cache
 def source_names(library: str) -> frozenset[str]:
     """Return the models that an installed library registers, from its sources; none where they cannot be read."""
+    found = (each for source in _sources(library) for each in _REGISTERED.finditer(source))
+    return frozenset((each[1] or each[2]).decode() for each in found)
+
+
+@cache
+def former_names(library: str) -> frozenset[str]:
+    """Return the names of earlier releases that an installed library still takes (`ssl_resnet50`), from its sources."""
+    tables = (table for source in _sources(library) for table in _FORMER.findall(source))
+    return frozenset(key.decode() for table in tables for key in _KEY.findall(table))
+
+
+def _sources(library: str) -> Iterator[bytes]:
     spec = importlib.util.find_spec(library)
-    if spec is None or spec.origin is None:
-        return frozenset()
-    files = (Path(spec.origin).parent / "models").rglob("*.py")
-    return frozenset(_registered(path.read_bytes() for path in files))
-
-
-def _registered(sources: Iterable[bytes]) -> set[str]:
-    return {(found[1] or found[2]).decode() for source in sources for found in _REGISTERED.finditer(source)}
+    if spec is not None and spec.origin is not None:
+        yield from (path.read_bytes() for path in (Path(spec.origin).parent / "models").rglob("*.py"))
 
 
 def _squeeze(name: str) -> str:

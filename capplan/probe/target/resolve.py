@@ -114,7 +114,7 @@ def _is_cut_archive(path: Path) -> bool:
 def _bare_target(name: str, request: InputRequest) -> Target:
     """Look a bare name up in torchvision and timm; torchvision wins, and a note says so."""
     from capplan.errors import UnknownNameError
-    from capplan.probe.target.sources.timm import timm_defines, timm_names, timm_target
+    from capplan.probe.target.sources.timm import timm_defines, timm_names, timm_takes, timm_target
     from capplan.probe.target.sources.torchvision import torchvision_names, torchvision_target
 
     if name in torchvision_names():
@@ -123,8 +123,7 @@ def _bare_target(name: str, request: InputRequest) -> Target:
             return target
         note = f"both torchvision and timm have {name}: this is torchvision's; timm:{name} is the other."
         return replace(target, notes=(note, *target.notes))
-    timm_known = timm_names()
-    if name.partition(".")[0] in timm_known:
+    if timm_takes(name):
         return timm_target(name, request)
     hint = "Others are FILE.py:Name, package.module:Name, or hf: with a config.json, its folder or an architecture."
-    raise UnknownNameError("model", name, {*torchvision_names(), *timm_known}, hint=hint)
+    raise UnknownNameError("model", name, {*torchvision_names(), *timm_names()}, hint=hint)

@@ -5,16 +5,30 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import UnknownNameError, UsageError
-from capplan.probe.target.names import canonical_words, source_names
+from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.target.names import canonical_words, former_names, source_names
+from capplan.probe.target.resolve import load_target
 
 
 @pytest.mark.zoo
 def test_the_sources_name_what_the_libraries_register() -> None:
-    from capplan.probe.target.sources.timm import timm_names
+    from capplan.probe.target.sources.timm import import_timm
     from capplan.probe.target.sources.torchvision import torchvision_names
 
     assert source_names("torchvision") == torchvision_names()
-    assert source_names("timm") == timm_names()
+    timm = import_timm()
+    assert source_names("timm") == set(timm.list_models())
+    assert former_names("timm") == set(timm.models._registry._deprecated_models)
+    assert "ssl_resnet50" in former_names("timm")
+    assert not former_names("torchvision")
+
+
+@pytest.mark.zoo
+@pytest.mark.parametrize("words", ["timm:ssl_resnet50", "ssl_resnet50"])
+def test_names_of_earlier_releases_are_taken_as_the_library_takes_them(words: str) -> None:
+    with pytest.warns(UserWarning, match="resnet50.fb_ssl_yfcc100m_ft_in1k"):
+        model = load_target(canonical_words(words), request=InputRequest()).builder()
+    assert type(model).__name__ == "ResNet"
 
 
 @pytest.mark.zoo

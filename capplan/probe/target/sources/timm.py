@@ -25,6 +25,11 @@ def timm_names() -> frozenset[str]:
     return frozenset(import_timm().list_models())
 
 
+def timm_takes(name: str) -> bool:
+    """Return True if timm makes a model of this name, one of an earlier release among them, with or without a tag."""
+    return bool(import_timm().is_model(name))
+
+
 def timm_defines(name: str) -> bool:
     """Return True if timm has an architecture of this name, from its sources: importing it takes a second."""
     spec = importlib.util.find_spec("timm")
@@ -43,7 +48,7 @@ def timm_target(name: str, request: InputRequest) -> Target:
     if ":" in name or "/" in name:
         raise UsageError(f"timm:{name} would be downloaded, and nothing is: name one of timm's own architectures.")
     timm = import_timm()
-    if not timm.is_model(name):
+    if not timm_takes(name):
         raise UnknownNameError("timm model", name, timm.list_models())
     _check_tag(timm, name)
     words = full_words(f"timm:{name}", request)
