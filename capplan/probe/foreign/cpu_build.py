@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capplan.probe.foreign.meta import redirected
+from capplan.probe.foreign.meta import LARGEST_KNOWN, redirected
 from capplan.probe.foreign.preserve import swapped
 
 LARGEST_BUILD_BYTES = 16 * 10**9
@@ -48,12 +48,9 @@ def _moved(tensor: Tensor) -> Tensor:
     twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     if isinstance(tensor, nn.Parameter):
         return nn.Parameter(twin, requires_grad=tensor.requires_grad)
-    if tensor.numel() <= _LARGEST_KEPT:
+    if tensor.numel() <= LARGEST_KNOWN:
         twin.__dict__["_known_value"] = tensor.detach().clone()
     return twin
-
-
-_LARGEST_KEPT = 131_072
 
 
 class _HostOnly(TorchFunctionMode):

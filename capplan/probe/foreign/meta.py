@@ -12,7 +12,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 
-MAX_REAL_ELEMENTS = 131_072
+LARGEST_KNOWN = 131_072
+"""Elements up to which a tensor's values are kept, while a module is built and while it is traced."""
 
 _ACCELERATORS = ("cuda", "xpu", "mps", "npu", "hpu")
 _DEFEATED = ("meta tensor", "Meta tensor", "meta device", "device meta", "CUDA", "cuda", "NVIDIA", "expected device")
@@ -38,7 +39,7 @@ class SmallValues(TorchFunctionMode):
         made = func(*args, **kwargs)
         if func not in _value_factories() or kwargs.get("device") is not None:
             return made
-        if made.device.type != "meta" or made.numel() > MAX_REAL_ELEMENTS:
+        if made.device.type != "meta" or made.numel() > LARGEST_KNOWN:
             return made
         return func(*args, **{**kwargs, "device": "cpu"})
 

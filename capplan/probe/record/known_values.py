@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from capplan.probe.foreign.meta import LARGEST_KNOWN
 from capplan.probe.foreign.where import calling_line
 from capplan.probe.record.assumed_values import (
     Selection,
@@ -28,7 +29,6 @@ from capplan.probe.record.shape_rules import broadcasts
 from capplan.probe.record.types import Operator
 from capplan.probe.record.value_store import (
     LARGEST_COMPUTED,
-    LARGEST_KNOWN,
     attach,
     flatten_tensors,
     is_repeated,

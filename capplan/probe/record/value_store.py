@@ -5,8 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LARGEST_KNOWN = 131_072
-"""Elements held in memory up to which values are kept."""
+from capplan.probe.foreign.meta import LARGEST_KNOWN
 
 LARGEST_COMPUTED = 2**24
 """Elements, repeated ones included, up to which values are computed."""

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
+from capplan.probe.foreign.meta import LARGEST_KNOWN
 from capplan.probe.foreign.subclasses import is_wrapper, rewrapped
 from capplan.probe.record.known_values import KnownValueMode
-from capplan.probe.record.value_store import LARGEST_KNOWN
 
 LARGEST_REAL_BYTES = 4 * 10**9
 """Weights up to which a model is run for real. [bytes]"""
