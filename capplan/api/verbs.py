@@ -476,13 +476,14 @@ def validate(
     Raises:
         UsageError: a file is missing, unreadable or lacks a column, or `by` names an unknown one.
     """
-    from capplan.app.calibration.validate import DEFAULT_KEYS, ValidateRequest
+    from capplan.app.calibration.validate import ValidateRequest
     from capplan.app.calibration.validate import validate as judge
+    from capplan.core.calibrate.validation import CELL_KEYS
 
     return judge(
         ValidateRequest(
             measured=tuple(map(Path, measured)),
-            keys=tuple(by) if by is not None else DEFAULT_KEYS,
+            keys=tuple(by) if by is not None else CELL_KEYS,
             calibration=calibration,
             overlays=tuple(specs),
             traces=traces,

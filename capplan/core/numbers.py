@@ -6,6 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+NORMAL_90 = 1.645
+"""The normal distribution's quantile that leaves 5 % on either side."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:

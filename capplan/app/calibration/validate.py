@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 Answers: TypeAlias = "dict[tuple[str, int], LatencyEstimate | str]"
 """What is predicted, or why nothing is, by a row's words for its GPU and its batch."""
 
-DEFAULT_KEYS = ("gpu", "framework", "torch", "precision", "layout", "task")
 
 _TOGETHER = 3
 """Batches estimated at once: up to three are computed each by itself, more are interpolated between three."""
@@ -48,7 +47,7 @@ class ValidateRequest:
     """
 
     measured: tuple[Path, ...]
-    keys: tuple[str, ...] = DEFAULT_KEYS
+    keys: tuple[str, ...] = CELL_KEYS
     calibration: Path | None = None
     overlays: tuple[Path, ...] = ()
     traces: Path | None = None

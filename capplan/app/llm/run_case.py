@@ -2,10 +2,8 @@
 
 from capplan.app.llm.deployments import ServingDeployment
 from capplan.core.llm.serving.cases import Case
+from capplan.core.llm.serving.clients import MOST_CLIENTS
 from capplan.core.llm.serving.runs import MeasuredRun
-
-MOST_CLIENTS = 65_536
-"""Requests at once that are stepped through at most, so that one wrong row cannot stop a validation."""
 
 
 def case_of_run(run: MeasuredRun, deployment: ServingDeployment) -> Case:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
-from capplan.app.llm.run_case import MOST_CLIENTS, case_of_run
+from capplan.app.llm.run_case import case_of_run
 from capplan.core.llm.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.core.llm.serving.cases import Case, Metric, Serving, answer, metric_of
+from capplan.core.llm.serving.clients import MOST_CLIENTS
 from capplan.core.llm.serving.evidence import Adjustment, interval
 from capplan.core.llm.serving.runs import MeasuredRun, SkippedRun
 from capplan.core.llm.timing.calibration import LlmCalibration

@@ -14,7 +14,7 @@ from capplan.core.sweep.definition import GpuEntry, ModelEntry, workload_label
 from capplan.errors import UsageError, nearest_names
 from capplan.files import exists
 from capplan.probe.inputs.request import ModelRequest
-from capplan.probe.target.names import canonical_words, source_names
+from capplan.probe.target.names import ZOOS, canonical_words, source_names
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
 from capplan.specs.llm.catalogue import catalogue_ids
@@ -26,7 +26,6 @@ from capplan.specs.prices import load_prices
 
 _TRACES = ("*.trace.json", "*.trace.json.gz")
 _LIST_SUFFIX = ".txt"
-_LIBRARIES = ("torchvision", "timm")
 
 
 def expand_sweep(request: SweepRequest) -> Sweep:
@@ -163,8 +162,8 @@ def _matches(pattern: str, beside: Path | None) -> list[str]:
         prefix, colon, name = pattern.rpartition(":")
         if f"{prefix}:" == LLM_PREFIX:
             return _served_matches(pattern, name)
-        libraries = (prefix,) if colon else _LIBRARIES
-        if not set(libraries) <= set(_LIBRARIES):
+        libraries = (prefix,) if colon else ZOOS
+        if not set(libraries) <= set(ZOOS):
             raise UsageError(f"models: {pattern!r} is a glob over {prefix}:, whose models have no list; name them.")
         known = {each: library for library in reversed(libraries) for each in source_names(library)}
         found = [f"{known[each]}:{each}" for each in sorted(known) if fnmatchcase(each, name)]

@@ -19,7 +19,7 @@ from capplan.core.trace.format import dump_trace
 from capplan.core.workload import Configuration
 from capplan.files import is_file
 from capplan.folders import PACKAGE
-from capplan.probe.target.names import former_names, source_names
+from capplan.probe.target.names import ZOOS, former_names, source_names
 from capplan.specs.llm.sources import find_model
 
 _CODE = ("core", "probe")
@@ -139,7 +139,7 @@ def _is_of_a_library(words: str) -> bool:
     library, colon, name = words.partition(":")
     if not colon:
         name = words.partition(".")[0]
-        return any(name in source_names(each) or name in former_names(each) for each in ("torchvision", "timm"))
-    if library in ("torchvision", "timm"):
+        return any(name in source_names(each) or name in former_names(each) for each in ZOOS)
+    if library in ZOOS:
         return True
     return library == "hf" and "/" not in name and not Path(name).exists() and not name.endswith(".json")

@@ -16,13 +16,11 @@ from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.latency.calibration import Calibration, IntervalWidth
 from capplan.core.latency.lookup import FEW_ROWS, KERNELS, LAUNCHES, MANY_ROWS
 from capplan.core.latency.op_table import IntArray
-from capplan.core.numbers import BoolArray, FloatArray
+from capplan.core.numbers import NORMAL_90, BoolArray, FloatArray
 from capplan.core.origin import Origin
 
 StringArray = NDArray[np.str_]
 
-_NORMAL_90 = 1.645
-"""The normal distribution's quantile that leaves 5 % on either side."""
 _OTHERS_90 = 2.02
 """Student's t at 95 %, one side, for 5 degrees of freedom: other GPUs have a few steps each, on other hosts and
 software, and may lie further off than the spread of five tells (MI250 left out: 0.78 of the measured time)."""
@@ -210,7 +208,7 @@ def _is_cuda(steps: Sequence[TimedStep]) -> BoolArray:
     return np.array([step.levels["architecture"][0].isdigit() for step in steps])
 
 
-def bias_spread(biases: Sequence[float], prior_sd: float, *, quantile: float = _NORMAL_90) -> float:
+def bias_spread(biases: Sequence[float], prior_sd: float, *, quantile: float = NORMAL_90) -> float:
     """Return the half-width that holds 90 % of GPUs' biases, taken as normal around 0.
 
     Add one pseudo-GPU with the prior standard deviation, because a handful of GPUs can agree by chance. Student's t

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
+UNKNOWN_PCIE_BYTES_PER_S = 32e9
+"""One direction of PCIe 4.0 x16, taken where a card's own link is not known. [bytes/s]"""
+
 
 class SourceKind(StrEnum):
     """How a value is known.

@@ -19,7 +19,8 @@ _REGISTERED = re.compile(
 _FORMER = re.compile(rb"^register_model_deprecations\(__name__, \{(.*?)^\}", re.MULTILINE | re.DOTALL)
 _KEY = re.compile(rb"^\s*[\"'](\w+)[\"']\s*:", re.MULTILINE)
 """timm's tables of names that models had in earlier releases, and a name in one."""
-_LIBRARIES = ("torchvision", "timm")
+ZOOS = ("torchvision", "timm")
+"""The libraries whose models are listed in their sources."""
 _ELSEWHERE: Mapping[str, str] = {
     "yolo": "YOLO models come from ultralytics: write a file with `net = YOLO(...).model` and name FILE.py:net",
     "sam": "give the code that builds it, as FILE.py:Name or package.module:Name",
@@ -40,12 +41,12 @@ def canonical_words(words: str) -> str:
     if "://" in words:
         raise UsageError(f"{words} would be downloaded, and nothing is: save it, and name the file or hf:config.json.")
     prefix, colon, rest = words.partition(":")
-    if colon and prefix not in _LIBRARIES:
+    if colon and prefix not in ZOOS:
         return words
     name = rest if colon else words
     if "/" in name or "\\" in name or Path(name).suffix in _SUFFIXES or _exists(name):
         return words
-    known = [each for each in (_LIBRARIES if not colon else (prefix,)) if source_names(each)]
+    known = [each for each in (ZOOS if not colon else (prefix,)) if source_names(each)]
     if not known:
         return words
     names = {name: None for library in known for name in source_names(library)}

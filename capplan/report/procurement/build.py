@@ -10,7 +10,7 @@ from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
 from capplan.core.gpus.mig import mig_profiles
-from capplan.core.gpus.prices import Price, PurchasePrice, Term
+from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
 from capplan.core.workload import Mode, Precision
@@ -21,7 +21,6 @@ from capplan.report.procurement.fleet import fleet_row
 from capplan.report.procurement.rows.candidates import candidates_of
 from capplan.report.procurement.rows.options import option_row
 from capplan.report.procurement.types import (
-    CURRENCY,
     LeftOutOffer,
     Measured,
     ModelReport,

@@ -12,7 +12,6 @@ from capplan.core.numbers import Interval
 from capplan.report.documents.plan import PlanDocument
 
 REPORT_SCHEMA_VERSION: Final = 4
-CURRENCY = "USD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

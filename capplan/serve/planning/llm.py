@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from capplan.core.batches import BatchChoice, parse_batches
+from capplan.core.llm.serving.clients import read_clients
 from capplan.errors import UsageError
 from capplan.serve.planning.answer import Case, to_json, work_out
 from capplan.serve.planning.replies import Reply
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from capplan.core.llm.simulation.load_answer import LatencyLimits
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
-MOST_CLIENTS = 100_000
 
 
 def _checked(model: str) -> str:
@@ -106,29 +105,13 @@ def answer_llm_estimate(question: LlmEstimateQuestion, case: Case) -> "ServingEs
     return estimate_serving(
         ServingQuestion(
             words=words,
-            concurrencies=_clients(question.concurrency),
+            concurrencies=read_clients(question.concurrency),
             input_len=question.input_len,
             output_len=question.output_len,
         ),
         deployments=Deployments(gpus=case.data.gpus),
         calibration=load_time_calibration(None),
     )
-
-
-def _clients(asked: list[int] | str) -> tuple[int, ...]:
-    """Read numbers of clients.
-
-    Raises:
-        UsageError: they are not listed, or too many.
-    """
-    if isinstance(asked, str):
-        found = parse_batches(asked)
-        sizes = found.sizes if found.choice is BatchChoice.LISTED else ()
-    else:
-        sizes = tuple(asked)
-    if not sizes or max(sizes) > MOST_CLIENTS:
-        raise UsageError(f"concurrency {asked}: write 8, 1,8,32 or 1..256, each from 1 to {MOST_CLIENTS}.")
-    return tuple(sorted(set(sizes)))
 
 
 @work_out.register

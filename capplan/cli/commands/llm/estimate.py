@@ -7,10 +7,11 @@ import typer
 
 from capplan.cli.commands.llm.deployment import DeploymentOptions, DownloadOption, MeasuredOptions, OneGpu
 from capplan.cli.commands.llm.groups import CalibrationOption
-from capplan.cli.commands.llm.options import LlmModel, parse_clients, parse_link
+from capplan.cli.commands.llm.options import LlmModel, parse_link
 from capplan.cli.groups import with_groups
 from capplan.cli.options import AnswerOptions, SpecFolders
 from capplan.cli.output import Format, check_plots, to_json, write_plot
+from capplan.core.llm.serving.clients import read_clients
 
 if TYPE_CHECKING:
     from capplan.app.llm.estimate_serving import ServingQuestion
@@ -89,7 +90,7 @@ def _question(
     )
     return ServingQuestion(
         words=words,
-        concurrencies=parse_clients(clients),
+        concurrencies=read_clients(clients),
         input_len=lengths[0],
         output_len=lengths[1],
         measured=tuple(run for path in measured.measured or () for run in read_measured_run(path)),

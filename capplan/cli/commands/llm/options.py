@@ -26,34 +26,6 @@ EngineOption = Annotated[str, typer.Option(help="vllm, sglang, trtllm or llama.c
 VersionOption = Annotated[
     str | None, typer.Option(metavar="VERSION", help="Version of the engine, such as 0.19; the newest by default.")
 ]
-MOST_CLIENTS = 65536
-
-
-def parse_clients(text: str) -> tuple[int, ...]:
-    """Read numbers of clients: 8, 1,8,32 or 1..256 for powers of two.
-
-    Raises:
-        UsageError: The text is none of these.
-    """
-    try:
-        if ".." in text:
-            low, high = (int(part) for part in text.split(".."))
-            clients = _powers(low, high)
-        else:
-            clients = [int(part) for part in text.split(",")]
-    except ValueError:
-        clients = []
-    if not clients or not all(1 <= each <= MOST_CLIENTS for each in clients):
-        raise UsageError(f"--concurrency {text}: write 8, 1,8,32 or 1..256, each from 1 to {MOST_CLIENTS}.")
-    return tuple(sorted(set(clients)))
-
-
-def _powers(low: int, high: int) -> list[int]:
-    """Return the ends and the powers of two between."""
-    if not 1 <= low <= high:
-        return []
-    powers = [1 << power for power in range(high.bit_length()) if low <= 1 << power <= high]
-    return [low, *powers, high]
 
 
 def parse_link(text: str | None) -> float | None:

@@ -17,7 +17,6 @@ from capplan.cli.commands.llm.groups import (
 )
 from capplan.cli.commands.llm.options import (
     LlmModel,
-    parse_clients,
     parse_day,
     parse_rates,
 )
@@ -30,6 +29,7 @@ from capplan.cli.output import (
     write_plot,
 )
 from capplan.cli.progress import progress
+from capplan.core.llm.serving.clients import read_clients
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _loads(lengths: LengthOptions, arrivals: ArrivalOptions, trace: "Arrivals | 
     if rate is not None and concurrency is not None:
         raise UsageError("state the load by one of --rate (requests per second) and --concurrency (clients).")
     rates = parse_rates(rate) if rate is not None else ()
-    clients = parse_clients(concurrency) if concurrency is not None else ()
+    clients = read_clients(concurrency) if concurrency is not None else ()
     if trace is not None and trace.has_times and not clients:
         rates = (trace.rate_per_s,)
     if not rates and not clients:

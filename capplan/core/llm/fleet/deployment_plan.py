@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.core.choice import choose, evidence_rank
+from capplan.core.economics.finance import cost_per_million
 from capplan.core.llm.fleet.disaggregated import DisaggregatedFit
 from capplan.core.llm.fleet.token_load import TokenLoad
 from capplan.core.llm.serving.load_curve import LoadPoint
 from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.simulation.load_answer import LatencyLimits, LoadAnswer
 from capplan.core.numbers import Interval
-
-SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +133,7 @@ class DeploymentFit:
 
     @staticmethod
     def _per_million(usd_per_hour: float | None, per_s: float) -> float | None:
-        return None if usd_per_hour is None else usd_per_hour / (per_s * SECONDS_PER_HOUR) * 1e6
+        return None if usd_per_hour is None else cost_per_million(cost_per_hour=usd_per_hour, samples_per_s=per_s)
 
     @property
     def words(self) -> str:

@@ -7,9 +7,7 @@ from math import exp, log, sqrt
 
 from capplan.core.llm.timing.calibration import LlmCalibration, Width
 from capplan.core.llm.timing.kernel_classes import KernelClass
-from capplan.core.numbers import Interval
-
-NORMAL_90 = 1.645
+from capplan.core.numbers import NORMAL_90, Interval
 
 
 class Evidence(StrEnum):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, PeakKind
 from capplan.core.llm.timing.weight_kernels import Arithmetic
 
 _PEAKS = {
@@ -44,8 +44,6 @@ _ISSUED_PER_CLOCK = 128.0
 """Lanes to which a multiprocessor issues an instruction per clock, four warps of 32 in all generations since Volta.
 Attention on vector units converts and loads more than it multiplies, so that issue bounds it, and not the number of
 fp32 units, which doubled with Ampere's consumer cards and Hopper."""
-PCIE_BYTES_PER_S = 32e9
-"""One direction of PCIe 4.0 x16, where a card's own link is not known. [bytes/s]"""
 
 
 def machine_of(gpu: GpuSpec, *, link_bytes_per_s: float | None = None) -> Machine | None:
@@ -63,7 +61,7 @@ def machine_of(gpu: GpuSpec, *, link_bytes_per_s: float | None = None) -> Machin
     if gpu.unit_count and gpu.boost_clock_hz:
         peaks[Arithmetic.VECTOR] = gpu.unit_count * gpu.boost_clock_hz * _ISSUED_PER_CLOCK
     switched = bool(gpu.nvlink_bytes_per_s)
-    printed = gpu.nvlink_bytes_per_s or 2 * (gpu.pcie_bytes_per_s or PCIE_BYTES_PER_S)
+    printed = gpu.nvlink_bytes_per_s or 2 * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
     return Machine(
         id=gpu.id,
         vendor=gpu.vendor,

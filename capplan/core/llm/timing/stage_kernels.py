@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from capplan.core.llm.architecture import Architecture, Layer
+from capplan.core.llm.kv import INDEXER_BYTES_PER_TOKEN
 from capplan.core.llm.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
 from capplan.core.llm.quantisation import Quantisation
 from capplan.core.llm.sharding import Sharding
@@ -15,9 +16,6 @@ from capplan.core.llm.tensors import Role, Split, Tensor, layer_tensors
 from capplan.core.llm.timing.kernel_classes import KernelClass
 from capplan.core.llm.timing.weight_kernels import Arithmetic, WeightKernel, weight_kernel
 from capplan.core.llm.timing.work import AttentionKernel, ExpertProduct, Kernels, Product, StateKernel
-
-INDEX_BYTES_PER_TOKEN = 132.0
-"""Bytes of one cached key of a sparse-attention indexer: 128 in fp8 and a scale of four."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +156,7 @@ class _Lister:
                 kernel_class=KernelClass.DECODE_MLA,
                 selected=float(indexer.top_k) if indexer else 1e12,
                 index_flops=2.0 * indexer.heads * indexer.head_dim if indexer else 0.0,
-                index_bytes=INDEX_BYTES_PER_TOKEN if indexer else 0.0,
+                index_bytes=INDEXER_BYTES_PER_TOKEN if indexer else 0.0,
             )
 
     def states(self, layer: Layer, count: float) -> Iterator[StateKernel]:

@@ -8,7 +8,7 @@ from capplan.core.economics.evidence import PRICE_CONCERNS
 from capplan.core.economics.options import comes_on_boards
 from capplan.core.gpus.licences import driver_licence
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
-from capplan.core.gpus.spec import GpuSpec, Status
+from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, Status
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.serving.data_parallel import Exchange
@@ -61,10 +61,6 @@ def _host_limits(plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, 
         yield HostLimit(name="CPU cores", rate_per_s=values["cpu_cores_per_gpu"] / cpu_s)
 
 
-_PCIE_BYTES_PER_S = 32e9
-"""One direction of PCIe 4.0 x16, where a card's own link is not known. [bytes/s]"""
-
-
 def _exchange(plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float]) -> Exchange | None:
     """Return how GPUs of a kind exchange gradients: boards of modules by their own link, cards by PCIe.
 
@@ -76,7 +72,7 @@ def _exchange(plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, flo
     link = spec.nvlink_bytes_per_s if spec and is_board else None
     return Exchange(
         gradient_bytes=float(plan.model.weight_bytes),
-        inside_bytes_per_s=link / 2 if link else (spec.pcie_bytes_per_s if spec else None) or _PCIE_BYTES_PER_S,
+        inside_bytes_per_s=link / 2 if link else (spec.pcie_bytes_per_s if spec else None) or UNKNOWN_PCIE_BYTES_PER_S,
         inside_name=_LINKS.get(spec.vendor, "GPU links") if link and spec else "PCIe",
         network_bytes_per_s=values["network_gbit_per_gpu_sxm" if is_board else "network_gbit_per_gpu"] * 1e9 / 8,
     )

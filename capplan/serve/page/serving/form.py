@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from capplan.core.llm.memory_answer import MemoryAnswer
+from capplan.core.llm.serving.clients import MOST_CLIENTS
 from capplan.core.llm.serving.estimate import ServingEstimate
 from capplan.errors import CapplanError, UsageError
 from capplan.report.documents.llm.memory import LlmMemoryDocument, llm_memory_document
@@ -18,7 +19,7 @@ from capplan.serve.page.serving.deployments import render_deployments
 from capplan.serve.page.serving.explain import explain_times
 from capplan.serve.page.svg import Bar, Curve, Mark, axis, bars_svg, curves_svg
 from capplan.serve.planning.answer import Case, work_out
-from capplan.serve.planning.llm import MOST_CLIENTS, answer_llm_estimate, answer_llm_memory
+from capplan.serve.planning.llm import answer_llm_estimate, answer_llm_memory
 from capplan.serve.planning.replies import Reply
 from capplan.serve.questions.llm import LlmEstimateQuestion, LlmMemoryQuestion, LlmPageQuestion
 from capplan.units import format_bytes, format_count, format_rate, format_seconds
