@@ -63,8 +63,14 @@ BERT in eager mode confirm, accuracy.md). So these rows are split: where the est
 eager mode's host, and not of what ran. ViT at 384 pixels in fp16 took 2.4 times the estimate on both of its cards at
 every batch, Swin in fp16 on T4 1.5 times; why was not found out.
 
-Cards of Pascal and Volta ran versions of PyTorch from 2018 to 2020, to whose kernels and dispatch nothing here was
-fitted.
+Cards of Pascal, Volta and Turing ran versions of PyTorch from 2018 to 2021, to whose kernels nothing here was fitted.
+Their steps of 12 images wait for the host in half of the models, and each card's host is another: one dispatches in
+half of another's time. One number was learnt from these rows, what a desktop's dispatch takes against a server's
+(`desktop_share` in rates.yaml, by benchmarks/host_laws.py, which says what it is without each GPU). The timer held the
+copy of images that a loader's process had just handed over, from pageable memory: the interval spans what was measured
+of such copies elsewhere, 2.3 GB/s to 0.68 of the link. cuDNN 7 ran 3x3 convolutions of 16-bit images by Winograd's
+algorithm on cards without tensor cores, cuDNN 8 did not (GTX 1080 Ti, Titan Xp). What stays: grouped convolutions in
+16 bits before torch 1.13 are slower than predicted, and Titan Xp's whole host, whose copies took the longest.
 
 """
 
@@ -110,8 +116,9 @@ def _older(row: Row) -> dict[str, str] | str:
         return "double precision, in which nothing is estimated"
     is_ampere = row["gpu"].startswith("A100")
     return {
-        "model": f"torchvision:{row['model']}", "torch": "1.7" if is_ampere else "1.4", "input_size": row["img_or_seq"],
-        "precision": "tf32" if is_ampere and row["precision"] == "fp32" else row["precision"], "host_copy": "1",
+        "model": f"torchvision:{row['model']}", "input_size": row["img_or_seq"], "host_copy": "1",
+        "torch": "1.7" if "2021" in row["date_or_version"] else "1.4",
+        "precision": "tf32" if is_ampere and row["precision"] == "fp32" else row["precision"],
     }  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.lookup import workload_kind
 from capplan.core.latency.op_table import KernelTable, kernel_table
+from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.trace.types import Recording
@@ -89,6 +90,7 @@ class Alone:
 def tabled(steps: Sequence[MeasuredStep], gpus: Gpus, traces: Path | None, *, is_curve: bool) -> list[Tabled]:
     """Trace and tabulate steps; those whose model cannot be traced are left out."""
     store, found = trace_folder(traces), []
+    known = replace(prior_calibration(), laws=load_rate_laws())
     for run, members in group_runs(steps).items():
         try:
             trace = store.obtain(run)
@@ -98,7 +100,7 @@ def tabled(steps: Sequence[MeasuredStep], gpus: Gpus, traces: Path | None, *, is
             gpu = gpus.find_or_none(step.gpu)
             if gpu is None or gpu.is_cpu:
                 continue
-            executed = ExecutedStep.of(recording_for(trace, run, step), step.workload)
+            executed = ExecutedStep.of(recording_for(trace, run, step), step.workload, calibration=known)
             found.append(
                 Tabled(
                     measured=step, table=kernel_table(executed, batches=[step.batch]), recording=executed.recording,

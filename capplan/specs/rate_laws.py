@@ -37,7 +37,8 @@ _PARTS: Mapping[str, type] = {
     "half": PowerLaw, "single": PowerLaw, "copies": CopyShares, "burst": BurstExponents, "streaming": StreamingCost,
     "hosts": HostAges, "transfer": Transfer, "quantised": QuantisedLaws,
 }  # fmt: skip
-_SINGLE_NUMBERS = ("issued_at_clock", "serial_step_s")
+_LAWS_NUMBERS = ("serial_step_s", "desktop_share", "older_torch_half_width", "unsplit_flops")
+_SINGLE_NUMBERS = ("issued_at_clock", *_LAWS_NUMBERS)
 _ISSUE = "issue_share"
 SECTIONS = (*_PARTS, *_SINGLE_NUMBERS, _ISSUE)
 """The keys beside `schema_version` and `origins`."""
@@ -110,7 +111,7 @@ def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:
         "issued_at_clock": sustained.issued_at_clock,
         "streaming": asdict(laws.streaming),
         _ISSUE: dict(laws.issue_share),
-        "serial_step_s": laws.serial_step_s,
+        **{name: getattr(laws, name) for name in _LAWS_NUMBERS},
         **{name: asdict(getattr(laws, name)) for name in ("hosts", "transfer", "quantised")},
     }
     rounded = _rounded(document)
@@ -158,7 +159,7 @@ class _Reader(Checker):
         )
         laws = RateLaws(
             sustained=sustained, issue_share=issue,
-            serial_step_s=float(numbers["serial_step_s"]),  # type: ignore[arg-type]  # checked above
+            **{name: float(numbers[name]) for name in _LAWS_NUMBERS},  # type: ignore[arg-type]  # checked above
             **parts,  # type: ignore[arg-type]  # each part has the type that its name has in `_PARTS`
         )  # fmt: skip
         return laws, origins

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.lookup import KINDS, MANY_ROWS, workload_kind
 from capplan.core.latency.op_table import kernel_table
+from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.trace.types import Recording
 from capplan.errors import CapplanError, UnknownNameError, UsageError
@@ -153,7 +154,7 @@ def described_steps(
 
 
 def _described(step: MeasuredStep, recording: Recording, gpu: GpuSpec, family: str, laws: RateLaws) -> TimedStep | None:
-    executed = ExecutedStep.of(recording, step.workload)
+    executed = ExecutedStep.of(recording, step.workload, calibration=replace(prior_calibration(), laws=laws))
     return timed_step(
         kernel_table(executed, batches=[step.batch]),
         executed.recording,

@@ -125,7 +125,7 @@ def timed_step(
 ) -> TimedStep | None:
     """Describe a measured step: a table's kernels at one of its batches on one GPU; None where it lacks the peak."""
     rates, sheet = device_rates(gpu, workload, laws), device_rates(gpu, workload, laws, use_own=False)
-    slowness = host_slowness(gpu, laws.hosts)
+    slowness = host_slowness(gpu, laws)
     if not isinstance(rates, DeviceRates) or not isinstance(sheet, DeviceRates):
         return None
     count = kernel_counts(table, recording, workload, [gpu])[0]

@@ -21,7 +21,7 @@ from capplan.core.origin import Origin
 
 StringArray = NDArray[np.str_]
 
-_OTHERS_90 = 2.02
+OTHERS_90 = 2.02
 """Student's t at 95 %, one side, for 5 degrees of freedom: other GPUs have a few steps each, on other hosts and
 software, and may lie further off than the spread of five tells (MI250 left out: 0.78 of the measured time)."""
 _UNKNOWN_SPREAD = 0.3
@@ -173,8 +173,8 @@ def interval_widths(
             above=above,
             between_gpus=between,
             between_sheets=max(between, sheets),
-            between_others=max(between, bias_spread(few, prior_sd, quantile=_OTHERS_90)),
-            between_other_sheets=max(between, sheets, bias_spread(few_sheets, prior_sd, quantile=_OTHERS_90)),
+            between_others=max(between, bias_spread(few, prior_sd, quantile=OTHERS_90)),
+            between_other_sheets=max(between, sheets, bias_spread(few_sheets, prior_sd, quantile=OTHERS_90)),
             rows=rows,
         )
     return widths

@@ -118,6 +118,10 @@ class RateLaws:
 
     `issue_share` is the share of the time of classes of kernels that goes to other units than tensor cores, on a
     GeForce card. `serial_step_s` is what one thread takes for a step that no other one can take over. [s]
+    `desktop_share` is what a call takes on the host of a player's card against a server's of the same year: desktop
+    CPUs have the higher clocks. `older_torch_half_width` is how far steps of a torch version before all that were timed
+    may lie, in logs. `unsplit_flops` is the arithmetic of one output of a depthwise convolution of 2³¹ elements and
+    more, for each element of an image's row. [FLOP]
     """
 
     sustained: SustainedLaws
@@ -125,6 +129,9 @@ class RateLaws:
     issue_share: Mapping[str, float]
     serial_step_s: float
     hosts: HostAges
+    desktop_share: float
+    older_torch_half_width: float
+    unsplit_flops: float
     transfer: Transfer
     quantised: QuantisedLaws
 
@@ -149,6 +156,9 @@ GUESSED_LAWS = RateLaws(
     issue_share={},
     serial_step_s=3e-7,
     hosts=HostAges(halving_years=4.0, reference_year=2020.0, first_year=2020.0, last_year=2020.0),
+    desktop_share=1.0,
+    older_torch_half_width=0.1,
+    unsplit_flops=0.05,
     transfer=Transfer(rich_weight=1.0, common_weight=1.0, torch_half_width={}),
     quantised=QuantisedLaws(),
 )

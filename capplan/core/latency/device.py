@@ -4,9 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.gpus.rate_laws import HostAges, RateLaws, SustainedLaws
+from capplan.core.gpus.rate_laws import RateLaws, SustainedLaws
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality
-from capplan.core.gpus.sustained import copy_share, half_share, single_share, streaming_share, vector_share
+from capplan.core.gpus.sustained import (
+    copy_share,
+    half_share,
+    is_consumer,
+    single_share,
+    streaming_share,
+    vector_share,
+)
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.numbers import BoolArray, FloatArray, IntArray
@@ -180,20 +187,22 @@ def _on_tensor_cores(gpu: GpuSpec, printed: FloatArray, vector_peak: float) -> B
     return found
 
 
-def host_slowness(gpu: GpuSpec, ages: HostAges) -> float:
+def host_slowness(gpu: GpuSpec, laws: RateLaws) -> float:
     """Return how long a host of a GPU's generation takes for a call, against one of the reference year.
 
-    No published row says which host runs a GPU, so that the GPU's release date stands in for the host's age.
+    No published row says which host runs a GPU, so that the GPU's release date stands in for the host's age, and a
+    player's card for a desktop.
 
     Args:
-        gpu: its release date; 1 where that is unknown.
-        ages: how the time of a call falls with the years.
+        gpu: its segment and release date; one of unknown date counts as of the reference year.
+        laws: how the time of a call falls with the years, and on desktops.
     """
+    ages, share = laws.hosts, laws.desktop_share if is_consumer(gpu) else 1.0
     if gpu.release_date is None:
-        return 1.0
+        return share
     year = gpu.release_date.year + gpu.release_date.month / 12
     held = min(max(year, ages.first_year), ages.last_year)
-    return float(0.5 ** ((held - ages.reference_year) / ages.halving_years))
+    return float(share * 0.5 ** ((held - ages.reference_year) / ages.halving_years))
 
 
 def _sustained(
@@ -212,9 +221,16 @@ def _sustained(
 
 
 def _half_peak(gpu: GpuSpec, precision: Precision) -> float | None:
+    """Return the rate of 16-bit products, which PyTorch accumulates in fp32.
+
+    Before tensor cores this means fp32 arithmetic on 16-bit data: `ConvolutionDescriptor::set` in
+    aten/src/ATen/cudnn/Descriptors.h, and cuBLAS with `CUDA_R_32F`. Twice the rate of a P100 in fp16 is never used.
+    """
     if precision.half_dtype == "bfloat16":
         return gpu.peak(PeakKind.BF16)
     tensor = gpu.peak(PeakKind.FP16)
+    if tensor is None and gpu.compute_capability is not None and gpu.compute_capability < _TENSOR_CORES_SINCE:
+        return gpu.peak(PeakKind.FP32)
     return tensor or max(gpu.peak(PeakKind.FP16_VECTOR) or 0.0, gpu.peak(PeakKind.FP32) or 0.0) or None
 
 

@@ -41,12 +41,15 @@ def _operator_s(costs: HostCosts, label: str) -> float:
     return float(np.median(list(costs.operators_s.values()))) if known is None else known
 
 
-_PAGEABLE_SHARE = 0.4
+_PAGEABLE_SHARE, _MOST_PAGEABLE_SHARE = 0.4, 0.68
+_STAGED_BYTES_PER_S, _SLOWEST_BYTES_PER_S = 6.3e9, 2.3e9
 """Of a link's printed rate, where host memory is pageable: 2.3 to 5.4 of 8 GB/s on PCIe 2 (Harris, "How to Optimize
-Data Transfers in CUDA C/C++", 2012), about 6 of 15.8 on PCIe 3."""
+Data Transfers in CUDA C/C++", 2012), about 6 of 15.8 on PCIe 3. One thread of the CPU copies it to a pinned buffer
+first, which a faster link does not speed up: PCIe 3 is taken as the most that is expected, and the slowest of these
+hosts may be anyone's."""
 
 
-def host_copy_s(inputs: Sequence[InputTensor], gpu: GpuSpec, *, batch: int) -> float | None:
+def host_copy_s(inputs: Sequence[InputTensor], gpu: GpuSpec, *, batch: int) -> Interval | None:
     """Return the time that a batch's inputs take from pageable host memory; None where the link is unknown. [s]
 
     Args:
@@ -56,16 +59,24 @@ def host_copy_s(inputs: Sequence[InputTensor], gpu: GpuSpec, *, batch: int) -> f
     """
     if gpu.pcie_bytes_per_s is None:
         return None
-    return sum(each.size_bytes(batch) for each in inputs) / (_PAGEABLE_SHARE * gpu.pcie_bytes_per_s)
+    copied_bytes = sum(each.size_bytes(batch) for each in inputs)
+    rate = min(_PAGEABLE_SHARE * gpu.pcie_bytes_per_s, _STAGED_BYTES_PER_S)
+    return Interval(
+        low=copied_bytes / (_MOST_PAGEABLE_SHARE * gpu.pcie_bytes_per_s),
+        expected=copied_bytes / rate,
+        high=copied_bytes / min(rate, _SLOWEST_BYTES_PER_S),
+    )
 
 
-def with_copy(estimate: LatencyEstimate, copy_s: float) -> LatencyEstimate:
+def with_copy(estimate: LatencyEstimate, copy_s: Interval) -> LatencyEstimate:
     """Return an estimate of a step that waits for the copy of its inputs, bound and interval with it.
 
     Args:
         estimate: the step with its inputs on the device.
         copy_s: what the copy takes. [s]
     """
-    step = estimate.latency_s
-    longer = Interval(low=step.low + copy_s, expected=step.expected + copy_s, high=step.high + copy_s)
-    return replace(estimate, latency_s=longer, notes=(*estimate.notes, "with the copy of the inputs from the host"))
+    return replace(
+        estimate,
+        latency_s=estimate.latency_s + copy_s,
+        notes=(*estimate.notes, "with the copy of the inputs from the host"),
+    )

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.core.gpus.rate_laws import QuantisedLaws
+from capplan.core.gpus.rate_laws import QuantisedLaws, RateLaws
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.decompositions import (
     FUSED_RMS_NORM_SINCE,
@@ -39,6 +39,9 @@ _FEWEST_WINOGRAD_CHANNELS = 16
 _CUDNN_9_SINCE, _WIDEST_GROUP = (2, 4), 64
 """Before, channels-last convolutions whose groups are wider had a fast kernel only where whole tiles of 64 channels
 make up a group: seen in timm's tables (128 and 640 are fast, 72, 112, 168 and 264 are not)."""
+_CUDNN_8_SINCE = (1, 7)
+"""Before, a GPU without tensor cores ran convolutions of 16-bit images by Winograd's algorithm, too: a GTX 1080 Ti took
+VGG-16 0.91 of its time in fp32. Under torch 1.7 a Titan Xp took it 1.16 of that, as without the algorithm."""
 _GEMM_LIKE = {
     *(label + suffix for label in kinds.CONVOLUTIONS for suffix in ("", kinds.CHANNELS_LAST_SUFFIX)),
     kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX,
@@ -55,7 +58,8 @@ class KernelTable:
     one thread must take in turn. `path` tells rows that exist only for one attention backend. `winograd` marks
     convolutions that cuDNN can do with fewer multiplications, which it does where no tensor core does them.
     `slowdown` is how much longer arithmetic takes than that of a 16-bit product at the same share of its peak, `spread`
-    how far a quantised kernel may lie from that, in logs.
+    how far a quantised kernel may lie from that, in logs. `unsplit_flops` is the arithmetic of an output where a tensor
+    has 2³¹ elements and more, 0 where that makes no difference. [FLOP]
     """
 
     batches: tuple[int, ...]
@@ -81,6 +85,7 @@ class KernelTable:
     winograd: BoolArray
     slowdown: FloatArray
     spread: FloatArray
+    unsplit_flops: FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +109,7 @@ class Row:
     winograd: bool = False
     slowdown: float = 1.0
     spread: float = 0.0
+    unsplit_flops: float = 0.0
     launches: float = 1.0
     path: AttentionPath = AttentionPath.ALWAYS
 
@@ -121,7 +127,7 @@ def kernel_table(step: ExecutedStep, *, batches: Sequence[int]) -> KernelTable:
     columns: list[list[Row]] = []
     owners: list[int] = []
     for index, kernel in enumerate(recording.kernels):
-        by_sample = [_rows(kernel, workload, batch, step.laws.quantised) for batch in _samples(wanted)]
+        by_sample = [_rows(kernel, workload, batch, step.laws) for batch in _samples(wanted)]
         columns += [list(rows) for rows in zip(*by_sample, strict=True)]
         owners += [index] * len(by_sample[0])
     expand = _interpolation(wanted)
@@ -141,6 +147,7 @@ def kernel_table(step: ExecutedStep, *, batches: Sequence[int]) -> KernelTable:
         winograd=np.array([row.winograd for row in first], dtype=bool),
         slowdown=np.array([row.slowdown for row in first], dtype=np.float64),
         spread=np.array([row.spread for row in first], dtype=np.float64),
+        unsplit_flops=np.array([row.unsplit_flops for row in first], dtype=np.float64),
         **{name: expand([[getattr(row, name) for row in rows] for rows in columns]) for name in _OVER_BATCHES},
     )
 
@@ -178,7 +185,7 @@ def _interpolation(batches: Sequence[int]) -> Callable[[list[list[float]]], Floa
     )
 
 
-def _rows(kernel: Kernel, workload: Workload, batch: int, quantised: QuantisedLaws) -> list[Row]:
+def _rows(kernel: Kernel, workload: Workload, batch: int, laws: RateLaws) -> list[Row]:
     label = _class_under(kernel, workload)
     if kernel.name == "aten._fused_rms_norm" and workload.torch_version < FUSED_RMS_NORM_SINCE:
         return [Row(**piece) for piece in unfused_rms_norm(kernel, batch)]
@@ -187,7 +194,11 @@ def _rows(kernel: Kernel, workload: Workload, batch: int, quantised: QuantisedLa
     training = training_rows(kernel, workload, batch, use=_peak_use(kernel, label))
     if training is not None:
         return [Row(**piece) for piece in training]
-    row = _row(kernel, label, batch, quantised)
+    row = _row(kernel, label, batch, laws.quantised)
+    if row.winograd and row.peak_use is PeakUse.HALF and workload.torch_version >= _CUDNN_8_SINCE:
+        row = replace(row, winograd=False)
+    if _is_never_split(kernel, label, workload):
+        row = replace(row, unsplit_flops=laws.unsplit_flops * _row_elements(kernel, batch))
     if label != kinds.ATTENTION or kernel.name.endswith("backward"):
         return [row]
     if workload.framework.is_engine:  # a thread block takes some queries and passes over all keys, which fill no other
@@ -226,7 +237,7 @@ def _row(kernel: Kernel, label: str, batch: int, quantised: QuantisedLaws) -> Ro
         serial=_serial_steps(kernel, batch),
         misaligned=_is_misaligned(kernel, label, batch),
         strided=not gemm_like and any(_is_strided(operand) for operand in kernel.inputs),
-        foreign_layout=_has_foreign_layout(label, use),
+        foreign_layout=_has_foreign_layout(kernel, label, use, batch),
         winograd=_is_winograd(kernel, label, use),
         slowdown=quantised.slowdown.get(scheme, 1.0),
         spread=quantised.half_width.get(scheme, 0.0),
@@ -291,9 +302,19 @@ def _peak_use(kernel: Kernel, label: str) -> PeakUse:
     return PeakUse.CONVOLUTION_32 if kinds.is_convolution(label) or label == kinds.RECURRENT else PeakUse.MATMUL_32
 
 
-def _has_foreign_layout(label: str, use: PeakUse) -> bool:
-    """Return True for row-major images on tensor cores: cuDNN converts them to channels-last and back."""
+def _has_foreign_layout(kernel: Kernel, label: str, use: PeakUse, batch: int) -> bool:
+    """Return True for images that cuDNN converts before and after a convolution on tensor cores.
+
+    Row-major ones become channels-last and back. Of channels-last ones in 16 bits those whose channels are no multiple
+    of 8 are copied to padded ones (cuDNN's `nhwcAddPaddingKernel`).
+    """
+    if label in _PADDED:
+        out, channels, *_ = kernel.inputs[1].shape_at(batch)
+        return use is PeakUse.HALF and (channels % 8 != 0 or out % 8 != 0)
     return use in (PeakUse.HALF, PeakUse.CONVOLUTION_32) and label in kinds.CONVOLUTIONS
+
+
+_PADDED = (kinds.CONV + kinds.CHANNELS_LAST_SUFFIX, kinds.CONV_1X1 + kinds.CHANNELS_LAST_SUFFIX)
 
 
 def _is_misaligned(kernel: Kernel, label: str, batch: int) -> bool:
@@ -326,9 +347,31 @@ def _has_uneven_channels(kernel: Kernel, label: str, batch: int) -> bool:
     return label.endswith(kinds.CHANNELS_LAST_SUFFIX) and is_half and kernel.inputs[1].shape_at(batch)[0] % 8 != 0
 
 
+_UNSPLIT_SINCE = (2, 0)
+
+
+def _is_never_split(kernel: Kernel, label: str, workload: Workload) -> bool:
+    """Return True for depthwise convolutions in 16 bits and channels-last, which slow down from 2³¹ elements on.
+
+    Until torch 1.13 PyTorch cut the batch so that cuDNN counts in 32 bits (`split_batch_dim_to_32bit_out` in
+    aten/src/ATen/native/cudnn/Conv_v7.cpp). Through cuDNN's newer interface it hands the whole over (Conv_v8.cpp), and
+    depthwise kernels that count in 64 bits are slow: the 37 such models of timm's tables take 1.1 to 1.6 times as long
+    on an RTX 3090 from torch 2.1 on, those just below 2³¹ elements what they took before.
+    """
+    is_depthwise = kinds.is_depthwise(label) and label.endswith(kinds.CHANNELS_LAST_SUFFIX)
+    is_eager = not workload.framework.is_engine and workload.torch_version >= _UNSPLIT_SINCE
+    return is_depthwise and is_eager and _USE_BY_DTYPE.get(kernel.inputs[0].dtype) is PeakUse.HALF
+
+
+def _row_elements(kernel: Kernel, batch: int) -> float:
+    """Return the elements of one row of a channels-last image: the slow kernel's time for an output grows with it."""
+    shape = kernel.inputs[0].shape_at(batch)
+    return float(shape[1] * shape[3])
+
+
 def _is_winograd(kernel: Kernel, label: str, use: PeakUse) -> bool:
-    """Return True for dense 3x3 convolutions of row-major fp32 images at stride 1 (Lavin and Gray, 2016)."""
-    if label != kinds.CONV or use is not PeakUse.CONVOLUTION_32:
+    """Return True for dense 3x3 convolutions of row-major images at stride 1 (Lavin and Gray, 2016)."""
+    if label != kinds.CONV or use not in (PeakUse.CONVOLUTION_32, PeakUse.HALF):
         return False
     weight, held = kernel.inputs[1].shape_at(1), kernel.attributes
     every_pixel = held.get("stride", (1, 1)) == (1, 1) and held.get("dilation", (1, 1)) == (1, 1)

@@ -33,7 +33,7 @@ from capplan.core.latency.lookup import (
 )
 from capplan.core.latency.op_table import KernelTable, convolution_calls, counted_flops, kernel_table
 from capplan.core.latency.priors import prior_calibration
-from capplan.core.latency.roofline import PeakUse, bound_s, compulsory_bytes
+from capplan.core.latency.roofline import bound_s, compulsory_bytes
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import BoolArray, FloatArray, Interval
@@ -183,7 +183,7 @@ def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Se
     if known.host is not None and workload.framework is Framework.EAGER:
         return np.full((len(gpus), 1), host_step_s(table, known.host))
     launches = float((table.count * table.launches) @ (table.path != AttentionPath.UNFUSED))
-    slowness = np.array([host_slowness(gpu, known.laws.hosts) for gpu in gpus])[:, None]
+    slowness = np.array([host_slowness(gpu, known.laws) for gpu in gpus])[:, None]
     if workload.framework is Framework.ONNXRUNTIME:  # its executor is C++: a launch for each kernel, no Python
         return known.constants.launch_s * launches * slowness
     constants = known.constants
@@ -228,8 +228,9 @@ def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
     )  # fmt: skip
     on_tensor_cores = np.stack([rate.on_tensor_cores for rate in rates])[:, table.peak_use, None]
     by_winograd = _by_winograd(table, rates)
+    flops = np.where(is_unsplit(table), table.unsplit_flops[:, None] * table.written_bytes / _HALF_BYTES, table.flops)
     return KernelWork(
-        flops=table.flops * table.slowdown[:, None] / np.where(by_winograd, _WINOGRAD_GAIN, 1.0),
+        flops=flops * table.slowdown[:, None] / np.where(by_winograd, _WINOGRAD_GAIN, 1.0),
         read_bytes=table.read_bytes,
         written_bytes=table.written_bytes,
         weight_bytes=table.weight_bytes * np.where(by_winograd, _WINOGRAD_FILTER_PASSES, 1.0),
@@ -243,6 +244,16 @@ def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
     )
 
 
+_HALF_BYTES = 2.0
+_MOST_SPLIT_ELEMENTS = 2.0**31
+
+
+def is_unsplit(table: KernelTable) -> BoolArray:
+    """Return which kernels count their elements in 64 bits and are slow for it, [kernel, batch]."""
+    elements = np.maximum(table.read_bytes, table.written_bytes) / _HALF_BYTES
+    return np.asarray((table.unsplit_flops[:, None] > 0) & (elements >= _MOST_SPLIT_ELEMENTS))
+
+
 def _is_depthwise(table: KernelTable) -> BoolArray:
     """Return which kernels are depthwise convolutions, whose channels matter outside tensor cores, too, [kernel, 1]."""
     return np.isin(table.label, _DEPTHWISE_LABELS)[:, None]
@@ -253,8 +264,8 @@ _DEPTHWISE_LABELS = [index for index, label in enumerate(ALL_CLASSES) if is_dept
 
 def _by_winograd(table: KernelTable, rates: Sequence[DeviceRates]) -> BoolArray:
     """Return which convolutions run with fewer multiplications on each GPU, [GPU, kernel, 1]."""
-    on_tensor_cores = np.array([rate.on_tensor_cores[PeakUse.CONVOLUTION_32] for rate in rates])
-    return np.asarray(table.winograd[None, :, None] & ~on_tensor_cores[:, None, None])
+    on_tensor_cores = np.stack([rate.on_tensor_cores for rate in rates])[:, table.peak_use, None]
+    return np.asarray(table.winograd[None, :, None] & ~on_tensor_cores)
 
 
 def kernel_counts(table: KernelTable, recording: Recording, workload: Workload, gpus: list[GpuSpec]) -> FloatArray:

@@ -64,7 +64,8 @@ _EAGER: Mapping[str, ClassConstants] = {
 
 def _channels_last(label: str) -> ClassConstants:
     uneven = 0.2 if kinds.is_depthwise(label) else _EAGER[label].misaligned
-    return replace(_EAGER[label], layout_passes=0.0, strided=0.0, misaligned=uneven)
+    padded = 0.5 if label in (kinds.CONV, kinds.CONV_1X1) else 0.0  # passes around one of uneven channels
+    return replace(_EAGER[label], layout_passes=padded, strided=0.0, misaligned=uneven)
 
 
 def _gradient(label: str, suffix: str) -> ClassConstants:

@@ -50,6 +50,24 @@ def test_3x3_runs_by_winograd_outside_tensor_cores():
     assert step(direct).work.flops.tolist() == [2 * 8 * 49 * 24 * 144]
 
 
+@pytest.mark.parametrize(("torch", "gain"), [((1, 4), 2.25), ((1, 7), 1.0)])
+def test_3x3_in_16_bits_ran_by_winograd_before_cudnn_8_where_there_are_no_tensor_cores(
+    torch: tuple[int, int], gain: float
+) -> None:
+    kernel = convolution_kernel(images=8, channels_in=16, channels_out=24, size=14, window=3, stride=1, padding=1)
+    halved = replace(
+        kernel,
+        inputs=tuple(replace(each, dtype="half") for each in kernel.inputs),
+        outputs=tuple(replace(each, dtype="half") for each in kernel.outputs),
+    )
+    workload = replace(WORKLOAD, precision=Precision.FP16, torch_version=torch)
+    for gpu, expected in (("p100-pcie-16gb", gain), ("v100-pcie-32gb", 1.0)):
+        measured = MeasuredOperator(gpu=gpu, kernel=halved, workload=workload, torch_known=True, latency_s=1.0)
+        found = kernel_step(measured, load_gpus()[gpu], LAWS)
+        assert found is not None
+        assert found.work.flops.tolist() == [2 * 8 * 196 * 24 * 144 / expected]
+
+
 def test_alignment_and_layout_trouble_tensor_cores_only():
     kernel = convolution_kernel(images=8, channels_in=20, channels_out=24, size=14, window=5, stride=1, padding=2)
     found = step(kernel)

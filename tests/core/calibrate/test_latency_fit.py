@@ -10,7 +10,7 @@ from capplan.core.calibrate.kernel_rows import kernel_step, linear_kernel
 from capplan.core.calibrate.residuals import LatencyFit
 from capplan.core.calibrate.solver import Problem, minimise
 from capplan.core.gpus.spec import MeasuredRate, Microbenchmark, Quality, Regime
-from capplan.core.latency.calibration import DeviceFactors, IntervalWidth
+from capplan.core.latency.calibration import DeviceFactors, HostCosts, IntervalWidth
 from capplan.core.latency.classes import CLASS_INDEX, LINEAR
 from capplan.core.latency.lookup import inherited_factors, interval_sides, resolve_constants
 from capplan.core.latency.priors import prior_calibration
@@ -123,6 +123,37 @@ def test_microbenchmarks_narrow_the_interval_of_a_gpu_without_timed_steps():
     with_own = gpu(measured={Microbenchmark.MATMUL_HALF: timed})
     assert interval_sides(calibration, with_own, workload)[0].above == pytest.approx(0.1562, abs=1e-4)
     assert interval_sides(calibration, gpu(), workload)[0].above == pytest.approx(0.26)
+
+
+def test_a_host_that_was_not_timed_widens_the_interval_of_steps_that_wait_for_it():
+    # √(0.2² + 0.15²) = 0.25 on a GPU whose rows are of large batches; its host was not timed. With the host's own
+    # costs, and on a GPU of a few whole curves, the rows' own spread of 0.2 stands.
+    cell = replace(width(0.2, 0.2), between_others=0.15)
+    calibration = replace(
+        prior_calibration(),
+        widths={"launches": cell, "device nchw": width(0.1, 0.1)},
+        deviations={"architecture 8.0": {}, "torch 2.9": {}},
+        gpus={"round": DeviceFactors(architecture="8.0", rows=600)},
+    )
+    workload = Workload(precision=Precision.FP16, torch_version=(2, 9))
+    assert interval_sides(calibration, gpu(), workload)[1].above == pytest.approx(0.25)
+    costs = HostCosts(cpu="CPU", torch="2.9", call_s=1e-6, launch_s=1e-6, operators_s={"linear": 1e-5})
+    assert interval_sides(replace(calibration, host=costs), gpu(), workload)[1].above == pytest.approx(0.2)
+    few = replace(calibration, gpus={"round": DeviceFactors(architecture="8.0", rows=40)})
+    assert interval_sides(few, gpu(), workload)[1].above == pytest.approx(0.2)
+
+
+def test_a_torch_version_before_all_that_were_timed_widens_the_interval_more():
+    laws = replace(LAWS, transfer=replace(LAWS.transfer, torch_half_width={"eager": 0.05}), older_torch_half_width=0.12)
+    calibration = replace(
+        prior_calibration(), widths={"device nchw": width(0.16, 0.16)}, laws=laws,
+        deviations={"architecture 8.0": {}, "torch 1.9": {}, "torch 2.9": {}},
+        gpus={"round": DeviceFactors(architecture="8.0", rows=600)},
+    )  # fmt: skip
+    # 1.9 itself; between and after: √(0.16² + 0.05²); before: √(0.16² + 0.12²) = 0.2
+    for version, expected in (((1, 9), 0.16), ((2, 1), 0.16763), ((2, 11), 0.16763), ((1, 4), 0.2)):
+        workload = Workload(precision=Precision.FP16, torch_version=version)
+        assert interval_sides(calibration, gpu(), workload)[0].above == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_gpu_inherits_most_of_its_architectures_factors():

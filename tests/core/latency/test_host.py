@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from capplan.core.gpus.spec import Segment
 from capplan.core.latency.calibration import HostCosts
 from capplan.core.latency.device import host_slowness
 from capplan.core.latency.host import host_step_s
@@ -20,7 +21,7 @@ from capplan.core.trace.types import Kernel, Operand
 from capplan.core.workload import Framework, Precision, Workload
 from capplan.errors import SpecError
 from capplan.specs.calibration import dump_calibration, load_calibration
-from tests.core.latency.latency_cases import gpu, linear_recording
+from tests.core.latency.latency_cases import LAWS, gpu, linear_recording
 
 COSTS = HostCosts(
     cpu="Some CPU", torch="2.9.0", call_s=1e-6, launch_s=5e-6, operators_s={"linear": 2e-3, "activation": 1e-3}
@@ -67,7 +68,16 @@ def test_a_convolution_takes_the_host_longer_than_other_calls() -> None:
     ]
     without, with_convolution = (each[0].latency_s.expected for each in times if isinstance(each, tuple))
     # the device takes microseconds: only the host's 4 ms for the one convolution differ
-    assert with_convolution - without == pytest.approx(4e-3 * host_slowness(gpu(), prior.laws.hosts), rel=0.01)
+    assert with_convolution - without == pytest.approx(4e-3 * host_slowness(gpu(), prior.laws), rel=0.01)
+
+
+def test_the_host_of_a_players_card_is_a_desktop() -> None:
+    laws = replace(LAWS, desktop_share=0.6)
+    # 2024.5 counts as 2022, the last year: 0.5 ^ (1.5 / 4) = 0.7711 of a host of 2020.5
+    new = {"release_date": date(2024, 6, 1)}
+    assert host_slowness(gpu(**new, segment=Segment.DATA_CENTRE), laws) == pytest.approx(0.7711, abs=1e-4)
+    assert host_slowness(gpu(**new, segment=Segment.CONSUMER), laws) == pytest.approx(0.6 * 0.7711, abs=1e-4)
+    assert host_slowness(gpu(segment=Segment.CONSUMER), laws) == pytest.approx(0.6)
 
 
 def test_an_estimate_names_the_measured_host() -> None:

@@ -1,5 +1,7 @@
 """Depthwise convolutions of channels-last images: cuDNN's kernels for that layout load vectors of 8 channels."""
 
+from dataclasses import replace
+
 import pytest
 
 from capplan.core.gpus.rate_laws import GUESSED_LAWS
@@ -13,11 +15,13 @@ from capplan.core.workload import Configuration, Precision, Variant, Workload
 from tests.core.latency.latency_cases import gpu
 
 
-def depthwise(channels: int, *, dtype: str = "half", layout: MemoryFormat = MemoryFormat.CHANNELS_LAST) -> Recording:
-    """One 3x3 depthwise convolution of an image of 14 pixels a side."""
+def depthwise(
+    channels: int, *, dtype: str = "half", layout: MemoryFormat = MemoryFormat.CHANNELS_LAST, images: int = 1
+) -> Recording:
+    """One 3x3 depthwise convolution of some images of 14 pixels a side."""
     image = Operand(
-        dtype=dtype, shape=(Affine(0, 1), Affine(channels), Affine(14), Affine(14)), memory_format=layout
-    )  # fmt: skip
+        dtype=dtype, shape=(Affine(0, images), Affine(channels), Affine(14), Affine(14)), memory_format=layout
+    )
     weight = Operand(
         dtype=dtype, shape=(Affine(channels), Affine(1), Affine(3), Affine(3)), is_weight=True, memory_format=layout
     )
@@ -48,3 +52,48 @@ def test_channels_that_are_no_multiple_of_8_slow_a_channels_last_depthwise_convo
 def test_row_major_images_and_fp32_do_not_mind() -> None:
     assert not is_slowed(depthwise(60, layout=MemoryFormat.CONTIGUOUS))
     assert not is_slowed(depthwise(60, dtype="float32"), Precision.FP32)
+
+
+def arithmetic(recording: Recording, *, torch: tuple[int, int], precision: Precision = Precision.FP16) -> float:
+    """Return the FLOPs that the time model counts for a convolution."""
+    workload = Workload(precision=precision, torch_version=torch)
+    rates = device_rates(gpu(), workload, GUESSED_LAWS)
+    assert isinstance(rates, DeviceRates)
+    step = ExecutedStep(recording=recording, workload=workload, calibration=None)
+    return float(kernel_work(kernel_table(step, batches=[1]), [rates]).flops.sum())
+
+
+def test_a_depthwise_convolution_of_2_to_the_31_elements_is_not_split_since_torch_2() -> None:
+    # 171,197 images of 64 channels and 14 x 14 pixels are 2,147,495,168 elements, 11,520 more than 2^31; one less is
+    # below it. An output takes 9 products; unsplit, the law's 0.05 FLOP for each of its row's 64 x 14 elements.
+    outputs = 171_197 * 64 * 196
+    beyond, below = depthwise(64, images=171_197), depthwise(64, images=171_196)
+    assert outputs >= 2**31 > outputs - 64 * 196
+    assert arithmetic(beyond, torch=(2, 1)) == pytest.approx(outputs * 0.05 * 64 * 14)
+    assert arithmetic(beyond, torch=(1, 13)) == pytest.approx(outputs * 18)
+    assert arithmetic(below, torch=(2, 1)) == pytest.approx((outputs - 64 * 196) * 18)
+    row_major = depthwise(64, images=171_197, layout=MemoryFormat.CONTIGUOUS)
+    assert arithmetic(row_major, torch=(2, 1)) == pytest.approx(outputs * 18)
+    single = depthwise(64, images=171_197, dtype="float32")
+    assert arithmetic(single, torch=(2, 1), precision=Precision.FP32) == pytest.approx(outputs * 18)
+
+
+@pytest.mark.parametrize(
+    ("channels", "out", "padded"), [(64, 64, False), (60, 64, True), (64, 60, True), (72, 40, False)]
+)
+def test_dense_channels_last_convolutions_of_uneven_channels_are_padded(channels: int, out: int, padded: bool) -> None:
+    layout = MemoryFormat.CHANNELS_LAST
+    shape = (Affine(0, 1), Affine(channels), Affine(14), Affine(14))
+    image = Operand(dtype="half", shape=shape, memory_format=layout)
+    weight = Operand(
+        dtype="half", shape=tuple(map(Affine, (out, channels, 1, 1))), is_weight=True, memory_format=layout
+    )
+    result = replace(image, shape=(shape[0], Affine(out), *shape[2:]))
+    held = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1, "transposed": False}
+    kernel = Kernel(name="aten.convolution", inputs=(image, weight), outputs=(result,), attributes=held)
+    recording = replace(depthwise(64), kernels=(kernel,))
+    workload = Workload(precision=Precision.FP16)
+    rates = device_rates(gpu(), workload, GUESSED_LAWS)
+    assert isinstance(rates, DeviceRates)
+    table = kernel_table(ExecutedStep(recording=recording, workload=workload, calibration=None), batches=[1])
+    assert bool(kernel_work(table, [rates]).foreign_layout.any()) is padded
