@@ -131,7 +131,9 @@ class Deployments:
             self.memory,
         )
         variant = engine_variant(engine.value, version_of(words.version))
-        formats = _formats(model, quantisation, variant, cache_bytes=kv_element_bytes(kv), machine=machine)
+        formats = _formats(
+            model, quantisation, variant, version=words.version, cache_bytes=kv_element_bytes(kv), machine=machine
+        )
         kernels = stage_kernels(model.architecture, sharding=words.sharding, formats=formats)
         return ServingDeployment(
             words=words,
@@ -154,13 +156,25 @@ class Deployments:
 
 
 def _formats(
-    model: LanguageModel, quantisation: Quantisation, variant: str, *, cache_bytes: float, machine: Machine
+    model: LanguageModel,
+    quantisation: Quantisation,
+    variant: str,
+    *,
+    version: str,
+    cache_bytes: float,
+    machine: Machine,
 ) -> Formats:
     return Formats(
         quantisation=quantisation,
         cache_bytes=cache_bytes,
         units=machine.units,
-        decode=decode_class(variant),
+        decode=decode_class(
+            variant,
+            version=version_of(version),
+            cache_bytes=cache_bytes,
+            units=machine.units,
+            queries=model.architecture.queries_per_head,
+        ),
         prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
         weight_scale=_weight_scale(model, quantisation),
     )

@@ -89,6 +89,12 @@ class Architecture:
         return any(True for _ in self.expert_layers())
 
     @property
+    def queries_per_head(self) -> float:
+        """Return how many query heads share a key-value head, at most over all layers; 1 without such attention."""
+        mixers = [layer.mixer for layer in self.layers if isinstance(layer.mixer, Attention)]
+        return max((mixer.query_heads / mixer.kv_heads for mixer in mixers), default=1.0)
+
+    @property
     def widest_mlp(self) -> int:
         """Return the largest width of an MLP, of an expert or of the shared experts."""
         widths = [

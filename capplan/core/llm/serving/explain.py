@@ -51,6 +51,7 @@ def explain_step(service: Service, load: Load) -> tuple[StepPart, ...]:
     exposed = float(times.total_s[0] - times.device_s[0] - times.engine_s[0]) if times.launch_s[0] else 0.0
     others = [
         StepPart(name="norms, activations, residuals", time_s=float(times.elementwise_s[0])),
+        StepPart(name="quantisation of inputs", time_s=float(times.quantisation_s[0])),
         StepPart(name="collectives", time_s=float(times.collectives_s[0]), launches=float(table.collectives.calls[0])),
         StepPart(name="engine and host", time_s=float(times.engine_s[0])),
         StepPart(name="waiting for launches", time_s=max(exposed, 0.0)),

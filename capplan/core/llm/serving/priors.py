@@ -3,8 +3,9 @@
 The values are medians of kernel timings (matrix products, experts, attention, all-reduce) of A100, H100, B200, GB200
 and RTX PRO 6000 in TensorRT-LLM 1.0 to 1.3 and vLLM 0.14 to 0.24; the deviations say how far one service may differ.
 Products in fp8 and fp4 were timed together with the quantisation of their input. Their shares are those of the product
-alone: times were regressed on FLOPs, inputs and outputs, because engines fuse the quantisation into the norm before it,
-and what is left of it is counted with the elementwise work.
+alone: times were regressed on FLOPs, inputs and outputs. The inputs took the time of 2 to 10 bytes each (8 to 10 in fp8
+on GPUs with HBM, 6 in NVFP4, 4 on GDDR), which is counted as `quantised_bytes` of engines that run it as a kernel of
+its own; TensorRT-LLM's compiled engines fused it into the norm before.
 """
 
 import numpy as np
@@ -59,6 +60,7 @@ def _engine(
     prefill_layer_us: float,
     *,
     polled_steps: float = 1.5,
+    quantised_bytes: float = 6.0,
 ) -> EngineTimes:
     return EngineTimes(
         layer_s=layer_us * 1e-6,
@@ -78,6 +80,7 @@ def _engine(
         lockstep_steps=1.5,
         lockstep_offset_s=0.02,
         elementwise_bytes=4.5,
+        quantised_bytes=quantised_bytes,
     )
 
 
@@ -88,8 +91,8 @@ PRIOR = LlmCalibration(
         "llama.cpp": _engine(8, 300, 4, 60),
         "sglang": _engine(10, 400, 4, 300, polled_steps=10),
         "trtllm": _engine(8, 400, 4, 300),
-        "trtllm before 1.0": _engine(6, 200, 4, 100),
-        "trtllm before 0.11": _engine(6, 200, 4, 100),
+        "trtllm before 1.0": _engine(6, 200, 4, 100, quantised_bytes=0.5),
+        "trtllm before 0.11": _engine(6, 200, 4, 100, quantised_bytes=0.5),
         "vllm": _engine(8, 500, 6, 300),
     },
     switched=LinkConstants(
@@ -138,6 +141,7 @@ _DEVIATIONS = {
     "other_compute": 0.1,
     "other_bandwidth": 0.1,
     "elementwise_bytes": 0.3,
+    "quantised_bytes": 0.5,
 }
 """How far one service may differ from another in a constant, as a deviation of its logarithm.
 

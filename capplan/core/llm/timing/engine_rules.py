@@ -38,7 +38,7 @@ room for whole answers (GUARANTEED_NO_EVICT)."""
 def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:
     """Return the variant of an engine that a version is.
 
-    TensorRT-LLM compiled whole engines before 1.0, and decoded grouped-query attention without tensor cores before
+    TensorRT-LLM compiled whole engines before 1.0, and decoded most grouped-query attention without tensor cores before
     0.11.
 
     Args:
@@ -50,9 +50,38 @@ def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:
     return "trtllm before 0.11" if version < (0, 11) else "trtllm before 1.0"
 
 
-def decode_class(variant: str) -> KernelClass:
-    """Return the class of kernels that an engine variant decodes attention with separate keys and values with."""
-    return KernelClass.DECODE_VECTOR if variant == "trtllm before 0.11" else KernelClass.DECODE_GQA
+XQA_QUERIES = 8
+"""Query heads per key-value head of which TensorRT-LLM 0.8 to 0.11 decodes a cache in fp8 on tensor cores, and one in
+16 bits on vector units ("New XQA-kernel provides 2.4x more Llama-70B throughput", documentation of TensorRT-LLM 0.8).
+
+Runs of Llama 2 and Llama 3 70B in fp8 on H100 with 0.8 to 0.10 are 1.3 to 1.8 times as fast as vector units allow, and
+runs of the same models in 16 bits on A100 and H100 with 0.11 are 1.1 to 1.7 times slower than tensor cores would be."""
+
+
+def decode_class(
+    engine: str,
+    *,
+    version: tuple[int, ...] | None,
+    cache_bytes: float = 2.0,
+    units: Set[Arithmetic] = frozenset(),
+    queries: float = 1.0,
+) -> KernelClass:
+    """Return the class of kernels that an engine decodes attention with separate keys and values with.
+
+    Args:
+        engine: Name of the engine, or of one of its variants.
+        version: Version of the engine, None for the newest.
+        cache_bytes: Bytes of one element of the cache.
+        units: Arithmetic that the GPU has.
+        queries: Query heads that share a key-value head.
+    """
+    if not engine.startswith("trtllm") or version is None or version >= (0, 12):
+        return KernelClass.DECODE_GQA
+    if version >= (0, 8) and cache_bytes == 1 and Arithmetic.FP8 in units and queries == XQA_QUERIES:
+        return KernelClass.DECODE_GQA
+    if version >= (0, 11) and (cache_bytes == 1 or queries < XQA_QUERIES):
+        return KernelClass.DECODE_GQA
+    return KernelClass.DECODE_VECTOR
 
 
 def prefill_class(variant: str, *, cache_bytes: float, units: Set[Arithmetic]) -> KernelClass:

@@ -12,6 +12,7 @@ import numpy as np
 
 from capplan.core.llm.timing.collectives import Collectives, collectives, collectives_s
 from capplan.core.llm.timing.constants import Constants
+from capplan.core.llm.timing.engine_rules import SCHEDULING
 from capplan.core.llm.timing.machine import Machine
 from capplan.core.llm.timing.work import CLASSES, IntArray, Kernels, Load, step_work
 from capplan.core.numbers import FloatArray
@@ -23,8 +24,9 @@ class StepTable:
 
     By [step, kernel]: `compute_s` and `memory_s` are FLOPs ÷ peak and bytes ÷ bandwidth of one layer's kernel,
     `count` the layers that run it, `kernel_class` its index in `CLASSES`. By step: `elementwise_s` is the time of one
-    byte of each element that dense products read and write, `sequences` those that decode in the whole pipeline,
-    `flops_per_joule` 0 where unknown, and `engine` the engine's index.
+    byte of each element that dense products read and write, `quantised_s` that of one byte of each element that is
+    narrowed before a product, `sequences` those that decode in the whole pipeline, `flops_per_joule` 0 where unknown,
+    and `engine` the engine's index.
     """
 
     compute_s: FloatArray
@@ -32,6 +34,7 @@ class StepTable:
     count: FloatArray
     kernel_class: IntArray
     elementwise_s: FloatArray
+    quantised_s: FloatArray
     collectives: Collectives
     layers: FloatArray
     stages: FloatArray
@@ -53,6 +56,7 @@ class StepTime:
 
     kernels_s: FloatArray
     elementwise_s: FloatArray
+    quantisation_s: FloatArray
     collectives_s: FloatArray
     engine_s: FloatArray
     launch_s: FloatArray
@@ -60,7 +64,7 @@ class StepTime:
     @property
     def device_s(self) -> FloatArray:
         """Return the time of the GPU's work."""
-        return np.asarray(self.kernels_s.sum(axis=-1) + self.elementwise_s + self.collectives_s)
+        return np.asarray(self.kernels_s.sum(axis=-1) + self.elementwise_s + self.quantisation_s + self.collectives_s)
 
     @property
     def total_s(self) -> FloatArray:
@@ -87,6 +91,7 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, engine: int) -
         count=work.count,
         kernel_class=np.broadcast_to(work.kernel_class, work.flops.shape),
         elementwise_s=load.tokens * kernels.bordering_elements / machine.bandwidth_bytes_per_s,
+        quantised_s=load.tokens * kernels.quantised_elements / machine.bandwidth_bytes_per_s,
         collectives=collectives(kernels, load, machine=machine),
         layers=kernels.layers * one,
         stages=kernels.pipeline_parallel * one,
@@ -177,17 +182,19 @@ def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray |
     if kernels_s is None:
         fixed_s = constants.kernel("fixed_s")[table.kernel_class]
         kernels_s = table.count * (_kernel_times(table, constants).roofline_s + fixed_s)
-    engine = table.engine
+    engine, memory = table.engine, _memory_factor(table, constants)
+    overlaps = np.array([SCHEDULING[name].overlaps for name in constants.layout.engines])[engine]
+    sequences_s = constants.engine("sequence_s")[engine] * table.sequences
     return StepTime(
         kernels_s=kernels_s,
-        elementwise_s=table.elementwise_s
-        * constants.engine("elementwise_bytes")[engine]
-        / _memory_factor(table, constants),
+        elementwise_s=table.elementwise_s * constants.engine("elementwise_bytes")[engine] / memory,
+        quantisation_s=table.quantised_s * constants.engine("quantised_bytes")[engine] / memory,
         collectives_s=collectives_s(table.collectives, constants),
         engine_s=constants.engine("layer_s")[engine] * table.layers
         + constants.engine("step_s")[engine] / table.stages
-        + constants.engine("sequence_s")[engine] * table.sequences,
-        launch_s=constants.engine("prefill_layer_s")[engine] * table.layers * table.prefilling,
+        + np.where(overlaps, 0.0, sequences_s),
+        launch_s=constants.engine("prefill_layer_s")[engine] * table.layers * table.prefilling
+        + np.where(overlaps, sequences_s, 0.0),
     )
 
 

@@ -120,6 +120,14 @@ class Kernels:
         dense = sum(item.count * (item.inputs + item.outputs) for item in self.products if not item.sampled)
         return dense + sum(2.0 * item.count * item.hidden for item in self.experts)
 
+    @property
+    def quantised_elements(self) -> float:
+        """Return the elements of one token that are narrowed before dense products in fp8, int8 or four bits.
+
+        Products with narrow weights alone take 16-bit inputs; what experts take is in their own time.
+        """
+        return sum(item.count * item.inputs for item in self.products if item.input_bytes < 2.0 and not item.sampled)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
@@ -212,6 +220,7 @@ def step_work(kernels: Kernels, load: Load) -> StepWork:
         *(_experts(item, load, kernels.data_parallel) for item in kernels.experts),
         *(_decode(item, load) for item in kernels.attentions),
         *(_prefill(item, load) for item in kernels.attentions),
+        *(column for item in _sparse(kernels) for column in _selection(item, load)),
         *(_state(item, load) for item in kernels.states),
     ]
     return StepWork(
@@ -235,6 +244,7 @@ def _classes(kernels: Kernels) -> Sequence[KernelClass]:
         + [item.kernel_class for item in kernels.experts]
         + [item.kernel_class for item in kernels.attentions]
         + [item.prefill_class for item in kernels.attentions]
+        + [item.kernel_class for item in _sparse(kernels) for _ in range(SELECTION_KERNELS)]
         + [KernelClass.STATE for _ in kernels.states]
     )
 
@@ -244,9 +254,8 @@ def _arithmetic(kernels: Kernels) -> Sequence[Arithmetic]:
     attentions = [item.kernel_class for item in kernels.attentions]
     attentions += [item.prefill_class for item in kernels.attentions]
     special = {KernelClass.DECODE_VECTOR: Arithmetic.VECTOR, KernelClass.PREFILL_FP8: Arithmetic.FP8}
-    return (
-        products + [special.get(item, Arithmetic.HALF) for item in attentions] + [Arithmetic.HALF] * len(kernels.states)
-    )
+    others = SELECTION_KERNELS * len(_sparse(kernels)) + len(kernels.states)
+    return products + [special.get(item, Arithmetic.HALF) for item in attentions] + [Arithmetic.HALF] * others
 
 
 _Column = tuple[FloatArray, FloatArray, FloatArray]
@@ -308,19 +317,34 @@ def _experts(item: ExpertProduct, load: Load, data_parallel: int) -> _Column:
 
 
 def _decode(item: AttentionKernel, load: Load) -> _Column:
-    context = np.minimum(load.context, item.window)
-    read = np.minimum(context, item.selected)
-    queries = load.decoding * (1.0 + load.drafted)
-    flops = queries * (read * item.decode_flops + context * item.index_flops)
-    traffic = load.decoding * (read * item.cache_bytes + context * item.index_bytes)
-    return flops, traffic, np.where(load.decoding > 0, item.count, 0.0)
+    read = np.minimum(np.minimum(load.context, item.window), item.selected)
+    flops = load.decoding * (1.0 + load.drafted) * read * item.decode_flops
+    return flops, load.decoding * read * item.cache_bytes, np.where(load.decoding > 0, item.count, 0.0)
 
 
 def _prefill(item: AttentionKernel, load: Load) -> _Column:
     window = min(item.window, item.selected)
-    pairs = np.minimum(load.pairs, load.prefilled * window)
-    flops = pairs * item.prefill_flops + load.pairs * item.index_flops
+    flops = np.minimum(load.pairs, load.prefilled * window) * item.prefill_flops
     return flops, 0.0 * flops, np.where(load.prefilled > 0, item.count, 0.0)
+
+
+SELECTION_KERNELS = 3
+"""Kernels with which a sparse layer chooses its tokens: rotation and quantisation of the indexer's queries and keys,
+scores of all cached tokens, and the choice of the highest (the reference implementation of DeepSeek-V3.2)."""
+_SCORE_BYTES = 4.0
+
+
+def _sparse(kernels: Kernels) -> list[AttentionKernel]:
+    return [item for item in kernels.attentions if item.index_flops]
+
+
+def _selection(item: AttentionKernel, load: Load) -> tuple[_Column, ...]:
+    """Count the kernels with which a sparse layer chooses the tokens that its attention reads."""
+    pairs = load.decoding * (1.0 + load.drafted) * load.context + load.pairs
+    count = np.where(load.tokens > 0, item.count, 0.0)
+    nothing = np.zeros_like(pairs)
+    scored = pairs * item.index_flops, load.decoding * load.context * item.index_bytes, count
+    return (nothing, nothing, count), scored, (nothing, _SCORE_BYTES * pairs, count)
 
 
 def _state(item: StateKernel, load: Load) -> _Column:

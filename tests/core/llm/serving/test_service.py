@@ -160,7 +160,33 @@ def test_generations_of_an_engine_have_their_own_constants(
     engine: str, version: tuple[int, ...] | None, variant: str, decode: KernelClass
 ) -> None:
     assert engine_variant(engine, version) == variant
-    assert decode_class(variant) is decode
+    assert decode_class(engine, version=version) is decode
+
+
+@pytest.mark.parametrize(
+    ("version", "cache_bytes", "queries", "decode"),
+    [
+        # "New XQA-kernel provides 2.4x more Llama-70B throughput" (TensorRT-LLM 0.8): 64 query heads on 8, cache in fp8
+        ((0, 7), 1, 8, KernelClass.DECODE_VECTOR),
+        ((0, 8), 1, 8, KernelClass.DECODE_GQA),
+        ((0, 8), 2, 8, KernelClass.DECODE_VECTOR),
+        ((0, 10), 1, 4, KernelClass.DECODE_VECTOR),
+        ((0, 11), 2, 8, KernelClass.DECODE_VECTOR),
+        ((0, 11), 2, 4, KernelClass.DECODE_GQA),
+        ((0, 12), 2, 8, KernelClass.DECODE_GQA),
+    ],
+)
+def test_grouped_queries_reached_tensor_cores_in_fp8_first(
+    version: tuple[int, ...], cache_bytes: float, queries: float, decode: KernelClass
+) -> None:
+    both = frozenset({Arithmetic.HALF, Arithmetic.FP8})
+    found = decode_class("trtllm", version=version, cache_bytes=cache_bytes, units=both, queries=queries)
+    assert found is decode
+
+
+def test_attention_in_fp8_on_tensor_cores_needs_a_gpu_that_has_them() -> None:
+    half = frozenset({Arithmetic.HALF})
+    assert decode_class("trtllm", version=(0, 8), cache_bytes=1, units=half, queries=8) is KernelClass.DECODE_VECTOR
 
 
 def test_fp8_attention_needs_an_fp8_cache_units_for_it_and_an_engine_that_has_it() -> None:

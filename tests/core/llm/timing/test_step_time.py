@@ -11,7 +11,7 @@ from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.timing.calibration import KernelConstants, LinkConstants, LlmCalibration
 from capplan.core.llm.timing.collectives import all_reduce_bytes, collectives, collectives_s
 from capplan.core.llm.timing.machine import Machine, machine_of
-from capplan.core.llm.timing.step_time import power_factor, stack, step_table, step_time
+from capplan.core.llm.timing.step_time import StepTime, power_factor, stack, step_table, step_time
 from capplan.core.llm.timing.work import Load
 from tests.core.llm.architectures import LLAMA_70B
 from tests.core.llm.timing.test_work import kernels
@@ -33,7 +33,14 @@ H100 = GpuSpec(
 def ideal() -> LlmCalibration:
     """Return constants under which every kernel reaches its bound and nothing else takes time."""
     kernel = KernelConstants(compute_fraction=1.0, bandwidth_fraction=1.0, fixed_s=1e-12)
-    free = {"layer_s": 1e-12, "step_s": 1e-12, "sequence_s": 1e-12, "prefill_layer_s": 1e-12, "elementwise_bytes": 1e-9}
+    free = {
+        "layer_s": 1e-12,
+        "step_s": 1e-12,
+        "sequence_s": 1e-12,
+        "prefill_layer_s": 1e-12,
+        "elementwise_bytes": 1e-9,
+        "quantised_bytes": 1e-9,
+    }
     return replace(
         PRIOR,
         kernels=dict.fromkeys(PRIOR.kernels, kernel),
@@ -120,6 +127,36 @@ def test_a_scheduler_goes_through_all_sequences_in_every_pass_of_a_pipeline() ->
         host_s.append(float(step_time(table, layout.view(layout.pack(PRIOR))).engine_s[0]))
     # four sequences more in each of two passes
     assert host_s[1] - host_s[0] == pytest.approx(2 * 4 * PRIOR.engines["vllm"].sequence_s)
+
+
+def _lone_step(engine: str, *, weights: str = "bf16", decoding: float = 8) -> StepTime:
+    layout = default_layout()
+    table = step_table(
+        kernels(LLAMA_70B, weights=weights, sharding=Sharding(tensor=4)),
+        Load.of(decoding=decoding, context=0),
+        machine=machine(),
+        engine=layout.engines.index(engine),
+    )
+    return step_time(table, layout.view(layout.pack(PRIOR)))
+
+
+def test_an_engine_that_prepares_the_next_step_meanwhile_hides_its_scheduler_behind_the_gpu() -> None:
+    few, many = _lone_step("trtllm", decoding=8), _lone_step("trtllm", decoding=512)
+    assert many.engine_s == few.engine_s
+    assert many.launch_s[0] == pytest.approx(512 * PRIOR.engines["trtllm"].sequence_s)
+    # 2 ms of scheduling beside a longer step add less than they take alone
+    added = float(many.total_s[0] - many.engine_s[0] - many.device_s[0])
+    assert 0 < added < float(many.launch_s[0])
+
+
+def test_quantising_inputs_takes_time_where_engines_do_not_fuse_it() -> None:
+    # 80 layers, inputs of 8,192 for qkv and for gate and up, and quarters of 8,192 and 28,672; eight tokens
+    elements = 8 * 80 * (2 * 8192 + (8192 + 28672) / 4)
+    expected = elements * PRIOR.engines["vllm"].quantised_bytes / 3.35e12
+    assert float(_lone_step("vllm", weights="fp8").quantisation_s[0]) == pytest.approx(expected)
+    assert float(_lone_step("vllm").quantisation_s[0]) == 0.0
+    fused, own = (_lone_step(engine, weights="fp8").quantisation_s[0] for engine in ("trtllm before 1.0", "trtllm"))
+    assert fused < own / 5
 
 
 def test_stacked_deployments_take_what_they_take_alone() -> None:

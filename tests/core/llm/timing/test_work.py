@@ -66,6 +66,16 @@ def test_elements_between_products_of_llama_70b_are_cut_with_its_products() -> N
     assert cut == pytest.approx(80 * 8192 * (4 + 12.75 / 8))
 
 
+def test_inputs_of_narrow_products_alone_are_quantised() -> None:
+    # per layer: the inputs of qkv, of the projection, of gate and up, and of down (28,672)
+    assert kernels(LLAMA_70B, weights="fp8").quantised_elements == 80 * (3 * 8192 + 28672)
+    cut = kernels(LLAMA_70B, weights="fp8", sharding=Sharding(tensor=8)).quantised_elements
+    assert cut == 80 * (2 * 8192 + (8192 + 28672) / 8)
+    assert kernels(LLAMA_70B).quantised_elements == 0
+    # weights of four bits multiply 16-bit inputs
+    assert kernels(LLAMA_70B, weights="awq").quantised_elements == 0
+
+
 def test_prefill_of_llama_70b_counts_its_linear_layers_and_causal_attention() -> None:
     # 2 · 68,451,041,280 · 1,024 = 140.19 TFLOP; attention 4 · 64 · 128 · 1024²/2 · 80 = 1.37 TFLOP;
     # the head runs on one row: 2 · 128,256 · 8,192 = 2.1 GFLOP
@@ -127,6 +137,26 @@ def test_experts_of_a_few_tokens_read_only_those_touched() -> None:
     moe = list(range(len(found.products), len(found.products) + len(found.experts)))
     read = float((work.traffic_bytes[0, moe] * work.count[0, moe]).sum())
     assert read == pytest.approx(58 * 8 * 3 * 7168 * 2048 * 1.002, rel=0.01)
+
+
+def test_a_sparse_layer_scores_every_cached_token_and_attends_to_the_chosen_ones() -> None:
+    # DeepSeek-V3.2: 64 index heads of 128 score 8,192 cached tokens, whose keys take 132 bytes each; attention reads
+    # the 2,048 chosen rows of 512 + 64 elements. Each of two kinds of layers has five kernels more, two of projections.
+    sparse = {
+        **DEEPSEEK_V3,
+        "model_type": "deepseek_v32",
+        "index_n_heads": 64,
+        "index_head_dim": 128,
+        "index_topk": 2048,
+    }
+    load = Load.of(decoding=2, context=8192)
+    dense, found = (step_work(kernels(config), load) for config in (DEEPSEEK_V3, sparse))
+    assert found.traffic_bytes.shape[1] - dense.traffic_bytes.shape[1] == 2 * (3 + 2)
+    flops, traffic = found.flops[0].tolist(), found.traffic_bytes[0].tolist()
+    assert 2 * 8192 * 2 * 64 * 128 in flops
+    assert 2 * 8192 * 132 in traffic
+    assert 2 * 2048 * 576 * 2 in traffic
+    assert 2 * 8192 * 576 * 2 not in traffic
 
 
 def test_a_window_bounds_what_decoding_reads() -> None:
