@@ -3,11 +3,13 @@
 Run as `python benchmarks/llm_catalogue.py ../shared/data/llm/configs`. The folder holds reduced Hugging Face
 configurations and `index.json` with their sources and published parameter totals. A configuration is taken if its
 layers are covered by formulas and its total, alone, with the image encoder or with the layers for multi-token
-prediction, is within 0.2 % of the published one, or no total is published.
+prediction, is within 0.2 % of the published one, or no total is published. `llm_configs.json` beside this file adds
+models in the same form, whose published totals may be rounded (`tolerance`), and lists models that are refused by name.
 """
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from capplan.errors import CapplanError
 from capplan.specs.llm.config.parse import parse_config
 from capplan.specs.llm.config.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
 
+FURTHER = Path(__file__).with_name("llm_configs.json")
 TARGET = Path(__file__).parents[1] / "capplan" / "llm_models"
 TOLERANCE = 0.002
 _DROPPED = {
@@ -78,9 +81,33 @@ def _check(architecture: Architecture, row: dict[str, Any]) -> str | None:
     drafts = _draft_parameters(architecture)
     variants = (("", 0), (" with the image encoder", vision), (" with multi-token prediction", drafts))
     for what, count in ((what, total + more) for what, more in variants):
-        if abs(count / published - 1) <= TOLERANCE:
+        if abs(count / published - 1) <= row.get("tolerance", TOLERANCE):
             return f"published total {published / 1e9:.5g} B{what}, {100 * (count / published - 1):+.3f} %"
     return None
+
+
+def _given(folder: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield the rows of the folder's index with their configurations."""
+    for row in json.loads((folder / "index.json").read_text()):
+        yield row, json.loads((folder / f"{row['id']}.json").read_text())
+
+
+def _further() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield the further models with their configurations."""
+    for row in json.loads(FURTHER.read_text())["models"]:
+        yield row, row["config"]
+
+
+def _refused_by_name() -> dict[str, dict[str, str]]:
+    """Return the models that are refused by name, with reasons, by id."""
+    return {
+        row["id"]: {
+            "hf_id": row["hf_id"],
+            "reason": f"{row['id']}: it has {row['has']}, which no formula here covers, so nothing is guessed; the "
+            "header of a safetensors or GGUF file gives its exact weights alone.",
+        }
+        for row in json.loads(FURTHER.read_text())["refused"]
+    }
 
 
 def main(folder: Path) -> None:
@@ -91,8 +118,7 @@ def main(folder: Path) -> None:
     """
     TARGET.mkdir(exist_ok=True)
     refused = {}
-    for row in json.loads((folder / "index.json").read_text()):
-        config = json.loads((folder / f"{row['id']}.json").read_text())
+    for row, config in (*_given(folder), *_further()):
         if row["id"] in _CONTEXTS:
             config["max_position_embeddings"] = _CONTEXTS[row["id"]]
         try:
@@ -122,6 +148,7 @@ def main(folder: Path) -> None:
             "config": _reduced(config),
         }
         (TARGET / f"{row['id']}.json").write_text(json.dumps(entry, indent=1) + "\n")
+    refused |= _refused_by_name()
     (TARGET / "refused.json").write_text(json.dumps(refused, indent=1) + "\n")
 
 

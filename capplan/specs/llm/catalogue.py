@@ -95,17 +95,29 @@ def unknown_model(name: str) -> CapplanError:
         name: What was asked for.
     """
     word = name.rpartition("/")[2]
+    begun = tuple(each for each in catalogue_ids() if _plain(each).startswith(_plain(word)))
     refused = json.loads((files("capplan") / "llm_models" / _REFUSED).read_text(encoding="utf-8"))
     for each, entry in refused.items():
-        if _plain(word) in (_plain(each), _plain(entry["hf_id"].rpartition("/")[2])):
+        known = (_plain(each), _plain(entry["hf_id"].rpartition("/")[2]))
+        if _plain(word) in known or (not begun and _is_begun(word, known)):
             return UnusualModelError(entry["reason"])
-    nearest = nearest_names(word, catalogue_ids())
+    nearest = tuple(dict.fromkeys((*begun[:_MOST_BEGUN], *nearest_names(word, catalogue_ids()))))[:_MOST_BEGUN]
     return UnknownNameError(
         "language model",
         name,
         nearest,
         hint="Run `capplan llm models` for all, or name a file: hf:config.json, hf:FOLDER, MODEL.gguf.",
     )
+
+
+_MOST_BEGUN = 3
+_SHORTEST_BEGINNING = 7
+
+
+def _is_begun(word: str, known: tuple[str, ...]) -> bool:
+    """Return True if a name is the beginning of a known one, such as gemma-3n of gemma-3n-e4b-it."""
+    plain = _plain(word)
+    return len(plain) >= _SHORTEST_BEGINNING and any(each.startswith(plain) for each in known)
 
 
 def _plain(name: str) -> str:

@@ -77,6 +77,9 @@ def folder(tmp_path):
         ("meta-llama/Meta-Llama-3.1-70B-Instruct", "llama-3.1-70b-instruct"),
         ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
         ("qwen3-32b-fp8", "qwen3-32b-fp8"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b-instruct-2507"),
+        ("deepseek-ai/DeepSeek-V3.1", "deepseek-v3.1"),
+        ("glm-4.5-air", "glm-4.5-air"),
     ],
 )
 def test_models_are_found_as_people_type_them(typed, found):
@@ -102,7 +105,7 @@ def test_a_number_format_at_the_end_of_a_name_is_how_it_is_stored(typed, weights
 
 
 def test_other_models_are_not_taken_for_a_known_one():
-    for name in ("Qwen3-30B-A3B-Instruct-2507", "llama-3.1-7b", "qwen3", "mixtral", "-it", "", "awq", "deepseek"):
+    for name in ("Qwen3-14B-Instruct-2507", "llama-3.1-7b", "qwen3", "mixtral", "-it", "", "awq", "deepseek"):
         assert find_in_catalogue(name) is None
 
 
@@ -116,12 +119,39 @@ def test_refused_models_say_why():
         find_model("deepseek-v4-pro")
     with pytest.raises(UnusualModelError, match="Kimi delta"):
         find_model("kimi-k3")
+    with pytest.raises(UnusualModelError, match="lightning attention"):
+        find_model("MiniMaxAI/MiniMax-Text-01")
+
+
+def test_the_beginning_of_a_refused_name_says_why_unless_a_known_model_begins_so():
+    with pytest.raises(UnusualModelError, match="embeddings per layer"):
+        find_model("gemma-3n")
+    with pytest.raises(UnknownNameError, match="qwen3-next-80b-a3b-instruct"):
+        find_model("qwen3-next")
+    with pytest.raises(UnknownNameError, match="granite-3"):
+        find_model("granite")
 
 
 def test_the_catalogue_states_sources_and_checks():
     catalogue = load_catalogue()
-    assert len(catalogue) >= 120
+    assert len(catalogue) >= 190
     assert all(model.source and model.check and model.hf_id for model in catalogue.values())
+
+
+def test_totals_of_further_models_are_the_published_ones():
+    # safetensors totals on the models' pages; GLM's and Qwen3-Next's are rounded by their publishers
+    published = {
+        "command-a-03-2025": (111.06e9, 0.001),
+        "exaone-4.0-32b": (32.00e9, 0.001),
+        "glm-4.5-air": (106e9, 0.01),
+        "olmo-2-32b-instruct": (32.23e9, 0.001),
+        "phi-3.5-moe-instruct": (41.87e9, 0.001),
+        "qwen3-next-80b-a3b-instruct": (80e9, 0.01),
+        "seed-oss-36b-instruct": (36.15e9, 0.001),
+        "starcoder2-15b": (15.96e9, 0.001),
+    }
+    for name, (total, tolerance) in published.items():
+        assert count_parameters(find_model(name).architecture) == pytest.approx(total, rel=tolerance)
 
 
 def test_gemma_totals_with_their_image_encoders_are_the_published_ones():
