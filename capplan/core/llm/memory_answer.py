@@ -275,6 +275,8 @@ def _notes(request: MemoryRequest, memory: ServingMemory, kv: str, length: int) 
     if request.engine is Engine.VLLM and (stage.cache.windows or stage.cache.state_bytes):
         yield "kv_tokens is what vLLM logs for a hybrid cache, less than what fits with windows"
     yield from _sharding_notes(request)
+    if model.missing_files:
+        yield f"files of the weights that its folder lacks: {model.missing_files}; sizes follow from the configuration"
     if architecture.vision is not None:
         yield f"weights include the image encoder of {architecture.vision.parameters / 1e9:.2f} B parameters"
     if architecture.vision_note is not None:

@@ -13,6 +13,7 @@ class LanguageModel:
     `dtype` is the format of what its checkpoint does not quantise. `quantisation` is the checkpoint's own, None for
     a plain one. `declares_fp8_cache` says that the checkpoint holds scales for an fp8 KV cache. `exact_bytes` is the
     sum over a file's header of all tensors that are served, None where sizes follow from the configuration alone.
+    `missing_files` counts the files that its index names and its folder lacks.
     `source` says where the facts were read, `check` against what they were checked.
     """
 
@@ -22,6 +23,7 @@ class LanguageModel:
     source: str
     declares_fp8_cache: bool = False
     exact_bytes: int | None = None
+    missing_files: int = 0
     check: str | None = None
     hf_id: str | None = None
 

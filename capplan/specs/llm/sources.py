@@ -110,12 +110,15 @@ def _from_folder(folder: Path, *, name: str) -> LanguageModel:
         if len(whole) == 1:
             return _from_gguf(whole[0])
         raise SpecError(f"{folder}: the folder has neither a config.json nor one GGUF file.")
-    tensors = [tensor for file in _weight_files(folder) for tensor in read_safetensors_header(file)]
-    return _from_config(_read_json(config), name=name, where=str(folder), tensors=tensors)
+    files = _weight_files(folder)
+    missing = sum(not file.is_file() for file in files)
+    tensors = [] if missing else [tensor for file in files for tensor in read_safetensors_header(file)]
+    model = _from_config(_read_json(config), name=name, where=str(folder), tensors=tensors)
+    return replace(model, missing_files=missing)
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files of a folder, those of its index if it has one and all are there."""
+    """Return the safetensors files of a folder, those that its index names if it has one."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         mapping = _read_json(index).get("weight_map")
@@ -124,8 +127,7 @@ def _weight_files(folder: Path) -> list[Path]:
         names = sorted(set(mapping.values()))
         if any(Path(each).name != each for each in names):
             raise SpecError(f"{index}: weight_map names files outside the folder.")
-        files = [folder / each for each in names]
-        return files if all(file.is_file() for file in files) else []
+        return [folder / each for each in names]
     return sorted(folder.glob("*.safetensors"))
 
 

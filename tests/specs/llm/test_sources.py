@@ -190,7 +190,9 @@ def test_sharded_files_are_read_by_their_index_and_only_if_complete(folder):
     assert find_model(str(folder)).exact_bytes is not None
     index["weight_map"]["more"] = "model-00002-of-00002.safetensors"
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert find_model(str(folder)).exact_bytes is None
+    incomplete = find_model(str(folder))
+    assert incomplete.exact_bytes is None
+    assert incomplete.missing_files == 1
     index["weight_map"]["more"] = "../../etc/passwd"
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(CapplanError, match="outside the folder"):
