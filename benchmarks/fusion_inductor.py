@@ -7,12 +7,14 @@ about the device get the answers of an RTX 4090, and the compiler is stopped bef
 compiled, neither CUDA nor Triton is needed.
 
 Counted are kernels that Inductor generates (Triton) and those of libraries, and the bytes that the former read and
-write, each buffer once a kernel. `-v MODEL` lists the kernels of one model, both ways.
+write: of each buffer what is read of it, at most the whole, once a kernel. `-v MODEL` lists the kernels of one model,
+both ways.
 """
 
 import argparse
 import contextlib
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -22,13 +24,15 @@ from unittest import mock
 import torch
 from torch._dynamo.device_interface import CudaInterface
 from torch._guards import TracingContext, tracing
-from torch._inductor import compile_fx, config, scheduler
+from torch._inductor import compile_fx, config, ir, scheduler
 from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.exc import InductorError
 from torch._inductor.fx_passes import joint_graph, post_grad
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.func import functional_call, functionalize
+from torch._subclasses.functional_tensor import dispatch_functionalize
+from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.utils import _triton
@@ -116,25 +120,59 @@ class _WithoutDevice(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+_WIDTHS = 8
+"""FlashAttention and masks take rows of a multiple of 8 elements; others are padded before the call."""
+
+
 def _attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None, **options: Any
 ) -> torch.Tensor:
-    """Return attention as one call of a library: FlashAttention, or with a mask memory-efficient attention.
+    """Return attention as CUDA would run it in 16 bits: FlashAttention, with a mask memory-efficient, else written out.
 
-    Operands of five dimensions, which no such kernel takes, are given to it as four, by copies. capplan counts what
-    PyTorch writes out for them with the attention (`unfused_attention`), so that the rest of the graph is compared.
+    The order of `scaled_dot_product_attention` in aten/src/ATen/native/transformers/attention.cpp, the conditions of
+    `check_tensor_shapes` and `check_for_attn_mask` in cuda/sdp_utils.cpp: fused kernels take four dimensions alone.
     """
-    shape = query.shape
-    query, key, value = (each.to(torch.float16).flatten(0, -4) for each in (query, key, value))
-    scale = options.get("scale")
-    found: torch.Tensor
+    query, key, value = (each.to(torch.float16) for each in (query, key, value))
+    width, scale = query.shape[-1], options.get("scale")
+    if query.dim() != 4 or (attn_mask is not None and width % _WIDTHS):
+        with _without_autocast():
+            return _written_out(query, key, value, attn_mask, scale)
     if attn_mask is None:
-        found = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, scale=scale)[0]
-    else:
-        mask = attn_mask.to(torch.float16).expand(*query.shape[:-1], key.shape[-2])
-        call = torch.ops.aten._scaled_dot_product_efficient_attention
-        found = call(query, key, value, mask, False, scale=scale)[0]
-    return found.reshape(*shape[:-1], found.shape[-1])
+        query, key, value = (_padded(each) for each in (query, key, value))
+        flash = torch.ops.aten._scaled_dot_product_flash_attention
+        found: torch.Tensor = flash(query, key, value, scale=width**-0.5 if scale is None else scale)[0]
+        return found.narrow(-1, 0, width)
+    mask = _padded(attn_mask.to(torch.float16)).narrow(-1, 0, attn_mask.shape[-1])
+    call = torch.ops.aten._scaled_dot_product_efficient_attention
+    shared: torch.Tensor = call(query, key, value, mask.expand(*query.shape[:-1], key.shape[-2]), False, scale=scale)[0]
+    return shared
+
+
+def _written_out(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any, scale: float | None
+) -> torch.Tensor:
+    """Return `_scaled_dot_product_attention_math` since torch 2.5, in fp32, without its guard of wholly masked rows."""
+    factor = (query.shape[-1] ** -0.5 if scale is None else scale) ** 0.5
+    scores = (query.float() * factor) @ (key.float().transpose(-1, -2) * factor)
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    return (scores.softmax(-1) @ value.float()).to(torch.float16)
+
+
+def _padded(tensor: torch.Tensor) -> torch.Tensor:
+    missing = -tensor.shape[-1] % _WIDTHS
+    return torch.constant_pad_nd(tensor, (0, missing)) if missing else tensor
+
+
+@contextlib.contextmanager
+def _without_autocast() -> Iterator[None]:
+    """Leave types as they are: autocast converts what the composite operator takes, and is off inside it."""
+    was_on = torch.is_autocast_enabled("cuda")
+    torch.set_autocast_enabled("cuda", False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled("cuda", was_on)
 
 
 def _indexed(tensor: torch.Tensor, index: Any) -> torch.Tensor:
@@ -191,10 +229,14 @@ def inductor_kernels(name: str) -> Kernels:
         examples = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
         with (
             mock.patch.object(GraphLowering, "codegen", stop), config.patch(fx_graph_cache=False),
-            tracing(TracingContext(fake)), V.set_fake_mode(fake), torch.no_grad(), contextlib.suppress(Exception),
+            tracing(TracingContext(fake)), V.set_fake_mode(fake), torch.no_grad()
         ):  # fmt: skip
             joint_graph.joint_graph_passes(graph)
-            compile_fx.compile_fx_inner(graph, examples, is_inference=True, static_input_idxs=list(range(len(held))))
+            try:
+                compile_fx.compile_fx_inner(graph, examples, is_inference=True, static_input_idxs=[*range(len(held))])
+            except InductorError:
+                if not found:
+                    raise
     if len(found) != 1:
         raise RuntimeError(f"{name} was scheduled {len(found)} times")
     return found[0]
@@ -206,9 +248,9 @@ def _graph(forward: Any, flat: list[torch.Tensor], fake: FakeTensorMode) -> torc
     torch.set_autocast_dtype("cuda", torch.float16)
     try:
         with fake, torch.no_grad(), _WithoutDevice():
-            graph: torch.fx.GraphModule = make_fx(functionalize(forward), decomposition_table=select_decomp_table())(
-                *flat
-            )
+            graph: torch.fx.GraphModule = make_fx(
+                dispatch_functionalize(forward), decomposition_table=select_decomp_table()
+            )(*flat)
     finally:
         torch.set_autocast_enabled("cuda", False)
     graph.graph.eliminate_dead_code()
@@ -219,9 +261,10 @@ def _graph(forward: Any, flat: list[torch.Tensor], fake: FakeTensorMode) -> torc
 def _scheduled(graph: GraphLowering) -> Kernels:
     """Count the kernels of a scheduled graph, and the buffers that they read and leave."""
     nodes = graph.scheduler.nodes
-    library = [node for node in nodes if isinstance(node, scheduler.ExternKernelSchedulerNode)]
+    called = [node for node in nodes if isinstance(node, scheduler.ExternKernelSchedulerNode)]
+    library = [node for node in called if not isinstance(node.node, ir.MultiOutput)]  # the results of one call
     empty = [node for node in nodes if isinstance(node, scheduler.NopKernelSchedulerNode)]
-    fused = [node for node in nodes if node not in library and node not in empty]
+    fused = [node for node in nodes if node not in called and node not in empty]
     lines, moved = [], 0
     for node in nodes:
         if node in library:
@@ -234,16 +277,20 @@ def _scheduled(graph: GraphLowering) -> Kernels:
 
 
 def _moved(graph: GraphLowering, node: Any) -> tuple[int, str]:
-    """Return the bytes of the buffers that a fused kernel reads and those that others read of it."""
+    """Return the bytes that a fused kernel reads of other kernels' buffers, and those that others read of it."""
     inside = node.get_nodes()
     made = {name for each in inside for name in each.get_buffer_names()}
-    read = {dep.name for dep in node.read_writes.reads} - made
     users = {name: each.outputs_by_name[name].users for each in inside for name in each.get_buffer_names()}
     left = {name for name, found in users.items() if any(user.node not in inside for user in found)}
     origins = sorted(
         {str(each.target).split(".")[-2] for n in inside for each in n.node.get_origins() if "." in str(each.target)}
     )
-    return sum(_bytes(graph, name) for name in read | left), " ".join(origins)
+    read_bytes: dict[str, int] = defaultdict(int)
+    for dep in node.read_writes.reads:
+        if dep.name not in made:
+            read_bytes[dep.name] += int(graph.get_dep_size_hint(dep))
+    read = sum(min(size, _bytes(graph, name)) for name, size in read_bytes.items())
+    return read + sum(_bytes(graph, name) for name in left), " ".join(origins)
 
 
 def _bytes(graph: GraphLowering, name: str) -> int:

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
+from capplan.core.compiled.attention import write_out_attention
 from capplan.core.compiled.grouping import Flow, Fuser, group_operators, trace_flow
 from capplan.core.compiled.layout import in_channels_last, prefers_channels_last
 from capplan.core.compiled.norms import split_norms
 from capplan.core.compiled.recomputed import Recomputed, readers_of, recomputed_operators
 from capplan.core.compiled.roles import FUSED, arithmetic, part, reduces_across_memory
+from capplan.core.ops.attention import LATEST, Version
 from capplan.core.ops.catalogue import FusedRole
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Kernel, Op, Operand, Phase, Recording, Storage, first_and_last_use
@@ -30,17 +32,24 @@ ARITHMETIC = "arithmetic"
 
 def executed_recording(recording: Recording, workload: Workload) -> Recording:
     """Return the recording whose kernels a framework launches: as traced, or fused."""
-    return recording if workload.framework is Framework.EAGER else fuse_recording(recording)
+    if workload.framework is Framework.EAGER:
+        return recording
+    return fuse_recording(recording, torch_version=workload.torch_version)
 
 
-def fuse_recording(recording: Recording, fuser: Fuser = Fuser.INDUCTOR) -> Recording:
+def fuse_recording(
+    recording: Recording, fuser: Fuser = Fuser.INDUCTOR, *, torch_version: Version = LATEST
+) -> Recording:
     """Fuse one step of a recording as Inductor or an engine would; the result holds that step alone.
 
     Args:
         recording: one step, as traced.
-        fuser: only Inductor computes an activation again in each kernel that reads it.
+        fuser: only Inductor computes an activation again in each kernel that reads it, and writes attention out.
+        torch_version: the release whose composite operators are written out.
     """
     batch = recording.exact_batch or _SAMPLE_BATCH
+    if fuser is Fuser.INDUCTOR:
+        recording = write_out_attention(recording, torch_version)
     relaid = _relay(recording) if prefers_channels_last(recording, batch) else recording
     relaid = split_norms(relaid)
     flow = trace_flow(relaid)

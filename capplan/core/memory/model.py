@@ -101,7 +101,9 @@ class MemoryModel:
     def _as_executed(self) -> Recording:
         if self.workload.framework.is_engine:
             return engine_recording(self.traced, self.workload)
-        return fuse_recording(self.traced) if self._fuses else self.traced
+        if not self._fuses:
+            return self.traced
+        return fuse_recording(self.traced, torch_version=self.workload.torch_version)
 
     @property
     def _fuses(self) -> bool:

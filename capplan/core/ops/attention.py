@@ -12,7 +12,8 @@ from capplan.core.trace.types import Kernel
 
 Version = tuple[int, int]
 
-_LATEST: Version = (9999, 0)
+LATEST: Version = (9999, 0)
+"""A release after all known ones."""
 _HALVES = frozenset({"float16", "bfloat16"})
 
 
@@ -46,7 +47,7 @@ class AttentionRule:
 
     backend: AttentionBackend
     since: Version
-    until: Version = _LATEST
+    until: Version = LATEST
     capabilities: tuple[Version, Version]
     dtypes: frozenset[str]
     max_head_dim: int
