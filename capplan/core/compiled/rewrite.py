@@ -6,20 +6,21 @@ what others need. Convolutions, matrix products and attention stay kernels of th
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
+from math import prod
 
 from capplan.core.compiled.attention import write_out_attention
 from capplan.core.compiled.grouping import Flow, Fuser, group_operators, trace_flow
+from capplan.core.compiled.inlined import Inlining, inline_operators
 from capplan.core.compiled.layout import in_channels_last, prefers_channels_last
 from capplan.core.compiled.norms import split_norms
-from capplan.core.compiled.recomputed import Recomputed, readers_of, recomputed_operators
 from capplan.core.compiled.roles import FUSED, arithmetic, part, reduces_across_memory
 from capplan.core.ops.attention import LATEST, Version
 from capplan.core.ops.catalogue import FusedRole
 from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, Op, Operand, Phase, Recording, Storage, first_and_last_use
+from capplan.core.trace.types import Kernel, MemoryFormat, Op, Operand, Phase, Recording, Storage, first_and_last_use
 from capplan.core.workload import Framework, Workload
 
 _SAMPLE_BATCH = 64
@@ -44,7 +45,7 @@ def fuse_recording(
 
     Args:
         recording: one step, as traced.
-        fuser: only Inductor computes an activation again in each kernel that reads it, and writes attention out.
+        fuser: only Inductor computes results again in each kernel that reads them, and writes attention out.
         torch_version: the release whose composite operators are written out.
     """
     batch = recording.exact_batch or _SAMPLE_BATCH
@@ -58,11 +59,8 @@ def fuse_recording(
     for index, group in enumerate(groups):
         members[group].append(index)
     order = _runnable_order(flow, groups)
-    again = recomputed_operators(relaid, flow, groups) if fuser is Fuser.INDUCTOR else {}
-    inside = readers_of(flow, again, groups)
-    return _Rewriting(
-        relaid, flow, [members[group] for group in order], batch, again, [inside.get(group, []) for group in order]
-    ).recording()
+    inlining = inline_operators(relaid, flow, batch) if fuser is Fuser.INDUCTOR else Inlining()
+    return _Rewriting(relaid, flow, [members[group] for group in order], batch, inlining).recording()
 
 
 def _runnable_order(flow: Flow, groups: Sequence[int]) -> list[int]:
@@ -93,6 +91,20 @@ def _relay(recording: Recording) -> Recording:
     return replace(recording, kernels=tuple(in_channels_last(kernel) for kernel in recording.kernels))
 
 
+_Read = tuple[int, int, Operand]
+"""The operator that wrote a storage last (-1 for what existed before), the storage, and the view that is read."""
+_MOST_VISITS = 64
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What one kernel computes: operators by position, results that stay inside it included, and what it reads."""
+
+    group: list[int]
+    computed: list[int] = field(default_factory=list)
+    reads: list[_Read] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class _Rewriting:
     """The making of the fused recording from groups of operators, in the order in which they run."""
@@ -101,17 +113,20 @@ class _Rewriting:
     flow: Flow
     groups: list[list[int]]
     batch: int
-    again: Mapping[int, Recomputed]
-    computed_in: list[list[int]]
+    inlining: Inlining
 
     def recording(self) -> Recording:
-        position = {index: place for place, group in enumerate(self.groups) for index in group}
-        outside = self._used_outside(position)
+        contents = [self._contents(group) for group in self.groups]
+        outside = self._read_outside(contents)
         kernels: dict[object, int] = {}
         table: list[Kernel] = []
         ops: list[Op] = []
-        for group, computed in zip(self.groups, self.computed_in, strict=True):
-            kernel, reads, writes = self._merge(group, outside, computed)
+        place: dict[int, int] = {}
+        for group, inside in zip(self.groups, contents, strict=True):
+            place |= dict.fromkeys(group, len(ops))
+            if not inside.computed:
+                continue  # every kernel that reads its results computes them
+            kernel, reads, writes = self._merge(inside, outside)
             key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
             if key not in kernels:
                 kernels[key] = len(table)
@@ -123,73 +138,94 @@ class _Rewriting:
             kernels=tuple(table),
             ops=tuple(ops),
             storages=self._storages(ops),
-            phases=self._phases(position),
+            phases=self._phases(place, len(ops)),
         )
 
-    def _used_outside(self, position: dict[int, int]) -> set[tuple[int, int]]:
-        """Return (operator, storage) of every result that another group or the caller reads."""
+    def _contents(self, group: list[int]) -> _Contents:
+        """Follow the stored results of a group back to what is read, through what is computed in place of reading."""
+        found = _Contents(group)
+        for index in group:
+            if index not in self.inlining.inlined:
+                self._compute(found, index, None)
+        return found
+
+    def _compute(self, found: _Contents, index: int, view: Operand | None) -> None:
+        if index not in found.computed:
+            found.computed.append(index)
+        op = self.flow.ops[index]
+        kernel = self.source.kernels[op.kernel]
+        for operand, storage, source in zip(kernel.inputs, op.reads, self.flow.producers[index], strict=False):
+            seen = operand if view is None else self._as_read(operand, kernel.outputs[0], view)
+            if source in self.inlining.inlined and len(found.reads) < _MOST_VISITS:
+                self._compute(found, source, seen)
+            elif source not in found.group:
+                found.reads.append((source, storage, seen))
+
+    def _as_read(self, operand: Operand, result: Operand, view: Operand) -> Operand:
+        """Return what is read of an operand if a view of the result is computed."""
+        size = prod(result.shape_at(self.batch))
+        if operand.expanded or prod(operand.shape_at(self.batch)) != size:
+            return operand
+        is_strided = operand.memory_format is MemoryFormat.STRIDED
+        form = operand.memory_format if is_strided else view.memory_format
+        return replace(view, dtype=operand.dtype, is_weight=operand.is_weight, memory_format=form)
+
+    def _read_outside(self, contents: Sequence[_Contents]) -> set[tuple[int, int]]:
+        """Return (operator, storage) of every result that another kernel or the caller reads."""
         end = len(self.source.ops)
-        writer: dict[int, int] = {}
-        found: set[tuple[int, int]] = set()
-        for index, op in enumerate(self.flow.ops):
-            for storage in op.reads:
-                made = writer.get(storage)
-                if made is not None and position[made] != position[index]:
-                    found.add((made, storage))
-            for storage in op.writes:
-                writer[storage] = index
+        writer = {storage: index for index, op in enumerate(self.flow.ops) for storage in op.writes}
         kept = {storage for storage, facts in enumerate(self.source.storages) if facts.death >= end}
+        found = {(source, storage) for inside in contents for source, storage, _ in inside.reads}
         return found | {(made, storage) for storage, made in writer.items() if storage in kept}
 
     def _merge(
-        self, group: list[int], outside: set[tuple[int, int]], computed: list[int]
+        self, inside: _Contents, outside: set[tuple[int, int]]
     ) -> tuple[Kernel, tuple[int, ...], tuple[int, ...]]:
-        first = self.flow.ops[group[0]]
+        first = self.flow.ops[inside.group[0]]
         kernel = self.source.kernels[first.kernel]
         if part(kernel) is None:
             return kernel, first.reads, first.writes
         read: dict[int, list[Operand]] = defaultdict(list)
+        for source, storage, operand in inside.reads:
+            read[storage].append(self._as_stored(operand, source))
         written: dict[int, Operand] = {}
-        made: set[int] = set()
-        holds: dict[str, int] = defaultdict(int)
-        instructions = sum(self._instructions(index) for index in computed)
-        for index in group:
+        for index in inside.computed:
             op = self.flow.ops[index]
-            kernel = self.source.kernels[op.kernel]
-            held = part(kernel)
-            instructions += 0.0 if index in self.again else self._instructions(index)
-            if reduces_across_memory(kernel):
-                holds[ACROSS] += 1
-            holds[held.value if held else FusedRole.POINTWISE.value] += 1
-            for operand, storage, source in zip(kernel.inputs, op.reads, self.flow.producers[index], strict=False):
-                if storage not in made:
-                    read[storage].append(self._as_stored(operand, source))
-            for operand, storage in zip(kernel.outputs, op.writes, strict=True):
-                made.add(storage)
-                if (index, storage) in outside:
+            for operand, storage in zip(self.source.kernels[op.kernel].outputs, op.writes, strict=True):
+                if index in inside.group and (index, storage) in outside:
                     written[storage] = self._as_stored(operand, index)
         reading = [operand for operands in read.values() for operand in operands]
         operands = [(operand, storage) for storage in read for operand in self._distinct(storage, read[storage])]
-        attributes = {name: holds[name] for name in (*(part.value for part in FusedRole), ACROSS) if name in holds}
-        if not any(self.flow.depends[index] for index in group):
-            attributes[WEIGHT_ONLY] = 1
         largest = max((operand.distinct_elements(self.batch) for operand in (*written.values(), *reading)), default=1)
-        attributes[ARITHMETIC] = round(instructions / max(1, largest))
         fused = Kernel(
             name=FUSED,
             inputs=tuple(operand for operand, _ in operands),
             outputs=tuple(written.values()),
-            attributes=attributes,
+            attributes=self._held(inside, max(1, largest)),
         )
         return fused, tuple(storage for _, storage in operands), tuple(written)
+
+    def _held(self, inside: _Contents, largest: int) -> dict[str, int]:
+        """Count a kernel's operators by their parts, and its instructions per element of the largest operand."""
+        holds: dict[str, int] = defaultdict(int)
+        for index in inside.computed:
+            kernel = self.source.kernels[self.flow.ops[index].kernel]
+            held = part(kernel)
+            holds[held.value if held else FusedRole.POINTWISE.value] += 1
+            if reduces_across_memory(kernel):
+                holds[ACROSS] += 1
+        attributes = {name: holds[name] for name in (*(part.value for part in FusedRole), ACROSS) if name in holds}
+        if not any(self.flow.depends[index] for index in inside.group):
+            attributes[WEIGHT_ONLY] = 1
+        attributes[ARITHMETIC] = round(sum(self._instructions(index) for index in inside.computed) / largest)
+        return attributes
 
     def _instructions(self, index: int) -> float:
         return arithmetic(self.source.kernels[self.flow.ops[index].kernel], self.batch)
 
     def _as_stored(self, operand: Operand, source: int) -> Operand:
         """Return an operand in the number format in which its writer leaves it."""
-        again = self.again.get(source)
-        return operand if again is None else replace(operand, dtype=again.dtype)
+        return replace(operand, dtype="float32") if source in self.inlining.widened else operand
 
     def _distinct(self, storage: int, operands: Sequence[Operand]) -> list[Operand]:
         """Return the views of a storage that are read, larger ones first, until all of it is."""
@@ -222,8 +258,10 @@ class _Rewriting:
                 placed.append(replace(facts, size_bytes=Affine(0), birth=0, death=0))
         return tuple(placed)
 
-    def _phases(self, position: dict[int, int]) -> tuple[Phase, ...]:
+    def _phases(self, place: dict[int, int], end: int) -> tuple[Phase, ...]:
         skipped = len(self.source.ops) - len(self.flow.ops)
         kept = [phase for phase in self.source.phases if phase.first_op >= skipped]
-        places = [position[min(phase.first_op - skipped, len(self.flow.ops) - 1)] for phase in kept]
-        return tuple(replace(phase, first_op=place) for phase, place in zip(kept, places, strict=True))
+        places = [place[min(phase.first_op - skipped, len(self.flow.ops) - 1)] for phase in kept]
+        return tuple(
+            replace(phase, first_op=min(first, max(0, end - 1))) for phase, first in zip(kept, places, strict=True)
+        )
