@@ -77,9 +77,19 @@ class Fuser(StrEnum):
     ENGINE = "engine"
 
 
-def group_operators(recording: Recording, flow: Flow, *, batch: int, fuser: Fuser = Fuser.INDUCTOR) -> list[int]:
-    """Number the kernel that each operator ends up in; operators with the same number are one kernel."""
-    facts = [_Facts.of(recording, index, batch) for index in range(len(recording.kernels))]
+def group_operators(
+    recording: Recording, flow: Flow, *, batch: int, fuser: Fuser = Fuser.INDUCTOR, reorders_loops: bool = False
+) -> list[int]:
+    """Number the kernel that each operator ends up in; operators with the same number are one kernel.
+
+    Args:
+        recording: one step, images in the layout that they run in.
+        flow: its operators with who feeds whom.
+        batch: where sizes are compared.
+        fuser: what fuses the graph.
+        reorders_loops: whether loops are reordered so that what feeds a reduction across memory shares its kernel.
+    """
+    facts = [_Facts.of(recording, index, batch, reorders_loops) for index in range(len(recording.kernels))]
     by_op = [facts[op.kernel] for op in flow.ops]
     levels = _levels(flow, by_op)
     groups = _Groups(len(flow.ops))
@@ -160,13 +170,13 @@ class _Facts:
         return self.reduced.results * self.reduced.elements if self.reduced else self.elements
 
     @classmethod
-    def of(cls, recording: Recording, index: int, batch: int) -> "_Facts":
+    def of(cls, recording: Recording, index: int, batch: int, reorders_loops: bool) -> "_Facts":
         kernel = recording.kernels[index]
         loops = reduced(kernel, batch)
         alone = loops is not None and reduces_across_memory(kernel)
         return cls(
             part=part(kernel),
-            needs_stored=needs_stored_input(kernel),
+            needs_stored=reads_repeatedly(kernel) if reorders_loops else needs_stored_input(kernel),
             reads_repeatedly=reads_repeatedly(kernel),
             reduced=loops,
             carried=Reduced(results=loops.results, elements=1) if loops and alone else loops,

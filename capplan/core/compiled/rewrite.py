@@ -24,6 +24,9 @@ from capplan.core.trace.types import Kernel, MemoryFormat, Op, Operand, Phase, R
 from capplan.core.workload import Framework, Workload
 
 _SAMPLE_BATCH = 64
+_REORDERS_LOOPS_SINCE: Version = (2, 8)
+"""`loop_ordering_after_fusion` in torch/_inductor/config.py, on by default: a norm of channels-last images and the mean
+over positions that reads it become one kernel, unless the mean has so few results that it is split in two."""
 WEIGHT_ONLY = "weight_only"
 ACROSS = "across"
 """Attribute: how many reductions leave the dimension whose elements lie side by side."""
@@ -55,7 +58,8 @@ def fuse_recording(
     relaid = split_norms(relaid)
     flow = trace_flow(relaid)
     members: dict[int, list[int]] = defaultdict(list)
-    groups = group_operators(relaid, flow, batch=batch, fuser=fuser)
+    reorders = fuser is Fuser.INDUCTOR and torch_version >= _REORDERS_LOOPS_SINCE
+    groups = group_operators(relaid, flow, batch=batch, fuser=fuser, reorders_loops=reorders)
     for index, group in enumerate(groups):
         members[group].append(index)
     order = _runnable_order(flow, groups)
