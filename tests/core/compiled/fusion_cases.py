@@ -1,8 +1,18 @@
 """Hand-made recordings for tests of fusion."""
 
+from dataclasses import dataclass, replace
+
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import ALWAYS, Kernel, MemoryFormat, Op, Operand, Recording, Role, Storage
 from capplan.core.workload import Configuration, Variant
+
+
+@dataclass(frozen=True)
+class View:
+    """What is read of a storage."""
+
+    storage: int
+    operand: Operand
 
 
 class Tape:
@@ -25,20 +35,32 @@ class Tape:
         return len(self.operands) - 1
 
     def call(
-        self, name: str, reads: tuple[int, ...], *shape: int, into: int | None = None, **attributes: object
+        self, name: str, reads: "tuple[int | View, ...]", *shape: int, into: int | None = None, **attributes: object
     ) -> int:
         """Call `aten.NAME` and return the storage of its result, a new one unless it is written in place."""
         out = self.tensor(*shape) if into is None else into
         self.kernels.append(
             Kernel(
                 name=f"aten.{name}",
-                inputs=tuple(self.operands[read] for read in reads),
+                inputs=tuple(self.operands[read] if isinstance(read, int) else read.operand for read in reads),
                 outputs=(self.operands[out],),
                 attributes=attributes,  # type: ignore[arg-type]  # a test's keyword arguments
             )
         )
-        self.ops.append(Op(kernel=len(self.kernels) - 1, module=0, reads=reads, writes=(out,)))
+        storages = tuple(read if isinstance(read, int) else read.storage for read in reads)
+        self.ops.append(Op(kernel=len(self.kernels) - 1, module=0, reads=storages, writes=(out,)))
         return out
+
+    def attention(self, reads: "tuple[View, ...]", *shape: int, **attributes: object) -> int:
+        """Call the logical attention; it reads query, key, value and, if there is one, a mask."""
+        out = self.call("attention", reads, *shape, **attributes)
+        self.kernels[-1] = replace(self.kernels[-1], name="capplan.attention")
+        return out
+
+    def view(self, storage: int, *shape: int) -> "View":
+        """A part of a storage, with another shape."""
+        whole = self.operands[storage]
+        return View(storage, replace(whole, shape=(Affine(0, shape[0]), *(Affine(dim) for dim in shape[1:]))))
 
     def convolution(self, source: int, channels: int, out: int, *, window: int = 3, size: int = 8) -> int:
         """A convolution that keeps the image's size."""
