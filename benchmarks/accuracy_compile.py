@@ -77,20 +77,26 @@ and schedules the graph on fake CUDA tensors and is stopped before it would call
 Triton is needed. Counted are generated and library kernels, and the bytes that the generated ones read and write. What
 this showed, and what was changed for it:
 
-* An activation after a norm that several kernels read (squeeze-and-excitation) is not stored: each reader computes it
-  from the norm's result, which is stored in fp32 where the activation is computed in fp32 (SiLU, GELU, hardswish). The
-  conversion to 16 bits and back is dropped. That is 16 instead of 10 bytes an element, and SiLU twice.
+* An elementwise result is stored only if a library reads it, if it leaves the graph, if several kernels read it and it
+  reads more than four buffers itself, or if it reads more than eight. Otherwise each kernel that reads it computes it
+  (gated layers, branches of re-parameterised blocks, residual sums, gates of squeeze-and-excitation).
+* An activation that is computed in fp32 (SiLU, GELU, hardswish) after a norm of images makes the norm stored, in fp32:
+  the conversion to 16 bits and back is dropped.
+* Since torch 2.8 loops are reordered, so that such a norm of channels-last images and the mean over positions that
+  reads it are one kernel (regnetz and other networks with squeeze-and-excitation, at large batches).
+* Attention whose operands do not have four dimensions is taken by no fused kernel (five with a dimension of windows in
+  hiera, nest and twins; three in SAM's encoder). Its composite operator is compiled instead: query and key are scaled
+  and written, since torch 2.5 in fp32, and two batched products run around a softmax.
 * Padding such an activation (TensorFlow's "same") is a kernel of its own that reads the norm in fp32.
 * Sums over fewer than eight elements, such as over the paths of selective kernels, are written out as additions.
 * A pointwise result that one reduction alone reads is computed in it, also across the order of channels-last images
   (filter response norms).
 * Groups that grow with the batch (conditional convolutions) are groups, for the choice of the layout, too.
 
-Known to differ: an activation directly on a convolution's output with several fused readers is stored here and
-computed again there; reductions over channels of row-major results between channels-last convolutions (RMS norms of
-images) run across memory here and along it there. Inductor splits large reductions in two kernels, the second of which
-moves little. Windowed attention (hiera, maxvit) gets copies of query, key and value there, which capplan counts with
-the attention where it is written out and not at all where a library takes the mask.
+Known to differ: reductions over channels of row-major results between channels-last convolutions (RMS norms of images)
+run across memory here and along it there. Inductor splits reductions of few results (under 8,192 on this GPU) in two
+kernels, the second of which moves little, and computes nothing in them; that matters at small batches. Query, key and
+value of written-out attention are written by one kernel here and by up to three there, which move the same bytes.
 """
 _TRAINING = """\
 AMP in fp16, SGD with momentum, RTX 3090, torch 1.12. One GPU and one version: how the constants carry to others is not

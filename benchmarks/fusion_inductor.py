@@ -47,11 +47,13 @@ from capplan.probe.target.types import Target
 from capplan.probe.trace.tracer import trace_target
 
 MODELS = (
-    "resnet18", "tf_efficientnet_b0", "efficientnet_cc_b0_4e", "skresnet18", "resnetv2_50d_frn", "regnetz_040",
-    "mobilenetv3_large_100", "convnext_atto", "hiera_tiny_224", "fastvit_t8", "efficientvit_b0", "gmlp_s16_224",
-    "ghostnetv2_100", "vit_tiny_patch16_224", "maxvit_rmlp_pico_rw_256", "maxvit_tiny_tf_224",
+    "resnet18", "tf_efficientnet_b0", "efficientnet_cc_b0_4e", "skresnet18", "resnetv2_50d_frn", "regnetz_b16",
+    "regnetz_040", "mobilenetv3_large_100", "ghostnetv2_100", "convnext_atto", "hiera_tiny_224", "hiera_base_224",
+    "maxvit_rmlp_pico_rw_256", "maxvit_tiny_tf_224", "fastvit_t8", "fastvit_sa12", "efficientvit_b0", "efficientvit_b1",
+    "efficientvit_m0", "mobileone_s0", "repvit_m1", "nest_tiny", "twins_svt_small", "samvit_base_patch16_224",
+    "davit_tiny", "gmlp_s16_224", "vit_tiny_patch16_224",
 )  # fmt: skip
-BATCH = 32
+BATCH = 256
 _GPU = SimpleNamespace(
     name="NVIDIA GeForce RTX 4090", major=8, minor=9, total_memory=24 * 2**30, multi_processor_count=128,
     max_threads_per_multi_processor=1536, max_threads_per_block=1024, warp_size=32, regs_per_multiprocessor=65536,
