@@ -8,11 +8,13 @@ import contextlib
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 LAUNCH_S = 5e-6
 
@@ -27,6 +29,11 @@ class FakeGpu:
     peak_allocated: int = 0
     peak_reserved: int = 0
     fraction: float = 1.0
+    flops_per_s: dict[torch.dtype, float] = field(
+        default_factory=lambda: {torch.float32: 20e12, torch.float16: 100e12, torch.bfloat16: 100e12}
+    )
+    tf32_flops_per_s: float = 50e12
+    bandwidth_bytes_per_s: float = 250e9
 
     @property
     def free_bytes(self) -> int:
@@ -144,6 +151,89 @@ class FakeCuda:
         }.items():
             monkeypatch.setattr(torch.cuda, name, replacement, raising=False)
         monkeypatch.setattr(torch.xpu, "is_available", lambda: False)
+
+    def array(self, *shape: int, dtype: torch.dtype = torch.float32, device: torch.device) -> "FakeArray":
+        """What `torch.empty` and its kind do; memory is taken as the allocator would take it."""
+        assert device.index is not None
+        size_bytes = prod(shape) * dtype.itemsize
+        return FakeArray(
+            cuda=self, shape=shape, dtype=dtype, device=device, memory=self.empty(size_bytes, on=device.index)
+        )
+
+    def factories(self) -> TorchFunctionMode:
+        """Serve torch's factory functions on "cuda"; others go on to torch."""
+        return _Factories(self)
+
+
+KERNEL_S = 8e-6
+"""The time of a kernel that has next to nothing to do: longer than a launch, so that the queue fills."""
+
+
+@dataclass
+class FakeArray:
+    """A tensor on one of the devices: its kernels take their time in the device's queue, and compute nothing."""
+
+    cuda: FakeCuda
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    memory: FakeTensor
+
+    def to(self, dtype: torch.dtype) -> "FakeArray":
+        return self if dtype is self.dtype else self.cuda.array(*self.shape, dtype=dtype, device=self.device)
+
+    def add_(self, number: float) -> "FakeArray":
+        self._launch(2 * self._size_bytes() / self._gpu().bandwidth_bytes_per_s)
+        return self
+
+    def copy_(self, source: "FakeArray") -> "FakeArray":
+        assert source.shape == self.shape
+        self._launch((self._size_bytes() + source._size_bytes()) / self._gpu().bandwidth_bytes_per_s)
+        return self
+
+    def _mm(self, other: "FakeArray", out: "FakeArray") -> "FakeArray":
+        (rows, inner), (also_inner, columns) = self.shape, other.shape
+        if self.dtype is not other.dtype or inner != also_inner or out.shape != (rows, columns):
+            raise RuntimeError("mat1 and mat2 must have the same dtype, and shapes that can be multiplied")
+        rate = self._gpu().flops_per_s.get(self.dtype)
+        if rate is None:
+            raise RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx( ... )`")
+        if self.dtype is torch.float32 and torch.backends.cuda.matmul.allow_tf32:
+            rate = self._gpu().tf32_flops_per_s
+        self._launch(2 * rows * inner * columns / rate)
+        return out
+
+    def _launch(self, work_s: float) -> None:
+        self.cuda.launch(KERNEL_S + work_s, on=self.device.index or 0)
+
+    def _size_bytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
+    def _gpu(self) -> FakeGpu:
+        return self.cuda.gpus[self.device.index or 0]
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> "FakeArray":
+        if func is torch.mm:
+            return args[0]._mm(args[1], **kwargs)  # type: ignore[no-any-return]  # what torch hands over is untyped
+        assert func is torch.empty_like, f"{func} is not stood in for"
+        return args[0].cuda.array(*args[0].shape, dtype=args[0].dtype, device=args[0].device)  # type: ignore[no-any-return]
+
+
+class _Factories(TorchFunctionMode):
+    """Makes fake arrays where torch would make tensors on a CUDA device."""
+
+    def __init__(self, cuda: FakeCuda) -> None:
+        super().__init__()
+        self._cuda = cuda
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        device = (kwargs or {}).get("device")
+        if func in (torch.randn, torch.zeros, torch.empty) and device is not None and device.type == "cuda":
+            made = self._cuda.array(*args, **kwargs)
+            made._launch(0.0)
+            return made
+        return func(*args, **(kwargs or {}))
 
 
 @dataclass
