@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from capplan.core.calibrate.measured import MeasuredStep
+from capplan.core.calibrate.measured import MeasuredStep, split_words
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import DeviceRates, device_rates, host_slowness, kernel_peaks
@@ -165,7 +165,7 @@ def held_out_together(step: MeasuredStep, *, is_rich: bool) -> str:
 
 def model_family(model: str) -> str:
     """Return the family that a model's name begins with: "resnet" of timm:resnet50d, "tf_efficientnet" of tf_…_b0."""
-    words = model.rpartition(":")[2].split("_")
+    words = split_words(model)[0].rpartition(":")[2].split("_")
     first = _before_digits(words[0])
     return f"{first}_{_before_digits(words[1])}" if first in _PREFIXES and len(words) > 1 else first
 

@@ -1,5 +1,6 @@
 """Types of measured steps, by which predictions are judged and to which calibrations are fitted."""
 
+import shlex
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -18,12 +19,31 @@ _ZOO = ("torchvision", "timm", "hf")
 TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
 
 
-def runs_code(model: str) -> bool:
+def split_words(words: str) -> tuple[str, tuple[str, ...]]:
+    """Split the words of a measurement into the model's name and its options, such as `--seq-len 128`.
+
+    Args:
+        words: as `capplan measure` writes them, quoted as for a shell.
+    """
+    try:
+        name, *options = shlex.split(words)
+    except ValueError:  # a quotation without end, or nothing
+        return words, ()
+    return (name, tuple(options)) if options and options[0].startswith("--") else (words, ())
+
+
+_CODE_OPTIONS = ("--inputs-from", "--prepare")
+
+
+def runs_code(words: str) -> bool:
     """Return True if looking a model up by these words would import code that the words choose.
 
     A name in a model library and a trace file choose none. Everything else does or may: a Python file, a module of any
-    installed package, an exported program.
+    installed package, an exported program, a function that makes inputs.
     """
+    model, options = split_words(words)
+    if any(each.partition("=")[0] in _CODE_OPTIONS for each in options):
+        return True
     if model.endswith(TRACE_SUFFIXES):
         return False
     kind, colon, _ = model.partition(":")

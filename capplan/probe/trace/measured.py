@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from capplan.core.calibrate.measured import TRACE_SUFFIXES, MeasuredStep, Switch
+from capplan.core.calibrate.measured import TRACE_SUFFIXES, MeasuredStep, Switch, split_words
 from capplan.core.ops.checks import check_operators
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
@@ -20,7 +20,7 @@ from capplan.errors import CapplanError, TraceFileError, UsageError
 from capplan.files import replace_whole
 from capplan.probe.cuda.autocast import contexts_of_models
 from capplan.probe.cuda.rules import autocast_of_cuda
-from capplan.probe.inputs.grammar import InputRequest, parse_argument
+from capplan.probe.inputs.grammar import InputRequest, parse_argument, parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.target.types import Target
 from capplan.probe.trace.tracer import trace_target
@@ -96,12 +96,12 @@ class TraceFolder:
 
 def _contents(words: str) -> list[str]:
     """Return digests of the user's files that a model's words name: a config or code that changed is another model."""
-    named = words.removeprefix("hf:").rpartition(":")[0] if not words.startswith("hf:") else words.removeprefix("hf:")
-    path = Path(named)
-    found = path / "config.json" if path.is_dir() else path
-    if not named or not found.is_file():
-        return []
-    return [hashlib.sha256(found.read_bytes()).hexdigest()]
+    name, options = split_words(words)
+    named = [name.removeprefix("hf:") if name.startswith("hf:") else name.rpartition(":")[0]]
+    named += [option.rpartition(":")[0] for option in options]  # --inputs-from FILE.py:FUNCTION
+    paths = [Path(each) for each in named if each]
+    files = [path / "config.json" if path.is_dir() else path for path in paths]
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()]
 
 
 def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
@@ -115,7 +115,7 @@ def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
     failures: list[CapplanError] = []
     for request in _requests(run):
         try:
-            target = _switched(load_target(run.model, request=request), run)
+            target = _switched(load_target(split_words(run.model)[0], request=request), run)
             with _fast_norms(run):
                 return trace_target(target, configurations=[run.configuration], exact_batch=exact_batch)
         except CapplanError as error:
@@ -133,9 +133,12 @@ def _read_trace(words: str) -> Trace:
 
 
 def _requests(run: ModelRun) -> Iterator[InputRequest]:
-    """Yield requests for a size: as the input's, and as the constructor's argument."""
-    given = tuple(map(parse_argument, run.arguments))
-    if not run.input_size:
+    """Yield requests for a size: as the input's, and as the constructor's argument; what the words say of it alone."""
+    said = _said(run.model)
+    given = (*said.arguments, *map(parse_argument, run.arguments))
+    if said.says_inputs or said.size is not None or said.seq_len is not None:
+        yield replace(said, arguments=given)
+    elif not run.input_size:
         yield InputRequest(arguments=given)
     elif run.model.startswith("hf:"):
         length = run.input_size[0]
@@ -145,6 +148,39 @@ def _requests(run: ModelRun) -> Iterator[InputRequest]:
         size = run.input_size if len(run.input_size) > 1 else (3, run.input_size[0], run.input_size[0])
         yield InputRequest(size=size, arguments=given)
         yield InputRequest(arguments=(*given, ("img_size", size[-1])))
+
+
+def _said(words: str) -> InputRequest:
+    """Return what the options behind a model's name say of its inputs.
+
+    Raises:
+        UsageError: an option is none of `capplan measure`, or its value breaks its grammar.
+    """
+    _, options = split_words(words)
+    values: dict[str, list[str]] = {name: [] for name in _OPTIONS}
+    for name, value in zip(options[::2], options[1::2], strict=False):
+        if name not in values:
+            raise UsageError(f"{words}: {name!r} is none of {', '.join(_OPTIONS)}.")
+        values[name].append(value)
+    if len(options) % 2 or any(len(values[name]) > 1 for name in _OPTIONS[2:5]):
+        raise UsageError(
+            f"{words}: each option takes one value, and only --arg, --input and --prepare may be repeated."
+        )
+    lengths = values["--seq-len"]
+    if lengths and not lengths[0].isdecimal():
+        raise UsageError(f"{words}: --seq-len {lengths[0]!r} is not a whole number.")
+    return parse_request(
+        arg=values["--arg"],
+        inputs=values["--input"],
+        input_size=next(iter(values["--input-size"]), None),
+        seq_len=int(lengths[0]) if lengths else None,
+        inputs_from=next(iter(values["--inputs-from"]), None),
+        prepare=values["--prepare"],
+    )
+
+
+_OPTIONS = ("--arg", "--input", "--input-size", "--seq-len", "--inputs-from", "--prepare")
+"""What `capplan measure` writes behind a model's name."""
 
 
 def _switched(target: Target, run: ModelRun) -> Target:

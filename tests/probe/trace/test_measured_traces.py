@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from capplan.core.calibrate.measured import runs_code, split_words
 from capplan.core.workload import Configuration
+from capplan.errors import UsageError
 from capplan.probe.trace.measured import ModelRun, TraceFolder
 
 
@@ -33,3 +35,55 @@ def test_code_that_changed_has_a_key_of_its_own_and_names_of_libraries_keep_thei
         keys.append(folder._path(run_of(f"{code}:Net")))
     assert keys[0] != keys[1]
     assert folder._path(run_of("timm:resnet18")) == folder._path(run_of("timm:resnet18"))
+
+
+NET = """
+from torch import nn
+
+class Net(nn.Sequential):
+    def __init__(self, width=4):
+        super().__init__(nn.Conv2d(3, width, 3))
+"""
+
+
+def test_the_inputs_that_a_measurement_names_are_those_that_are_traced(tmp_path: Path) -> None:
+    code, folder = tmp_path / "net.py", TraceFolder(tmp_path / "traces")
+    code.write_text(NET)
+    # 3 channels and 3 x 3 windows to 6 channels, and a bias each: 168 parameters; an image of 3 x 10 x 12
+    trace = folder.obtain(run_of(f"{code}:Net --arg width=6 --input input=Nx3x10x12"))
+    assert sum(parameter.elements for parameter in trace.parameters) == 168
+    assert [tuple(dim.at(2) for dim in each.shape) for each in trace.inputs] == [(2, 3, 10, 12)]
+
+
+def test_a_function_of_inputs_that_changed_has_a_key_of_its_own(tmp_path: Path) -> None:
+    code, made, folder = tmp_path / "net.py", tmp_path / "made.py", TraceFolder(tmp_path)
+    code.write_text(NET)
+    keys = set()
+    for text in ("a = 1", "a = 2"):
+        made.write_text(text)
+        keys.add(folder._path(run_of(f"{code}:Net --inputs-from {made}:inputs")))
+    assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("timm:resnet18 --size 8", "'--size' is none of --arg, --input, --input-size"),
+        ("timm:resnet18 --seq-len", "each option takes one value"),
+        ("timm:resnet18 --seq-len 8 --seq-len 9", "only --arg, --input and --prepare may be repeated"),
+        ("timm:resnet18 --seq-len eight", "'eight' is not a whole number"),
+    ],
+)
+def test_options_that_measure_does_not_write_are_refused(words: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=reason):
+        TraceFolder(tmp_path).obtain(run_of(words))
+
+
+def test_words_that_import_code_are_known_behind_a_librarys_name() -> None:
+    assert split_words("hf:bert --seq-len 16") == ("hf:bert", ("--seq-len", "16"))
+    assert split_words("my nets.py:Net") == ("my nets.py:Net", ())
+    assert split_words("'my nets.py:Net' --arg a=1") == ("my nets.py:Net", ("--arg", "a=1"))
+    assert not runs_code("hf:bert --seq-len 16")
+    assert runs_code("hf:bert --inputs-from made.py:inputs")
+    assert runs_code("hf:bert --prepare=made.py:prepared")
+    assert runs_code("net.py:Net --input x=3x8x8")
