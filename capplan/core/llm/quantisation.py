@@ -46,6 +46,8 @@ _FORMATS = (
     WeightFormat(name="gptq", bits=4 + 20 / 128),
     WeightFormat(name="int4_g32", bits=4 + 16 / 32),  # symmetric: a 16-bit scale per 32 weights
     WeightFormat(name="gptq_g32", bits=4 + 20 / 32),
+    WeightFormat(name="bnb_4bit", bits=4 + 32 / 64),  # bitsandbytes: an fp32 scale per 64 weights
+    WeightFormat(name="bnb_4bit_double", bits=4 + 8 / 64 + 32 / (64 * 256)),  # the scales in eight bits
     WeightFormat(name="mxfp4", bits=4 + 8 / 32, padded=True),  # an 8-bit exponent per 32 weights
     WeightFormat(name="nvfp4", bits=4 + 8 / 16, needs="fp4"),  # an fp8 scale per 16 weights
     *(

@@ -344,6 +344,12 @@ def test_checkpoint_formats_are_read_from_the_configuration(tmp_path):
     block = stored({"quant_method": "fp8", "weight_block_size": [128, 128]})
     assert block.format.name == "fp8_block"
     assert stored({"quant_method": "gptq", "bits": 4, "group_size": 32}).format.name == "gptq_g32"
+    # bitsandbytes: an fp32 scale per 64 weights, or one of 8 bits, of which 256 share one of 32
+    four = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    assert stored(four).bits(Role.MLP) == 4.5
+    assert stored({**four, "bnb_4bit_use_double_quant": True}).bits(Role.MLP) == pytest.approx(4 + 0.125 + 0.5 / 256)
+    assert stored({"quant_method": "bitsandbytes", "load_in_8bit": True}).bits(Role.MLP) == 8
+    assert stored(four).bits(Role.HEAD) == 16
     group = {"weights": {"num_bits": 4, "type": "int", "group_size": 32}, "targets": ["Linear"]}
     kimi = stored(
         {

@@ -55,13 +55,15 @@ class ClosedLoop:
 class LoopTimes:
     """Mean times of a closed loop: to the first token of the first wave and of later ones, and between tokens. [s]
 
-    `lone_ttft_s` is the time to the first token of a lone prompt, 0 where it was not computed.
+    `lone_ttft_s` is the time to the first token of a lone prompt, 0 where it was not computed. Requests wait `queue_s`
+    of their time to the first token for memory or a free sequence.
     """
 
     first_wave_ttft_s: float
     later_ttft_s: float
     tpot_s: float
     lone_ttft_s: float = 0.0
+    queue_s: float = 0.0
 
     def mean_ttft_s(self, waves: float) -> float:
         """Return the mean over so many requests of each client, of which the first all arrive at once."""
@@ -168,6 +170,7 @@ class _Run:
         self.running: list[tuple[int, int]] = []
         self.returned: deque[tuple[int, int, bool]] = deque()
         self.held_tokens = 0.0
+        self.is_full, self.queued_s = False, 0.0
 
     def times(self) -> LoopTimes:
         while self.waiting or self.running or self.returned:
@@ -181,15 +184,19 @@ class _Run:
             first_wave_ttft_s=float(ttft[:clients].mean()),
             later_ttft_s=float(later.mean()),
             tpot_s=float(tpot.mean()),
+            queue_s=self.queued_s / self.total,
         )
 
     def _advance(self) -> None:
         self._evict()
         finished, chunk = self._admit()
+        before = self.now
         if chunk:
             self._prefill(chunk)
         else:
             self._decode()
+        if self.is_full:
+            self.queued_s += (self.now - before) * len(self.waiting)
         for request in finished:
             if self.first[request] == 0.0:
                 self.returned.append((self.iteration + self.loop.return_steps, request, False))
@@ -238,10 +245,14 @@ class _Run:
     def _admissible(self, room: float) -> int:
         """Count the requests at the head of the queue that have been seen and that memory can take; they get it."""
         found = 0
+        self.is_full = False
         free = (np.inf if self.loop.evicts else self.loop.capacity) - len(self.running)
         free = min(free, self.loop.most_sequences - len(self.running))
         for request in self.waiting:
-            if room <= 0 or not self._is_seen(request) or not self._has_memory(request, free - found):
+            if room <= 0 or not self._is_seen(request):
+                break
+            if not self._has_memory(request, free - found):
+                self.is_full = True
                 break
             self.held_tokens += self.room_for[request]
             self.room_for[request] = 0.0

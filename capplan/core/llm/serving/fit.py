@@ -290,6 +290,7 @@ def _fit_waiting(
         which = [names.index(f"engine/{engine}/{name}") for name in constants]
         fitted[which] = _fit_sum(
             np.array([[*waiting_parts(loops[id(item.case)]), 1.0] for item in items]),
+            np.array([loops[id(item.case)].queue_s for item in items]),
             np.log([item.value for item in items]),
             block_weights([item.block for item in items], correlation=WAITING_CORRELATION),
             mean=prior.mean[which],
@@ -303,13 +304,19 @@ def _loop(case: Case, constants: Constants) -> LoopTimes:
 
 
 def _fit_sum(
-    parts: FloatArray, observed: FloatArray, weight: FloatArray, *, mean: FloatArray, deviation: FloatArray
+    parts: FloatArray,
+    known: FloatArray,
+    observed: FloatArray,
+    weight: FloatArray,
+    *,
+    mean: FloatArray,
+    deviation: FloatArray,
 ) -> FloatArray:
-    """Fit log Σ parts·e^θ to observed logarithms."""
+    """Fit log(known + Σ parts·e^θ) to observed logarithms."""
 
     def derivatives(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         terms = parts * np.exp(theta)
-        total = terms.sum(axis=1)
+        total = known + terms.sum(axis=1)
         return (np.log(total) - observed) / 0.3, terms / total[:, None] / 0.3
 
     problem = Problem(

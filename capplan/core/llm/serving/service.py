@@ -204,7 +204,7 @@ def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingT
     times = loop_times(service, demand, clients=clients)
     parts = (*waiting_parts(times), 1.0)
     names = waiting_names(spread=demand.spread)
-    ttft_s = sum(service.of_engine(name) * part for name, part in zip(names, parts, strict=True))
+    ttft_s = times.queue_s + sum(service.of_engine(name) * part for name, part in zip(names, parts, strict=True))
     whole_s = ttft_s + max(demand.output_len - 1.0, 0.0) * times.tpot_s
     return ServingTimes(
         ttft_s=ttft_s,
@@ -237,11 +237,12 @@ def waiting_names(*, spread: float) -> tuple[str, ...]:
 def waiting_parts(loop: LoopTimes) -> tuple[float, float, float, float]:
     """Return what the time to the first token is a sum of. [s]
 
-    A lone prompt, what later waves wait beyond it, what the first wave waits beyond those, and a decode step. Where
-    memory is full the first wave waits less than later ones, which lowers the mean by its share of the waves.
+    A lone prompt, what later waves wait beyond it, what the first wave waits beyond those, and a decode step, beside
+    the wait for memory, which follows from the loop exactly. Where memory is full the first wave waits less than later
+    ones, which lowers the mean by its share of the waves.
     """
     mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(WAVES))
-    later_s = max(mean_s - loop.lone_ttft_s, 0.0)
+    later_s = max(mean_s - loop.lone_ttft_s - loop.queue_s, 0.0)
     burst_s = max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0)
     return loop.lone_ttft_s, later_s, burst_s, loop.tpot_s
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from capplan.core.llm.memory_answer import MemoryAnswer
 from capplan.core.llm.tensors import count_active_parameters, count_parameters
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
-from capplan.units import format_bytes
+from capplan.units import format_bytes, format_count
 
 
 def render_llm_memory_text(answer: MemoryAnswer) -> str:
@@ -58,11 +58,15 @@ def _parts(answer: MemoryAnswer, render: Callable[[Table], str]) -> Iterator[str
     yield f"- {answer.evidence}: {answer.memory.deployment.engine.source}"
 
 
+_FEWEST_IN_BILLIONS = 5e6
+
+
 def _headline(answer: MemoryAnswer) -> str:
     request, sharding = answer.request, answer.request.sharding
     architecture = request.model.architecture
     total, active = count_parameters(architecture), count_active_parameters(architecture)
-    size = f"{total / 1e9:.2f} B parameters" + (f", {active / 1e9:.2f} B active" if active < total else "")
+    whole = f"{total / 1e9:.2f} B" if total >= _FEWEST_IN_BILLIONS else format_count(total)
+    size = f"{whole} parameters" + (f", {active / 1e9:.2f} B active" if active < total else "")
     ways = [("TP", sharding.tensor), ("PP", sharding.pipeline), ("EP", sharding.expert), ("DP", sharding.data)]
     shared = " ".join(f"{name}{count}" for name, count in ways if count > 1) or "one GPU"
     version = "" if request.version is None else " " + ".".join(map(str, request.version))

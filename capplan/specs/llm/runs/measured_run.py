@@ -49,7 +49,7 @@ def _serving_runs(path: Path) -> tuple[MeasuredRun, ...]:
 
 def _documents(text: str, path: Path) -> list[Mapping[str, Any]]:
     try:
-        whole = read_json(text)
+        whole = read_json(text, allow_infinite=True)  # SGLang writes the request rate Infinity
     except JsonError:
         whole = [_line(line, path) for line in text.splitlines() if line.strip()]
     found = whole if isinstance(whole, list) else [whole]
@@ -60,7 +60,7 @@ def _documents(text: str, path: Path) -> list[Mapping[str, Any]]:
 
 def _line(text: str, path: Path) -> Any:
     try:
-        return read_json(text)
+        return read_json(text, allow_infinite=True)
     except JsonError as error:
         raise UsageError(f"{path} {error}.") from error
 

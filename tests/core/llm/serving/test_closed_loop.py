@@ -46,6 +46,13 @@ def test_requests_beyond_what_fits_wait_for_a_whole_answer() -> None:
     # two clients, room for one: the second waits for the first's prompt (0.11 s) and ten further tokens (0.1 s)
     times = simulate(loop(clients=2, capacity=1.0, waves=1), constant(0.01, 0.001))  # type: ignore[arg-type]
     assert times.first_wave_ttft_s == pytest.approx((0.11 + 0.11 + 0.10 + 0.11) / 2)
+    assert times.queue_s == pytest.approx((0.11 + 0.10) / 2)
+
+
+def test_a_wait_for_the_token_budget_is_none_for_memory() -> None:
+    times = simulate(loop(clients=4, token_budget=100.0, waves=2), constant(0.01, 0.001))  # type: ignore[arg-type]
+    assert times.first_wave_ttft_s > 0.11
+    assert times.queue_s == 0.0
 
 
 def test_prompts_run_alone_stop_the_others() -> None:

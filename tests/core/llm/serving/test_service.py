@@ -123,6 +123,20 @@ def test_clients_beyond_the_capacity_wait_and_those_inside_keep_their_pace() -> 
     assert tight.tpot_s < roomy.tpot_s
 
 
+def test_what_first_tokens_take_longer_does_not_multiply_the_wait_for_memory() -> None:
+    layout = default_layout()
+    slow = replace(PRIOR.engines["sglang"], ttft_scale=2.0)
+    doubled = layout.view(layout.pack(replace(PRIOR, engines={**PRIOR.engines, "sglang": slow})))
+    full = replace(DEMAND, capacity=16)
+    once, twice = (
+        closed_loop(replace(service("sglang"), constants=each), full, clients=64) for each in (constants(), doubled)
+    )
+    # three quarters of the clients wait for memory, so that most of the time to the first token is that wait
+    assert once.ttft_s < twice.ttft_s < 1.3 * once.ttft_s
+    # and no more tokens a second are lost by it than by an engine's own delays
+    assert twice.output_tokens_per_s > 0.85 * once.output_tokens_per_s
+
+
 def test_replicas_share_the_clients_and_add_their_tokens() -> None:
     one = Case(
         kernels=service().kernels,

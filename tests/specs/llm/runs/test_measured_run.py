@@ -59,6 +59,17 @@ def test_lines_of_sglang_results_are_runs_each(tmp_path: Path) -> None:
     assert runs[1].rate_per_s == 4.0
 
 
+def test_sglang_writes_an_endless_rate_as_no_number_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "result.jsonl"
+    line = {**VLLM, "backend": "sglang", "max_concurrency": 16, "request_rate": float("inf")}
+    path.write_text(f"{json.dumps(line)}\n{json.dumps({**line, 'max_concurrency': None})}\n")
+    assert "Infinity" in path.read_text()
+    limited, endless = read_measured_run(path)
+    assert limited.clients == 16.0
+    # without a limit all 100 requests were sent at once
+    assert (endless.clients, endless.rate_per_s) == (100.0, None)
+
+
 def test_genai_perf_gives_the_clients_by_littles_law(tmp_path: Path) -> None:
     path = tmp_path / "profile_export_genai_perf.csv"
     path.write_text(GENAI)
