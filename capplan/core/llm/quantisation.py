@@ -45,7 +45,7 @@ _FORMATS = (
     WeightFormat(name="awq", bits=4 + 20 / 128),  # per 128 weights a 16-bit scale and a 4-bit zero point
     WeightFormat(name="gptq", bits=4 + 20 / 128),
     WeightFormat(name="int4_g32", bits=4 + 16 / 32),  # symmetric: a 16-bit scale per 32 weights
-    WeightFormat(name="gptq_g32", bits=4 + 20 / 32),
+    *(WeightFormat(name=f"{each}_g{group}", bits=4 + 20 / group) for each in ("awq", "gptq") for group in (32, 64)),
     WeightFormat(name="bnb_4bit", bits=4 + 32 / 64),  # bitsandbytes: an fp32 scale per 64 weights
     WeightFormat(name="bnb_4bit_double", bits=4 + 8 / 64 + 32 / (64 * 256)),  # the scales in eight bits
     WeightFormat(name="mxfp4", bits=4 + 8 / 32, padded=True),  # an 8-bit exponent per 32 weights
@@ -142,7 +142,7 @@ def default_roles(architecture: Architecture, weights: WeightFormat) -> frozense
     linear = any(isinstance(mixer, GatedDeltaNet | Mamba2) for mixer in mixers)
     if weights.name == "mxfp4" and architecture.is_moe:
         return frozenset({Role.EXPERT})
-    if weights.name in ("int4_wo", "int4_g32", "awq", "gptq", "gptq_g32") and latent and architecture.is_moe:
+    if weights.name.startswith(("int4", "awq", "gptq")) and latent and architecture.is_moe:
         return frozenset({Role.EXPERT})
     if weights.name == "nvfp4" and (latent or linear):
         return MATRIX_ROLES - {Role.ATTENTION, Role.LINEAR_ATTENTION}

@@ -344,6 +344,8 @@ def test_checkpoint_formats_are_read_from_the_configuration(tmp_path):
     block = stored({"quant_method": "fp8", "weight_block_size": [128, 128]})
     assert block.format.name == "fp8_block"
     assert stored({"quant_method": "gptq", "bits": 4, "group_size": 32}).format.name == "gptq_g32"
+    # per 64 weights a 16-bit scale and a 4-bit zero point
+    assert stored({"quant_method": "awq", "bits": 4, "group_size": 64}).bits(Role.MLP) == 4 + 20 / 64
     # bitsandbytes: an fp32 scale per 64 weights, or one of 8 bits, of which 256 share one of 32
     four = {"quant_method": "bitsandbytes", "load_in_4bit": True}
     assert stored(four).bits(Role.MLP) == 4.5

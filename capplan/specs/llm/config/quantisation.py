@@ -88,8 +88,8 @@ def _format(found: Fields) -> WeightFormat:
     if algorithm == "FP8" or method in ("fp8", "fbgemm_fp8"):
         return find_weight_format("fp8")
     if method in ("awq", "gptq") and bits in (None, 4):
-        small = method == "gptq" and found.raw("group_size") == 32
-        return find_weight_format("gptq_g32" if small else method)
+        group = found.raw("group_size")
+        return find_weight_format(f"{method}_g{group}" if group in (32, 64) else method)
     if method == "gptq" and bits == 8:
         return find_weight_format("int8_wo")
     if method == "bitsandbytes":
