@@ -1,5 +1,6 @@
 """Import microbenchmarks: read tables of them, and write the `measured:` block of GPUs' files."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,13 @@ _OTHERS = {
     "l2_bandwidth": Microbenchmark.L2_READ,
 }
 _REGIMES = {"large": Regime.SUSTAINED, "median_shapes": Regime.SUSTAINED, "best_shape": Regime.BURST}
+_OTHER_REGIMES = frozenset({"constant_input", "power_sweep", "p90_shapes"})
+"""Regimes of products that tell nothing of what a GPU sustains, and are left out."""
 _UNITS = {"TFLOP/s": 1e12, "GB/s": 1e9, "us": 1e-6, "MHz": 1e6}
+_UNIT_OF = {
+    "matmul": "TFLOP/s", "copy_bandwidth": "GB/s", "read_bandwidth": "GB/s", "l2_bandwidth": "GB/s",
+    "launch_overhead": "us", "other": "MHz",
+}  # fmt: skip
 _TENSOR_CLOCK = "clock under tensor load"
 _PREFIX = "bench-"
 
@@ -53,19 +60,34 @@ def read_microbench(path: Path) -> tuple[MicrobenchRow, ...]:
 def _usable(table: Iterable[Mapping[str, str]], path: Path) -> Iterator[MicrobenchRow]:
     for number, cells in enumerate(table, start=2):
         kind = _kind(cells)
-        if kind is None or cells["unit"] not in _UNITS:
+        is_product = cells["kind"] == "matmul"
+        if kind is None or (is_product and cells["regime"] in _OTHER_REGIMES):
             continue
-        try:
-            value, quality = float(cells["value"]) * _UNITS[cells["unit"]], Quality(cells["quality"])
-        except ValueError as error:
-            raise UsageError(f"{path}, line {number}: {error}.") from error
+        if wrong := _wrong(cells):
+            raise UsageError(f"{path}, line {number}: {wrong}.")
         regime = _REGIMES.get(cells["regime"], Regime.SUSTAINED)
-        if kind.value.startswith("matmul") and cells["regime"] not in _REGIMES:
-            continue
+        value, quality = float(cells["value"]) * _UNITS[cells["unit"]], Quality(cells["quality"])
         yield MicrobenchRow(
             gpu=cells["gpu"], kind=kind, value=value, quality=quality, regime=regime, dtype=cells["dtype"],
             source=_repository(cells["source"]),
         )  # fmt: skip
+
+
+def _wrong(cells: Mapping[str, str]) -> str | None:
+    """Return what is wrong with a row that would be taken; None where nothing is."""
+    unit = _UNIT_OF[cells["kind"]]
+    if cells["unit"] != unit:
+        return f"the unit of {cells['kind']} is {unit}, not {cells['unit'][:40]!r}"
+    if cells["kind"] == "matmul" and cells["regime"] not in _REGIMES:
+        known = ", ".join((*_REGIMES, *sorted(_OTHER_REGIMES)))
+        return f"regime {cells['regime'][:40]!r} is none of {known}"
+    if cells["quality"] not in [each.value for each in Quality]:
+        return f"quality {cells['quality'][:40]!r} is none of {', '.join(each.value for each in Quality)}"
+    try:
+        value = float(cells["value"])
+    except ValueError:
+        return f"value {cells['value'][:40]!r} is not a number"
+    return None if 0 < value < math.inf else f"value {cells['value'][:40]!r} is not a positive number"
 
 
 def _kind(cells: Mapping[str, str]) -> Microbenchmark | None:

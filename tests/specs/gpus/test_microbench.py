@@ -73,10 +73,20 @@ def test_a_table_without_the_columns_says_which(tmp_path: Path) -> None:
         read_microbench(written(tmp_path, "gpu,kind\n"))
 
 
-def test_a_value_that_is_no_number_is_named_by_line(tmp_path: Path) -> None:
-    """The line is told."""
-    with pytest.raises(UsageError, match="line 2"):
-        read_microbench(written(tmp_path, HEAD + "t4,copy_bandwidth,fp32,,1 GB,fast,GB/s,ada/lab,A,\n"))
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("t4,copy_bandwidth,fp32,,1 GB,fast,GB/s,ada/lab,A,", "value 'fast' is not a number"),
+        ("t4,copy_bandwidth,fp32,,1 GB,-240,GB/s,ada/lab,A,", "value '-240' is not a positive number"),
+        ("t4,copy_bandwidth,fp32,,1 GB,nan,GB/s,ada/lab,A,", "value 'nan' is not a positive number"),
+        ("t4,copy_bandwidth,fp32,,1 GB,240,TB/s,ada/lab,A,", "the unit of copy_bandwidth is GB/s, not 'TB/s'"),
+        ("t4,matmul,fp16,fp32,8192^3,25,TFLOP/s,ada/lab,good,large", "quality 'good' is none of A, B, C"),
+        ("t4,matmul,fp16,fp32,8192^3,25,TFLOP/s,ada/lab,A,long", "regime 'long' is none of large, median_shapes"),
+    ],
+)
+def test_a_row_that_would_be_taken_says_what_is_wrong_with_it(tmp_path: Path, row: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=f"line 2: {reason}"):
+        read_microbench(written(tmp_path, f"{HEAD}{row}\n"))
 
 
 def test_a_measured_value_must_state_quality_and_regime(tmp_path: Path) -> None:
