@@ -143,7 +143,7 @@ _WEAK = """\
   (rates.yaml): one number for all, though what such a kernel takes for an output differs threefold among them.
 - Conditional convolutions (efficientnet_cc) come out at 0.82 of the measured time in eager mode: which of cuDNN's
   grouped kernels run for a thousand wide groups was not found out. Compiled, talking heads (cait), F.fold (volo),
-  narrow groups (dla46x_c, dpn92) and LSTMs (sequencer) are 0.6 to 0.9, gated layers (gmlp) 1.3 of it.
+  narrow groups (dla46x_c, dpn92) and LSTMs (sequencer) are 0.6 to 0.9, gated layers (gmlp) 1.2 of it.
 - Steps in bf16 without autocast, compiled, are up to 1.7 times slower than with it where channels are few and uneven
   (hrnet, dla46_c) and 1.2 times in ResNet-18; both are predicted alike, and the cause was not found.
 - V100 under AMP and channels-last: three models' curves under torch 1.9 are all that is known, see the tables above.
@@ -164,9 +164,9 @@ _WEAK = """\
 - Of detectors only peaks of memory were published, none of their times: that a quarter of the candidates stay
   (`--selected-share`) rests on a few readings of one framework.
 - Of maxvit, fastvit, efficientvit, regnetz and hiera no row was timed (of hiera only SAM 2's encoders are at hand).
-  What stands behind them: their operators are those of families that were timed, and their compiled graphs were
-  compared with the kernels that Inductor would generate (accuracy-compile.md: bytes x0.71 to x1.20). hiera and maxvit,
-  whose attention over many small windows Inductor feeds with copies of query, key and value, come out lowest.
+  What stands behind them: their operators are those of families that were timed, and their compiled graphs have the
+  kernels that Inductor would generate and move their bytes within a few percent (accuracy-compile.md). hiera's
+  attention of five dimensions is that of nest and twins, which were timed.
 - Training steps of xcit come out at 1.17 of the measured time since its norms are traced as autocast runs them.
 - ecaresnext50t_32x4d is timed at 0.6 of what is predicted on every GPU: presumably another model bore that name then.
 - The constants of the power law know the microbenchmarks of all GPUs, also in "sheet alone".
