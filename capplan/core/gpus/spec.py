@@ -241,7 +241,8 @@ class GpuSpec:
 
         Without a report, the printed memory times the median share that torch reports on cards of that kind in
         public logs: NVIDIA's HBM 0.990 (of 14), AMD's 0.9998 (2), GDDR with ECC carved out of it 0.922 (8), other
-        GDDR 0.983 (4), memory shared with the host 0.937 (3).
+        GDDR 0.983 (4), memory shared with the host 0.937 (3). `python benchmarks/usable_memory.py` prints the medians
+        of those that have a file.
         """
         if self.usable_bytes is not None:
             return self.usable_bytes
