@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.llm.deployments import Deployments
+from capplan.app.llm.deployments import Deployments, DeploymentWords
 from capplan.app.llm.validate_serving import validate_serving
 from capplan.core.llm.serving.accuracy import JudgedAnswer
 from capplan.core.llm.serving.cases import Metric
+from capplan.core.llm.serving.evidence import Evidence
+from capplan.core.llm.sharding import Sharding
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.specs import load_gpus
 from capplan.specs.llm.runs.serving_rows import parse_run, read_serving
@@ -84,6 +86,24 @@ def test_published_offline_tokens_of_llama_8b(
     )  # fmt: skip
     answer = found[Metric.OUTPUT_TOKENS_PER_S]
     assert answer.predicted.low < tokens_per_s < answer.predicted.high
+
+
+@pytest.mark.parametrize(
+    ("model", "evidence"),
+    [
+        ("deepseek-r1", Evidence.SAME),
+        ("deepseek-v3.1", Evidence.SAME),  # the layers of V3 and R1
+        ("deepseek-r1-distill-llama-70b", Evidence.SAME),  # those of Llama 3.3 70B
+        ("qwen3-14b", Evidence.OTHER_MODEL),
+    ],
+)
+def test_a_release_with_the_layers_of_a_measured_model_counts_as_measured(
+    calibration: LlmCalibration, model: str, evidence: Evidence
+) -> None:
+    words = DeploymentWords(
+        model=model, gpu="b200-sxm-180gb", engine="trtllm", sharding=Sharding(tensor=8), weights="nvfp4"
+    )
+    assert Deployments(gpus=load_gpus()).find(words).evidence(calibration) is evidence
 
 
 @pytest.mark.shared

@@ -13,7 +13,7 @@ from capplan.core.llm.model import LanguageModel
 from capplan.core.llm.quantisation import Quantisation
 from capplan.core.llm.serving.evidence import Evidence, evidence_of
 from capplan.core.llm.sharding import Sharding
-from capplan.core.llm.tensors import all_tensors
+from capplan.core.llm.tensors import all_tensors, count_parameters
 from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.llm.timing.engine_rules import decode_class, engine_variant, prefill_class
 from capplan.core.llm.timing.machine import Machine, machine_of
@@ -22,6 +22,7 @@ from capplan.core.llm.timing.work import Kernels, kernel_classes
 from capplan.core.llm.weights import EngineLayout, stage_weights
 from capplan.errors import UsageError
 from capplan.specs import Gpus
+from capplan.specs.llm.catalogue import models_of_equal_size
 from capplan.specs.llm.memory_calibration import find_engine, load_llm_memory
 from capplan.specs.llm.sources import find_model
 
@@ -48,7 +49,7 @@ class ServingDeployment:
     """A deployment that was found, checked, and reduced to kernels.
 
     `sequences_that_fit` returns how many sequences of a length fit in one replica's memory, 0 where the weights do not.
-    `stage` is the memory of the tightest GPU.
+    `stage` is the memory of the tightest GPU, `relatives` the ids of models that have the same layers.
     """
 
     words: DeploymentWords
@@ -61,12 +62,15 @@ class ServingDeployment:
     kernels: Kernels
     sequences_that_fit: Callable[[float], float]
     stage: StageMemory
+    relatives: frozenset[str] = frozenset()
 
     def evidence(self, calibration: LlmCalibration) -> Evidence:
-        """Classify the deployment by what a calibration was learnt from."""
+        """Classify the deployment by what a calibration was learnt from; a model of the same layers is as good."""
+        name = self.model.architecture.name
+        measured = self.relatives & calibration.measured_models
         return evidence_of(
             calibration,
-            model=self.model.architecture.name,
+            model=min(measured) if measured and name not in calibration.measured_models else name,
             gpu=self.gpu.id,
             vendor=self.gpu.vendor,
             engine=self.engine,
@@ -146,6 +150,7 @@ class Deployments:
             kernels=kernels,
             sequences_that_fit=sequences_that_fit(memory),
             stage=memory.stage,
+            relatives=models_of_equal_size(count_parameters(model.architecture)),
         )
 
     def _default_kv(self, model: LanguageModel, quantisation: Quantisation, words: DeploymentWords) -> str:

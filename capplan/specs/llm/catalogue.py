@@ -43,6 +43,11 @@ def catalogue_ids() -> tuple[str, ...]:
     return tuple(_entries())
 
 
+def models_of_equal_size(parameters: int) -> frozenset[str]:
+    """Return the ids of all models with exactly so many parameters: releases and formats of the same layers."""
+    return frozenset(name for name, entry in _entries().items() if entry["parameters"] == parameters)
+
+
 def load_catalogue() -> dict[str, LanguageModel]:
     """Return all models of the catalogue by id."""
     return {name: _model(entry) for name, entry in _entries().items()}
