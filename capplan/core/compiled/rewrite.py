@@ -6,7 +6,7 @@ what others need. Convolutions, matrix products and attention stay kernels of th
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from math import prod
@@ -61,22 +61,52 @@ def fuse_recording(
     members: dict[int, list[int]] = defaultdict(list)
     reorders = fuser is Fuser.INDUCTOR and torch_version >= _REORDERS_LOOPS_SINCE
     groups = group_operators(relaid, flow, batch=batch, fuser=fuser, reorders_loops=reorders)
+    order = _runnable_order(flow, groups)
+    while len(order) < len(set(groups)):  # kernels that wait for one another run operator by operator
+        circle = _in_circles(_waits(flow, groups), order)
+        groups = [len(groups) + index if group in circle else group for index, group in enumerate(groups)]
+        order = _runnable_order(flow, groups)
     for index, group in enumerate(groups):
         members[group].append(index)
-    order = _runnable_order(flow, groups)
     inlining = inline_operators(relaid, flow, batch) if fuser is Fuser.INDUCTOR else Inlining()
     return _Rewriting(relaid, flow, [members[group] for group in order], batch, inlining).recording()
 
 
-def _runnable_order(flow: Flow, groups: Sequence[int]) -> list[int]:
-    """Sort kernels after all that they read, else in the order in which they were first needed."""
+def _waits(flow: Flow, groups: Sequence[int]) -> dict[int, set[int]]:
+    """Return the other kernels whose results each kernel reads."""
     waits: dict[int, set[int]] = {group: set() for group in groups}
-    feeds: dict[int, set[int]] = defaultdict(set)
     for index, sources in enumerate(flow.producers):
-        for source in sources:
-            if source >= 0 and groups[source] != groups[index]:
-                waits[groups[index]].add(groups[source])
-                feeds[groups[source]].add(groups[index])
+        waits[groups[index]] |= {
+            groups[source] for source in sources if source >= 0 and groups[source] != groups[index]
+        }
+    return waits
+
+
+def _in_circles(waits: Mapping[int, set[int]], order: Sequence[int]) -> set[int]:
+    """Return the kernels that wait for one another, and those between two such circles.
+
+    Args:
+        waits: the kernels that each kernel waits for.
+        order: those that can run.
+    """
+    left = waits.keys() - set(order)
+    while True:
+        awaited = {other for group in left for other in waits[group]} & left
+        if awaited == left:
+            return left
+        left = awaited
+
+
+def _runnable_order(flow: Flow, groups: Sequence[int]) -> list[int]:
+    """Sort kernels after all that they read, else in the order in which they were first needed.
+
+    Kernels that wait for one another, and all behind them, are left out.
+    """
+    waits = _waits(flow, groups)
+    feeds: dict[int, set[int]] = defaultdict(set)
+    for group, others in waits.items():
+        for other in others:
+            feeds[other].add(group)
     first = {group: index for index, group in reversed(list(enumerate(groups)))}
     ready = [(first[group], group) for group, sources in waits.items() if not sources]
     heapify(ready)
@@ -88,7 +118,6 @@ def _runnable_order(flow: Flow, groups: Sequence[int]) -> list[int]:
             waits[fed].discard(group)
             if not waits[fed]:
                 heappush(ready, (first[fed], fed))
-    assert len(order) == len(waits), "a fused kernel would have to run before what it reads"
     return order
 
 

@@ -256,3 +256,18 @@ def test_a_square_is_computed_where_a_mean_over_positions_reads_it():
     mean = tape.call("mean", (square,), 1, 128, 1, 1, dim=(2, 3))
     fused = fuse_recording(tape.recording(tape.convolution(mean, 128, 128, window=1, size=1)))
     assert names(fused) == ["convolution", "fused", "convolution"]
+
+
+def test_kernels_that_would_wait_for_one_another_run_operator_by_operator():
+    # A matrix made of weights: what is added reads both the first product's input and its result, so that the
+    # multiplications before and after that product would share a kernel that waits for itself.
+    tape = Tape()
+    tokens, weight = tape.tensor(1, 16, 32, role=Role.INPUT), tape.tensor(32, 32, role=Role.PARAMETER)
+    shared = tape.call("neg", (weight,), 32, 32)
+    total = tape.call("add", (tape.call("mm", (shared, weight), 32, 32), shared), 32, 32)
+    fused = fuse_recording(tape.recording(tape.call("mm", (tokens, total), 1, 16, 32)))
+    assert names(fused)[-1] == "mm"
+    written: set[int] = set()
+    for op in fused.ops:
+        assert all(fused.storages[storage].birth < 0 or storage in written for storage in op.reads)
+        written.update(op.writes)
