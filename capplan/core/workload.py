@@ -78,6 +78,11 @@ class Framework(StrEnum):
         """True for inference engines, which run a graph without PyTorch."""
         return self in (Framework.TENSORRT, Framework.ONNXRUNTIME)
 
+    @property
+    def is_replayed(self) -> bool:
+        """True where the device takes a step from a recorded graph, without a host's launches."""
+        return self in (Framework.COMPILE_GRAPHS, Framework.TENSORRT)
+
 
 ENGINES_NOT_ESTIMATED: Mapping[str, str] = {
     "openvino": "OpenVINO is not estimated: on CPUs eager PyTorch is (eager), on GPUs the engines tensorrt and "

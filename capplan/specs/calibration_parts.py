@@ -55,7 +55,7 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
     GlobalConstants: {
         "l2_hit": _FRACTION, "l2_reach": FACTOR, "l2_sharpness": FACTOR, "tile_power": _Range(high=10.0),
         "kernel_s": _SECONDS, "call_s": _SECONDS, "launch_s": _SECONDS, "convolution_s": CALL,
-        "cuda_graph_kernel_s": _SECONDS, "cores": _Range(low=1.0, high=1e5),
+        "cores": _Range(low=1.0, high=1e5),
     },
     DeviceFactors: {"compute": FACTOR, "bandwidth": FACTOR, "rows": _COUNT, "single_rows": _COUNT},
     IntervalWidth: {
@@ -71,6 +71,10 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
     EngineWidths: {"models": _HALF_WIDTH, "gpus": _HALF_WIDTH},
 }  # fmt: skip
 """Ranges by type and field: wide enough for any hardware, too narrow for another unit or a wrong sign."""
+
+
+_RETIRED: Mapping[type, frozenset[str]] = {GlobalConstants: frozenset({"cuda_graph_kernel_s"})}
+"""Keys of older files whose numbers nothing uses any more: they are read over."""
 
 
 class PartReader(Checker):
@@ -95,6 +99,7 @@ class PartReader(Checker):
             self.refuse(where, f"must be keys with values, not {given!r}")
             return None
         before = len(self.problems)
+        given = {key: value for key, value in given.items() if key not in _RETIRED.get(kind, ())}
         known = fields(kind)  # type: ignore[arg-type]  # every part is a dataclass
         self.unknown_keys(given, [item.name for item in known], f"{where}.")
         for item in known:

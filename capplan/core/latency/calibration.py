@@ -53,7 +53,6 @@ class GlobalConstants:
     call_s: float = 3e-6
     launch_s: float = 6e-6
     convolution_s: float = 0.0
-    cuda_graph_kernel_s: float = 2e-6
     cores: float = 1.0
 
 

@@ -19,6 +19,8 @@ from capplan.core.latency.types import Evidence, GpuEvidence
 from capplan.core.numbers import FloatArray
 from capplan.core.workload import Framework, Precision, Workload
 
+REFERENCE_CLOCK_HZ = 1.5e9
+"""The clock at which engines' fixed times of kernels are stated; those that were timed boost to 1.41 to 2.52 GHz."""
 _CELLS = ("device nchw", "device nhwc", "device single", "launches")
 _INHERITED_SHARE = 0.5
 """How much of the factors of timed GPUs another GPU of their architecture takes over, in logs. An assumption: of no
@@ -102,6 +104,23 @@ def _is_convolution(label: str) -> bool:
 
 
 _CONVOLUTIONS = np.array([_is_convolution(label) for label in kinds.ALL_CLASSES])
+
+
+def least_times(calibration: Calibration, gpu: GpuSpec) -> FloatArray | None:
+    """Return what a kernel of each class takes at least in a CUDA graph; None where no engine was timed. [s]
+
+    Kernels of a graph follow one another without a host, as an engine's do. How long small ones take was timed in
+    TensorRT's steps alone: a fit to saturated batches sees a third of it.
+
+    Args:
+        calibration: the part for compiled steps, with the constants of engines.
+        gpu: its clock sets the time.
+    """
+    known = calibration.engines.get(Framework.TENSORRT.value)
+    if known is None:
+        return None
+    least_s = known.constants.kernel_s + known.constants.convolution_s * _CONVOLUTIONS
+    return np.asarray(least_s * REFERENCE_CLOCK_HZ / (gpu.boost_clock_hz or REFERENCE_CLOCK_HZ))
 
 
 def gains_from_int8(gpu: GpuSpec) -> bool:

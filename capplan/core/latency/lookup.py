@@ -10,6 +10,7 @@ from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, IntervalWidth
 from capplan.core.latency.classes import ALL_CLASSES, FUSED
 from capplan.core.latency.engines import (
+    REFERENCE_CLOCK_HZ,
     engine_calibration,
     engine_evidence,
     engine_factors,
@@ -43,8 +44,6 @@ FEW_ROWS = "device few rows"
 KERNELS = "kernels"
 """The cell of single kernels."""
 
-REFERENCE_CLOCK_HZ = 1.5e9
-"""The clock at which engines' fixed times of kernels are stated; those that were timed boost to 1.41 to 2.52 GHz."""
 _RELATIVES: Mapping[str, tuple[str, ...]] = {
     "12.0": ("8.9", "8.6"), "12.1": ("12.0", "8.9"), "8.9": ("8.6", "12.0"), "8.6": ("8.9", "12.0"),
     "8.7": ("8.6", "8.9"), "10.0": ("9.0", "8.0"), "10.3": ("10.0", "9.0", "8.0"), "9.0": ("8.0", "10.0"),
@@ -124,6 +123,8 @@ def part_for(calibration: Calibration, workload: Workload) -> Calibration:
         return engine_calibration(calibration, workload.framework)
     kind = workload_kind(workload)
     found = calibration.parts.get("training" if workload.training else kind, calibration)
+    if workload.framework is Framework.COMPILE_GRAPHS:
+        found = replace(found, engines=calibration.engines)
     if kind != "compiled training" or "compile" not in calibration.parts:
         return found
     compiled = calibration.parts["compile"].classes

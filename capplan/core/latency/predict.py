@@ -6,7 +6,7 @@ device's time.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from capplan.core.latency.device import (
     kernel_peaks,
     missing_kernels,
 )
+from capplan.core.latency.engines import least_times
 from capplan.core.latency.host import host_step_s
 from capplan.core.latency.kernel_time import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency.lookup import (
@@ -178,7 +179,10 @@ def least_bytes(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
 
 
 def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Sequence[GpuSpec]) -> FloatArray:
-    if workload.framework in (Framework.COMPILE_GRAPHS, Framework.TENSORRT):
+    if workload.framework is Framework.COMPILE_GRAPHS:
+        launched_s = _host_s(table, replace(workload, framework=Framework.COMPILE), known, gpus)
+        return np.minimum(launched_s, _replayed_s(table, known, gpus))
+    if workload.framework.is_replayed:
         return np.zeros((len(gpus), 1))
     if known.host is not None and workload.framework is Framework.EAGER:
         return np.full((len(gpus), 1), host_step_s(table, known.host))
@@ -190,6 +194,13 @@ def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Se
     step_s = constants.call_s * table.host_calls + constants.launch_s * launches
     step_s += constants.convolution_s * convolution_calls(table)
     return step_s * slowness
+
+
+def _replayed_s(table: KernelTable, known: Calibration, gpus: Sequence[GpuSpec]) -> FloatArray:
+    """Return how long a CUDA graph takes at least on each GPU, however small its kernels are, [GPU, 1]. [s]"""
+    launched = table.count * table.launches * (table.path != AttentionPath.UNFUSED)
+    least = [least_times(known, gpu) for gpu in gpus]
+    return np.array([0.0 if each is None else launched @ each[table.label] for each in least])[:, None]
 
 
 def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[ResolvedConstants]) -> KernelRates:

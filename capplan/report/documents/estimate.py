@@ -9,7 +9,7 @@ from msgspec import Meta, field
 from capplan.core.latency.breakdown import KernelShare, ModuleShare
 from capplan.core.latency.choices.advice import Advice
 from capplan.core.latency.choices.frameworks import ComparedRun
-from capplan.core.latency.choices.knee import REPLAYED, device_batch, knee_batch, saturating_batch
+from capplan.core.latency.choices.knee import device_batch, knee_batch, saturating_batch
 from capplan.core.latency.step_bound import BOUND_RULE, ClassicBound
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.numbers import Interval
@@ -146,7 +146,7 @@ def _estimate(report: EstimateReport, *, top: int, runs: Sequence[ComparedRun] |
         curve=tuple(map(_point, report.curve)),
         knee_batch=knee_batch(report.curve, gain_fraction=report.gain_fraction),
         saturating_batch=saturating_batch(report.curve),
-        device_batch=report.curve[0].batch if workload.framework in REPLAYED else device_batch(report.curve),
+        device_batch=report.curve[0].batch if workload.framework.is_replayed else device_batch(report.curve),
         batching_gain=report.batching_gain,
         kernels=tuple(map(_kernel, detail.kernels[:top])),
         modules=tuple(map(_module, detail.modules[:top])),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.choices.advice import Advice
-from capplan.core.latency.choices.knee import REPLAYED, device_batch, knee_batch, saturating_batch
+from capplan.core.latency.choices.knee import device_batch, knee_batch, saturating_batch
 from capplan.report.estimates import EstimateReport
 from capplan.report.table import render_csv, render_markdown, render_text, table
 from capplan.report.text.answer import EVIDENCE_WORDS
@@ -120,7 +120,7 @@ def _knee_sentence(report: EstimateReport) -> str:
 def _device_sentence(report: EstimateReport) -> str:
     """Describe up to which batch the host decides, where it does at one of those asked for."""
     first = device_batch(report.curve)
-    if first == report.curve[0].batch or report.workload.framework in REPLAYED:
+    if first == report.curve[0].batch or report.workload.framework.is_replayed:
         return ""
     if first is None:
         return f"the host's launches decide up to batch {report.curve[-1].batch}, the largest asked for"

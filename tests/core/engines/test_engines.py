@@ -13,6 +13,7 @@ from capplan.core.engines.rewrite import EPILOGUE, engine_recording
 from capplan.core.latency.breakdown import Breakdown, break_down
 from capplan.core.latency.engines import engine_calibration, with_convolution_widths
 from capplan.core.latency.lookup import calibration_notes
+from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Evidence
@@ -126,6 +127,25 @@ def test_a_small_convolution_takes_its_fixed_time_whatever_the_gpu() -> None:
     # two convolutions, the mean and the linear layer, each far below a microsecond of work, at 1.98 GHz
     least_s = (4 * constants.kernel_s + 2 * constants.convolution_s) * 1.5 / 1.98
     assert least_s < plan.fits[0].latency.latency_s.expected < least_s + 4e-6
+
+
+def test_a_small_kernel_of_a_cuda_graph_takes_what_one_of_an_engine_takes() -> None:
+    known = replace(prior_calibration(), engines=load_engines())
+
+    def latency_s(framework: Framework, batch: int) -> float:
+        step = ExecutedStep.of(half(), Workload(precision=Precision.FP16, framework=framework), calibration=known)
+        (found,) = estimate_latencies(step, gpus=[load_gpus()["h100-sxm5-80gb"]], batches=[batch])
+        assert isinstance(found, tuple)
+        return found[0].latency_s.expected
+
+    constants = known.engines["tensorrt"].constants
+    # Inductor folds no norm into a convolution: two convolutions, two norms with what follows (of the second the
+    # mean), the linear layer and its GELU. Each needs far below a microsecond at 1.98 GHz.
+    least_s = (6 * constants.kernel_s + 2 * constants.convolution_s) * 1.5 / 1.98
+    assert latency_s(Framework.COMPILE_GRAPHS, 1) == pytest.approx(least_s, rel=0.05)
+    assert latency_s(Framework.COMPILE_GRAPHS, 1) < latency_s(Framework.COMPILE, 1)
+    # where kernels work for long, the least that they take does not matter
+    assert latency_s(Framework.COMPILE_GRAPHS, 2**17) == pytest.approx(latency_s(Framework.COMPILE, 2**17), rel=0.01)
 
 
 def test_networks_of_convolutions_have_intervals_of_their_own() -> None:

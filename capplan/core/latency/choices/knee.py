@@ -4,10 +4,6 @@ import math
 from collections.abc import Sequence
 
 from capplan.core.latency.types import Binding, LatencyEstimate
-from capplan.core.workload import Framework
-
-REPLAYED = (Framework.COMPILE_GRAPHS, Framework.TENSORRT)
-"""Frameworks whose steps the device takes from a recorded graph, without a host's launches."""
 
 
 def knee_batch(estimates: Sequence[LatencyEstimate], *, gain_fraction: float = 0.10) -> int:
