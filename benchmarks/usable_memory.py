@@ -1,43 +1,46 @@
 """Print what drivers leave of printed memory, by its kind: medians that other GPUs of the kind are expected to have.
 
-    python benchmarks/usable_memory.py
+    python benchmarks/usable_memory.py [--write]
 
-Readings are those of `gpu_specs/` (`usable`, what torch reports as total_memory). Beside each median stands the share
-in force (`GpuSpec.expected_usable_bytes`), which rests on public logs of more cards than have a file.
+Readings are those of `gpu_specs/` (`usable`, what torch reports as total_memory). `--write` makes
+`capplan/calibrations/usable.yaml` anew.
 """
 
+import argparse
 from collections import defaultdict
-from dataclasses import replace
+from datetime import date
+from pathlib import Path
 from statistics import median
 
-from capplan.core.gpus.spec import GpuSpec
 from capplan.specs import load_gpus
+from capplan.specs.gpus.usable import USABLE_FILE, dump_usable_shares, memory_kind
+
+COMMAND = "python benchmarks/usable_memory.py --write"
 
 
-def kind_of(gpu: GpuSpec) -> str:
-    """Name the kind of memory that decides a GPU's share."""
-    if gpu.vendor == "AMD":
-        return "AMD"
-    memory = gpu.memory_type or ""
-    if memory.startswith("LPDDR"):
-        return "shared with the host"
-    if memory.startswith("GDDR"):
-        return "GDDR with ECC" if gpu.ecc == "default" else "GDDR"
-    return "HBM"
+def shares_by_kind() -> dict[str, tuple[float, int]]:
+    """Return the median share and the number of GPUs behind it, by kind of memory."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for gpu in load_gpus().values():
+        if gpu.is_cpu or gpu.usable_bytes is None:
+            continue
+        kind = memory_kind(segment=gpu.segment, vendor=gpu.vendor, memory_type=gpu.memory_type or "", ecc=gpu.ecc)
+        found[kind].append(gpu.usable_bytes / gpu.memory_bytes)
+    return {kind: (median(shares), len(shares)) for kind, shares in found.items()}
 
 
 def main() -> None:
-    """Print the medians."""
-    gpus = load_gpus()
-    shares: dict[str, list[float]] = defaultdict(list)
-    in_force: dict[str, float] = {}
-    for gpu in (gpus[name] for name in gpus):
-        if gpu.is_cpu or gpu.usable_bytes is None:
-            continue
-        shares[kind_of(gpu)].append(gpu.usable_bytes / gpu.memory_bytes)
-        in_force[kind_of(gpu)] = replace(gpu, usable_bytes=None).expected_usable_bytes / gpu.memory_bytes
-    for kind, found in sorted(shares.items()):
-        print(f"{kind}: {median(found):.4f} of {len(found)} GPUs, {in_force[kind]:.4f} in force")
+    """Print the medians, and write them where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--made", type=date.fromisoformat, default=date.today())
+    words = parser.parse_args()
+    shares = shares_by_kind()
+    for kind, (share, count) in sorted(shares.items()):
+        print(f"{kind}: {share:.4f} of {count} GPUs")
+    if words.write:
+        text = dump_usable_shares(shares, made=words.made.isoformat(), command=COMMAND)
+        (Path(__file__).parents[1] / "capplan" / "calibrations" / USABLE_FILE).write_text(text)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 """The shipped calibrations: they name what they were made from, and hold nothing that physics forbids."""
 
 import re
+from collections import defaultdict
 from pathlib import Path
+from statistics import median
 
 import pytest
+import yaml
 
+from capplan.core.gpus.spec import Segment
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.lookup import part_for
 from capplan.core.workload import Framework, Precision, Training, Workload
@@ -12,6 +16,7 @@ from capplan.specs import load_gpus
 from capplan.specs.calibration import dump_calibration, load_calibration
 from capplan.specs.engine_calibration import ENGINES_FILE, dump_engines, load_engines
 from capplan.specs.folders import calibration_file
+from capplan.specs.gpus.usable import USABLE_FILE, memory_kind
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.rate_laws import RATES_FILE, SECTIONS, load_origins
 
@@ -108,3 +113,17 @@ def test_an_engine_names_its_data_its_command_and_its_held_out_errors(name: str)
 def test_an_engines_file_is_written_as_it_is_read() -> None:
     """The command that made it writes it through the same door, so that nothing in it was edited by hand."""
     assert dump_engines(load_engines()) == calibration_file(ENGINES_FILE).read_text()
+
+
+def test_usable_memory_is_the_median_of_what_drivers_report() -> None:
+    document = yaml.safe_load(calibration_file(USABLE_FILE).read_text())
+    readings: dict[str, list[float]] = defaultdict(list)
+    for gpu in load_gpus().values():
+        if gpu.usable_bytes is not None and gpu.segment is not Segment.CPU:
+            kind = memory_kind(segment=gpu.segment, vendor=gpu.vendor, memory_type=gpu.memory_type or "", ecc=gpu.ecc)
+            readings[kind].append(gpu.usable_bytes / gpu.memory_bytes)
+    assert {kind: len(found) for kind, found in readings.items()} == {
+        kind: row["gpus"] for kind, row in document["shares"].items()
+    }
+    for kind, found in readings.items():
+        assert document["shares"][kind]["share"] == pytest.approx(median(found), abs=1e-4)

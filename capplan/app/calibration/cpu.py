@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.core.calibrate.cpus import fit_cpu
 from capplan.core.calibrate.device import DeviceBenchmark, microbench_rows
-from capplan.core.gpus.spec import Architecture, GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Segment
+from capplan.core.gpus.spec import (
+    CPU_USABLE_SHARE,
+    Architecture,
+    GpuSpec,
+    MeasuredRate,
+    Microbenchmark,
+    PeakKind,
+    Segment,
+)
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.lookup import CPU, CPU_HALF
 from capplan.core.workload import Precision
@@ -88,6 +96,7 @@ def _described_by_system(
         architecture_id=architecture.id,
         segment=Segment.CPU,
         memory_bytes=facts.memory_bytes,
+        usable_share=CPU_USABLE_SHARE,
         memory_bandwidth_bytes_per_s=rates[Microbenchmark.COPY].value,
         l2_bytes=facts.cache_bytes,
         unit_count=facts.threads,

@@ -1,10 +1,13 @@
-"""Types of a GPU's printed figures and of what its driver reports as usable; never fitted numbers."""
+"""Types of a GPU's printed figures and of what its driver reports as usable."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
+CPU_USABLE_SHARE = 0.95
+"""Of a computer's memory, where a CPU is the device: the operating system and other processes take the rest. An
+assumption."""
 UNKNOWN_PCIE_BYTES_PER_S = 32e9
 """One direction of PCIe 4.0 x16, taken where a card's own link is not known. [bytes/s]"""
 
@@ -167,12 +170,12 @@ class GpuSpec:
     """One purchasable accelerator; every figure is per device, dense, in base units.
 
     `None` in `peak_flops_per_s` means unsupported, an absent key unknown. Other `None`s mean unknown.
-    `memory_bytes` is what is printed, `usable_bytes` what torch reports as the device's total,
-    `driver_total_bytes` what nvidia-smi prints. `nvlink_bytes_per_s` is the sum of both directions, as
-    printed, also of AMD's and Intel's links; `pcie_bytes_per_s` is one direction. `nominal_tdp_w` is the
-    power limit of the full-power card that this one is a capped edition of. `measured` holds microbenchmarks, apart
-    from what is printed. `figures` maps a dotted key
-    of the YAML file to what is written there and its sources.
+    `memory_bytes` is what is printed, `usable_bytes` what torch reports as the device's total, `usable_share` the share
+    of the printed memory that torch reports on other cards with memory of the same kind, `driver_total_bytes` what
+    nvidia-smi prints. `nvlink_bytes_per_s` is the sum of both directions, as printed, also of AMD's and Intel's links;
+    `pcie_bytes_per_s` is one direction. `nominal_tdp_w` is the power limit of the full-power card that this one is a
+    capped edition of. `measured` holds microbenchmarks, apart from what is printed. `figures` maps a dotted key of the
+    YAML file to what is written there and its sources.
     """
 
     id: str
@@ -191,6 +194,7 @@ class GpuSpec:
     devices_per_board: int = 1
     memory_bytes: int
     usable_bytes: int | None = None
+    usable_share: float = 1.0
     driver_total_bytes: int | None = None
     memory_type: str | None = None
     memory_bus_bits: int | None = None
@@ -239,22 +243,6 @@ class GpuSpec:
     def expected_usable_bytes(self) -> float:
         """What a process can allocate at most: reported where known, else expected from the kind of memory. [bytes]
 
-        Without a report, the printed memory times the median share that torch reports on cards of that kind in
-        public logs: NVIDIA's HBM 0.990 (of 14), AMD's 0.9998 (2), GDDR with ECC carved out of it 0.922 (8), other
-        GDDR 0.983 (4), memory shared with the host 0.937 (3). `python benchmarks/usable_memory.py` prints the medians
-        of those that have a file.
+        Without a report, the printed memory times `usable_share`.
         """
-        if self.usable_bytes is not None:
-            return self.usable_bytes
-        kind = self.memory_type or ""
-        if self.is_cpu:
-            fraction = 0.95  # the operating system and other processes; what is installed is the user's to state
-        elif self.vendor == "AMD":
-            fraction = 0.9998
-        elif kind.startswith("LPDDR"):
-            fraction = 0.937
-        elif kind.startswith("GDDR"):
-            fraction = 0.922 if self.ecc == "default" else 0.983
-        else:
-            fraction = 0.990
-        return fraction * self.memory_bytes
+        return self.usable_share * self.memory_bytes if self.usable_bytes is None else self.usable_bytes

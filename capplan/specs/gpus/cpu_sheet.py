@@ -3,7 +3,7 @@
 import re
 from datetime import date
 
-from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.gpus.spec import CPU_USABLE_SHARE, GpuSpec, PeakKind
 
 _PEAKS = (PeakKind.FP64, PeakKind.FP32, PeakKind.BF16, PeakKind.INT8)
 
@@ -26,7 +26,7 @@ def render_cpu_sheet(cpu: GpuSpec, *, read_on: date) -> str:
         f"architecture: {cpu.architecture_id}",
         "segment: {value: cpu, source: host}",
         f"memory: {{value: {cpu.memory_bytes / 2**20:.0f}, unit: MiB, source: host}}",
-        f"usable: {{value: {0.95 * cpu.memory_bytes / 2**20:.0f}, unit: MiB, source: host}}",
+        f"usable: {{value: {CPU_USABLE_SHARE * cpu.memory_bytes / 2**20:.0f}, unit: MiB, source: host}}",
         f"bandwidth: {{value: {cpu.memory_bandwidth_bytes_per_s / 1e9:.4g}, unit: GB/s, source: host}}",
         *([f"l2: {{value: {cpu.l2_bytes / 2**20:.0f}, unit: MiB, source: host}}"] if cpu.l2_bytes else []),
         f"units: {{value: {cpu.unit_count}, source: host}}",

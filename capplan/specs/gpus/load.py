@@ -14,6 +14,7 @@ from capplan.specs.gpus.entries import Entries
 from capplan.specs.gpus.fields import REQUIRED
 from capplan.specs.gpus.rules import contradictions
 from capplan.specs.gpus.sheets import Sheet, read_architecture_sheet, read_gpu_sheet
+from capplan.specs.gpus.usable import load_usable_shares, memory_kind
 from capplan.specs.yaml.problems import Problem, SpecFileError
 
 _PCIE_BYTES_PER_S_PER_LANE = {
@@ -174,9 +175,10 @@ class _Loader:
         if self._problems:
             raise SpecFileError(self._problems)
         specs: dict[str, GpuSpec] = {}
+        usable_shares = load_usable_shares()
         for gpu_id, sheet in sorted(self._sheets.items(), key=lambda item: item[0] in self._own_ids):
             try:
-                specs[gpu_id] = build_spec(sheet, self._architectures, self._sheets)
+                specs[gpu_id] = build_spec(sheet, self._architectures, self._sheets, usable_shares)
             except SpecFileError as error:
                 self._problems += error.problems
         self._problems += name_clashes(specs, self._sheets)
@@ -221,8 +223,19 @@ def _merge(below: Sheet | None, above: Sheet) -> Sheet:
     )
 
 
-def build_spec(sheet: Sheet, architectures: Mapping[str, Architecture], sheets: Mapping[str, Sheet]) -> GpuSpec:
+def build_spec(
+    sheet: Sheet,
+    architectures: Mapping[str, Architecture],
+    sheets: Mapping[str, Sheet],
+    usable_shares: Mapping[str, float],
+) -> GpuSpec:
     """Complete a sheet from its architecture and its full-power sibling.
+
+    Args:
+        sheet: what a spec file states.
+        architectures: all designs, by id.
+        sheets: all sheets, of which one may be the full-power card of this one.
+        usable_shares: what share of the printed memory torch reports, by kind of memory.
 
     Raises:
         SpecFileError: a required key is missing, or a name leads nowhere.
@@ -243,7 +256,9 @@ def build_spec(sheet: Sheet, architectures: Mapping[str, Architecture], sheets: 
         problems.append(Problem(file=sheet.file, key="capped_from", message=message))
     if problems or architecture is None:
         raise SpecFileError(problems)
-    return _spec(sheet, architecture, nominal_tdp_w=sibling.entries.number("tdp") if sibling else None)
+    spec = _spec(sheet, architecture, nominal_tdp_w=sibling.entries.number("tdp") if sibling else None)
+    kind = memory_kind(segment=spec.segment, vendor=spec.vendor, memory_type=spec.memory_type or "", ecc=spec.ecc)
+    return replace(spec, usable_share=usable_shares[kind])
 
 
 def _spec(sheet: Sheet, architecture: Architecture, *, nominal_tdp_w: float | None) -> GpuSpec:

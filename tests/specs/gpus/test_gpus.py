@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind, SourceKind
-from capplan.errors import UnknownNameError
+from capplan.errors import SpecError, UnknownNameError
 from capplan.specs import Gpus
 from capplan.specs.gpus.rules import FORMULA_TOLERANCE, formula_peak
+from capplan.specs.gpus.usable import load_usable_shares
 from capplan.specs.gpus.validate import validate_specs
 
 MEASURED = Path(__file__).parents[4] / "shared" / "data" / "measured"
@@ -137,6 +138,27 @@ def test_memory_that_no_driver_reported_is_expected_from_its_kind(gpus: Gpus) ->
     assert fraction(gpus["mi210"]) == pytest.approx(0.9998)
     assert fraction(gpus["rtx-4070"]) == pytest.approx(0.983)
     assert fraction(gpus["a800-sxm4-80gb"]) == pytest.approx(0.990)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("schema_version: 2\n", "schema_version 1"),
+        ("schema_version: 1\nshares: {hbm: {share: 0.99}}\n", "shares must hold amd, gddr, gddr-ecc, hbm, lpddr"),
+        (
+            "schema_version: 1\nshares: {amd: {share: 1}, gddr: {share: 98}, gddr-ecc: {share: 0.9}, hbm: {share: 1}, "
+            "lpddr: {share: 0.9}}\n",
+            "shares.gddr.share must be a number from 0.5 to 1",
+        ),
+    ],
+)
+def test_a_damaged_table_of_usable_memory_is_refused(
+    text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "usable.yaml").write_text(text)
+    monkeypatch.setenv("CAPPLAN_CALIBRATIONS", str(tmp_path))
+    with pytest.raises(SpecError, match=told):
+        load_usable_shares()
 
 
 def test_ridge_point_of_the_h100_by_hand(gpus: Gpus) -> None:
