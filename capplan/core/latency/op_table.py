@@ -338,9 +338,10 @@ def _is_misaligned(kernel: Kernel, label: str, batch: int) -> bool:
 
 
 def _has_uneven_channels(kernel: Kernel, label: str, batch: int) -> bool:
-    """Return True if a depthwise convolution in 16 bits and channels-last has channels that are no multiple of 8.
+    """Return True if the channels of a depthwise convolution do not fill its vectors.
 
-    PyTorch gives every depthwise convolution of a channels-last image to cuDNN (`ConvParams::use_cudnn_depthwise` in
+    This concerns 16-bit images in channels-last whose channels are no multiple of 8. PyTorch gives every depthwise
+    convolution of a channels-last image to cuDNN (`ConvParams::use_cudnn_depthwise` in
     aten/src/ATen/native/Convolution.cpp), whose kernels for that layout load vectors of 8 channels.
     """
     is_half = _USE_BY_DTYPE.get(kernel.inputs[0].dtype) is PeakUse.HALF

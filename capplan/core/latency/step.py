@@ -45,7 +45,7 @@ class ExecutedStep:
 
     @property
     def laws(self) -> RateLaws:
-        """Return the laws of the calibration, or guesses if there is no calibration."""
+        """Return the laws that give a GPU's rates; guesses stand in for those of a missing calibration."""
         return GUESSED_LAWS if self.calibration is None else self.calibration.laws
 
     def on(self, gpu: GpuSpec) -> "ExecutedStep":
