@@ -41,6 +41,12 @@ def test_a_name_that_resembles_a_cpu_is_told_of_their_list(run: Run) -> None:
     assert "`capplan gpus --cpus` lists the CPUs" in result.stderr
 
 
+def test_a_mistyped_gpu_is_not_taken_for_a_cpu_that_resembles_it_less(run: Run) -> None:
+    result = run("gpus", "show", "rtx-50900")
+    assert "did you mean rtx-5090," in result.stderr
+    assert "core-i9" not in result.stderr
+
+
 def test_filters_sorting_and_columns_whole(run: Run) -> None:
     words = ["--vendor", "nvidia", "--min-memory", "80GiB", "--where", "bf16 >= 300 TFLOP/s and tdp <= 400 W"]
     result = run("gpus", *words, "--sort", "-bf16", "--columns", "id,memory,bf16,tdp,ridge")

@@ -90,10 +90,11 @@ class Gpus(Mapping[str, GpuSpec]):
             sliced = mig_slice(self.find(parts[0]), parts[1])
             return NamedGpus(gpus=(sliced,))
         if (found := self.names.find(name) or self._cpu_names.find(name)) is None:
-            nearest, cpus = self.names.nearest(name), self._cpu_names.nearest(name)
-            more = " `capplan gpus --cpus` lists the CPUs." if cpus or "cpu" in name.casefold() else ""
+            nearest = GpuNames([*self._specs.values(), *self.cpus.values()]).nearest(name)
+            is_cpu = "cpu" in name.casefold() or any(each in self.cpus for each in nearest)
+            more = " `capplan gpus --cpus` lists the CPUs." if is_cpu else ""
             hint = f"Run `capplan gpus` for all {len(self)}.{more}"
-            raise UnknownNameError("GPU", name, nearest=cpus or nearest, hint=hint)
+            raise UnknownNameError("GPU", name, nearest=nearest, hint=hint)
         return found
 
     @cached_property
