@@ -4,7 +4,7 @@
 # PyTorch's CPU build suffices: models are traced on the meta device, and no GPU is needed.
 FROM python:3.11-slim AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY capplan capplan
 COPY gpu_specs gpu_specs
 # The address of PyTorch's CPU builds, as its installation page names it. Without it pip's own index decides, which for

@@ -16,22 +16,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from capplan.app.llm.deployments import Deployments
-from capplan.app.llm.fleet.fleet_money import known_prices
-from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
-from capplan.app.llm.fleet.search import PlanQuestion
-from capplan.app.llm.plan_serving import plan_serving
-from capplan.app.llm.validate_serving import constants_of, prepare
-from capplan.core.llm.fleet.deployment_plan import DeploymentPlan, RentedGpu
-from capplan.core.llm.fleet.near_miss import near_misses
-from capplan.core.llm.fleet.token_load import TokenLoad
-from capplan.core.llm.serving.cases import answer
-from capplan.core.llm.simulation.load_answer import LatencyLimits
-from capplan.core.llm.timing.constants import Constants
 from capplan.errors import CapplanError
+from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.fleet.fleet_money import known_prices
+from capplan.llm.answer.fleet.rents import cheapest_rents, searched_gpus
+from capplan.llm.answer.fleet.search import PlanQuestion
+from capplan.llm.answer.plan_serving import plan_serving
+from capplan.llm.answer.validate_serving import constants_of, prepare
+from capplan.llm.core.fleet.deployment_plan import DeploymentPlan, RentedGpu
+from capplan.llm.core.fleet.near_miss import near_misses
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.serving.cases import answer
+from capplan.llm.core.simulation.load_answer import LatencyLimits
+from capplan.llm.core.timing.constants import Constants
+from capplan.llm.read.runs.serving_rows import parse_run
+from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
-from capplan.specs.llm.runs.serving_rows import parse_run
-from capplan.specs.llm.time_calibration import load_time_calibration
 
 FEWEST_RUNS = 15
 TTFT_LIMIT_S = 5.0

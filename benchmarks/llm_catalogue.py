@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from capplan.core.llm.architecture import Architecture
-from capplan.core.llm.quantisation import Quantisation
-from capplan.core.llm.tensors import count_parameters, layer_tensors
 from capplan.errors import CapplanError
-from capplan.specs.llm.config.parse import parse_config
-from capplan.specs.llm.config.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
+from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.quantisation import Quantisation
+from capplan.llm.core.tensors import count_parameters, layer_tensors
+from capplan.llm.read.config.parse import parse_config
+from capplan.llm.read.config.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
 
 FURTHER = Path(__file__).with_name("llm_configs.json")
 TARGET = Path(__file__).parents[1] / "capplan" / "llm_models"

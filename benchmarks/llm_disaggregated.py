@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from capplan.app.llm.deployments import Deployments, DeploymentWords, ServingDeployment
-from capplan.app.llm.validate_serving import constants_of
-from capplan.core.llm.fleet.disaggregated import HANDOVER_S, LINK_BYTES_PER_S
-from capplan.core.llm.serving.service import Demand, Service, decode_step_s, lone_ttft_s
-from capplan.core.llm.sharding import Sharding
-from capplan.core.llm.timing.constants import Constants
+from capplan.llm.answer.deployments import Deployments, DeploymentWords, ServingDeployment
+from capplan.llm.answer.validate_serving import constants_of
+from capplan.llm.core.fleet.disaggregated import HANDOVER_S, LINK_BYTES_PER_S
+from capplan.llm.core.serving.service import Demand, Service, decode_step_s, lone_ttft_s
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.constants import Constants
+from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
-from capplan.specs.llm.time_calibration import load_time_calibration
 
 _REPLICAS = re.compile(r"P:(\d+)x\(tp(\d+),dp(\d+),bs\d+\) D:(\d+)x\(tp(\d+),dp(\d+),bs\d+\)")
 _MOST_BUSY = 0.95

@@ -11,11 +11,11 @@ import time
 
 from gpus_startup import cpu_s
 
-from capplan.app.llm.deployments import Deployments, DeploymentWords
-from capplan.app.llm.estimate_serving import ServingQuestion, estimate_serving
-from capplan.core.llm.sharding import Sharding
+from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
-from capplan.specs.llm.time_calibration import load_time_calibration
 
 MARK_S = 0.5
 _COMMAND = "from capplan.cli.main import app; app({words!r}, standalone_mode=False)"

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
 
-from capplan.core.llm.engines import Engine, EngineConstants, LlmMemoryConstants
-from capplan.core.llm.memory_answer import MemoryRequest, answer_memory
-from capplan.core.llm.memory_fit import FittedMemory, StartupLog, fit_memory
-from capplan.core.llm.model import LanguageModel
-from capplan.core.llm.sharding import Sharding
+from capplan.core.serving_engines import Engine
+from capplan.llm.core.engines import EngineConstants, LlmMemoryConstants
+from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+from capplan.llm.core.memory_fit import FittedMemory, StartupLog, fit_memory
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.catalogue import find_in_catalogue
+from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.specs import load_gpus
-from capplan.specs.llm.catalogue import find_in_catalogue
-from capplan.specs.llm.memory_calibration import load_llm_memory
 
 GIB = 1 << 30
 _SAME_ARCHITECTURE = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from capplan.app.models import ModelSource, QuantisedSource
-from capplan.core.quantization.schemes import find_scheme
+from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.trace.types import Trace
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest

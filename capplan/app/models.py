@@ -19,8 +19,8 @@ from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.ops.checks import check_operators
 from capplan.core.ops.flops import Formulas, uncounted
 from capplan.core.plan.planner import Prepared
-from capplan.core.quantization.rewrite import quantise_trace
-from capplan.core.quantization.schemes import Scheme, find_scheme
+from capplan.core.quantisation.rewrite import quantise_trace
+from capplan.core.quantisation.schemes import Scheme, find_scheme
 from capplan.core.trace.format import is_trace_content, load_trace
 from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import Configuration, Variant, Workload

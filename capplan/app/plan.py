@@ -18,7 +18,7 @@ from capplan.core.plan.cpus import without_gpu
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Change, Fit, Job, Limits, Plan, SortKey
-from capplan.core.quantization.rewrite import scheme_name
+from capplan.core.quantisation.rewrite import scheme_name
 from capplan.core.workload import Configuration, Framework, Layout, Precision, Workload
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration

@@ -1,9 +1,7 @@
 """Build a procurement report: which GPUs to buy or rent for a load, how many, what they cost, how sure that is."""
 
-import os
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from capplan.app.gpus.choice import GpuChoice, GpuFilters, GpuRequest, find_gpus
 from capplan.app.gpus.priced import PriceFilters, affordable
 from capplan.app.models import ModelSource, QuantisedSource, open_model
 from capplan.app.procurement.constraints import ConstraintRequest, resolve
+from capplan.clock import moment
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.constraints import Constraints
 from capplan.core.gpus.prices import Price
@@ -193,23 +192,6 @@ def _prices(request: ReportRequest, gpus: GpuChoice, stated: LoadFile) -> Prices
     for path in request.offers.files:
         prices = prices.with_own(load_price_file(path, gpus.known))
     return prices
-
-
-def today() -> date:
-    """Return the day, or that of SOURCE_DATE_EPOCH, by which builds are made repeatable."""
-    return moment()[0]
-
-
-def moment() -> tuple[date, int]:
-    """Return the day and the seconds since 1970: of SOURCE_DATE_EPOCH where it is set, else of today's midnight (UTC).
-
-    Midnight makes two reports of one day equal to the last byte.
-    """
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if epoch.isdecimal():
-        return datetime.fromtimestamp(int(epoch), tz=UTC).date(), int(epoch)
-    day = date.today()
-    return day, int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
 
 
 def _plans(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> list[PlanDocument]:

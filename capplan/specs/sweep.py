@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from capplan.core.batches import BatchChoice, Batches, parse_batches
 from capplan.core.gpus.spec import Segment
-from capplan.core.quantization.schemes import find_scheme
+from capplan.core.quantisation.schemes import find_scheme
+from capplan.core.serving_engines import find_engine
 from capplan.core.sweep.conditions import SERVING, AnyConditions, Conditions, ServingConditions
 from capplan.core.sweep.definition import Definition, GpuEntry, ModelEntry, workload_label
 from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Mode, Optimizer, Precision, Training, Workload
 from capplan.errors import CapplanError, UsageError
-from capplan.specs.llm.memory_calibration import find_engine
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 

@@ -12,7 +12,7 @@ from capplan.app.plan import PlanRequest, plan
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Job
-from capplan.core.quantization.schemes import find_scheme
+from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Precision, Workload
 from capplan.errors import TraceError, UnknownNameError

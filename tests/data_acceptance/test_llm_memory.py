@@ -8,15 +8,15 @@ from statistics import median
 
 import pytest
 
-from capplan.core.llm.engines import Engine
-from capplan.core.llm.layers import Attention, LatentAttention
-from capplan.core.llm.memory_answer import MemoryRequest, answer_memory
-from capplan.core.llm.model_query import kv_bytes_per_token
-from capplan.core.llm.sharding import Sharding
-from capplan.core.llm.tensors import count_active_parameters, count_parameters
+from capplan.core.serving_engines import Engine
+from capplan.llm.core.layers import Attention, LatentAttention
+from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+from capplan.llm.core.model_query import kv_bytes_per_token
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.llm.read.catalogue import find_in_catalogue
+from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.specs import load_gpus
-from capplan.specs.llm.catalogue import find_in_catalogue
-from capplan.specs.llm.memory_calibration import load_llm_memory
 
 CONFIGS = Path(__file__).parents[3] / "shared" / "data" / "llm" / "configs" / "index.json"
 LOGS = Path(__file__).parents[3] / "shared" / "data" / "llm" / "vllm-memory-h100.csv.gz"

@@ -9,25 +9,25 @@ from statistics import median
 import numpy as np
 import pytest
 
-from capplan.app.llm.deployments import Deployments, DeploymentWords
-from capplan.app.llm.simulate_serving import SimulationQuestion, simulate_serving
-from capplan.app.llm.validate_serving import validate_serving
-from capplan.core.llm.fleet.token_load import TokenLoad
-from capplan.core.llm.kv import kv_element_bytes, stage_cache
-from capplan.core.llm.memory_answer import MemoryAnswer, MemoryRequest, answer_memory
-from capplan.core.llm.model import LanguageModel
-from capplan.core.llm.model_query import kv_bytes_per_token
-from capplan.core.llm.sharding import Sharding
-from capplan.core.llm.simulation.load_answer import LatencyLimits
-from capplan.core.llm.tensors import all_tensors, count_active_parameters, count_parameters
-from capplan.core.llm.timing.collectives import all_reduce_bytes
-from capplan.core.llm.timing.work import Load, experts_touched, step_work
 from capplan.errors import UsageError
+from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
+from capplan.llm.answer.validate_serving import validate_serving
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.kv import kv_element_bytes, stage_cache
+from capplan.llm.core.memory_answer import MemoryAnswer, MemoryRequest, answer_memory
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import kv_bytes_per_token
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.simulation.load_answer import LatencyLimits
+from capplan.llm.core.tensors import all_tensors, count_active_parameters, count_parameters
+from capplan.llm.core.timing.collectives import all_reduce_bytes
+from capplan.llm.core.timing.work import Load, experts_touched, step_work
+from capplan.llm.read.catalogue import find_in_catalogue
+from capplan.llm.read.memory_calibration import load_llm_memory
+from capplan.llm.read.runs.serving_rows import parse_run
+from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
-from capplan.specs.llm.catalogue import find_in_catalogue
-from capplan.specs.llm.memory_calibration import load_llm_memory
-from capplan.specs.llm.runs.serving_rows import parse_run
-from capplan.specs.llm.time_calibration import load_time_calibration
 
 GIB = 1 << 30
 H100 = "h100-sxm5-80gb"

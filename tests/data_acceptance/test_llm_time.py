@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.llm.deployments import Deployments, DeploymentWords
-from capplan.app.llm.validate_serving import validate_serving
-from capplan.core.llm.serving.accuracy import JudgedAnswer
-from capplan.core.llm.serving.cases import Metric
-from capplan.core.llm.serving.evidence import Evidence
-from capplan.core.llm.sharding import Sharding
-from capplan.core.llm.timing.calibration import LlmCalibration
+from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.validate_serving import validate_serving
+from capplan.llm.core.serving.accuracy import JudgedAnswer
+from capplan.llm.core.serving.cases import Metric
+from capplan.llm.core.serving.evidence import Evidence
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.read.runs.serving_rows import parse_run, read_serving
+from capplan.llm.read.time_calibration import dump_time_calibration, load_time_calibration
 from capplan.specs import load_gpus
-from capplan.specs.llm.runs.serving_rows import parse_run, read_serving
-from capplan.specs.llm.time_calibration import dump_time_calibration, load_time_calibration
 
 SERVING = Path(__file__).parents[3] / "shared" / "data" / "llm" / "serving.csv.gz"
 

@@ -24,7 +24,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("target")
     for folder in ("capplan", "gpu_specs"):
         shutil.copytree(CHECKOUT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md", "LICENSE"):
+    for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / file, source)
     build = [
         sys.executable,
@@ -44,9 +44,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_every_package_and_every_spec_file_is_in_it(installed: Path) -> None:
-    for package in (CHECKOUT / "capplan").rglob("__init__.py"):
-        assert (installed / package.relative_to(CHECKOUT)).is_file()
+def test_every_module_and_every_spec_file_is_in_it(installed: Path) -> None:
+    for module in (CHECKOUT / "capplan").rglob("*.py"):
+        assert (installed / module.relative_to(CHECKOUT)).is_file()
     files = {path.relative_to(built_in_folder()) for path in built_in_folder().rglob("*.*")}
     folder = installed / "capplan" / "gpu_specs"
     assert {path.relative_to(folder) for path in folder.rglob("*.*")} == files

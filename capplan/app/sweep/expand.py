@@ -13,14 +13,14 @@ from capplan.core.sweep.conditions import ServingConditions
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, workload_label
 from capplan.errors import UsageError, nearest_names
 from capplan.files import exists
+from capplan.llm.read.catalogue import catalogue_ids
+from capplan.llm.read.memory_calibration import load_llm_memory
+from capplan.llm.read.sources import find_model
+from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import ZOOS, canonical_words, source_names
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
-from capplan.specs.llm.catalogue import catalogue_ids
-from capplan.specs.llm.memory_calibration import load_llm_memory
-from capplan.specs.llm.sources import find_model
-from capplan.specs.llm.time_calibration import load_time_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.prices import load_prices
 

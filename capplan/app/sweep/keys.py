@@ -19,10 +19,10 @@ from capplan.core.trace.format import dump_trace
 from capplan.core.workload import Configuration
 from capplan.files import is_file
 from capplan.folders import PACKAGE
+from capplan.llm.read.sources import find_model
 from capplan.probe.target.names import ZOOS, former_names, source_names
-from capplan.specs.llm.sources import find_model
 
-_CODE = ("core", "probe")
+_CODE = ("core", "llm", "probe")
 _DIGITS = 24
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.llm.engines import LlmMemoryConstants
-from capplan.core.llm.timing.calibration import LlmCalibration
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.sweep.conditions import AnyConditions, ServingConditions
 from capplan.core.sweep.definition import Definition
+from capplan.llm.core.engines import LlmMemoryConstants
+from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.probe.inputs.request import ModelRequest
 
 DEFAULT_TIME_LIMIT_S = 600.0

@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
-from capplan.app.llm.deployments import Deployments, DeploymentWords
-from capplan.app.llm.estimate_serving import DoesNotFitError, ServingQuestion, estimate_serving
 from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.llm.memory import StageMemory
-from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
-from capplan.core.llm.sharding import Sharding
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
 from capplan.core.sweep.conditions import ServingConditions, Value
 from capplan.core.sweep.grid import Columns
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.errors import CapplanError
+from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.estimate_serving import DoesNotFitError, ServingQuestion, estimate_serving
+from capplan.llm.core.memory import StageMemory
+from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
+from capplan.llm.core.sharding import Sharding
 from capplan.specs import Gpus
 
 

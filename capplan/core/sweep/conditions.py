@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from capplan.core.batches import BatchChoice, Batches
-from capplan.core.quantization.schemes import Scheme, find_scheme
+from capplan.core.quantisation.schemes import Scheme, find_scheme
 from capplan.core.workload import Workload
 
 Value = str | int | float | bool | None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from capplan.core.quantization.schemes import Scheme
+from capplan.core.quantisation.schemes import Scheme
 from capplan.errors import TraceError, UsageError
 from capplan.probe.foreign.code import first_line, model_code, no_weights
 from capplan.probe.foreign.cpu_build import LARGEST_BUILD_BYTES, build_on_cpu

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from capplan.core.llm.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
-from capplan.core.llm.fleet.serving_report import ServingReport, Variation
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
+from capplan.llm.core.fleet.serving_report import ServingReport, Variation
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.text.llm.plan import shared_words

@@ -5,7 +5,7 @@ from importlib import resources
 import jinja2
 from markupsafe import Markup
 
-from capplan.core.llm.fleet.serving_report import ServingReport
+from capplan.llm.core.fleet.serving_report import ServingReport
 from capplan.report.serving.sections import cards, memory_shares, sections
 
 

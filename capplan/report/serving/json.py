@@ -4,7 +4,7 @@ import json
 
 import msgspec
 
-from capplan.core.llm.fleet.serving_report import ServingReport, Variation
+from capplan.llm.core.fleet.serving_report import ServingReport, Variation
 from capplan.report.documents.codec import to_plain
 from capplan.report.documents.llm.plan import LlmPlanDocument, llm_plan_document
 from capplan.report.documents.llm.simulation import SimulationDocument, simulation_document

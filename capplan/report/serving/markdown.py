@@ -1,6 +1,6 @@
 """The report on LLM serving as Markdown, and its deployments as CSV."""
 
-from capplan.core.llm.fleet.serving_report import ServingReport
+from capplan.llm.core.fleet.serving_report import ServingReport
 from capplan.report.serving.sections import Section, sections
 from capplan.report.table import escape_markdown, render_csv, render_markdown
 from capplan.report.text.llm.plan import plan_table

@@ -6,7 +6,7 @@ from typing import Any
 
 import typst
 
-from capplan.core.llm.fleet.serving_report import ServingReport
+from capplan.llm.core.fleet.serving_report import ServingReport
 from capplan.report.documents.codec import to_plain
 from capplan.report.serving.sections import cards, sections
 

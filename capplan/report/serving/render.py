@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-from capplan.core.llm.fleet.serving_report import ServingReport
 from capplan.errors import UsageError
+from capplan.llm.core.fleet.serving_report import ServingReport
 
 _RENDERERS = {
     ".html": ("html", "serving_html"),

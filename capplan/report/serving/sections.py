@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from capplan.core.llm.fleet.deployment_plan import DeploymentFit, DeploymentPlan
-from capplan.core.llm.fleet.serving_report import ServingReport, Variation
-from capplan.core.llm.simulation.load_answer import LatencyLimits, Statistic
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
+from capplan.llm.core.fleet.serving_report import ServingReport, Variation
+from capplan.llm.core.simulation.load_answer import LatencyLimits, Statistic
 from capplan.report.documents.llm.plan import manifest_of
 from capplan.report.serving.charts import front_svg, times_svg
 from capplan.report.table import Table, table

@@ -5,7 +5,7 @@ import re
 
 import xlsxwriter
 
-from capplan.core.llm.fleet.serving_report import ServingReport
+from capplan.llm.core.fleet.serving_report import ServingReport
 from capplan.report.serving.sections import Section, cards, sections
 from capplan.report.table import Align
 

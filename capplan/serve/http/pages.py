@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from capplan.errors import CapplanError
+from capplan.llm.read.catalogue import catalogue_ids
 from capplan.serve.http.api import ask
 from capplan.serve.http.bodies import content_response, read_body
 from capplan.serve.http.guard import COOKIE
@@ -28,7 +29,6 @@ from capplan.serve.questions.results import ResultsQuestion
 from capplan.serve.service import Service
 from capplan.serve.suggestions import suggest
 from capplan.serve.tracing.queue import BusyError
-from capplan.specs.llm.catalogue import catalogue_ids
 
 FIRST_ANSWER_S = 1.5
 """How long the page waits for its first answer before it is sent without, for the script to fetch."""

@@ -12,7 +12,7 @@ import msgspec
 from capplan.api.requests import choose, listed_batches, read_batches, take_constraints
 from capplan.app.gpus.priced import PriceFilters
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
-from capplan.core.quantization.schemes import find_scheme
+from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import CapplanError, UsageError
 from capplan.printable import printable

@@ -3,19 +3,19 @@
 import re
 from typing import TYPE_CHECKING
 
-from capplan.core.llm.serving.clients import read_clients
 from capplan.errors import UsageError
+from capplan.llm.core.serving.clients import read_clients
 from capplan.serve.planning.answer import Case, to_json, work_out
 from capplan.serve.planning.replies import Reply
 from capplan.serve.questions.llm import Deployed, LlmEstimateQuestion, LlmMemoryQuestion, LlmPlanQuestion
 from capplan.units import SECONDS, parse_quantity
 
 if TYPE_CHECKING:
-    from capplan.core.llm.fleet.planned import PlannedFleet
-    from capplan.core.llm.memory_answer import MemoryAnswer
-    from capplan.core.llm.serving.estimate import ServingEstimate
-    from capplan.core.llm.sharding import Sharding
-    from capplan.core.llm.simulation.load_answer import LatencyLimits
+    from capplan.llm.core.fleet.planned import PlannedFleet
+    from capplan.llm.core.memory_answer import MemoryAnswer
+    from capplan.llm.core.serving.estimate import ServingEstimate
+    from capplan.llm.core.sharding import Sharding
+    from capplan.llm.core.simulation.load_answer import LatencyLimits
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
@@ -35,7 +35,7 @@ def _checked(model: str) -> str:
 
 
 def _sharding(question: Deployed) -> "Sharding":
-    from capplan.core.llm.sharding import Sharding
+    from capplan.llm.core.sharding import Sharding
 
     return Sharding(tensor=question.tp, pipeline=question.pp, expert=question.ep, data=question.dp)
 
@@ -46,7 +46,7 @@ def answer_llm_memory(question: LlmMemoryQuestion, case: Case) -> "MemoryAnswer"
     Raises:
         CapplanError: a name is not known, or the deployment is not possible.
     """
-    from capplan.app.llm.memory import MemoryWords, answer_memory_words
+    from capplan.llm.answer.memory import MemoryWords, answer_memory_words
 
     return answer_memory_words(
         MemoryWords(
@@ -89,9 +89,9 @@ def answer_llm_estimate(question: LlmEstimateQuestion, case: Case) -> "ServingEs
     Raises:
         CapplanError: a name is not known, or the model does not fit.
     """
-    from capplan.app.llm.deployments import Deployments, DeploymentWords
-    from capplan.app.llm.estimate_serving import ServingQuestion, estimate_serving
-    from capplan.specs.llm.time_calibration import load_time_calibration
+    from capplan.llm.answer.deployments import Deployments, DeploymentWords
+    from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
+    from capplan.llm.read.time_calibration import load_time_calibration
 
     words = DeploymentWords(
         model=_checked(question.model),
@@ -136,14 +136,14 @@ def answer_llm_plan(question: LlmPlanQuestion, case: Case) -> "PlannedFleet":
     Raises:
         CapplanError: a name is not known, or the load is empty or too long for the model.
     """
-    from capplan.app.llm.deployments import Deployments
-    from capplan.app.llm.fleet.fleet_money import MoneyQuestion
-    from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
-    from capplan.app.llm.fleet.search import DEFAULT_ENGINES, PlanQuestion
-    from capplan.app.llm.plan_serving import plan_fleet
-    from capplan.core.llm.fleet.candidates import ShardingChoice
-    from capplan.core.llm.fleet.token_load import TokenLoad
-    from capplan.specs.llm.time_calibration import load_time_calibration
+    from capplan.llm.answer.deployments import Deployments
+    from capplan.llm.answer.fleet.fleet_money import MoneyQuestion
+    from capplan.llm.answer.fleet.rents import cheapest_rents, searched_gpus
+    from capplan.llm.answer.fleet.search import DEFAULT_ENGINES, PlanQuestion
+    from capplan.llm.answer.plan_serving import plan_fleet
+    from capplan.llm.core.fleet.candidates import ShardingChoice
+    from capplan.llm.core.fleet.token_load import TokenLoad
+    from capplan.llm.read.time_calibration import load_time_calibration
 
     rents = cheapest_rents(case.data.prices)
     gpus = case.data.gpus
@@ -201,7 +201,7 @@ def _limits(question: LlmPlanQuestion) -> "LatencyLimits":
     Raises:
         UsageError: one is not a time above 0, or there is no such percentile.
     """
-    from capplan.core.llm.simulation.load_answer import LatencyLimits, Statistic
+    from capplan.llm.core.simulation.load_answer import LatencyLimits, Statistic
 
     named = {each.value.lstrip("p"): each for each in Statistic}
     if question.percentile.lstrip("p") not in named:

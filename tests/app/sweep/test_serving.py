@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.llm.deployments import Deployments, DeploymentWords
-from capplan.app.llm.estimate_serving import ServingQuestion, estimate_serving
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
-from capplan.core.llm.sharding import Sharding
 from capplan.errors import SpecError, UsageError
+from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
-from capplan.specs.llm.time_calibration import load_time_calibration
 from tests.app.sweep.conftest import make_request
 
 GPUS = ["h100-sxm5-80gb", "l4"]

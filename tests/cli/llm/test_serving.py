@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.llm.serving.priors import PRIOR
-from capplan.core.llm.timing.calibration import WIDTH_NAMES, Width
-from capplan.specs.llm.time_calibration import dump_time_calibration
+from capplan.llm.core.serving.priors import PRIOR
+from capplan.llm.core.timing.calibration import WIDTH_NAMES, Width
+from capplan.llm.read.time_calibration import dump_time_calibration
 from tests.cli.conftest import Run
 
 HEAD = (

@@ -16,7 +16,7 @@ from capplan.cli.commands.llm.options import (
 )
 
 if TYPE_CHECKING:
-    from capplan.core.llm.sharding import Sharding
+    from capplan.llm.core.sharding import Sharding
 
 OneGpu = Annotated[str, typer.Option("--gpu", metavar="ID", help="Exact id or alias of a GPU.", show_default=False)]
 DownloadOption = Annotated[
@@ -44,7 +44,7 @@ class DeploymentOptions:
 
     def sharding(self) -> "Sharding":
         """Return how the GPUs of a replica share the model."""
-        from capplan.core.llm.sharding import Sharding
+        from capplan.llm.core.sharding import Sharding
 
         return Sharding(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp)
 

@@ -11,11 +11,11 @@ from capplan.cli.commands.llm.options import LlmModel, parse_link
 from capplan.cli.groups import with_groups
 from capplan.cli.options import AnswerOptions, SpecFolders
 from capplan.cli.output import Format, check_plots, to_json, write_plot
-from capplan.core.llm.serving.clients import read_clients
+from capplan.llm.core.serving.clients import read_clients
 
 if TYPE_CHECKING:
-    from capplan.app.llm.estimate_serving import ServingQuestion
-    from capplan.core.llm.serving.estimate import ServingEstimate
+    from capplan.llm.answer.estimate_serving import ServingQuestion
+    from capplan.llm.core.serving.estimate import ServingEstimate
 
 
 @with_groups
@@ -45,10 +45,10 @@ def estimate(
 
     capplan llm estimate llama-3.1-8b-instruct --gpu l40s --weights fp8 -c 32 --explain
     """
-    from capplan.app.llm.deployments import Deployments
-    from capplan.app.llm.estimate_serving import estimate_serving
+    from capplan.llm.answer.deployments import Deployments
+    from capplan.llm.answer.estimate_serving import estimate_serving
+    from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.specs import load_gpus
-    from capplan.specs.llm.time_calibration import load_time_calibration
 
     chosen = answer.format()
     check_plots(plot)
@@ -74,9 +74,9 @@ def _question(
     lengths: tuple[int, int],
 ) -> "ServingQuestion":
     """Return the question that the options ask; `lengths` are the mean tokens of prompts and answers."""
-    from capplan.app.llm.deployments import DeploymentWords
-    from capplan.app.llm.estimate_serving import ServingQuestion
-    from capplan.specs.llm.runs.measured_run import read_measured_run
+    from capplan.llm.answer.deployments import DeploymentWords
+    from capplan.llm.answer.estimate_serving import ServingQuestion
+    from capplan.llm.read.runs.measured_run import read_measured_run
 
     words = DeploymentWords(
         model=model,

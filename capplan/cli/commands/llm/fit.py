@@ -39,12 +39,12 @@ def fit(
     """
     from datetime import UTC, datetime
 
-    from capplan.app.llm.deployments import Deployments
-    from capplan.app.llm.fit_serving import fit_serving
+    from capplan.llm.answer.deployments import Deployments
+    from capplan.llm.answer.fit_serving import fit_serving
+    from capplan.llm.read.runs.serving_rows import read_serving
+    from capplan.llm.read.time_calibration import dump_time_calibration, load_time_calibration
     from capplan.report.text.llm.accuracy import accuracy_markdown
     from capplan.specs import load_gpus
-    from capplan.specs.llm.runs.serving_rows import read_serving
-    from capplan.specs.llm.time_calibration import dump_time_calibration, load_time_calibration
 
     if accuracy is not None and not cross:
         raise UsageError("--accuracy needs --cross, which holds runs out.")

@@ -22,7 +22,7 @@ def fit_memory(
 
     Example:  capplan llm fit-memory vllm-memory.csv.gz -o llm-memory.yaml
     """
-    from capplan.app.llm.fit_memory import fit_memory_file
+    from capplan.llm.answer.fit_memory import fit_memory_file
 
     made = datetime.now(tz=UTC).date()
     found = fit_memory_file(logs, since=since, base=base, made=made, data=data)

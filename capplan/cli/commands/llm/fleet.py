@@ -32,7 +32,7 @@ def fleet(
 
     Example:  capplan llm fleet FLEET.yaml
     """
-    from capplan.app.llm.shared_fleet import plan_shared_fleet
+    from capplan.llm.answer.shared_fleet import plan_shared_fleet
     from capplan.report.documents.llm.fleet import fleet_document
     from capplan.report.table import render_csv, render_markdown
     from capplan.report.text.llm.fleet import fleet_table, fleets_text

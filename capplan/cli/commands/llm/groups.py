@@ -9,12 +9,12 @@ import typer
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from capplan.app.llm.fleet.fleet_money import MoneyQuestion
-    from capplan.core.llm.fleet.candidates import ShardingChoice
-    from capplan.core.llm.fleet.token_load import TokenLoad
-    from capplan.core.llm.model import LanguageModel
-    from capplan.core.llm.serving.service import Speculation
-    from capplan.core.llm.simulation.load_answer import LatencyLimits
+    from capplan.llm.answer.fleet.fleet_money import MoneyQuestion
+    from capplan.llm.core.fleet.candidates import ShardingChoice
+    from capplan.llm.core.fleet.token_load import TokenLoad
+    from capplan.llm.core.model import LanguageModel
+    from capplan.llm.core.serving.service import Speculation
+    from capplan.llm.core.simulation.load_answer import LatencyLimits
 
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 STATISTICS = ("mean", "50", "90", "95", "99")
@@ -79,7 +79,7 @@ class LengthOptions:
         Raises:
             UsageError: Lengths vary in two ways, or speculation is stated in part.
         """
-        from capplan.core.llm.fleet.token_load import TokenLoad
+        from capplan.llm.core.fleet.token_load import TokenLoad
 
         if self.spread and (self.input_cv or self.output_cv):
             raise UsageError("--spread contradicts --input-cv and --output-cv: lengths vary evenly or log-normally.")
@@ -97,7 +97,7 @@ class LengthOptions:
         )
 
     def _speculation(self) -> "Speculation | None":
-        from capplan.core.llm.serving.service import Speculation
+        from capplan.llm.core.serving.service import Speculation
 
         if bool(self.draft_tokens) != (self.acceptance is not None):
             raise UsageError("speculation needs both --draft-tokens and --acceptance, such as 3 and 0.7.")
@@ -133,9 +133,9 @@ class TaskOptions:
         """
         from dataclasses import replace
 
-        from capplan.app.llm.vision import images_of
         from capplan.cli.commands.llm.options import parse_image_size
-        from capplan.core.llm.fleet.token_load import Task
+        from capplan.llm.answer.vision import images_of
+        from capplan.llm.core.fleet.token_load import Task
 
         if self.task not in tuple(Task):
             raise UsageError(f"--task {self.task}: write one of {', '.join(Task)}.")
@@ -194,8 +194,8 @@ class MoneyOptions:
         Raises:
             UsageError: A value is not a share, a number of years, or two prices.
         """
-        from capplan.app.llm.fleet.fleet_money import MoneyQuestion
         from capplan.cli.commands.llm.options import parse_api_price, parse_share
+        from capplan.llm.answer.fleet.fleet_money import MoneyQuestion
 
         return MoneyQuestion(
             growth_fraction=parse_share(self.growth, what="--growth"),
@@ -244,13 +244,13 @@ class SearchOptions:
 
     def engines(self) -> tuple[str, ...]:
         """Return the engines to try."""
-        from capplan.app.llm.fleet.search import DEFAULT_ENGINES
+        from capplan.llm.answer.fleet.search import DEFAULT_ENGINES
 
         return ENGINES if self.engine == ["all"] else tuple(self.engine or DEFAULT_ENGINES)
 
     def choice(self) -> "ShardingChoice":
         """Return the degrees of parallelism to try; every usual one where none is stated."""
-        from capplan.core.llm.fleet.candidates import ShardingChoice
+        from capplan.llm.core.fleet.candidates import ShardingChoice
 
         return ShardingChoice(
             tensor=tuple(self.tp or ()),

@@ -12,7 +12,7 @@ from capplan.cli.options import AnswerOptions, SpecFolders
 from capplan.cli.output import Format, to_json
 
 if TYPE_CHECKING:
-    from capplan.core.llm.memory_answer import MemoryAnswer
+    from capplan.llm.core.memory_answer import MemoryAnswer
 
 
 @with_groups
@@ -35,7 +35,7 @@ def memory(
 
     capplan llm memory qwen3-32b --gpu rtx-4090 --engine llama.cpp --weights q4_k_m --max-len 16384
     """
-    from capplan.app.llm.memory import MemoryWords, answer_memory_words
+    from capplan.llm.answer.memory import MemoryWords, answer_memory_words
 
     chosen = answer.format()
     found = answer_memory_words(

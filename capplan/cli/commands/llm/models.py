@@ -32,12 +32,12 @@ def models(
 
     capplan llm models deepseek-v3 hf:path/to/config.json --json
     """
-    from capplan.core.llm.model_query import select_models
+    from capplan.llm.core.model_query import select_models
+    from capplan.llm.read.catalogue import load_catalogue
+    from capplan.llm.read.sources import find_model
     from capplan.report.documents.llm.memory import llm_models_document
     from capplan.report.table import render_csv, render_markdown, render_text
     from capplan.report.text.llm.models import llm_model_base_table, llm_model_table
-    from capplan.specs.llm.catalogue import load_catalogue
-    from capplan.specs.llm.sources import find_model
 
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     known = [find_model(name, download=download) for name in names] if names else list(load_catalogue().values())

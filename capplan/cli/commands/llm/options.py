@@ -7,8 +7,8 @@ import typer
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from capplan.core.llm.fleet.money import ApiPrice
-    from capplan.core.llm.simulation.load_answer import LatencyLimits
+    from capplan.llm.core.fleet.money import ApiPrice
+    from capplan.llm.core.simulation.load_answer import LatencyLimits
 
 LlmModel = Annotated[
     str,
@@ -90,7 +90,7 @@ def parse_limits(
     Raises:
         UsageError: One of them is not a time above 0, or there is no such percentile.
     """
-    from capplan.core.llm.simulation.load_answer import LatencyLimits, Statistic
+    from capplan.llm.core.simulation.load_answer import LatencyLimits, Statistic
     from capplan.units import SECONDS, parse_quantity
 
     def read(text: str | None, what: str) -> float | None:
@@ -155,7 +155,7 @@ def parse_api_price(text: str | None) -> "ApiPrice | None":
     Raises:
         UsageError: The text is not two amounts of at least 0, one of them above.
     """
-    from capplan.core.llm.fleet.money import ApiPrice
+    from capplan.llm.core.fleet.money import ApiPrice
 
     if text is None:
         return None

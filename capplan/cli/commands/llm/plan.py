@@ -27,10 +27,10 @@ from capplan.printable import printable
 from capplan.units import counted
 
 if TYPE_CHECKING:
-    from capplan.app.llm.plan_serving import PlanQuestion
-    from capplan.core.llm.fleet.planned import PlannedFleet
-    from capplan.core.llm.fleet.token_load import TokenLoad
-    from capplan.core.llm.simulation.load_answer import LatencyLimits
+    from capplan.llm.answer.plan_serving import PlanQuestion
+    from capplan.llm.core.fleet.planned import PlannedFleet
+    from capplan.llm.core.fleet.token_load import TokenLoad
+    from capplan.llm.core.simulation.load_answer import LatencyLimits
     from capplan.specs.gpus.load import Gpus
     from capplan.specs.prices import Prices
 
@@ -79,11 +79,11 @@ def plan(
 
     capplan llm plan qwen3-32b --gpu h100-sxm5-80gb --gpu l40s --concurrency 64 --max-tpot 50ms --percentile 99
     """
-    from capplan.app.llm.deployments import Deployments
-    from capplan.app.llm.fleet.fleet_money import known_prices
-    from capplan.app.llm.plan_serving import plan_fleet
+    from capplan.llm.answer.deployments import Deployments
+    from capplan.llm.answer.fleet.fleet_money import known_prices
+    from capplan.llm.answer.plan_serving import plan_fleet
+    from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.specs import load_gpus
-    from capplan.specs.llm.time_calibration import load_time_calibration
 
     spelling = answer.format()
     gpus = load_gpus(overlays=specs or ())
@@ -110,8 +110,8 @@ def _question(
     model: str, load: "TokenLoad", limits: "LatencyLimits", search: SearchOptions, *, prices: "Prices", gpus: "Gpus"
 ) -> "PlanQuestion":
     """Return the question that the options ask; without `--gpu`, of every GPU with a rent that is searched."""
-    from capplan.app.llm.fleet.rents import cheapest_rents, searched_gpus
-    from capplan.app.llm.plan_serving import PlanQuestion
+    from capplan.llm.answer.fleet.rents import cheapest_rents, searched_gpus
+    from capplan.llm.answer.plan_serving import PlanQuestion
 
     rents = cheapest_rents(prices)
     return PlanQuestion(

@@ -33,7 +33,7 @@ def report_llm(
     Raises:
         UsageError: Several models are named, or something of the load file is refused.
     """
-    from capplan.app.llm.report_serving import ServingReportRequest, report_serving
+    from capplan.llm.answer.report_serving import ServingReportRequest, report_serving
     from capplan.report.serving.render import render_serving
 
     if len(models) != 1:

@@ -29,13 +29,13 @@ from capplan.cli.output import (
     write_plot,
 )
 from capplan.cli.progress import progress
-from capplan.core.llm.serving.clients import read_clients
 from capplan.errors import UsageError
+from capplan.llm.core.serving.clients import read_clients
 
 if TYPE_CHECKING:
-    from capplan.core.llm.fleet.token_load import TokenLoad
-    from capplan.core.llm.simulation.arrivals import Arrivals
-    from capplan.core.llm.simulation.simulation import Simulation
+    from capplan.llm.core.fleet.token_load import TokenLoad
+    from capplan.llm.core.simulation.arrivals import Arrivals
+    from capplan.llm.core.simulation.simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +90,10 @@ def simulate(
 
     Example:  capplan llm simulate qwen3-32b --gpu h100-sxm5-80gb --tp 2 --rate 1..8 --max-ttft 1s --max-tpot 50ms
     """
-    from capplan.app.llm.deployments import Deployments, DeploymentWords
-    from capplan.app.llm.simulate_serving import Scheduling, SimulationQuestion, read_requests, simulate_serving
+    from capplan.llm.answer.deployments import Deployments, DeploymentWords
+    from capplan.llm.answer.simulate_serving import Scheduling, SimulationQuestion, read_requests, simulate_serving
+    from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.specs import load_gpus
-    from capplan.specs.llm.time_calibration import load_time_calibration
 
     spelling = answer.format()
     check_plots(plot)

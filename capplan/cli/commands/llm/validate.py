@@ -36,14 +36,14 @@ def validate(
 
     capplan llm validate runs.csv --quality ABC --json
     """
-    from capplan.app.llm.deployments import Deployments
-    from capplan.app.llm.validate_serving import validate_serving
-    from capplan.core.llm.serving.accuracy import CELL_COLUMNS
+    from capplan.llm.answer.deployments import Deployments
+    from capplan.llm.answer.validate_serving import validate_serving
+    from capplan.llm.core.serving.accuracy import CELL_COLUMNS
+    from capplan.llm.read.runs.serving_rows import read_serving
+    from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.report.documents.llm.serving import llm_validation_document
     from capplan.report.text.llm import serving as text
     from capplan.specs import load_gpus
-    from capplan.specs.llm.runs.serving_rows import read_serving
-    from capplan.specs.llm.time_calibration import load_time_calibration
 
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     columns = [name.strip() for name in by.split(",") if name.strip()]

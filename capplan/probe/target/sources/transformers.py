@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from capplan.core.quantization.checkpoints import checkpoint_scheme
-from capplan.core.quantization.schemes import Scheme
+from capplan.core.quantisation.checkpoints import checkpoint_scheme
+from capplan.core.quantisation.schemes import Scheme
 from capplan.errors import TraceError, UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, is_file
 from capplan.probe.foreign.code import model_code

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from capplan.core.llm.fleet.deployment_plan import DeploymentFit, DeploymentPlan
-from capplan.core.llm.fleet.gpu_sharing import SharedGpus
-from capplan.core.llm.fleet.shared_fleet import SharedFleet
-from capplan.core.llm.fleet.token_load import TokenLoad
-from capplan.core.llm.simulation.load_answer import LatencyLimits
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
+from capplan.llm.core.fleet.gpu_sharing import SharedGpus
+from capplan.llm.core.fleet.shared_fleet import SharedFleet
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.documents.llm.plan import sharding_fields
 
 SCHEMA_VERSION: Final = 1

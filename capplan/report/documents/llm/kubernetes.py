@@ -3,9 +3,9 @@
 import json
 import re
 
-from capplan.core.llm.engines import Engine
-from capplan.core.llm.fleet.deployment_plan import DeploymentFit
-from capplan.core.llm.handover.launch import Launch
+from capplan.core.serving_engines import Engine
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit
+from capplan.llm.core.handover.launch import Launch
 
 _IMAGES = {
     Engine.VLLM: ("vllm/vllm-openai:latest", "pin the version that the plan was made for"),

@@ -6,12 +6,12 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from capplan.core.llm.engines import Engine
-from capplan.core.llm.memory import StageMemory
-from capplan.core.llm.memory_answer import Alternative, MemoryAnswer
-from capplan.core.llm.model import LanguageModel
-from capplan.core.llm.tensors import count_active_parameters, count_parameters
 from capplan.core.numbers import Interval
+from capplan.core.serving_engines import Engine
+from capplan.llm.core.memory import StageMemory
+from capplan.llm.core.memory_answer import Alternative, MemoryAnswer
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.version import __version__
 
 SCHEMA_VERSION: Final = 1

@@ -5,7 +5,8 @@ from typing import Annotated, Final, Literal, TypedDict
 import msgspec
 from msgspec import Meta
 
-from capplan.core.llm.fleet.deployment_plan import (
+from capplan.core.numbers import Interval
+from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentRejection,
     FrontPoint,
@@ -15,13 +16,12 @@ from capplan.core.llm.fleet.deployment_plan import (
     front,
     load_front,
 )
-from capplan.core.llm.fleet.disaggregated import DisaggregatedFit
-from capplan.core.llm.fleet.planned import PlannedFleet
-from capplan.core.llm.fleet.token_load import TokenLoad
-from capplan.core.llm.serving.load_curve import LoadPoint
-from capplan.core.llm.sharding import Sharding
-from capplan.core.llm.simulation.load_answer import LatencyLimits, Percentiles
-from capplan.core.numbers import Interval
+from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
+from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.serving.load_curve import LoadPoint
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.simulation.load_answer import LatencyLimits, Percentiles
 from capplan.report.documents.llm.kubernetes import kubernetes_manifest
 from capplan.report.documents.llm.money import LaunchDocument, MoneyDocument, launch_document, money_document
 from capplan.report.documents.llm.serving import ServedModel

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from capplan.core.llm.serving.accuracy import Accuracy, Cell, ServingValidation
-from capplan.core.llm.serving.cases import Metric
-from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
-from capplan.core.llm.serving.explain import StepPart
-from capplan.core.llm.serving.runs import SkippedRun
 from capplan.core.numbers import Interval
+from capplan.llm.core.serving.accuracy import Accuracy, Cell, ServingValidation
+from capplan.llm.core.serving.cases import Metric
+from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
+from capplan.llm.core.serving.explain import StepPart
+from capplan.llm.core.serving.runs import SkippedRun
 
 SCHEMA_VERSION: Final = 1
 

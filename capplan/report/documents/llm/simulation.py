@@ -4,8 +4,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from capplan.core.llm.simulation.load_answer import LatencyLimits, LoadAnswer, Percentiles
-from capplan.core.llm.simulation.simulation import Simulation
+from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Percentiles
+from capplan.llm.core.simulation.simulation import Simulation
 
 SCHEMA_VERSION: Final = 1
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from capplan.core.llm.serving.accuracy import (
+from capplan.llm.core.serving.accuracy import (
     Accuracy,
     Cell,
     JudgedAnswer,
     ServingValidation,
     rank_correlation_if_known,
 )
-from capplan.core.llm.serving.cases import Metric
-from capplan.core.llm.serving.runs import MeasuredRun
+from capplan.llm.core.serving.cases import Metric
+from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.report.table import render_markdown, table
 from capplan.units import format_fraction
 

@@ -1,8 +1,8 @@
 """Several models on one fleet for people: the cheapest fleet, and the others beside it."""
 
-from capplan.core.llm.fleet.deployment_plan import DeploymentPlan
-from capplan.core.llm.fleet.gpu_sharing import SharedPart
-from capplan.core.llm.fleet.shared_fleet import SharedFleet
+from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
+from capplan.llm.core.fleet.gpu_sharing import SharedPart
+from capplan.llm.core.fleet.shared_fleet import SharedFleet
 from capplan.report.table import Table, render_text, table
 from capplan.units import format_seconds
 

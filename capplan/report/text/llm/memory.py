@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from capplan.core.llm.memory_answer import MemoryAnswer
-from capplan.core.llm.tensors import count_active_parameters, count_parameters
+from capplan.llm.core.memory_answer import MemoryAnswer
+from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_bytes, format_count
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from capplan.core.llm.model import LanguageModel
-from capplan.core.llm.model_query import attention_kind, kv_bytes_per_token
-from capplan.core.llm.tensors import count_active_parameters, count_parameters
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import attention_kind, kv_bytes_per_token
+from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.report.table import Table, table
 
 

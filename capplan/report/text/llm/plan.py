@@ -1,14 +1,14 @@
 """Plans of LLM serving for people: the short answer, a table, what else was compared, and what was assumed."""
 
-from capplan.core.llm.fleet.deployment_plan import (
+from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentPlan,
     DeploymentRejection,
     Obstacle,
     load_front,
 )
-from capplan.core.llm.fleet.token_load import Task, TokenLoad
-from capplan.core.llm.sharding import Sharding
+from capplan.llm.core.fleet.token_load import Task, TokenLoad
+from capplan.llm.core.sharding import Sharding
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_fraction, format_rate, format_seconds
 

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from capplan.core.llm.serving.accuracy import Accuracy, ServingValidation
-from capplan.core.llm.serving.estimate import ServingEstimate
-from capplan.core.llm.serving.explain import StepPart, total_s
 from capplan.core.numbers import Interval
+from capplan.llm.core.serving.accuracy import Accuracy, ServingValidation
+from capplan.llm.core.serving.estimate import ServingEstimate
+from capplan.llm.core.serving.explain import StepPart, total_s
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table

@@ -1,7 +1,7 @@
 """Simulations of LLM serving for people: a table of loads, where the replica is saturated, and a plot."""
 
-from capplan.core.llm.simulation.load_answer import LoadAnswer, Percentiles
-from capplan.core.llm.simulation.simulation import Simulation
+from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles
+from capplan.llm.core.simulation.simulation import Simulation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.table import Table, render_text, table

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from capplan.core.llm.fleet.deployment_plan import DeploymentFit, DeploymentPlan
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.report.text.llm.money import launch_text, money_lines
 from capplan.report.text.llm.plan import (
     disaggregation_line,

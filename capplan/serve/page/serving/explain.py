@@ -1,12 +1,12 @@
 """Where the figures about served language models come from, in lines."""
 
-from capplan.core.llm.fleet.deployment_plan import DeploymentFit
-from capplan.core.llm.fleet.limits import SATURATION
-from capplan.core.llm.fleet.token_load import TokenLoad
-from capplan.core.llm.memory_answer import MemoryAnswer
-from capplan.core.llm.serving.estimate import ServingEstimate, ServingPoint
 from capplan.core.numbers import Interval
 from capplan.errors import UsageError
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit
+from capplan.llm.core.fleet.limits import SATURATION
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.memory_answer import MemoryAnswer
+from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.report.documents.llm.memory import llm_memory_document
 from capplan.report.text.llm.serving import decode_step_text, prefill_step_text
 from capplan.serve.page.explain import Explained

@@ -6,10 +6,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from capplan.core.llm.memory_answer import MemoryAnswer
-from capplan.core.llm.serving.clients import MOST_CLIENTS
-from capplan.core.llm.serving.estimate import ServingEstimate
 from capplan.errors import CapplanError, UsageError
+from capplan.llm.core.memory_answer import MemoryAnswer
+from capplan.llm.core.serving.clients import MOST_CLIENTS
+from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.report.documents.llm.memory import LlmMemoryDocument, llm_memory_document
 from capplan.report.documents.llm.serving import LlmEstimateDocument, ServingPointDocument, llm_estimate_document
 from capplan.serve.page.explain import Explained

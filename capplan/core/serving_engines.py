@@ -1,0 +1,33 @@
+"""The engines that serve language models, by name."""
+
+import re
+from enum import StrEnum
+
+from capplan.errors import UnknownNameError
+
+
+class Engine(StrEnum):
+    """Serving engines whose memory rules are known."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    TRTLLM = "trtllm"
+    LLAMACPP = "llama.cpp"
+
+
+def find_engine(name: str) -> Engine:
+    """Return an engine by its name.
+
+    Args:
+        name: Such as vllm, sglang, trtllm (or tensorrt-llm) and llama.cpp.
+
+    Raises:
+        UnknownNameError: There is no such engine.
+    """
+    word = re.sub(r"[^a-z]", "", name.lower())
+    known = {"vllm": Engine.VLLM, "sglang": Engine.SGLANG, "trtllm": Engine.TRTLLM, "tensorrtllm": Engine.TRTLLM}
+    known["llamacpp"] = Engine.LLAMACPP
+    if word not in known:
+        names = [engine.value for engine in Engine]
+        raise UnknownNameError("engine", name, names, hint=f"Known: {', '.join(names)}.")
+    return known[word]

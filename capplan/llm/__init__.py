@@ -1,0 +1,1 @@
+"""Serving of language models: the arithmetic (`core`), what is read from files (`read`), and the answers (`answer`)."""

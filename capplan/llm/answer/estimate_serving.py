@@ -1,0 +1,242 @@
+"""Estimate what clients of a deployment see at each concurrency, with intervals and the evidence behind them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capplan.core.serving_engines import find_engine
+from capplan.errors import CapplanError, UsageError
+from capplan.llm.answer.deployments import Deployments, DeploymentWords, ServingDeployment
+from capplan.llm.answer.run_case import case_of_run
+from capplan.llm.answer.validate_serving import constants_of, width_name
+from capplan.llm.core.half import half_note
+from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of
+from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
+from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
+from capplan.llm.core.serving.explain import explain_step
+from capplan.llm.core.serving.runs import MeasuredRun
+from capplan.llm.core.serving.service import Demand, Service
+from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.llm.core.timing.calibration import LlmCalibration, Width
+from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.timing.work import Load
+
+
+class DoesNotFitError(CapplanError):
+    """A deployment whose weights or sequences do not fit in memory."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingQuestion:
+    """A deployment and what it is asked: mean lengths [tokens] and numbers of clients of one replica.
+
+    `spread` is the relative half-width of the lengths, by default that of benchmarks which draw them from 0.8 to 1
+    times the longest. `measured` are runs of the same deployment.
+    """
+
+    words: DeploymentWords
+    concurrencies: tuple[int, ...]
+    input_len: float
+    output_len: float
+    spread: float = 0.1 / 0.9
+    measured: tuple[MeasuredRun, ...] = ()
+
+
+def estimate_serving(
+    question: ServingQuestion, *, deployments: Deployments, calibration: LlmCalibration
+) -> ServingEstimate:
+    """Estimate a deployment at every concurrency.
+
+    Args:
+        question: The deployment and what it is asked.
+        deployments: Where deployments are found.
+        calibration: The constants.
+
+    Raises:
+        CapplanError: Something is not known, does not divide, or does not fit.
+    """
+    deployment = deployments.find(question.words)
+    capacity = _check_size(question, deployment)
+    constants = constants_of(calibration)
+    adjustments = _adjustments(question, deployment, calibration, constants)
+    basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments)
+    points = tuple(_point(question, deployment, clients, basis) for clients in question.concurrencies)
+    service = Service(
+        kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine, constants=constants
+    )
+    decode, prefill = _step_loads(question, deployment, points[-1])
+    architecture, words = deployment.model.architecture, question.words
+    learnt = adjustments.get(Metric.TPOT)
+    return ServingEstimate(
+        model=architecture.name,
+        params=count_parameters(architecture),
+        active_params=count_active_parameters(architecture),
+        gpu=deployment.gpu.id,
+        engine=find_engine(words.engine).value,
+        version=words.version,
+        sharding=words.sharding,
+        weights=deployment.quantisation.format.name,
+        kv=deployment.kv,
+        input_len=question.input_len,
+        output_len=question.output_len,
+        sequences_that_fit=capacity,
+        points=points,
+        decode_parts=explain_step(service, decode),
+        prefill_parts=explain_step(service, prefill),
+        calibration=calibration.name,
+        measured_factor=learnt.factor if learnt else None,
+        measured_runs=learnt.runs if learnt else 0,
+        notes=_notes(deployment, points, adjustments),
+    )
+
+
+def _check_size(question: ServingQuestion, deployment: ServingDeployment) -> float:
+    """Return how many sequences fit, after a check that one does and that the model handles its length."""
+    tokens = question.input_len + question.output_len
+    _check_context(deployment, tokens)
+    capacity = deployment.sequences_that_fit(tokens)
+    if capacity < 1:
+        raise DoesNotFitError(
+            f"{question.words.model} with {tokens:.0f} tokens does not fit on {question.words.sharding.gpus} × "
+            f"{deployment.gpu.id}; use more GPUs (--tp), narrower weights or cache, or shorter requests."
+        )
+    return capacity
+
+
+def _check_context(deployment: ServingDeployment, tokens: float) -> None:
+    longest = deployment.model.architecture.max_positions
+    if longest is not None and tokens > longest:
+        raise UsageError(
+            f"{deployment.words.model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
+            "shorten --input-len or --output-len."
+        )
+
+
+def _case(deployment: ServingDeployment, demand: Demand, *, clients: float) -> Case:
+    return Case(
+        kernels=deployment.kernels,
+        machine=deployment.machine,
+        engine=deployment.engine,
+        demand=demand,
+        serving=Serving.CLOSED_LOOP,
+        clients=clients,
+    )
+
+
+def _demand(question: ServingQuestion, deployment: ServingDeployment) -> Demand:
+    capacity = deployment.sequences_that_fit(question.input_len + question.output_len)
+    return Demand(
+        input_len=question.input_len,
+        output_len=question.output_len,
+        capacity=max(1.0, capacity),
+        spread=question.spread,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    calibration: LlmCalibration
+    constants: Constants
+    evidence: Evidence
+    adjustments: dict[Metric, Adjustment]
+
+
+def _point(question: ServingQuestion, deployment: ServingDeployment, clients: int, basis: _Basis) -> ServingPoint:
+    times = answer(_case(deployment, _demand(question, deployment), clients=clients), basis.constants)
+    found = {
+        metric: interval(
+            metric_of(times, metric),
+            width=_width(metric, deployment, basis.calibration),
+            evidence=basis.evidence,
+            adjustment=basis.adjustments.get(metric, Adjustment()),
+        )
+        for metric in Metric
+    }
+    return ServingPoint(
+        concurrency=clients,
+        ttft_s=found[Metric.TTFT],
+        tpot_s=found[Metric.TPOT],
+        output_tokens_per_s=found[Metric.OUTPUT_TOKENS_PER_S],
+        requests_per_s=found[Metric.OUTPUT_TOKENS_PER_S].expected / question.output_len,
+        running=times.running,
+        evidence=str(Evidence.MEASURED_HERE if basis.adjustments else basis.evidence),
+    )
+
+
+def _width(metric: Metric, deployment: ServingDeployment, calibration: LlmCalibration) -> Width:
+    name = width_name(metric, Serving.CLOSED_LOOP, has_experts=deployment.model.architecture.is_moe)
+    return calibration.width(name, deployment.engine)
+
+
+def _of_this_deployment(question: ServingQuestion, deployment: ServingDeployment) -> list[MeasuredRun]:
+    """Return the measured runs of the deployment; benchmark files do not name one and are taken to be of it.
+
+    Raises:
+        UsageError: Runs were given, and none is of this deployment.
+    """
+    names = {deployment.model.architecture.name, question.words.model, deployment.model.hf_id or ""}
+    gpus = {deployment.gpu.id, question.words.gpu}
+    found = [
+        run
+        for run in question.measured
+        if not run.model or (run.model in names and run.gpu in gpus and run.sharding == question.words.sharding)
+    ]
+    if question.measured and not found:
+        given = question.measured[0]
+        raise UsageError(
+            f"{given.file} holds no run of {deployment.model.architecture.name} on {question.words.sharding.gpus} × "
+            f"{deployment.gpu.id} in this parallelism; its first is of {given.model} on {given.gpu}."
+        )
+    return found
+
+
+def _adjustments(
+    question: ServingQuestion, deployment: ServingDeployment, calibration: LlmCalibration, constants: Constants
+) -> dict[Metric, Adjustment]:
+    """Learn from the measured runs by what factor this deployment differs; TTFT is left alone, since queues differ."""
+    ratios: list[float] = []
+    for run in _of_this_deployment(question, deployment):
+        predicted = answer(case_of_run(run, deployment), constants)
+        if Metric.TPOT in run.values:
+            ratios.append(run.values[Metric.TPOT] / metric_of(predicted, Metric.TPOT))
+        elif Metric.OUTPUT_TOKENS_PER_S in run.values:
+            ratios.append(metric_of(predicted, Metric.OUTPUT_TOKENS_PER_S) / run.values[Metric.OUTPUT_TOKENS_PER_S])
+    if not ratios:
+        return {}
+    learnt = learn_adjustment(
+        ratios, width=_width(Metric.TPOT, deployment, calibration), evidence=deployment.evidence(calibration)
+    )
+    inverse = Adjustment(factor=1.0 / learnt.factor, deviation=learnt.deviation, runs=learnt.runs)
+    return {Metric.TPOT: learnt, Metric.OUTPUT_TOKENS_PER_S: inverse}
+
+
+def _step_loads(question: ServingQuestion, deployment: ServingDeployment, point: ServingPoint) -> tuple[Load, Load]:
+    """Return a decode step at the last concurrency, and a step that holds one prompt alone."""
+    sharding = deployment.words.sharding
+    per_pass = point.running / sharding.data / sharding.pipeline
+    context = question.input_len + question.output_len / 2
+    decode = Load.of(decoding=per_pass, context=context)
+    return decode, Load.of(prefilled=question.input_len, prompts=1.0)
+
+
+def _notes(
+    deployment: ServingDeployment, points: Sequence[ServingPoint], adjustments: dict[Metric, Adjustment]
+) -> tuple[str, ...]:
+    found = [
+        "TPOT is (end-to-end time − TTFT) ÷ (output tokens − 1). TTFT is the mean over clients that start together "
+        "and send ten requests each.",
+        f"KV cache in {deployment.kv}, weights in {deployment.quantisation.format.name}, no prefix cache, "
+        "no speculation.",
+    ]
+    waiting = [point.concurrency for point in points if point.queued]
+    if waiting:
+        found.append(f"From {waiting[0]} clients on, requests wait for memory: {points[-1].running:.0f} sequences fit.")
+    if not deployment.machine.switched and deployment.words.sharding.gpus > 1:
+        found.append("The GPUs are joined through the host; --link states the bandwidth of yours.")
+    if note := half_note(deployment.gpu, deployment.quantisation.format.name, deployment.kv):
+        found.append(f"{note}.")
+    if adjustments:
+        learnt = adjustments[Metric.TPOT]
+        found.append(f"Measured runs ({learnt.runs}) change TPOT by a factor of {learnt.factor:.3f}.")
+    return tuple(found)

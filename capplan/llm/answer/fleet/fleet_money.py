@@ -1,0 +1,100 @@
+"""Work out the money of a recommended deployment: ways to pay, growth, energy, and an API's price beside it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from capplan.core.economics.assumptions import CostAssumptions
+from capplan.core.gpus.prices import LASTING_TERMS, Price, PriceTier, Term, current_prices
+from capplan.core.gpus.spec import GpuSpec
+from capplan.errors import UsageError
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit
+from capplan.llm.core.fleet.money import (
+    ApiPrice,
+    FleetMoney,
+    Offers,
+    compare_with_api,
+    fleets_by_year,
+    joules_per_output_token,
+    payment_options,
+)
+from capplan.specs.load import demand_without_load
+from capplan.specs.prices import Prices, load_prices
+
+_MOST_YEARS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyQuestion:
+    """How the money of a plan is counted: growth of the load per year, years, and an API to compare with."""
+
+    growth_fraction: float = 0.0
+    years: int = 3
+    api: ApiPrice | None = None
+
+    def __post_init__(self) -> None:
+        if not -0.9 <= self.growth_fraction <= 10:
+            raise UsageError(f"--growth {self.growth_fraction:.0%}: write growth per year from -90% to 1000%.")
+        if not 1 <= self.years <= _MOST_YEARS:
+            raise UsageError(f"--years {self.years}: count 1 to {_MOST_YEARS} years.")
+
+
+def fleet_money(fit: DeploymentFit, gpu: GpuSpec, prices: Prices, question: MoneyQuestion) -> FleetMoney:
+    """Return what a deployment costs by every term, over the years.
+
+    Args:
+        fit: The deployment.
+        gpu: Its GPU.
+        prices: All known prices.
+        question: How money is counted.
+    """
+    money = replace(demand_without_load().money, years=question.years)
+    offers = offers_of(gpu, prices)
+    growth = question.growth_fraction
+    return FleetMoney(
+        years=fleets_by_year(fit, growth_fraction=growth, years=question.years),
+        payments=payment_options(fit, offers, money, growth_fraction=growth),
+        joules_per_output_token=joules_per_output_token(fit, money),
+        api=compare_with_api(fit, question.api) if question.api else None,
+        growth_fraction=growth,
+        counted_years=question.years,
+        usd_per_kwh=money.usd_per_kwh,
+        pue=money.pue,
+    )
+
+
+def assumed_money() -> CostAssumptions:
+    """Return the assumptions about money that hold where nothing else is stated."""
+    return demand_without_load().money
+
+
+def offers_of(gpu: GpuSpec, prices: Prices) -> Offers:
+    """Return the cheapest current price of a GPU by term: vendors' before marketplaces', dated before hearsay.
+
+    Args:
+        gpu: The GPU.
+        prices: All known prices.
+    """
+    rents: dict[Term, Price] = {}
+    for price in current_prices(prices.hourly):
+        held = rents.get(price.term)
+        lasts = price.term in LASTING_TERMS and price.gpu == gpu.id
+        if lasts and (held is None or _order(price) < _order(held)):
+            rents[price.term] = price
+    purchases = [price for price in prices.purchase if price.gpu == gpu.id]
+    purchase = min(purchases, key=lambda price: (price.tier is PriceTier.HEARSAY, price.usd), default=None)
+    return Offers(rents=tuple(rents.values()), purchase=purchase, form_factor=gpu.form_factor)
+
+
+def _order(price: Price) -> tuple[bool, bool, float]:
+    return price.tier is PriceTier.HEARSAY, price.is_marketplace, price.usd_per_hour
+
+
+def known_prices(gpus: Mapping[str, GpuSpec], overlays: Sequence[Path] = ()) -> Prices:
+    """Return all prices of the database and of further spec folders.
+
+    Args:
+        gpus: The database.
+        overlays: Further spec folders with prices of their own.
+    """
+    return load_prices(gpus, overlays=[folder for folder in overlays if folder.is_dir()])

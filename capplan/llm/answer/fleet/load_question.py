@@ -1,0 +1,40 @@
+"""Turn what a load file of language-model serving states into the question that the search answers."""
+
+from collections.abc import Sequence
+
+from capplan.llm.answer.fleet.rents import searched_gpus
+from capplan.llm.answer.fleet.search import DEFAULT_ENGINES, PlanQuestion
+from capplan.llm.core.fleet.deployment_plan import RentedGpu
+from capplan.llm.read.load_file import ServingLoadFile
+from capplan.specs import Gpus
+
+
+def question_of(
+    model: str, asked: ServingLoadFile, *, gpus: Gpus, rents: dict[str, RentedGpu], named: Sequence[str] = ()
+) -> PlanQuestion:
+    """Return the question of one model under the load of a file.
+
+    Args:
+        model: The words that name the model.
+        asked: What the file states; what it leaves out takes the defaults of `capplan llm plan`.
+        gpus: The database.
+        rents: What GPUs cost per hour, by id.
+        named: GPUs to consider instead of the file's.
+
+    Raises:
+        UnknownNameError: A GPU is not known.
+    """
+    names = named or asked.gpus
+    return PlanQuestion(
+        model=model,
+        load=asked.load,
+        limits=asked.limits,
+        gpus=tuple(gpus.find(name).id for name in names) if names else searched_gpus(gpus, rents),
+        engines=asked.engines or DEFAULT_ENGINES,
+        weights=asked.weights or ("",),
+        kv=asked.kv,
+        choice=asked.choice,
+        batch_limits=asked.batch_limits or (0,),
+        redundancy=asked.redundancy,
+        rents=rents,
+    )

@@ -1,0 +1,123 @@
+"""Say what would rescue a deployment that does not carry a load: more GPUs, a narrower format, another limit."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from capplan.core.serving_engines import Engine, find_engine
+from capplan.errors import CapplanError
+from capplan.llm.answer.capacity import version_of
+from capplan.llm.answer.fleet.search import Search
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentRejection, Obstacle
+from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.simulation.load_answer import LatencyLimits
+from capplan.units import format_seconds
+
+
+def with_rescues(
+    search: Search, rejections: Sequence[DeploymentRejection], fits: Sequence[DeploymentFit]
+) -> tuple[DeploymentRejection, ...]:
+    """Add to every rejection what would rescue it.
+
+    Where a larger replica of the same GPU carries the load, that is named. Otherwise the memory model is asked what
+    other formats would change, once for each GPU, and a broken limit is set beside the least time that was found.
+
+    Args:
+        search: The question and what it takes to judge.
+        rejections: The deployments that fail.
+        fits: The deployments that carry the load.
+    """
+    nearest: dict[tuple[str, str], DeploymentFit] = {}
+    for fit in sorted(fits, key=lambda each: (each.sharding.gpus, each.sharding.pipeline)):
+        nearest.setdefault((fit.gpu, fit.engine), fit)
+    changes: dict[tuple[str, str], str | None] = {}
+    found: list[DeploymentRejection] = []
+    for each in rejections:
+        key = (each.gpu, each.engine)
+        if each.obstacle is Obstacle.SETTING:
+            found.append(each)
+            continue
+        carrying = nearest.get(key)
+        if carrying is not None:
+            found.append(replace(each, rescue=f"{sharding_words(carrying.sharding)} carries the load on this GPU"))
+            continue
+        if each.obstacle is Obstacle.LIMIT:
+            found.append(replace(each, rescue=_other_limit(each)))
+            continue
+        if key not in changes:
+            largest = max(
+                (one for one in rejections if (one.gpu, one.engine) == key), key=lambda one: one.sharding.gpus
+            )
+            changes[key] = _other_formats(search, largest)
+        found.append(replace(each, rescue=changes[key]))
+    return tuple(found)
+
+
+def sharding_words(sharding: Sharding) -> str:
+    """Return a way to share a model as the options that state it.
+
+    Args:
+        sharding: How the GPUs of a replica share the model.
+    """
+    named = (("--tp", sharding.tensor), ("--pp", sharding.pipeline), ("--ep", sharding.expert), ("--dp", sharding.data))
+    words = [f"{option} {size}" for option, size in named if size > 1]
+    return " ".join(words) or "--tp 1"
+
+
+def _other_limit(each: DeploymentRejection) -> str | None:
+    if each.least_s is None or each.broken_option is None:
+        return None
+    return f"a limit of {format_seconds(each.least_s)} or more ({each.broken_option}), more GPUs or narrower weights"
+
+
+def _other_formats(search: Search, each: DeploymentRejection) -> str | None:
+    """Ask the memory model which single change lets one request fit."""
+    asked = search.question
+    request = MemoryRequest(
+        model=search.deployments.model(asked.model),
+        gpu=search.deployments.gpus.find(each.gpu),
+        sharding=each.sharding,
+        weights=each.weights,
+        kv=asked.kv or None,
+        engine=find_engine(each.engine),
+        version=version_of(""),
+        sequence_tokens=max(1, round(asked.load.cached_len)),
+    )
+    try:
+        answer = answer_memory(request, search.deployments.memory)
+    except CapplanError:
+        return None
+    helping = [change.change for change in answer.alternatives if change.fits and change.sequences >= 1]
+    shown = sharding_words(each.sharding)
+    if helping:
+        return f"with {shown}: {' or '.join(helping[:3])}"
+    narrow = "q4_k_m" if find_engine(each.engine) is Engine.LLAMACPP else "awq"
+    return f"no single change does; try --weights {narrow} with more GPUs per replica than {each.sharding.gpus}"
+
+
+def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> str:
+    """Return what would make a plan without any fit possible, in one sentence.
+
+    Args:
+        limits: The limits asked for.
+        rejections: Every deployment searched.
+    """
+    broken = [each for each in rejections if each.least_s is not None and each.broken_option is not None]
+    if broken:
+        first = min(broken, key=lambda each: (each.least_s or 0.0) / _limit(limits, each.broken_option or ""))
+        least = first.least_s or 0.0
+        return (
+            f"nothing searched keeps {first.broken_option}: the nearest is {first.gpu} with "
+            f"{sharding_words(first.sharding)} at {format_seconds(least)}; a limit above that, shorter requests, "
+            "other GPUs (--gpu) or narrower weights (--weights) would do."
+        )
+    rescues = [each for each in rejections if each.rescue]
+    if rescues:
+        return f"nothing searched holds the model; the nearest is {rescues[-1].gpu}: {rescues[-1].rescue}."
+    reason = rejections[0].reason.rstrip(".") if rejections else "no GPU was searched"
+    return f"no deployment searched is possible: {reason}."
+
+
+def _limit(limits: LatencyLimits, option: str) -> float:
+    value = {"--max-ttft": limits.ttft_s, "--max-tpot": limits.tpot_s, "--max-e2e": limits.e2e_s}.get(option)
+    return value or 1.0

@@ -1,0 +1,339 @@
+"""Judge the deployments of a language model one by one: what fits, how fast it answers, how many replicas it takes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+import numpy as np
+
+from capplan.core.numbers import Interval
+from capplan.core.serving_engines import Engine, find_engine
+from capplan.errors import CapplanError
+from capplan.llm.answer.deployments import Deployments, DeploymentWords, ServingDeployment
+from capplan.llm.answer.simulate_serving import simulate_replica
+from capplan.llm.answer.validate_serving import width_name
+from capplan.llm.answer.vision import encoder_s
+from capplan.llm.core.fleet.candidates import ShardingChoice, shardings
+from capplan.llm.core.fleet.deployment_plan import (
+    DeploymentFit,
+    DeploymentRejection,
+    Obstacle,
+    RentedGpu,
+    ReplicaMemory,
+)
+from capplan.llm.core.fleet.limits import BrokenLimit, broken_at, broken_limit, fullest_point, highest_point
+from capplan.llm.core.fleet.support import support_problem
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.serving.cases import Metric, Serving
+from capplan.llm.core.serving.evidence import Adjustment, Evidence, half_width, interval
+from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
+from capplan.llm.core.serving.service import Demand, Service
+from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Statistic
+from capplan.llm.core.timing.calibration import LlmCalibration, Width
+from capplan.llm.core.timing.constants import Constants
+
+DEFAULT_ENGINES = ("vllm", "sglang", "trtllm")
+"""Engines that are searched where none is named: those whose runs the constants were learnt from."""
+SIMULATED_REQUESTS = 2_000
+_TOLERANCE = 1.02
+"""A simulated mean within 2 % of a limit counts as kept: the random numbers of 2,000 requests move it by about that."""
+_MOST_GROWTH = 4.0
+"""Replicas over those that mean times need, beyond which a percentile is taken to be out of reach."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanQuestion:
+    """A model, a load and limits, and the deployments to search.
+
+    Attributes:
+        gpus: Ids of GPUs to consider.
+        weights: Weight formats to consider; an empty word stands for the checkpoint's own.
+        choice: Ways to share a model between the GPUs of a replica.
+        batch_limits: Sequences at a time to consider; 0 stands for the engine's default.
+        redundancy: Replicas beyond need (N+k).
+        rents: What GPUs cost per hour, by id.
+        link_bytes_per_s: Network of one GPU to another server, over which prefilled caches are moved. [bytes/s]
+    """
+
+    model: str
+    load: TokenLoad
+    limits: LatencyLimits
+    gpus: tuple[str, ...]
+    engines: tuple[str, ...] = DEFAULT_ENGINES
+    weights: tuple[str, ...] = ("",)
+    kv: str = ""
+    choice: ShardingChoice = field(default_factory=ShardingChoice)
+    batch_limits: tuple[int, ...] = (0,)
+    redundancy: int = 0
+    rents: dict[str, RentedGpu] = field(default_factory=dict)
+    link_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A question, and what it takes to judge deployments."""
+
+    question: PlanQuestion
+    deployments: Deployments
+    calibration: LlmCalibration
+    constants: Constants
+
+    def candidates(self) -> Iterator[DeploymentWords]:
+        """Yield the deployments to judge."""
+        asked = self.question
+        has_experts = self.deployments.model(asked.model).architecture.is_moe
+        for gpu in asked.gpus:
+            for engine in asked.engines:
+                divides_layers = engine == Engine.LLAMACPP
+                for sharding in shardings(asked.choice, has_experts=has_experts, divides_layers=divides_layers):
+                    for weights in asked.weights:
+                        for limit in asked.batch_limits:
+                            yield DeploymentWords(
+                                model=asked.model, gpu=gpu, engine=engine, sharding=sharding, weights=weights,
+                                kv=asked.kv, max_sequences=limit or None,
+                            )  # fmt: skip
+
+    def judge(self, words: DeploymentWords) -> DeploymentFit | DeploymentRejection:
+        """Return how a deployment carries the load by its mean times, or why it does not."""
+        try:
+            deployment = self.deployments.find(words)
+        except CapplanError as error:
+            return rejection(words, str(error), Obstacle.SETTING)
+        problem = support_problem(
+            deployment.gpu, find_engine(words.engine), weights=deployment.quantisation.format.name
+        )
+        if problem is not None:
+            return rejection(words, problem, Obstacle.SETTING)
+        load = self.question.load
+        capacity = deployment.sequences_that_fit(load.cached_len)
+        if capacity < 1:
+            return rejection(words, _memory_reason(deployment, load.cached_len), Obstacle.MEMORY)
+        if words.max_sequences:
+            capacity = min(capacity, float(words.max_sequences))
+        curve = load_curve(self.service(deployment), self.demand(deployment, capacity))
+        broken = broken_at(curve[0], self.question.limits, load.output_len)
+        if broken is not None:
+            return limit_rejection(words, broken, "even with one request at a time")
+        return self._fit(deployment, curve, capacity)
+
+    def service(self, deployment: ServingDeployment) -> Service:
+        """Return a deployment ready to be asked for times."""
+        return Service(
+            kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine, constants=self.constants
+        )
+
+    def demand(self, deployment: ServingDeployment, capacity: float) -> Demand:
+        """Return what one replica is asked, the image encoder's time included.
+
+        Args:
+            deployment: The deployment.
+            capacity: Sequences that fit in the replica's memory.
+        """
+        load = self.question.load
+        return load.demand(capacity, encoder_s=encoder_s(deployment, self.constants, load))
+
+    def _fit(self, deployment: ServingDeployment, curve: tuple[LoadPoint, ...], capacity: float) -> DeploymentFit:
+        load, limits = self.question.load, self.question.limits
+        best = highest_point(curve, limits, load.output_len) or curve[0]
+        fullest = fullest_point(curve, limits, load.output_len) or curve[0]
+        if load.concurrency is None:
+            needed = max(1, ceil((load.rate_per_s or 0.0) / best.rate_per_s - 1e-9))
+        else:
+            needed = max(1, ceil(load.concurrency / max(1.0, np.floor(fullest.running + 1e-6)) - 1e-9))
+        replicas = needed + self.question.redundancy
+        times = self._times(deployment, self._point(deployment, curve, capacity, replicas=replicas), replicas)
+        return DeploymentFit(
+            gpu=deployment.gpu.id,
+            sharding=deployment.words.sharding,
+            engine=deployment.words.engine,
+            weights=deployment.quantisation.format.name,
+            kv=deployment.kv,
+            needed=needed,
+            replicas=replicas,
+            max_rate_per_s=best.rate_per_s,
+            rate_per_s=times.rate_per_s,
+            running=times.running,
+            input_len=load.input_tokens,
+            output_len=load.output_len,
+            batch_limit=max(1, int(fullest.running + 1e-6)),
+            memory=_replica_memory(deployment, capacity),
+            curve=curve,
+            rent=self.question.rents.get(deployment.gpu.id),
+            tdp_w=deployment.gpu.tdp_w,
+            vendor=deployment.gpu.vendor,
+            ttft_s=times.ttft_s,
+            tpot_s=times.tpot_s,
+            e2e_s=times.e2e_s,
+            prefill_fraction=times.prefill_fraction,
+            evidence=str(times.evidence),
+            is_transferred=times.evidence is Evidence.TRANSFER,
+            holds_at_worst=times.holds_at_worst,
+        )
+
+    def _point(
+        self, deployment: ServingDeployment, curve: tuple[LoadPoint, ...], capacity: float, *, replicas: int
+    ) -> LoadPoint:
+        load = self.question.load
+        if load.concurrency is None:
+            return point_at_rate(curve, (load.rate_per_s or 0.0) / replicas)
+        running = np.array([max(1.0, load.concurrency / replicas)])
+        return load_points(self.service(deployment), self.demand(deployment, capacity), running=running)[0]
+
+    def _times(self, deployment: ServingDeployment, at: LoadPoint, replicas: int) -> "_Times":
+        """Return the times at a point with their intervals, and the rate of all replicas."""
+        load = self.question.load
+        whole = at.e2e_s(load.output_len)
+        rate = load.rate_per_s if load.concurrency is None else load.concurrency / whole
+        evidence = deployment.evidence(self.calibration)
+        ttft, tpot, e2e = self._intervals(deployment, evidence, at.ttft_s, at.tpot_s, whole)
+        return _Times(
+            rate_per_s=rate or 0.0,
+            running=at.running if load.concurrency is None else load.concurrency / replicas,
+            ttft_s=ttft,
+            tpot_s=tpot,
+            e2e_s=e2e,
+            prefill_fraction=min(1.0, at.prefill_fraction),
+            evidence=evidence,
+            holds_at_worst=broken_limit(ttft.high, tpot.high, e2e.high, self.question.limits) is None,
+        )
+
+    def _intervals(
+        self, deployment: ServingDeployment, evidence: Evidence, ttft_s: float, tpot_s: float, e2e_s: float
+    ) -> tuple[Interval, Interval, Interval]:
+        width = self._width(Metric.TPOT, deployment)
+        ttft = interval(ttft_s, width=self._width(Metric.TTFT, deployment), evidence=evidence, adjustment=Adjustment())
+        tpot = interval(tpot_s, width=width, evidence=evidence, adjustment=Adjustment())
+        factor = half_width(width, evidence)
+        return ttft, tpot, Interval(low=e2e_s / factor, expected=e2e_s, high=e2e_s * factor)
+
+    def _width(self, metric: Metric, deployment: ServingDeployment) -> Width:
+        name = width_name(metric, Serving.OPEN_LOAD, has_experts=deployment.model.architecture.is_moe)
+        return self.calibration.width(name, deployment.engine)
+
+    def simulated(self, fit: DeploymentFit, words: DeploymentWords) -> DeploymentFit | DeploymentRejection:
+        """Simulate a deployment at its share of the load, with more replicas until the limits are kept.
+
+        The simulation decides: its means replace those of the closed form.
+        """
+        deployment, needed = self.deployments.find(words), fit.needed
+        while True:
+            answer = self._simulate(deployment, needed + self.question.redundancy)
+            broken = self._broken(answer)
+            if broken is None:
+                return self._with_simulation(deployment, fit, needed, answer)
+            if needed >= _MOST_GROWTH * fit.needed + 8:
+                return limit_rejection(words, broken, f"at {self.question.limits.statistic} with {needed} replicas")
+            needed = max(needed + 1, ceil(needed * 1.1))
+
+    def _broken(self, answer: LoadAnswer) -> BrokenLimit | None:
+        limits = self.question.limits
+        ease = _TOLERANCE if limits.statistic is Statistic.MEAN else 1.0
+        ttft, tpot, e2e = (each.at(limits.statistic) / ease for each in (answer.ttft_s, answer.tpot_s, answer.e2e_s))
+        return broken_limit(ttft, tpot, e2e, limits)
+
+    def _simulate(self, deployment: ServingDeployment, replicas: int) -> LoadAnswer:
+        load = self.question.load
+        rate = None if load.rate_per_s is None else load.rate_per_s / replicas
+        clients = None if load.concurrency is None else max(1.0, load.concurrency / replicas)
+        return simulate_replica(
+            self.service(deployment),
+            deployment,
+            replace(load, rate_per_s=rate, concurrency=clients),
+            limits=self.question.limits,
+            requests=SIMULATED_REQUESTS,
+        )
+
+    def _with_simulation(
+        self, deployment: ServingDeployment, fit: DeploymentFit, needed: int, answer: LoadAnswer
+    ) -> DeploymentFit:
+        load, limits = self.question.load, self.question.limits
+        replicas = needed + self.question.redundancy
+        evidence = deployment.evidence(self.calibration)
+        gaps = answer.tpot_s if load.output_len > 1 else answer.ttft_s
+        means = [each.mean for each in (answer.ttft_s, gaps, answer.e2e_s)]
+        if limits.statistic is Statistic.MEAN:
+            kept = (limits.ttft_s, limits.tpot_s, limits.e2e_s)
+            means = [mean if most is None else min(mean, most) for mean, most in zip(means, kept, strict=True)]
+        ttft, tpot, e2e = self._intervals(deployment, evidence, *means)
+        rate = load.rate_per_s if load.concurrency is None else answer.rate_per_s * replicas
+        most = fit.max_rate_per_s
+        if needed > fit.needed and load.rate_per_s is not None:
+            most = min(most, load.rate_per_s / needed)
+        return replace(
+            fit,
+            needed=needed,
+            replicas=replicas,
+            rate_per_s=rate or fit.rate_per_s,
+            max_rate_per_s=most,
+            running=answer.mean_running,
+            ttft_s=ttft,
+            tpot_s=tpot,
+            e2e_s=e2e,
+            simulated=answer,
+            holds_at_worst=broken_limit(ttft.high, tpot.high, e2e.high, limits) is None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Times:
+    """What follows from one point of a curve: times with intervals, and the rate of all replicas."""
+
+    rate_per_s: float
+    running: float
+    ttft_s: Interval
+    tpot_s: Interval
+    e2e_s: Interval
+    prefill_fraction: float
+    evidence: Evidence
+    holds_at_worst: bool
+
+
+def _memory_reason(deployment: ServingDeployment, tokens: float) -> str:
+    missing = -deployment.stage.pool_bytes
+    if missing > 0:
+        return f"memory: the weights do not fit; {missing / 2**30:.3g} GiB per GPU are missing before any cache"
+    pool = deployment.stage.pool_bytes / 2**30
+    return f"memory: {pool:.3g} GiB per GPU are left for the cache, too little for one request of {tokens:.0f} tokens"
+
+
+def rejection(words: DeploymentWords, reason: str, obstacle: Obstacle) -> DeploymentRejection:
+    """Return a rejection of a deployment.
+
+    Args:
+        words: The deployment.
+        reason: Why it does not carry the load.
+        obstacle: What kind of reason that is.
+    """
+    return DeploymentRejection(
+        gpu=words.gpu,
+        reason=reason,
+        obstacle=obstacle,
+        sharding=words.sharding,
+        engine=words.engine,
+        weights=words.weights or None,
+    )
+
+
+def limit_rejection(words: DeploymentWords, broken: BrokenLimit, when: str) -> DeploymentRejection:
+    """Return a rejection of a deployment that breaks a limit.
+
+    Args:
+        words: The deployment.
+        broken: The limit.
+        when: In which case it breaks.
+    """
+    made = rejection(words, f"{broken} {when}", Obstacle.LIMIT)
+    return replace(made, broken_option=broken.option, least_s=broken.value_s)
+
+
+def _replica_memory(deployment: ServingDeployment, capacity: float) -> ReplicaMemory:
+    stage = deployment.stage
+    return ReplicaMemory(
+        weights_bytes=round(stage.weight_bytes),
+        activation_bytes=round(stage.activation_bytes),
+        other_bytes=round(stage.other_bytes),
+        kv_pool_bytes=max(0, round(stage.pool_bytes)),
+        usable_bytes=deployment.gpu.usable_bytes,
+        kv_bytes_per_token=stage.cache.bytes_per_token,
+        sequences_that_fit=int(capacity),
+    )

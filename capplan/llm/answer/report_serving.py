@@ -1,0 +1,158 @@
+"""Build the report on serving a language model: plan, money, hand-over, one replica over its load, sensitivities."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from capplan.clock import today
+from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.fleet.fleet_money import MoneyQuestion, known_prices
+from capplan.llm.answer.fleet.load_question import question_of
+from capplan.llm.answer.fleet.rents import cheapest_rents
+from capplan.llm.answer.fleet.search import PlanQuestion
+from capplan.llm.answer.plan_serving import plan_fleet, plan_serving
+from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
+from capplan.llm.core.fleet.candidates import ShardingChoice
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
+from capplan.llm.core.fleet.serving_report import ServingReport, Variation
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.simulation.simulation import Simulation
+from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.read.load_file import read_serving_load
+from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.specs import load_gpus
+
+_LOADS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.95, 1.05)
+"""Shares of the saturation rate at which the replica is simulated."""
+_SIMULATED_REQUESTS = 3_000
+_FACTORS = (0.5, 2.0)
+_HITS = (0.0, 0.25, 0.5, 0.75, 0.9)
+_PRICES = (0.7, 1.3, 2.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingReportRequest:
+    """A request for a report on serving a model under the load of a file."""
+
+    model: str
+    load_file: Path
+    specs: tuple[Path, ...] = ()
+    gpus: tuple[str, ...] = ()
+    title: str | None = None
+    command: str = ""
+
+
+def report_serving(request: ServingReportRequest) -> ServingReport:
+    """Plan the load of a file, and gather what the report shows.
+
+    Args:
+        request: The model, the load file, and further specs.
+
+    Raises:
+        CapplanError: The model or a GPU is not known, or the load file is refused.
+    """
+    asked = read_serving_load(request.load_file)
+    gpus = load_gpus(overlays=request.specs)
+    prices = known_prices(gpus, request.specs)
+    rents = cheapest_rents(prices)
+    question = question_of(request.model, asked, gpus=gpus, rents=rents, named=request.gpus)
+    deployments, calibration = Deployments(gpus=gpus), load_time_calibration(None)
+    fleet = plan_fleet(
+        question,
+        deployments=deployments,
+        calibration=calibration,
+        prices=prices,
+        money=MoneyQuestion(growth_fraction=asked.growth_fraction, years=asked.years, api=asked.api),
+    )
+    best = fleet.plan.recommended
+    maker = _Maker(question, deployments, calibration)
+    return ServingReport(
+        title=request.title or f"GPUs for serving {fleet.plan.model}",
+        fleet=fleet,
+        simulation=maker.over_load(best) if best else None,
+        variations=tuple(maker.variations(fleet.plan, best)) if best else (),
+        created=today().isoformat(),
+        command=request.command,
+        load_file=str(request.load_file),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    question: PlanQuestion
+    deployments: Deployments
+    calibration: LlmCalibration
+
+    def over_load(self, best: DeploymentFit) -> Simulation:
+        """Simulate one replica of the recommended deployment from idle to beyond saturation."""
+        load = self.question.load
+        full = max(point.rate_per_s for point in best.curve) * self.calibration.engines[best.engine].offline_scale
+        return simulate_serving(
+            SimulationQuestion(
+                words=DeploymentWords(
+                    model=self.question.model, gpu=best.gpu, engine=best.engine, sharding=best.sharding,
+                    weights=best.weights, kv=best.kv,
+                ),
+                loads=tuple(replace(load, rate_per_s=share * full, concurrency=None) for share in _LOADS),
+                limits=self.question.limits,
+                requests=_SIMULATED_REQUESTS,
+            ),
+            deployments=self.deployments,
+            calibration=self.calibration,
+        )  # fmt: skip
+
+    def variations(self, plan: DeploymentPlan, best: DeploymentFit) -> Iterator[Variation]:
+        """Plan the recommended deployment again with another load, other lengths, hits and prices."""
+        load = self.question.load
+        for factor in _FACTORS:
+            yield self._varied(best, "load", f"× {factor:g}", _scaled(load, factor))
+        for factor in _FACTORS:
+            longer = replace(load, input_len=load.input_len * factor)
+            yield self._varied(best, "length of prompts", f"{longer.input_len:g} tokens", longer)
+        for factor in _FACTORS:
+            longer = replace(load, output_len=max(1.0, load.output_len * factor))
+            yield self._varied(best, "length of answers", f"{longer.output_len:g} tokens", longer)
+        for share in _HITS:
+            yield self._varied(best, "prefix-cache hits", f"{share:.0%}", replace(load, prefix_fraction=share))
+        for factor in _PRICES if best.rent is not None else ():
+            yield _priced(plan, best, factor)
+
+    def _varied(self, best: DeploymentFit, group: str, label: str, load: TokenLoad) -> Variation:
+        question = replace(
+            self.question,
+            load=load,
+            gpus=(best.gpu,),
+            engines=(best.engine,),
+            weights=(best.weights,),
+            kv=best.kv,
+            choice=_only(best),
+        )
+        found = plan_serving(question, deployments=self.deployments, calibration=self.calibration)
+        return Variation(group=group, label=label, fit=found.recommended)
+
+
+def _scaled(load: TokenLoad, factor: float) -> TokenLoad:
+    if load.rate_per_s is not None:
+        return replace(load, rate_per_s=load.rate_per_s * factor)
+    return replace(load, concurrency=(load.concurrency or 1.0) * factor)
+
+
+def _only(best: DeploymentFit) -> ShardingChoice:
+    sharding = best.sharding
+    return ShardingChoice(
+        tensor=(sharding.tensor,), pipeline=(sharding.pipeline,), expert=(sharding.expert,), data=(sharding.data,)
+    )
+
+
+def _priced(plan: DeploymentPlan, best: DeploymentFit, factor: float) -> Variation:
+    """Change the rent of the recommended GPU, and name the deployment that is first then."""
+
+    def changed(fit: DeploymentFit) -> DeploymentFit:
+        if fit.gpu != best.gpu or fit.rent is None:
+            return fit
+        return replace(fit, rent=replace(fit.rent, usd_per_hour=fit.rent.usd_per_hour * factor))
+
+    first = min(map(changed, plan.fits), key=rank_key)
+    same = (first.gpu, first.sharding, first.weights) == (best.gpu, best.sharding, best.weights)
+    other = None if same else f"{first.gpu}, {first.words}"
+    return Variation(group=f"rent of {best.gpu}", label=f"× {factor:g}", fit=changed(best), best=other)

@@ -1,0 +1,181 @@
+"""Judge predictions of serving runs against anyone's measurements."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from capplan.core.serving_engines import find_engine
+from capplan.errors import CapplanError, UsageError
+from capplan.llm.answer.deployments import Deployments, DeploymentWords, ServingDeployment
+from capplan.llm.answer.run_case import case_of_run
+from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
+from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of
+from capplan.llm.core.serving.clients import MOST_CLIENTS
+from capplan.llm.core.serving.evidence import Adjustment, interval
+from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
+from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.core.timing.constants import Constants, Layout
+
+LONGEST_TOKENS = 2_000_000
+"""What is stepped through at most, so that one wrong row cannot stop a validation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRun:
+    """A measured run with the case that predicts it."""
+
+    run: MeasuredRun
+    deployment: ServingDeployment
+    case: Case
+
+
+def words_of(run: MeasuredRun) -> DeploymentWords:
+    """Return the deployment that a run names."""
+    return DeploymentWords(
+        model=run.model,
+        gpu=run.gpu,
+        engine=run.engine,
+        sharding=run.sharding,
+        weights=run.weights,
+        kv=run.kv,
+        version=run.version,
+    )
+
+
+def prepare(run: MeasuredRun, deployments: Deployments) -> PreparedRun:
+    """Find the deployment of a run and what it was asked.
+
+    Raises:
+        CapplanError: Something of it is not known or does not fit; the message says what.
+    """
+    _check_size(run)
+    deployment = deployments.find(words_of(run))
+    return PreparedRun(run=run, deployment=deployment, case=case_of_run(run, deployment))
+
+
+def _check_size(run: MeasuredRun) -> None:
+    if (run.clients or 0) > MOST_CLIENTS:
+        raise UsageError(f"{run.clients:.0f} clients are more than the {MOST_CLIENTS} that are stepped through.")
+    if run.input_len + run.output_len > LONGEST_TOKENS:
+        raise UsageError(f"{run.input_len + run.output_len:.0f} tokens a request are more than {LONGEST_TOKENS}.")
+
+
+def prepare_all(
+    runs: Sequence[MeasuredRun], deployments: Deployments, *, qualities: str
+) -> tuple[list[PreparedRun], list[SkippedRun]]:
+    """Prepare all runs that can be predicted; the others are listed with reasons.
+
+    Args:
+        runs: What was measured.
+        deployments: Where deployments are found.
+        qualities: Letters of the qualities that are judged, such as AB; others are left out without a word.
+    """
+    prepared: list[PreparedRun] = []
+    skipped: list[SkippedRun] = []
+    for run in runs:
+        if run.quality not in qualities:
+            continue
+        try:
+            prepared.append(prepare(run, deployments))
+        except CapplanError as error:
+            skipped.append(_skip(run, str(error)))
+    return prepared, skipped
+
+
+def _skip(run: MeasuredRun, reason: str) -> SkippedRun:
+    return SkippedRun(file=run.file, line=run.line, model=run.model, gpu=run.gpu, reason=reason)
+
+
+def judged_metrics(run: MeasuredRun) -> tuple[Metric, ...]:
+    """Return the metrics of a run that can be judged: of offline runs the tokens per second alone."""
+    if run.serving is Serving.OFFLINE:
+        return tuple(metric for metric in run.values if metric is Metric.OUTPUT_TOKENS_PER_S)
+    return tuple(run.values)
+
+
+def constants_of(calibration: LlmCalibration) -> Constants:
+    """Return the constants of a calibration in the form that predictions read."""
+    layout = Layout(tuple(calibration.engines))
+    return layout.view(layout.pack(calibration))
+
+
+def validate_serving(
+    runs: Sequence[MeasuredRun],
+    *,
+    deployments: Deployments,
+    calibration: LlmCalibration,
+    qualities: str = "AB",
+    unreadable: Sequence[SkippedRun] = (),
+) -> ServingValidation:
+    """Predict every run and compare the predictions with the measurements.
+
+    Args:
+        runs: What was measured.
+        deployments: Where deployments are found.
+        calibration: The constants.
+        qualities: Letters of the qualities that are judged.
+        unreadable: Rows that could not be read, to be listed with the others.
+    """
+    constants = constants_of(calibration)
+    prepared, skipped = prepare_all(runs, deployments, qualities=qualities)
+    answers: list[JudgedAnswer] = []
+    for item in prepared:
+        try:
+            answers += judge(item, calibration, constants)
+        except UsageError as error:
+            skipped.append(_skip(item.run, str(error)))
+    return ServingValidation(answers=tuple(answers), skipped=(*unreadable, *skipped))
+
+
+def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) -> list[JudgedAnswer]:
+    """Predict one run and return each of its metrics with an interval.
+
+    Raises:
+        UsageError: The prediction is not a positive number.
+    """
+    times = answer(item.case, constants)
+    deployment = item.deployment
+    for metric in judged_metrics(item.run):
+        if not 0 < metric_of(times, metric) < float("inf"):
+            raise UsageError(f"the predicted {metric} is {metric_of(times, metric):g}; the row's load has no answer.")
+    evidence = deployment.evidence(calibration)
+    return [
+        JudgedAnswer(
+            run=replace(
+                item.run,
+                gpu=deployment.gpu.id,
+                model=deployment.model.architecture.name,
+                engine=find_engine(item.run.engine).value,
+            ),
+            metric=metric,
+            measured=item.run.values[metric],
+            predicted=interval(
+                metric_of(times, metric),
+                width=calibration.width(
+                    width_name(metric, item.run.serving, has_experts=deployment.model.architecture.is_moe),
+                    deployment.engine,
+                ),
+                evidence=evidence,
+                adjustment=Adjustment(),
+            ),
+            evidence=str(evidence),
+        )
+        for metric in judged_metrics(item.run)
+    ]
+
+
+def width_name(metric: Metric, serving: Serving, *, has_experts: bool) -> str:
+    """Return the name of the interval widths of a metric: those of a queue differ from those of a single prompt.
+
+    Tokens per second of a closed loop are as uncertain as the time between tokens.
+
+    Args:
+        metric: What is predicted.
+        serving: How requests come.
+        has_experts: True for a mixture of experts, whose kernels and routing are known less well.
+    """
+    kind = "experts" if has_experts else "dense"
+    if metric is Metric.OUTPUT_TOKENS_PER_S:
+        return f"tpot, {kind}" if serving is Serving.CLOSED_LOOP else f"tokens, {kind}"
+    if metric is Metric.TTFT and serving is Serving.FIXED_BATCH:
+        return "ttft, fixed batch"
+    return f"{metric}, {kind}"

@@ -1,0 +1,105 @@
+"""The facts of a language model that decide its memory and its work: layers, widths, vocabulary, context."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from capplan.llm.core.layers import Attention, Experts, LatentAttention, Mixer, Mlp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One layer: at most one mixer and at most one MLP, and the parameters of its norms.
+
+    Hybrid models alternate layers that hold only a mixer and layers that hold only an MLP.
+    """
+
+    mixer: Mixer | None
+    mlp: Mlp | None
+    norm_parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisionTower:
+    """The image encoder of a multimodal model with its projector. [parameters]
+
+    `attention_width` is the sum of the widths of layers in which every patch attends to all of its image, and
+    `window_width` that of layers in which it attends to `window_patches` patches. [elements]
+    """
+
+    kind: str
+    parameters: int
+    attention_width: int = 0
+    window_width: int = 0
+    window_patches: int = 0
+
+    def attention_flops(self, patches: float) -> float:
+        """Compute the FLOPs of attention between the patches of one image: queries by keys, and weights by values.
+
+        Args:
+            patches: Patches of the image.
+        """
+        windowed = self.window_width * min(patches, float(self.window_patches))
+        return 4.0 * patches * (self.attention_width * patches + windowed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """A decoder-only language model.
+
+    `name` is how the user finds it. `family` is the `model_type` of its configuration. `max_positions` is the
+    longest context that the configuration allows, None where it does not state one. `rope_dim` is the width of the
+    rotary embedding, 0 without one; engines keep it as tables of `rope_rows` rows in all.
+    `position_rows` counts learned position embeddings. `vision` is None for text models; `vision_note` names an
+    encoder whose size is unknown. `draft_layers` counts layers for multi-token prediction, which engines load only for
+    speculation; they are in no total here.
+    """
+
+    name: str
+    family: str
+    hidden_dim: int
+    vocab_size: int
+    layers: tuple[Layer, ...]
+    tied_embeddings: bool
+    max_positions: int | None
+    rope_dim: int = 0
+    rope_rows: int = 0
+    norm_parameters: int = 0
+    head_bias: bool = False
+    position_rows: int = 0
+    vision: VisionTower | None = None
+    vision_note: str | None = None
+    draft_layers: int = 0
+    publisher_id: str | None = None
+
+    def attention_layers(self) -> Iterator[tuple[int, Attention | LatentAttention]]:
+        """Yield the index and the mixer of every layer with softmax attention."""
+        for index, layer in enumerate(self.layers):
+            if isinstance(layer.mixer, Attention | LatentAttention):
+                yield index, layer.mixer
+
+    def expert_layers(self) -> Iterator[tuple[int, Experts]]:
+        """Yield the index and the experts of every mixture-of-experts layer."""
+        for index, layer in enumerate(self.layers):
+            if isinstance(layer.mlp, Experts):
+                yield index, layer.mlp
+
+    @property
+    def is_moe(self) -> bool:
+        """Return True if any layer is a mixture of experts."""
+        return any(True for _ in self.expert_layers())
+
+    @property
+    def queries_per_head(self) -> float:
+        """Return how many query heads share a key-value head, at most over all layers; 1 without such attention."""
+        mixers = [layer.mixer for layer in self.layers if isinstance(layer.mixer, Attention)]
+        return max((mixer.query_heads / mixer.kv_heads for mixer in mixers), default=1.0)
+
+    @property
+    def widest_mlp(self) -> int:
+        """Return the largest width of an MLP, of an expert or of the shared experts."""
+        widths = [
+            max(mlp.width, mlp.shared_width) if isinstance(mlp, Experts) else mlp.width
+            for mlp in (layer.mlp for layer in self.layers)
+            if mlp is not None
+        ]
+        return max(widths, default=0)

@@ -1,0 +1,140 @@
+"""How serving engines divide a GPU's memory, by engine and version: types of the constants, none of their values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.core.serving_engines import Engine
+
+
+class PoolRule(StrEnum):
+    """What an engine's memory fraction is a fraction of.
+
+    `BUDGET`: weights, activations, other memory and cache together are a fraction of the whole (vLLM).
+    `STATIC`: weights and cache alone are (SGLang). `FREE`: the cache is a fraction of what everything else leaves
+    free (TensorRT-LLM). `REST`: the cache takes what is asked for, at most all that is left (llama.cpp).
+    """
+
+    BUDGET = "budget"
+    STATIC = "static"
+    FREE = "free"
+    REST = "rest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationConstants:
+    """The peak of an engine's profiling run: the larger of the sampler's and the forward pass's.
+
+    The sampler holds `sampler_bytes_per_vocab` for each vocabulary entry and running sequence and
+    `sampler_bytes_per_hidden` for each hidden element and sequence. The forward pass holds `forward_mlp` 16-bit
+    numbers per token and MLP column, and `forward_hidden` per token and hidden element. `fixed_bytes` and
+    `vision_bytes` (with an image encoder) are added to the larger one, and so is `expert_workspaces` times the
+    workspace of the experts. `stage_bytes` is the whole of a pipeline stage that does not sample.
+    """
+
+    fixed_bytes: float
+    expert_workspaces: float
+
+    sampler_bytes_per_vocab: float
+    sampler_bytes_per_hidden: float
+    forward_mlp: float
+    forward_hidden: float
+    vision_bytes: float
+    stage_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConstants:
+    """The memory rules of an engine from one version on.
+
+    `fraction` is the engine's memory fraction by default, None where it depends on the GPU.
+    `other_bytes` is what the process holds outside PyTorch's allocator, by the number of tensor-parallel GPUs (the
+    largest key that is not above counts), `stage_other_bytes` with pipeline stages alone. `graph_bytes` lie outside
+    the budget. `uncertain_fraction` of the weights and `uncertain_bytes` make up the 90 % interval of the cache.
+    """
+
+    engine: Engine
+    since: tuple[int, ...]
+    rule: PoolRule
+    fraction: float | None
+    block_tokens: int
+    activation: ActivationConstants
+    other_bytes: Mapping[int, float]
+    stage_other_bytes: float
+    graph_bytes: float
+    uncertain_fraction: float
+    uncertain_bytes: float
+    evidence: str
+    source: str
+
+    def other(self, *, tensor: int, pipeline: int) -> float:
+        """Return the bytes outside PyTorch's allocator on one GPU.
+
+        Args:
+            tensor: GPUs that share each matrix.
+            pipeline: Pipeline stages.
+        """
+        if tensor == 1 and pipeline > 1:
+            return self.stage_other_bytes
+        return self.other_bytes[max(key for key in self.other_bytes if key <= tensor)]
+
+
+_MIB = 1 << 20
+
+
+def sglang_static_fraction(*, total_bytes: float, tensor: int, pipeline: int, data: int) -> float:
+    """Return SGLang's default of --mem-fraction-static.
+
+    It reserves 512 MiB, 1.5 MiB per token of a prefill chunk, 2 MiB per sequence of the largest graph and 128 MiB
+    per GPU of the replica, at least 10 GiB on GPUs above 60 GiB (`server_args.py` of SGLang 0.5).
+
+    Args:
+        total_bytes: Memory of one GPU. [bytes]
+        tensor: GPUs that share each matrix.
+        pipeline: Pipeline stages.
+        data: Ranks of attention data parallelism.
+    """
+    total = total_bytes / _MIB
+    gib = total / 1024
+    chunk = 2048 if gib < 35 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
+    few, many = (8, 16) if gib < 20 else (24, 80) if gib < 35 else (32, 160) if gib < 60 else (256, 512)
+    graphs = few if tensor < 4 else many
+    reserved = 512 + 1.5 * chunk + 2 * graphs + 128 * tensor * pipeline
+    if data > 1:
+        reserved += 3 * graphs * data
+    if gib > 60:
+        reserved = max(reserved, 10 * 1024)
+    return round((total - reserved) / total, 3)
+
+
+def vllm_step_limits(*, total_bytes: float, is_a100: bool) -> tuple[int, int]:
+    """Return vLLM's default --max-num-batched-tokens and --max-num-seqs when it serves.
+
+    GPUs of 70 GiB and more except the A100 get 8,192 tokens and 1,024 sequences, others 2,048 and 256
+    (`EngineArgs.get_batch_defaults` of vLLM 0.19).
+
+    Args:
+        total_bytes: Memory of one GPU. [bytes]
+        is_a100: True for an A100.
+    """
+    return (8192, 1024) if total_bytes >= 70 * (1 << 30) and not is_a100 else (2048, 256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmMemoryConstants:
+    """The memory rules of all engines; several versions of one engine stand from old to new."""
+
+    engines: tuple[EngineConstants, ...]
+    origin: str
+
+    def find(self, engine: Engine, version: tuple[int, ...] | None) -> EngineConstants:
+        """Return the rules of an engine's version, the newest if none is named, the oldest if it is older than all.
+
+        Args:
+            engine: The engine.
+            version: Its version, such as (0, 19).
+        """
+        of_engine = [each for each in self.engines if each.engine is engine]
+        if version is None:
+            return of_engine[-1]
+        return next((each for each in reversed(of_engine) if each.since <= version), of_engine[0])

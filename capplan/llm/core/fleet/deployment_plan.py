@@ -1,0 +1,257 @@
+"""The answer of a search over deployments: what carries a load within limits, what it costs, and why others do not."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.core.choice import choose, evidence_rank
+from capplan.core.economics.finance import cost_per_million
+from capplan.core.numbers import Interval
+from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.serving.load_curve import LoadPoint
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RentedGpu:
+    """What one GPU costs per hour, and where that is known from. [USD]"""
+
+    usd_per_hour: float
+    provider: str
+    day: str
+    tier: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaMemory:
+    """How the memory of the tightest GPU of a replica is divided. [bytes]
+
+    `usable_bytes` is what the driver reports, None where unknown. `sequences_that_fit` counts those of the load's
+    length in the whole replica.
+    """
+
+    weights_bytes: int
+    activation_bytes: int
+    other_bytes: int
+    kv_pool_bytes: int
+    usable_bytes: int | None
+    kv_bytes_per_token: float
+    sequences_that_fit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentFit:
+    """A deployment that carries the load within the limits.
+
+    Attributes:
+        needed: Replicas that the load needs; `replicas` adds the redundancy asked for.
+        max_rate_per_s: Requests per second that one replica carries within the limits.
+        rate_per_s: Requests per second of all replicas at the load.
+        running: Requests that one replica processes at a time, at its share of the load.
+        batch_limit: Sequences at a time with which a replica still keeps the limits.
+        ttft_s, tpot_s, e2e_s: What a request sees with all replicas up, with the interval of the estimate. [s]
+        prefill_fraction: Share of the replicas' busy time that goes to prompts.
+        curve: One replica from idle to full.
+        simulated: Percentiles of one replica at its share of the load; None where it was not simulated.
+        holds_at_worst: True if the limits hold at the far ends of the intervals, too.
+        is_transferred: True if no GPU of this vendor or kind, or no run of this engine, was measured.
+        tdp_w: Printed power limit of one GPU. [W]
+    """
+
+    gpu: str
+    sharding: Sharding
+    engine: str
+    weights: str
+    kv: str
+    needed: int
+    replicas: int
+    max_rate_per_s: float
+    rate_per_s: float
+    input_len: float
+    output_len: float
+    running: float
+    batch_limit: int
+    ttft_s: Interval
+    tpot_s: Interval
+    e2e_s: Interval
+    prefill_fraction: float
+    memory: ReplicaMemory
+    curve: tuple[LoadPoint, ...]
+    evidence: str
+    holds_at_worst: bool
+    is_transferred: bool = False
+    rent: RentedGpu | None = None
+    tdp_w: float | None = None
+    vendor: str = "NVIDIA"
+    simulated: LoadAnswer | None = None
+
+    @property
+    def gpus(self) -> int:
+        """Return the GPUs of all replicas."""
+        return self.replicas * self.sharding.gpus
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Return the rent of all replicas; None where no price is known. [USD/h]"""
+        return None if self.rent is None else self.gpus * self.rent.usd_per_hour
+
+    @property
+    def output_tokens_per_s(self) -> float:
+        """Return the output tokens per second of all replicas at the load."""
+        return self.rate_per_s * self.output_len
+
+    @property
+    def output_tokens_per_s_per_gpu(self) -> float:
+        """Return the output tokens per second of one GPU at the load."""
+        return self.output_tokens_per_s / self.gpus
+
+    @property
+    def output_tokens_per_s_per_user(self) -> float:
+        """Return what a user reads: 1 ÷ expected TPOT."""
+        return 1.0 / self.tpot_s.expected
+
+    @property
+    def usd_per_million_output_tokens(self) -> float | None:
+        """Return the rent of a million output tokens at the load, the prompts' share included. [USD]"""
+        return self._per_million(self.usd_per_hour, self.output_tokens_per_s)
+
+    @property
+    def usd_per_million_tokens(self) -> float | None:
+        """Return the rent of a million tokens, of prompts and answers alike. [USD]"""
+        return self._per_million(self.usd_per_hour, self.rate_per_s * (self.input_len + self.output_len))
+
+    @property
+    def split_usd_per_million(self) -> tuple[float, float] | None:
+        """Return the rent of a million input and of a million output tokens, divided by busy time. [USD, USD]"""
+        hourly = self.usd_per_hour
+        if hourly is None:
+            return None
+        prompts = self._per_million(hourly * self.prefill_fraction, self.rate_per_s * self.input_len)
+        answers = self._per_million(hourly * (1.0 - self.prefill_fraction), self.output_tokens_per_s)
+        return prompts or 0.0, answers or 0.0
+
+    @staticmethod
+    def _per_million(usd_per_hour: float | None, per_s: float) -> float | None:
+        return None if usd_per_hour is None else cost_per_million(cost_per_hour=usd_per_hour, samples_per_s=per_s)
+
+    @property
+    def words(self) -> str:
+        """Return the fleet in words, such as "16 GPUs = 4 replicas × 4 GPUs"."""
+        each = self.sharding.gpus
+        replicas = f"{self.replicas} replica{'s' if self.replicas > 1 else ''}"
+        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''} = {replicas} × {each} GPU{'s' if each > 1 else ''}"
+
+
+class Obstacle(StrEnum):
+    """What a rejected deployment fails on."""
+
+    MEMORY = "memory"
+    LIMIT = "limit"
+    SETTING = "setting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentRejection:
+    """A deployment that does not carry the load: why, and what would rescue it.
+
+    `least_s` is the broken limit's time with one request at a time, None where no limit was broken.
+    """
+
+    gpu: str
+    reason: str
+    obstacle: Obstacle
+    sharding: Sharding
+    engine: str
+    weights: str | None = None
+    rescue: str | None = None
+    broken_option: str | None = None
+    least_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentPlan:
+    """All deployments of one model for a load, the recommended first.
+
+    `disaggregated` are the best ways to put prefill and decode on GPUs of their own. `advice` says what would make a
+    plan without fits possible.
+    """
+
+    model: str
+    params: int
+    active_params: int
+    load: TokenLoad
+    limits: LatencyLimits
+    fits: tuple[DeploymentFit, ...]
+    rejections: tuple[DeploymentRejection, ...]
+    assumptions: tuple[str, ...]
+    disaggregated: tuple[DisaggregatedFit, ...] = ()
+    notes: tuple[str, ...] = ()
+    advice: str | None = None
+
+    @property
+    def recommended(self) -> DeploymentFit | None:
+        """Return the cheapest deployment with a price whose vendor and engine were measured; else the first."""
+        return self.fits[0] if self.fits else None
+
+    @property
+    def cheaper(self) -> DeploymentFit | None:
+        """Return a deployment that is clearly cheaper than the recommended one on weaker evidence; None without one."""
+        priced = [each for each in self.fits if each.usd_per_hour is not None]
+        if not priced:
+            return None
+        made = choose(priced, cost=lambda each: each.usd_per_hour or 0.0, is_weak=lambda each: each.is_transferred)
+        return made.passed_over
+
+    @property
+    def gpus_without_fit(self) -> tuple[str, ...]:
+        """Return the GPUs that no deployment searched carries the load on."""
+        fitting = {fit.gpu for fit in self.fits}
+        return tuple(dict.fromkeys(each.gpu for each in self.rejections if each.gpu not in fitting))
+
+
+def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, float, str, int]:
+    """Return the order of deployments: with a price, measured before transferred, then by cost, size and headroom."""
+    evidence = evidence_rank(cost=fit.usd_per_hour, is_weak=fit.is_transferred)
+    return *evidence, fit.gpus, -fit.max_rate_per_s * fit.replicas, fit.gpu, fit.sharding.pipeline
+
+
+def front(fits: tuple[DeploymentFit, ...]) -> tuple[DeploymentFit, ...]:
+    """Return the deployments that no other beats in tokens per second per GPU and per user at once."""
+    values = [(fit, (fit.output_tokens_per_s_per_gpu, fit.output_tokens_per_s_per_user)) for fit in fits]
+    return tuple(
+        fit
+        for fit, mine in values
+        if not any(other != mine and other[0] >= mine[0] and other[1] >= mine[1] for _, other in values)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontPoint:
+    """A deployment with so many requests at a time: output tokens per second per GPU and per user. [1/s]"""
+
+    fit: DeploymentFit
+    running: float
+    per_gpu: float
+    per_user: float
+
+
+def load_front(fits: tuple[DeploymentFit, ...]) -> tuple[FrontPoint, ...]:
+    """Return the points of all load curves that no other beats per GPU and per user, fastest for a user first."""
+    points = [
+        FrontPoint(
+            fit=fit,
+            running=point.running,
+            per_gpu=point.rate_per_s * fit.output_len / fit.sharding.gpus,
+            per_user=1.0 / point.tpot_s,
+        )
+        for fit in fits
+        for point in fit.curve
+    ]
+    points.sort(key=lambda point: (-point.per_user, -point.per_gpu))
+    best, kept = 0.0, []
+    for point in points:
+        if point.per_gpu > best:
+            best = point.per_gpu
+            kept.append(point)
+    return tuple(kept)

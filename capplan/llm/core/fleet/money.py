@@ -1,0 +1,276 @@
+"""Compute what a fleet costs over the years: rent, commitments and purchase, energy per token, and an API beside it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from capplan.core.economics.assumptions import CostAssumptions
+from capplan.core.economics.cost import (
+    Energy,
+    OwnedCost,
+    RentedCost,
+    Usage,
+    cost_of_owning,
+    cost_of_renting,
+    fleet_energy,
+)
+from capplan.core.economics.finance import HOURS_PER_YEAR, SECONDS_PER_HOUR
+from capplan.core.economics.options import server_slots
+from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PurchasePrice, Term
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit
+
+_SECONDS_PER_YEAR = HOURS_PER_YEAR * SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetYear:
+    """The fleet that the load of a year's end needs. `year` counts from 1; year 0 is today."""
+
+    year: int
+    rate_per_s: float
+    needed: int
+    replicas: int
+    gpus: int
+
+
+def fleets_by_year(fit: DeploymentFit, *, growth_fraction: float, years: int) -> tuple[FleetYear, ...]:
+    """Return the fleet of today and of the end of each year, as the load grows.
+
+    Args:
+        fit: The deployment; its redundancy is kept.
+        growth_fraction: Growth of the load per year.
+        years: Years counted.
+    """
+    redundancy = fit.replicas - fit.needed
+
+    def fleet(year: int) -> FleetYear:
+        rate = fit.rate_per_s * (1.0 + growth_fraction) ** year
+        needed = fit.needed if year == 0 else max(1, ceil(rate / _rate_per_replica(fit) - 1e-9))
+        replicas = needed + redundancy
+        return FleetYear(
+            year=year, rate_per_s=rate, needed=needed, replicas=replicas, gpus=replicas * fit.sharding.gpus
+        )
+
+    return tuple(fleet(year) for year in range(years + 1))
+
+
+def _rate_per_replica(fit: DeploymentFit) -> float:
+    return max(fit.max_rate_per_s, fit.rate_per_s / fit.needed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentOption:
+    """One way to pay for the fleet over the years. [USD]
+
+    `usd_per_year` is the equivalent annual cost. `seller` and `day` say where the price is from.
+    """
+
+    term: Term
+    usd_per_gpu: float
+    seller: str
+    day: str
+    cost: OwnedCost | RentedCost
+    tokens_per_year: float
+    is_marketplace: bool = False
+
+    @property
+    def usd_per_year(self) -> float:
+        """Return the equivalent annual cost. [USD/year]"""
+        return self.cost.per_year
+
+    @property
+    def usd_per_million_output_tokens(self) -> float:
+        """Return the cost of a million output tokens in the mean over the years. [USD]"""
+        return self.cost.per_year / self.tokens_per_year * 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offers:
+    """What one GPU costs by term, the cheapest of each, and what decides how it is bought.
+
+    `form_factor` says whether servers are bought full.
+    """
+
+    rents: tuple[Price, ...]
+    purchase: PurchasePrice | None
+    form_factor: str | None
+
+
+def payment_options(
+    fit: DeploymentFit, offers: Offers, money: CostAssumptions, *, growth_fraction: float
+) -> tuple[PaymentOption, ...]:
+    """Return every way to pay for a fleet, the cheapest first.
+
+    Rent follows the fleet from year to year. A commitment holds the fleet at what its last year needs, and a bought
+    fleet is the last year's from the first day, as in the procurement report.
+
+    Args:
+        fit: The deployment.
+        offers: What the GPU costs.
+        money: The assumptions about money, with the years counted.
+        growth_fraction: Growth of the load per year.
+    """
+    fleets = fleets_by_year(fit, growth_fraction=growth_fraction, years=money.years)[1:]
+    tokens = _tokens_per_year(fit, growth_fraction, money.years)
+    options = [
+        PaymentOption(
+            term=rent.term,
+            usd_per_gpu=rent.usd_per_hour,
+            seller=rent.provider,
+            day=rent.date.isoformat(),
+            cost=cost_of_renting(gpu_hours_by_year=_hours(fleets, rent.term), price=rent, money=money),
+            tokens_per_year=tokens,
+            is_marketplace=rent.is_marketplace,
+        )
+        for rent in offers.rents
+    ]
+    if offers.purchase is not None and fit.tdp_w is not None:
+        options.append(_bought(fit, fleets, offers.purchase, money, form_factor=offers.form_factor, tokens=tokens))
+    return tuple(sorted(options, key=lambda option: option.usd_per_year))
+
+
+def _tokens_per_year(fit: DeploymentFit, growth_fraction: float, years: int) -> float:
+    """Return the mean output tokens of a year; the load of each year is that of its start."""
+    grown = sum((1.0 + growth_fraction) ** year for year in range(years)) / years
+    return fit.output_tokens_per_s * _SECONDS_PER_YEAR * grown
+
+
+def _hours(fleets: Sequence[FleetYear], term: Term) -> tuple[float, ...]:
+    length, last = COMMITMENT_YEARS.get(term, 1), len(fleets) - 1
+    held = [fleets[min(last, year // length * length + length - 1)] for year in range(len(fleets))]
+    return tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in held)
+
+
+def _bought(
+    fit: DeploymentFit,
+    fleets: Sequence[FleetYear],
+    purchase: PurchasePrice,
+    money: CostAssumptions,
+    *,
+    form_factor: str | None,
+    tokens: float,
+) -> PaymentOption:
+    slots, only_full = server_slots(form_factor, money)
+    servers = ceil(fleets[-1].gpus / slots)
+    gpus = servers * slots if only_full else fleets[-1].gpus
+    energy = energy_of(fit, money, gpus=gpus, servers=servers)
+    assert energy is not None  # the caller checked that the power limit is known
+    return PaymentOption(
+        term=Term.BUY,
+        usd_per_gpu=purchase.usd,
+        seller=purchase.seller,
+        day=purchase.date.isoformat(),
+        cost=cost_of_owning(
+            gpus=gpus,
+            servers=servers,
+            price=purchase,
+            chassis_usd=money.chassis_usd_sxm if only_full else money.chassis_usd_pcie,
+            energy=energy,
+            money=money,
+        ),
+        tokens_per_year=tokens,
+    )
+
+
+def energy_of(
+    fit: DeploymentFit, money: CostAssumptions, *, gpus: int | None = None, servers: float | None = None
+) -> Energy | None:
+    """Return what a fleet draws at its load; None where the power limit of the GPU is not known.
+
+    Args:
+        fit: The deployment.
+        money: The assumptions about power.
+        gpus: GPUs that are switched on; those of the deployment if None.
+        servers: Servers around them; eight GPUs each if None.
+    """
+    if fit.tdp_w is None:
+        return None
+    count = gpus or fit.gpus
+    full = max((point.rate_per_s for point in fit.curve), default=0.0) * count / fit.sharding.gpus
+    usage = Usage(in_use_fraction=1.0, load_fraction=min(1.0, fit.rate_per_s / full) if full else 1.0, stays_on=True)
+    around = servers if servers is not None else count / money.gpus_per_server_sxm
+    return fleet_energy(gpus=count, servers=around, tdp_w=fit.tdp_w, usage=usage, money=money)
+
+
+def joules_per_output_token(fit: DeploymentFit, money: CostAssumptions) -> float | None:
+    """Return the energy of one output token from the grid, the prompts' share included. [J]"""
+    energy = energy_of(fit, money)
+    return None if energy is None else energy.average_w * energy.pue / fit.output_tokens_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiPrice:
+    """What an API asks for a million tokens of prompts and of answers. [USD]"""
+
+    usd_per_million_input: float
+    usd_per_million_output: float
+
+    def usd_per_request(self, *, input_len: float, output_len: float) -> float:
+        """Return the price of one request. [USD]"""
+        return (input_len * self.usd_per_million_input + output_len * self.usd_per_million_output) / 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiComparison:
+    """An API's price beside a fleet of one's own.
+
+    `usd_per_hour` is what the API asks at the load, `fleet_usd_per_hour` what the fleet costs. `break_even_per_s` is
+    the least load from which the fleet is cheaper; None where it never is.
+    """
+
+    usd_per_hour: float
+    fleet_usd_per_hour: float
+    break_even_per_s: float | None
+
+
+def compare_with_api(fit: DeploymentFit, price: ApiPrice) -> ApiComparison | None:
+    """Compare an API's price with the rent of a deployment; None if no rent is known.
+
+    With R replicas the fleet costs the same up to R times the rate of one; the break-even load is the first at which
+    the API asks as much as the replicas that the load needs, redundancy included.
+
+    Args:
+        fit: The deployment.
+        price: What the API asks.
+    """
+    hourly = fit.usd_per_hour
+    if hourly is None:
+        return None
+    each = price.usd_per_request(input_len=fit.input_len, output_len=fit.output_len) * SECONDS_PER_HOUR
+    return ApiComparison(
+        usd_per_hour=each * fit.rate_per_s,
+        fleet_usd_per_hour=hourly,
+        break_even_per_s=_break_even(
+            usd_per_replica=hourly / fit.replicas,
+            usd_per_rate=each,
+            most_per_s=_rate_per_replica(fit),
+            redundancy=fit.replicas - fit.needed,
+        ),
+    )
+
+
+def _break_even(*, usd_per_replica: float, usd_per_rate: float, most_per_s: float, redundancy: int) -> float | None:
+    """Return the least rate whose API price pays for the replicas that it needs. [1/s]
+
+    R + k replicas cost (R + k)·u, and the API asks that at the rate (R + k)·u ÷ price, which R replicas must carry:
+    R·m ≥ (R + k)·u ÷ price, so that R ≥ k·u ÷ (m·price − u).
+    """
+    if usd_per_rate <= 0 or most_per_s * usd_per_rate <= usd_per_replica:
+        return None
+    least = redundancy * usd_per_replica / (most_per_s * usd_per_rate - usd_per_replica)
+    replicas = max(1, ceil(least - 1e-9))
+    return (replicas + redundancy) * usd_per_replica / usd_per_rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetMoney:
+    """The money of the recommended deployment: fleets by year, ways to pay, energy, and an API beside it."""
+
+    years: tuple[FleetYear, ...]
+    payments: tuple[PaymentOption, ...]
+    joules_per_output_token: float | None
+    api: ApiComparison | None
+    growth_fraction: float
+    counted_years: int
+    usd_per_kwh: float
+    pue: float

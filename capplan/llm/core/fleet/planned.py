@@ -1,0 +1,16 @@
+"""A plan with what follows from its recommended deployment: money and hand-over."""
+
+from dataclasses import dataclass
+
+from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
+from capplan.llm.core.fleet.money import FleetMoney
+from capplan.llm.core.handover.launch import Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFleet:
+    """A plan, the money of its recommended deployment and the command that launches it; None where nothing fits."""
+
+    plan: DeploymentPlan
+    money: FleetMoney | None = None
+    launch: Launch | None = None

@@ -1,0 +1,114 @@
+"""Serve several language models on one fleet: one kind of GPU for all, or the cheapest of each, in servers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capplan.llm.core.fleet.deployment_plan import DeploymentPlan, rank_key
+from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedGpus, sharing_groups
+
+SLOTS = 8
+"""GPUs of a server: boards with NVLink hold eight, and a replica does not cross servers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedFleet:
+    """A fleet that serves several models. `gpu` is None where the models are on different GPUs.
+
+    `parts` are models on GPUs of their own, `shared` groups of models on the same GPUs.
+    """
+
+    gpu: str | None
+    parts: tuple[FleetPart, ...]
+    shared: tuple[SharedGpus, ...] = ()
+
+    @property
+    def gpus(self) -> int:
+        """Return the GPUs of all models."""
+        return sum(part.fit.gpus for part in self.parts) + sum(group.gpus for group in self.shared)
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Return the rent of all models; None where a price is not known. [USD/h]"""
+        rents = [*(part.fit.usd_per_hour for part in self.parts), *(group.usd_per_hour for group in self.shared)]
+        return None if None in rents else sum(rent or 0.0 for rent in rents)
+
+    @property
+    def servers(self) -> int:
+        """Return the servers of eight GPUs that hold all replicas, each kind of GPU in servers of its own."""
+        sizes: dict[str, list[int]] = {}
+        for part in self.parts:
+            sizes.setdefault(part.fit.gpu, []).extend([part.fit.sharding.gpus] * part.fit.replicas)
+        for group in self.shared:
+            sizes.setdefault(group.gpu, []).extend([group.size] * group.replicas)
+        return sum(pack(each) for each in sizes.values())
+
+    @property
+    def words(self) -> str:
+        """Return the fleet in words: all GPUs, then those of each model."""
+        alone = (
+            f"{part.fit.gpus} × {part.fit.gpu} for {part.plan.model} ({part.fit.replicas} × {part.fit.sharding.gpus})"
+            for part in self.parts
+        )
+        each = " + ".join((*alone, *(group.words for group in self.shared)))
+        return f"{self.gpus} GPUs in {self.servers} server{'s' if self.servers > 1 else ''} = {each}"
+
+
+def pack(sizes: Sequence[int], *, slots: int = SLOTS) -> int:
+    """Return the servers that hold replicas of so many GPUs, the largest first into the first server with room.
+
+    A replica larger than a server takes servers of its own.
+
+    Args:
+        sizes: GPUs of each replica.
+        slots: GPUs of a server.
+    """
+    free: list[int] = []
+    whole = 0
+    for size in sorted(sizes, reverse=True):
+        if size > slots:
+            whole += -(-size // slots)
+            continue
+        place = next((index for index, room in enumerate(free) if room >= size), None)
+        if place is None:
+            free.append(slots - size)
+        else:
+            free[place] -= size
+    return whole + len(free)
+
+
+def shared_fleets(plans: Sequence[DeploymentPlan], *, shares_gpus: bool = False) -> tuple[SharedFleet, ...]:
+    """Return the fleets that serve all models, the cheapest first: on one kind of GPU each, and mixed.
+
+    Args:
+        plans: One plan for each model.
+        shares_gpus: True to add a fleet in which models share GPUs, where that is cheaper.
+    """
+    by_gpu = [{fit.gpu: fit for fit in sorted(plan.fits, key=rank_key, reverse=True)} for plan in plans]
+    common = [gpu for gpu in by_gpu[0] if all(gpu in each for each in by_gpu)] if by_gpu else []
+    fleets = [
+        SharedFleet(
+            gpu=gpu, parts=tuple(FleetPart(plan=plan, fit=each[gpu]) for plan, each in zip(plans, by_gpu, strict=True))
+        )
+        for gpu in common
+    ]
+    if plans and all(plan.fits for plan in plans):
+        mixed = SharedFleet(gpu=None, parts=tuple(FleetPart(plan=plan, fit=plan.fits[0]) for plan in plans))
+        if len({part.fit.gpu for part in mixed.parts}) > 1:
+            fleets.append(mixed)
+        if shares_gpus:
+            fleets += _sharing(plans)
+    return tuple(sorted(fleets, key=_order))
+
+
+def _sharing(plans: Sequence[DeploymentPlan]) -> list[SharedFleet]:
+    shared, alone = sharing_groups(plans)
+    if not shared:
+        return []
+    kinds = {group.gpu for group in shared} | {part.fit.gpu for part in alone}
+    return [SharedFleet(gpu=kinds.pop() if len(kinds) == 1 else None, parts=alone, shared=shared)]
+
+
+def _order(fleet: SharedFleet) -> tuple[bool, bool, float, int]:
+    cost = fleet.usd_per_hour
+    fits = [part.fit for part in fleet.parts] + [part.fit for group in fleet.shared for part in group.parts]
+    return cost is None, any(fit.is_transferred for fit in fits), cost or 0.0, fleet.gpus

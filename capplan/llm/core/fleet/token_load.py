@@ -1,0 +1,100 @@
+"""Types of the load of all replicas of a language model."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.llm.core.serving.service import Demand, Speculation
+from capplan.llm.core.simulation.arrivals import Lengths
+
+
+class Task(StrEnum):
+    """What a model is served for: answers token by token, one vector a text, or one score a document."""
+
+    GENERATE = "generate"
+    EMBED = "embed"
+    RERANK = "rerank"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """The images of a request: how many, and the tokens and patches of each.
+
+    The encoder processes `patches` of each image, of which the language model sees `tokens`.
+    """
+
+    count: int
+    tokens: float
+    patches: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLoad:
+    """Requests per second, or clients that wait for their answers, with mean lengths. [1/s, tokens]
+
+    Attributes:
+        rate_per_s: Requests per second to all replicas; None for a closed loop.
+        concurrency: Clients of all replicas, each of which sends its next request when it has its answer; None for
+            an open load.
+        spread: Relative half-width of the lengths, drawn evenly.
+        input_cv, output_cv: Coefficients of variation of log-normal lengths instead; 0 for none.
+        gap_scv: Squared variation of the gaps between arrivals: 1 is Poisson, more is burstier.
+        prefix_fraction: Share of a prompt that is found in the prefix cache.
+        speculation: What is drafted; None for nothing.
+        task: What the answers are; tasks other than generation have no tokens to decode.
+        documents: Documents of one request, each a sequence of `input_len` with the query, where they are ranked.
+        images: Images of a request, whose `image_tokens` are part of `input_len`; None for a text model.
+    """
+
+    input_len: float
+    output_len: float
+    rate_per_s: float | None = None
+    concurrency: float | None = None
+    spread: float = 0.0
+    input_cv: float = 0.0
+    output_cv: float = 0.0
+    gap_scv: float = 1.0
+    prefix_fraction: float = 0.0
+    speculation: Speculation | None = None
+    task: Task = Task.GENERATE
+    documents: int = 1
+    images: Images | None = None
+
+    @property
+    def lengths(self) -> Lengths:
+        """Return how the lengths of requests are distributed."""
+        return Lengths(
+            input_len=self.input_len * self.documents,
+            output_len=self.output_len,
+            spread=self.spread,
+            input_cv=self.input_cv,
+            output_cv=self.output_cv,
+            prefix_fraction=self.prefix_fraction,
+        )
+
+    @property
+    def cached_len(self) -> float:
+        """Return the tokens of a sequence that memory holds once for all: its own without the shared prefix."""
+        return self.input_len * (1.0 - self.prefix_fraction) * self.documents + self.output_len
+
+    @property
+    def input_tokens(self) -> float:
+        """Return the prompt tokens of a request, of all its documents. [tokens]"""
+        return self.input_len * self.documents
+
+    def demand(self, capacity: float, *, encoder_s: float = 0.0) -> Demand:
+        """Return what one replica is asked, apart from the rate.
+
+        Args:
+            capacity: Sequences that fit in the replica's memory.
+            encoder_s: Time that the image encoder takes for a request. [s]
+        """
+        return Demand(
+            input_len=self.input_len,
+            output_len=self.output_len,
+            capacity=capacity,
+            spread=self.spread,
+            prefix_fraction=self.prefix_fraction,
+            speculation=self.speculation,
+            encoder_s=encoder_s,
+            prompts=float(self.documents),
+        )

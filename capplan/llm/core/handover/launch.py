@@ -1,0 +1,290 @@
+"""Commands that launch a deployment in vLLM, SGLang, TensorRT-LLM or llama.cpp, with the reason of every option."""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from capplan.core.serving_engines import Engine
+from capplan.llm.core.serving.service import Speculation
+from capplan.llm.core.sharding import Sharding
+
+PORTS: Mapping[Engine, int] = {Engine.VLLM: 8000, Engine.SGLANG: 30000, Engine.TRTLLM: 8000, Engine.LLAMACPP: 8080}
+"""The port that each engine's server listens on by default."""
+_BLOCK_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is to be launched: one replica.
+
+    Attributes:
+        model: Name of the checkpoint, or path of its file.
+        weights: Format of the weights; `is_own_format` says that the checkpoint is stored in it.
+        kv: Format of the KV cache.
+        max_len: Longest sequence. [tokens]
+        max_sequences: Most sequences at a time.
+        token_budget: Most tokens of a step.
+        memory_fraction: The engine's memory fraction; None for its default.
+        prefix_fraction: Share of a prompt that is expected in the prefix cache.
+        speculation: What is drafted; None for nothing.
+        is_half: Run a bf16 checkpoint in fp16, because the GPU has no bf16 arithmetic.
+    """
+
+    engine: Engine
+    model: str
+    sharding: Sharding
+    weights: str
+    is_own_format: bool
+    kv: str
+    max_len: int
+    max_sequences: int
+    token_budget: int
+    memory_fraction: float | None = None
+    prefix_fraction: float = 0.0
+    speculation: Speculation | None = None
+    is_half: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOption:
+    """One option of a launch command: its words, and why it stands there. A flag has no value."""
+
+    option: str
+    value: str | None
+    why: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the option as arguments."""
+        return (self.option,) if self.value is None else (self.option, self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A command that starts one replica; `files` are written beside it, by name. `notes` say what to do first."""
+
+    engine: Engine
+    program: tuple[str, ...]
+    options: tuple[LaunchOption, ...]
+    port: int
+    files: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Return all words of the command."""
+        return (*self.program, *(word for option in self.options for word in option.words))
+
+    @property
+    def command(self) -> str:
+        """Return the command as one line for a shell."""
+        return shlex.join(self.arguments)
+
+
+def launch(setting: Setting) -> Launch:
+    """Return the command that starts one replica.
+
+    Args:
+        setting: What is launched.
+    """
+    program, options = _ENGINES[setting.engine]
+    return Launch(
+        engine=setting.engine,
+        program=program(setting),
+        options=tuple(options(setting)),
+        port=PORTS[setting.engine],
+        files=_files(setting),
+        notes=tuple(_notes(setting)),
+    )
+
+
+def _notes(setting: Setting) -> Iterator[str]:
+    ready = {"bf16", "fp16", "fp32"}
+    if not setting.is_own_format and setting.weights not in ready and _online_format(setting) is None:
+        yield f"The checkpoint is not stored in {setting.weights}: name one that is in place of {setting.model}."
+    if setting.engine is Engine.LLAMACPP:
+        yield "llama.cpp reads GGUF files: convert the checkpoint, or name a file that was published."
+    if setting.speculation is not None:
+        yield "Speculation needs a draft model or head for this checkpoint: name it in place of DRAFT."
+    if setting.sharding.gpus > 8:
+        yield "A replica spans several servers: start the engine's workers on each of them first."
+
+
+def _online_format(setting: Setting) -> str | None:
+    """Return the format into which the engine converts a 16-bit checkpoint when it loads it; None for none."""
+    converts = setting.engine in (Engine.VLLM, Engine.SGLANG)
+    return "fp8" if converts and setting.weights == "fp8" and not setting.is_own_format else None
+
+
+def _cache(setting: Setting) -> str | None:
+    """Return the format of a cache that is narrower than 16 bits; None for the default."""
+    return setting.kv if setting.kv in ("fp8", "fp8_e4m3", "fp8_e5m2", "q8_0", "q4_0", "int8") else None
+
+
+_FIT = "sequences of prompt and answer that keep the limits in the plan"
+_HALF = "runs the checkpoint in fp16, because the GPU has no bf16 arithmetic"
+_LENGTH = "tokens of the longest prompt and answer planned for; a longer one is refused instead of taking memory"
+
+
+def _vllm_program(setting: Setting) -> tuple[str, ...]:
+    return ("vllm", "serve", setting.model)
+
+
+def _vllm(setting: Setting) -> Iterator[LaunchOption]:
+    sharding = setting.sharding
+    yield _option("--tensor-parallel-size", sharding.tensor, "GPUs that share every matrix of a replica")
+    if sharding.pipeline > 1:
+        yield _option("--pipeline-parallel-size", sharding.pipeline, "stages that each hold a share of the layers")
+    if sharding.data > 1:
+        yield _option(
+            "--data-parallel-size", sharding.data, "ranks that each keep whole attention for their own sequences"
+        )
+    if sharding.expert > 1:
+        yield LaunchOption(
+            option="--enable-expert-parallel", value=None, why="keeps experts whole and spreads them over the GPUs"
+        )
+    if setting.is_half:
+        yield _option("--dtype", "half", _HALF)
+    yield _option("--max-model-len", setting.max_len, _LENGTH)
+    yield _option("--max-num-seqs", setting.max_sequences, f"most sequences at a time: {_FIT}")
+    yield _option("--max-num-batched-tokens", setting.token_budget, "tokens of a step that the times were computed for")
+    if setting.memory_fraction is not None:
+        yield _option("--gpu-memory-utilization", setting.memory_fraction, "share of each GPU that the plan filled")
+    if (online := _online_format(setting)) is not None:
+        yield _option("--quantization", online, "converts the 16-bit checkpoint to fp8 when it is loaded")
+    if (cache := _cache(setting)) is not None:
+        yield _option("--kv-cache-dtype", cache, "halves the cache, so that twice as many tokens fit")
+    yield _prefix(setting, "--enable-prefix-caching", "--no-enable-prefix-caching")
+    if setting.speculation is not None:
+        drafts = setting.speculation.drafts
+        config = f'{{"model": "DRAFT", "num_speculative_tokens": {drafts}}}'
+        yield _option("--speculative-config", config, f"drafts {drafts} tokens a step, as planned")
+
+
+def _prefix(setting: Setting, on: str, off: str) -> LaunchOption:
+    if setting.prefix_fraction:
+        share = f"{setting.prefix_fraction:.0%}"
+        return LaunchOption(
+            option=on, value=None, why=f"reuses the cache of equal prefixes; {share} of a prompt planned"
+        )
+    return LaunchOption(
+        option=off, value=None, why="the plan counts no reuse of prefixes; drop it if prompts share some"
+    )
+
+
+def _option(name: str, value: object, why: str) -> LaunchOption:
+    return LaunchOption(option=name, value=str(value), why=why)
+
+
+def _sglang_program(setting: Setting) -> tuple[str, ...]:
+    return ("python", "-m", "sglang.launch_server", "--model-path", setting.model)
+
+
+def _sglang(setting: Setting) -> Iterator[LaunchOption]:
+    sharding = setting.sharding
+    yield _option("--tp-size", sharding.tensor * sharding.data, "GPUs of a stage; ranks of data parallelism count in")
+    if sharding.pipeline > 1:
+        yield _option("--pp-size", sharding.pipeline, "stages that each hold a share of the layers")
+    if sharding.data > 1:
+        yield _option("--dp-size", sharding.data, "ranks that each keep whole attention for their own sequences")
+        yield LaunchOption(option="--enable-dp-attention", value=None, why="makes these ranks share the experts")
+    if sharding.expert > 1:
+        yield _option("--ep-size", sharding.expert, "keeps experts whole and spreads them over the GPUs")
+    if setting.is_half:
+        yield _option("--dtype", "half", _HALF)
+    yield _option("--context-length", setting.max_len, _LENGTH)
+    yield _option("--max-running-requests", setting.max_sequences, f"most sequences at a time: {_FIT}")
+    yield _option(
+        "--max-prefill-tokens", setting.token_budget, "prompt tokens of a step that the times were computed for"
+    )
+    if setting.memory_fraction is not None:
+        yield _option("--mem-fraction-static", setting.memory_fraction, "share of each GPU for weights and cache")
+    if (online := _online_format(setting)) is not None:
+        yield _option("--quantization", online, "converts the 16-bit checkpoint to fp8 when it is loaded")
+    if (cache := _cache(setting)) is not None:
+        name = "fp8_e4m3" if cache == "fp8" else cache
+        yield _option("--kv-cache-dtype", name, "halves the cache, so that twice as many tokens fit")
+    if not setting.prefix_fraction:
+        yield LaunchOption(
+            option="--disable-radix-cache",
+            value=None,
+            why="the plan counts no reuse of prefixes; drop it if prompts share some",
+        )
+    if setting.speculation is not None:
+        drafts = setting.speculation.drafts
+        yield _option("--speculative-draft-model-path", "DRAFT", "the model or head that drafts")
+        yield _option("--speculative-num-draft-tokens", drafts + 1, f"verifies {drafts} drafts and one token a step")
+    yield _option("--host", "0.0.0.0", "listens on every address; the default is the local one")
+    yield _option("--port", PORTS[Engine.SGLANG], "the port of the service")
+
+
+def _trtllm_program(setting: Setting) -> tuple[str, ...]:
+    return ("trtllm-serve", setting.model)
+
+
+def _trtllm(setting: Setting) -> Iterator[LaunchOption]:
+    sharding = setting.sharding
+    yield _option("--tp_size", sharding.tensor * sharding.data, "GPUs of a stage; ranks of data parallelism count in")
+    if sharding.pipeline > 1:
+        yield _option("--pp_size", sharding.pipeline, "stages that each hold a share of the layers")
+    if sharding.expert > 1:
+        yield _option("--ep_size", sharding.expert, "keeps experts whole and spreads them over the GPUs")
+    yield _option("--max_seq_len", setting.max_len, _LENGTH)
+    yield _option("--max_batch_size", setting.max_sequences, f"most sequences at a time: {_FIT}")
+    yield _option("--max_num_tokens", setting.token_budget, "tokens of a step that the times were computed for")
+    if setting.memory_fraction is not None:
+        yield _option(
+            "--kv_cache_free_gpu_memory_fraction",
+            setting.memory_fraction,
+            "share of what weights and workspaces leave free that the cache takes",
+        )
+    if _files(setting):
+        yield _option("--extra_llm_api_options", "extra.yaml", "settings that have no option of their own")
+    yield _option("--host", "0.0.0.0", "listens on every address; the default is the local one")
+    yield _option("--port", PORTS[Engine.TRTLLM], "the port of the service")
+
+
+def _files(setting: Setting) -> tuple[tuple[str, str], ...]:
+    """Return TensorRT-LLM's file of further settings."""
+    if setting.engine is not Engine.TRTLLM:
+        return ()
+    lines = []
+    if setting.sharding.data > 1:
+        lines.append("enable_attention_dp: true  # each rank keeps whole attention for its own sequences")
+    cache = _cache(setting)
+    lines.append("kv_cache_config:")
+    lines.append(f"  enable_block_reuse: {'true' if setting.prefix_fraction else 'false'}  # prefixes, as planned")
+    if cache is not None:
+        lines.append("  dtype: fp8  # halves the cache, so that twice as many tokens fit")
+    return (("extra.yaml", "\n".join(lines) + "\n"),)
+
+
+def _llamacpp_program(setting: Setting) -> tuple[str, ...]:
+    return ("llama-server", "-m", setting.model)
+
+
+def _llamacpp(setting: Setting) -> Iterator[LaunchOption]:
+    per_slot = -(-setting.max_len // _BLOCK_TOKENS) * _BLOCK_TOKENS
+    yield _option("-ngl", 999, "puts every layer on the GPUs")
+    if setting.sharding.pipeline > 1:
+        yield _option("--split-mode", "layer", "divides the layers between the GPUs")
+    yield _option("-np", setting.max_sequences, f"slots, sequences at a time: {_FIT}")
+    yield _option("-c", per_slot * setting.max_sequences, f"tokens of all slots together, {per_slot} each")
+    yield _option("-b", setting.token_budget, "tokens of a step that the times were computed for")
+    yield _option("-fa", "on", "computes attention without storing its matrix")
+    if (cache := _cache(setting)) is not None:
+        name = "q8_0" if cache == "fp8" else cache
+        yield _option("-ctk", name, "stores keys in this format")
+        yield _option("-ctv", name, "stores values in this format")
+    yield _option("--host", "0.0.0.0", "listens on every address; the default is the local one")
+    yield _option("--port", PORTS[Engine.LLAMACPP], "the port of the service")
+
+
+_Program = Callable[[Setting], tuple[str, ...]]
+_Options = Callable[[Setting], Iterator[LaunchOption]]
+_ENGINES: Mapping[Engine, tuple[_Program, _Options]] = {
+    Engine.VLLM: (_vllm_program, _vllm),
+    Engine.SGLANG: (_sglang_program, _sglang),
+    Engine.TRTLLM: (_trtllm_program, _trtllm),
+    Engine.LLAMACPP: (_llamacpp_program, _llamacpp),
+}

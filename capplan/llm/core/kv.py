@@ -1,0 +1,267 @@
+"""Count the bytes of the KV cache layer by layer: what a token adds, what a sequence keeps, what a pool holds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, floor
+
+from capplan.errors import UnknownNameError
+from capplan.llm.core.architecture import Architecture, Layer
+from capplan.llm.core.layers import Attention, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.sharding import Sharding, stage_layers
+
+INDEXER_BYTES_PER_TOKEN = 132.0
+"""Bytes that a sparse-attention indexer keeps per token and layer: 128 fp8 elements and one fp32 scale."""
+_KV_FORMATS = {
+    "fp32": 4.0,
+    "bf16": 2.0,
+    "fp16": 2.0,
+    "fp8": 1.0,
+    "fp8_e4m3": 1.0,
+    "fp8_e5m2": 1.0,
+    "int8": 1.0,
+    "q8_0": 1.0625,
+    "q5_0": 0.6875,
+    "q4_0": 0.5625,
+    "nvfp4": 0.5625,
+}
+
+
+def kv_element_bytes(name: str) -> float:
+    """Return the bytes of one cached element in a number format, scales included.
+
+    Args:
+        name: Such as bf16, fp8 or q8_0.
+
+    Raises:
+        UnknownNameError: The name is not known.
+    """
+    found = _KV_FORMATS.get(name.lower().replace("-", "_"))
+    if found is None:
+        raise UnknownNameError("KV cache format", name, _KV_FORMATS, hint=f"Known: {', '.join(_KV_FORMATS)}.")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCache:
+    """What one layer keeps on one GPU.
+
+    `token_bytes` is what each cached token takes, `window` the most tokens that are kept (None for all), and
+    `state_bytes` what a sequence takes whatever its length. [bytes]
+    """
+
+    token_bytes: float = 0.0
+    window: int | None = None
+    state_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class StageCache:
+    """The caches of all layers of a pipeline stage on one GPU.
+
+    Args:
+        layers: One entry per layer that keeps something.
+    """
+
+    layers: tuple[LayerCache, ...]
+
+    @cached_property
+    def bytes_per_token(self) -> float:
+        """Return what one token adds while it is in every layer's window. [bytes]"""
+        return sum(layer.token_bytes for layer in self.layers)
+
+    @cached_property
+    def state_bytes(self) -> float:
+        """Return what a sequence takes whatever its length. [bytes]"""
+        return sum(layer.state_bytes for layer in self.layers)
+
+    @cached_property
+    def windows(self) -> frozenset[int]:
+        """Return the lengths of sliding windows."""
+        return frozenset(layer.window for layer in self.layers if layer.window is not None)
+
+    def sequence_bytes(self, tokens: int, *, block: int = 1) -> float:
+        """Return what a sequence keeps: every layer at most its window, rounded up to blocks.
+
+        Args:
+            tokens: Length of the sequence.
+            block: Tokens of one block of the cache.
+        """
+        return self.state_bytes + sum(
+            layer.token_bytes * _blocks(min(tokens, layer.window or tokens), block) * block for layer in self.layers
+        )
+
+
+def stage_cache(
+    architecture: Architecture,
+    *,
+    sharding: Sharding,
+    element_bytes: float,
+    stage: int = 0,
+) -> StageCache:
+    """Describe the KV cache of one GPU of a pipeline stage.
+
+    Args:
+        architecture: The model.
+        sharding: How the GPUs share the model.
+        element_bytes: Bytes of one cached element, scales included.
+        stage: Index of the pipeline stage.
+    """
+    indices = stage_layers(len(architecture.layers), sharding.pipeline)[stage]
+    layers = (_layer_cache(architecture.layers[index], sharding.tensor, element_bytes) for index in indices)
+    return StageCache(layers=tuple(layer for layer in layers if layer is not None))
+
+
+def _layer_cache(layer: Layer, tensor: int, element_bytes: float) -> LayerCache | None:
+    match layer.mixer:
+        case Attention() as mixer:
+            if mixer.kv_owner is not None:
+                return None
+            heads = max(1.0, mixer.kv_heads / tensor)
+            width = mixer.key_dim + mixer.value_dim
+            return LayerCache(token_bytes=heads * width * element_bytes, window=mixer.window)
+        case LatentAttention() as mixer:
+            index = INDEXER_BYTES_PER_TOKEN if mixer.indexer is not None else 0.0
+            return LayerCache(token_bytes=mixer.cached_dim * element_bytes + index)
+        case GatedDeltaNet() as mixer:
+            state = 4.0 * mixer.value_heads * mixer.key_dim * mixer.value_dim
+            return LayerCache(state_bytes=(state + _conv_bytes(mixer)) / tensor)
+        case Mamba2() as mixer:
+            state = 4.0 * mixer.heads * mixer.head_dim * mixer.state_dim
+            return LayerCache(state_bytes=(state + _conv_bytes(mixer)) / tensor)
+        case None:
+            return None
+
+
+def _conv_bytes(mixer: GatedDeltaNet | Mamba2) -> float:
+    """Return the 16-bit inputs that the short convolution keeps. [bytes]"""
+    return 2.0 * mixer.conv_channels * (mixer.conv_kernel - 1)
+
+
+def _blocks(tokens: int, block: int) -> int:
+    return -(-tokens // block)
+
+
+@dataclass(frozen=True)
+class PagedPool:
+    """vLLM's cache of equal pages, shared by layers of different kinds.
+
+    Layers of one kind form groups of equal size; a page holds one block of tokens for all layers of a group, and
+    groups that lack layers are padded. Layers with a constant state take one page per sequence, for which the
+    block of the attention layers is made larger until their pages are as large.
+
+    Args:
+        cache: The layers' caches.
+        block: Tokens of one block.
+    """
+
+    cache: StageCache
+    block: int = 16
+
+    @cached_property
+    def _kinds(self) -> dict[LayerCache, int]:
+        kinds: dict[LayerCache, int] = {}
+        for layer in self.cache.layers:
+            kinds[layer] = kinds.get(layer, 0) + 1
+        return kinds
+
+    @cached_property
+    def group_size(self) -> int:
+        """Return the layers of one group: those of the rarest kind, or of the commonest if it is hardly more."""
+        counts = self._kinds.values()
+        fewest, most = min(counts), max(counts)
+        return most if most < 1.25 * fewest else fewest
+
+    @cached_property
+    def groups(self) -> tuple[LayerCache, ...]:
+        """Return one representative layer for each group."""
+        return tuple(layer for layer, count in self._kinds.items() for _ in range(ceil(count / self.group_size)))
+
+    @cached_property
+    def block_tokens(self) -> int:
+        """Return the tokens of a block after it was made large enough for a constant state."""
+        widest = max(layer.token_bytes for layer in self.cache.layers)
+        states = max(layer.state_bytes for layer in self.cache.layers)
+        if not states or not widest:
+            return self.block
+        return self.block * max(1, ceil(states / (widest * self.block)))
+
+    @cached_property
+    def page_bytes(self) -> float:
+        """Return the bytes of a page of one layer. [bytes]"""
+        return max(layer.token_bytes for layer in self.cache.layers) * self.block_tokens
+
+    def pages(self, pool_bytes: float) -> int:
+        """Return the pages that a pool holds, each of one group.
+
+        Args:
+            pool_bytes: Size of the pool. [bytes]
+        """
+        return floor(pool_bytes / (self.page_bytes * self.group_size))
+
+    def tokens(self, pool_bytes: float) -> int:
+        """Return what vLLM logs as the size of its cache: pages that every group gets, times the block.
+
+        Args:
+            pool_bytes: Size of the pool. [bytes]
+        """
+        return self.pages(pool_bytes) // len(self.groups) * self.block_tokens
+
+    def sequence_pages(self, tokens: int) -> int:
+        """Return the pages that a sequence keeps; a window that slides touches one block more than it fills.
+
+        Args:
+            tokens: Length of the sequence.
+        """
+        total = 0
+        for layer in self.groups:
+            if layer.state_bytes:
+                total += 1
+                continue
+            block = self._block_of(layer)
+            every = _blocks(tokens, block)
+            total += every if layer.window is None else min(every, _blocks(layer.window, block) + 1)
+        return total
+
+    def _block_of(self, layer: LayerCache) -> int:
+        """Return the tokens of a page in one layer: layers with narrower rows get longer blocks of equal bytes."""
+        return int(self.page_bytes // layer.token_bytes)
+
+
+def uniform_tokens(cache: StageCache, pool_bytes: float, *, block: int) -> int:
+    """Return the tokens that a pool of blocks holds if every layer keeps every token.
+
+    Args:
+        cache: The layers' caches.
+        pool_bytes: Size of the pool. [bytes]
+        block: Tokens of one block.
+    """
+    return floor(pool_bytes / (cache.bytes_per_token * block)) * block
+
+
+def longest_sequence(cache: StageCache, pool_bytes: float, *, block: int, limit: int) -> int:
+    """Return the longest sequence that a pool holds alone, at most `limit` tokens.
+
+    Args:
+        cache: The layers' caches.
+        pool_bytes: Size of the pool. [bytes]
+        block: Tokens of one block.
+        limit: Longest length asked for.
+    """
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if cache.sequence_bytes(middle, block=block) <= pool_bytes:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def common_windows(caches: Sequence[StageCache]) -> frozenset[int]:
+    """Return the window lengths that occur in any stage.
+
+    Args:
+        caches: The stages' caches.
+    """
+    return frozenset().union(*(cache.windows for cache in caches))

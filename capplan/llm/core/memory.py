@@ -1,0 +1,256 @@
+"""Divide the memory of a GPU that serves a language model: weights, activations, other memory, and the KV cache.
+
+The answer is per GPU. Each pipeline stage is computed on its own; the stage whose cache holds the fewest tokens
+decides.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import floor, inf
+
+from capplan.core.serving_engines import Engine
+from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.engines import EngineConstants, PoolRule
+from capplan.llm.core.kv import PagedPool, StageCache, longest_sequence, stage_cache, uniform_tokens
+from capplan.llm.core.quantisation import Quantisation
+from capplan.llm.core.sharding import Sharding, stage_layers
+from capplan.llm.core.weights import EngineLayout, WeightBytes, stage_weights
+
+REFERENCE_SEQUENCES = 1024
+"""Running sequences that the sampler's constants are per, vLLM's default on GPUs of 70 GiB and more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """A model on GPUs: how it is stored, shared and served.
+
+    `cache_bytes` is the size of one cached element. `total_bytes` is what the driver reports of one GPU. `fraction` is
+    the engine's memory fraction. `batched_tokens` and `max_sequences` are the engine's limits for one step.
+    `exact_weight_fraction` scales the weights to the bytes that a file header states.
+    """
+
+    architecture: Architecture
+    quantisation: Quantisation
+    sharding: Sharding
+    engine: EngineConstants
+    cache_bytes: float
+    total_bytes: float
+    fraction: float
+    batched_tokens: int
+    max_sequences: int
+    exact_weight_fraction: float = 1.0
+
+    @property
+    def block_tokens(self) -> int:
+        """Return the tokens of one block of the engine's cache."""
+        return self.engine.block_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageMemory:
+    """The memory of one GPU of a pipeline stage. [bytes]
+
+    `pool_bytes` is negative where the rest alone is too much.
+    """
+
+    stage: int
+    weights: WeightBytes
+    weight_bytes: float
+    activation_bytes: float
+    other_bytes: float
+    pool_bytes: float
+    cache: StageCache
+    block_tokens: int
+    paged: bool
+
+    @property
+    def fits(self) -> bool:
+        """Return True if anything is left for the cache."""
+        return self.pool_bytes > 0
+
+    @property
+    def tokens(self) -> int | None:
+        """Return the tokens that the pool holds as the engine counts them, None if no layer keeps tokens."""
+        if not self.cache.bytes_per_token:
+            return None
+        if self.pool_bytes <= 0:
+            return 0
+        if self.paged:
+            return PagedPool(self.cache, self.block_tokens).tokens(self.pool_bytes)
+        return uniform_tokens(self.cache, self.pool_bytes, block=self.block_tokens)
+
+    def sequences(self, tokens: int) -> int:
+        """Return how many sequences of a length fit, each layer keeping at most its window.
+
+        Args:
+            tokens: Length of each sequence.
+        """
+        if self.pool_bytes <= 0:
+            return 0
+        if self.paged and self.cache.bytes_per_token:
+            pages = PagedPool(self.cache, self.block_tokens)
+            return pages.pages(self.pool_bytes) // pages.sequence_pages(tokens)
+        return floor(self.pool_bytes / self.cache.sequence_bytes(tokens, block=self.block_tokens))
+
+    def longest(self, limit: int) -> int:
+        """Return the longest sequence that fits alone.
+
+        Args:
+            limit: Longest length asked for.
+        """
+        if self.pool_bytes <= 0:
+            return 0
+        if self.paged and self.cache.bytes_per_token:
+            return self._longest_paged(limit)
+        return longest_sequence(self.cache, self.pool_bytes, block=self.block_tokens, limit=limit)
+
+    def _longest_paged(self, limit: int) -> int:
+        pages = PagedPool(self.cache, self.block_tokens)
+        available, low, high = pages.pages(self.pool_bytes), 0, limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if pages.sequence_pages(middle) <= available else (low, middle - 1)
+        return low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingMemory:
+    """The memory of a deployment: all stages, of which the tightest one decides."""
+
+    deployment: Deployment
+    stages: tuple[StageMemory, ...]
+
+    @property
+    def tightest(self) -> StageMemory:
+        """Return the stage whose pool holds the fewest tokens, or lacks the most."""
+        return min(self.stages, key=lambda stage: (stage.fits, _tokens_or_pool(stage), stage.pool_bytes))
+
+    @property
+    def fits(self) -> bool:
+        """Return True if every stage fits."""
+        return self.tightest.fits
+
+
+def _tokens_or_pool(stage: StageMemory) -> float:
+    if not stage.fits:
+        return stage.pool_bytes
+    return inf if stage.tokens is None else stage.tokens
+
+
+def divide_memory(deployment: Deployment) -> ServingMemory:
+    """Divide the memory of every GPU of a deployment.
+
+    Args:
+        deployment: What is served, and how.
+    """
+    stages = range(deployment.sharding.pipeline)
+    return ServingMemory(deployment=deployment, stages=tuple(_stage_memory(deployment, stage) for stage in stages))
+
+
+def engine_layout(engine: Engine) -> EngineLayout:
+    """Return how an engine lays weights out.
+
+    vLLM and SGLang pad the vocabulary to 64 rows per GPU and the experts of MXFP4 to 128 columns and 256 rows, and
+    keep the rotary embedding as a table (vLLM 0.19, `vocab_parallel_embedding` and `mxfp4`).
+
+    Args:
+        engine: The engine.
+    """
+    if engine in (Engine.VLLM, Engine.SGLANG):
+        return EngineLayout(
+            vocabulary_padding=64, expert_width_padding=128, expert_hidden_padding=256, keeps_rope_table=True
+        )
+    return EngineLayout()
+
+
+def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
+    architecture, sharding, engine = deployment.architecture, deployment.sharding, deployment.engine
+    weights = stage_weights(
+        architecture,
+        quantisation=deployment.quantisation,
+        sharding=sharding,
+        layout=engine_layout(engine.engine),
+        stage=stage,
+    )
+    weight_bytes = weights.total * deployment.exact_weight_fraction
+    activation = activation_bytes(deployment, samples=stage == sharding.pipeline - 1)
+    other = engine.other(tensor=sharding.tensor, pipeline=sharding.pipeline)
+    if engine.rule is PoolRule.STATIC:
+        activation = (1 - deployment.fraction) * deployment.total_bytes - other
+    return StageMemory(
+        stage=stage,
+        weights=weights,
+        weight_bytes=weight_bytes,
+        activation_bytes=activation,
+        other_bytes=other,
+        pool_bytes=_pool(deployment, weight_bytes + activation + other),
+        cache=stage_cache(architecture, sharding=sharding, element_bytes=deployment.cache_bytes, stage=stage),
+        block_tokens=deployment.block_tokens,
+        paged=engine.engine is Engine.VLLM,
+    )
+
+
+def _pool(deployment: Deployment, taken_bytes: float) -> float:
+    total, fraction = deployment.total_bytes, deployment.fraction
+    match deployment.engine.rule:
+        case PoolRule.BUDGET:
+            return fraction * total - taken_bytes
+        case PoolRule.STATIC:
+            return total - taken_bytes  # activations hold the whole share that is not static
+        case PoolRule.FREE:
+            return fraction * (total - taken_bytes)
+        case PoolRule.REST:
+            return fraction * total - taken_bytes
+
+
+def activation_bytes(deployment: Deployment, *, samples: bool = True) -> float:
+    """Return the peak of activations that an engine reserves. [bytes]
+
+    The profiling run of vLLM samples from `max_sequences` sequences and runs `batched_tokens` tokens; the larger of
+    the two peaks counts. The workspace of the experts stays allocated, so that it adds to both, and so does the
+    image encoder's.
+
+    Args:
+        deployment: What is served, and how.
+        samples: False for a pipeline stage that has no output head.
+    """
+    architecture, constants = deployment.architecture, deployment.engine.activation
+    if not samples and constants.stage_bytes is not None:
+        return constants.stage_bytes + _expert_workspace(deployment)
+    per_sequence = (
+        constants.sampler_bytes_per_vocab * architecture.vocab_size
+        + constants.sampler_bytes_per_hidden * architecture.hidden_dim
+    )
+    width = architecture.widest_mlp / deployment.sharding.tensor
+    per_token = 2 * (constants.forward_mlp * width + constants.forward_hidden * architecture.hidden_dim)
+    peak = max(deployment.max_sequences * per_sequence if samples else 0.0, deployment.batched_tokens * per_token)
+    has_images = architecture.vision is not None or architecture.vision_note is not None
+    vision = constants.vision_bytes if has_images else 0.0
+    return peak + constants.fixed_bytes + vision + _expert_workspace(deployment)
+
+
+def _expert_workspace(deployment: Deployment) -> float:
+    """Return the two workspaces of a grouped product over experts: its inputs and its outputs, 16 bits wide. [bytes]
+
+    Per token and chosen expert they hold max(2·I, H) and max(I, H) numbers (vLLM's fused experts), I cut by
+    tensor parallelism. Kernels for padded formats work without them.
+    """
+    factor = deployment.engine.activation.expert_workspaces
+    if deployment.quantisation.format.padded:
+        return 0.0
+    hidden, ways = deployment.architecture.hidden_dim, deployment.sharding.expert_tensor
+    numbers = (
+        experts.per_token * (max(2 * experts.width / ways, hidden) + max(experts.width / ways, hidden))
+        for _, experts in deployment.architecture.expert_layers()
+    )
+    return factor * 2 * deployment.batched_tokens * max(numbers, default=0.0)
+
+
+def stage_summaries(memory: ServingMemory) -> Iterator[tuple[range, StageMemory]]:
+    """Yield each stage with the layers that it holds.
+
+    Args:
+        memory: The divided memory.
+    """
+    count = len(memory.deployment.architecture.layers)
+    yield from zip(stage_layers(count, memory.deployment.sharding.pipeline), memory.stages, strict=True)

@@ -1,0 +1,356 @@
+"""Answer how a GPU's memory is divided when it serves a language model, and what other choices would change."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.numbers import Interval
+from capplan.core.serving_engines import Engine
+from capplan.errors import CapplanError, UsageError
+from capplan.llm.core.engines import EngineConstants, LlmMemoryConstants, sglang_static_fraction, vllm_step_limits
+from capplan.llm.core.half import half_note
+from capplan.llm.core.kv import kv_element_bytes
+from capplan.llm.core.layers import Attention, LatentAttention
+from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.quantisation import Quantisation
+from capplan.llm.core.sharding import Sharding, check_sharding
+from capplan.llm.core.weights import EngineLayout, stage_weights
+
+_NEEDED_PEAKS = {"fp8": PeakKind.FP8, "fp4": PeakKind.FP4, "int8": PeakKind.INT8}
+_DEFAULT_LENGTH = 8192
+_LLAMACPP_BATCH = 512
+_TRANSFER_FRACTION = 0.01
+"""Share of a GPU's memory by which contexts and workspaces of other GPUs differ: 0.25 to 1 GiB of 24 to 192."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRequest:
+    """What is asked: a model on GPUs, its formats and its engine. None stands for the engine's or model's default.
+
+    `sequence_tokens` is the longest sequence served, which every sequence is taken to reach. `fraction` is the engine's
+    memory fraction. `pool_bytes` replaces the computed cache by one that is known, as from an engine's log.
+    """
+
+    model: LanguageModel
+    gpu: GpuSpec
+    sharding: Sharding = field(default_factory=Sharding)
+    weights: str | None = None
+    kv: str | None = None
+    engine: Engine = Engine.VLLM
+    version: tuple[int, ...] | None = None
+    sequence_tokens: int | None = None
+    fraction: float | None = None
+    batched_tokens: int | None = None
+    max_sequences: int | None = None
+    pool_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """What one other choice would give: cache tokens, sequences, and bytes of weights and cache per GPU."""
+
+    change: str
+    fits: bool
+    kv_tokens: int | None
+    sequences: int
+    weight_bytes: float
+    pool_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryAnswer:
+    """How the memory of the tightest GPU is divided, and what fits.
+
+    `sequences` counts those of the whole replica. `pool_interval` is the 90 % interval of the cache's bytes.
+    """
+
+    request: MemoryRequest
+    memory: ServingMemory
+    kv: str
+    sequence_tokens: int
+    pool_interval: Interval
+    evidence: str
+    notes: tuple[str, ...]
+    alternatives: tuple[Alternative, ...] = ()
+
+    @property
+    def stage(self) -> StageMemory:
+        """Return the stage that decides."""
+        return self.memory.tightest
+
+    @property
+    def fits(self) -> bool:
+        """Return True if at least one sequence fits."""
+        return self.stage.fits and self.sequences > 0
+
+    @property
+    def kv_tokens(self) -> int | None:
+        """Return the tokens that the cache of one GPU holds, None if no layer keeps tokens."""
+        return self.stage.tokens
+
+    @property
+    def sequences(self) -> int:
+        """Return how many sequences fit in the replica."""
+        return self.stage.sequences(self.sequence_tokens) * self.request.sharding.data
+
+    @property
+    def max_context(self) -> int:
+        """Return the longest sequence that fits alone, at most what the model allows."""
+        limit = self.request.model.architecture.max_positions
+        return self.stage.longest(limit if limit is not None else 1 << 27)
+
+
+def answer_memory(request: MemoryRequest, constants: LlmMemoryConstants, *, alternatives: bool = True) -> MemoryAnswer:
+    """Divide the memory of the GPUs that a request describes.
+
+    Args:
+        request: What is asked.
+        constants: The memory rules of engines.
+        alternatives: Also answer what other choices would change.
+
+    Raises:
+        UsageError: The model cannot be shared or stored that way, or the context is longer than it allows.
+    """
+    architecture = request.model.architecture
+    check_sharding(architecture, request.sharding)
+    _check_engine(request)
+    quantisation = request.model.stored_as(request.weights)
+    _check_format(request, quantisation)
+    length = _length(request)
+    engine = constants.find(request.engine, request.version)
+    kv = request.kv or _default_kv(request, quantisation)
+    memory = _divide(request, quantisation, engine, kv)
+    evidence = _evidence(request, engine)
+    answer = MemoryAnswer(
+        request=request,
+        memory=memory,
+        kv=kv,
+        sequence_tokens=length,
+        pool_interval=_pool_interval(request, memory, engine, evidence),
+        evidence=evidence,
+        notes=tuple(_notes(request, memory, kv, length)),
+    )
+    if not alternatives:
+        return answer
+    return replace(answer, alternatives=tuple(_alternatives(request, constants, answer)))
+
+
+def _check_engine(request: MemoryRequest) -> None:
+    if request.engine is Engine.LLAMACPP and request.sharding.tensor > 1:
+        raise UsageError(
+            f"llama.cpp divides a model by layers, so --tp {request.sharding.tensor} does not apply; "
+            f"use --pp {request.sharding.tensor}."
+        )
+    if request.sequence_tokens is not None and request.sequence_tokens < 1:
+        raise UsageError(f"--max-len must be at least 1 token, not {request.sequence_tokens}.")
+    if request.fraction is not None and not 0 < request.fraction <= 1:
+        raise UsageError(f"--utilization must be above 0 and at most 1, not {request.fraction}.")
+
+
+def _check_format(request: MemoryRequest, quantisation: Quantisation) -> None:
+    needed = quantisation.format.needs
+    if needed is None or _NEEDED_PEAKS[needed] not in request.gpu.peak_flops_per_s:
+        return
+    if request.gpu.peak(_NEEDED_PEAKS[needed]) is None:
+        others = ["bf16", "awq", "gptq"]
+        if request.gpu.peak(PeakKind.INT8) is not None and needed != "int8":
+            others.insert(1, "int8")
+        if request.gpu.peak(PeakKind.FP8) is not None and needed != "fp8":
+            others.insert(1, "fp8")
+        own = "" if request.weights else f" (the checkpoint's own format of {request.model.architecture.name})"
+        raise UsageError(
+            f"{request.gpu.id} has no {needed} arithmetic, which --weights {quantisation.format.name}{own} needs; "
+            f"possible are {', '.join(others)}."
+        )
+
+
+def _length(request: MemoryRequest) -> int:
+    longest = request.model.architecture.max_positions
+    wanted = request.sequence_tokens
+    if wanted is not None and longest is not None and wanted > longest:
+        raise UsageError(
+            f"{request.model.architecture.name} allows at most {longest} tokens (max_position_embeddings), "
+            f"so --max-len {wanted} is too long."
+        )
+    return wanted or longest or _DEFAULT_LENGTH
+
+
+def _default_kv(request: MemoryRequest, quantisation: Quantisation) -> str:
+    if request.engine is Engine.LLAMACPP:
+        return "fp16"
+    if quantisation.format.name in ("fp16", "fp32"):
+        return quantisation.format.name
+    return request.model.dtype if request.model.dtype != "fp32" else "bf16"
+
+
+def _divide(request: MemoryRequest, quantisation: Quantisation, engine: EngineConstants, kv: str) -> ServingMemory:
+    tokens, sequences = _step_limits(request)
+    deployment = Deployment(
+        architecture=request.model.architecture,
+        quantisation=quantisation,
+        sharding=request.sharding,
+        engine=engine,
+        cache_bytes=kv_element_bytes(kv),
+        total_bytes=request.gpu.expected_usable_bytes,
+        fraction=_fraction(request, engine),
+        batched_tokens=request.batched_tokens or tokens,
+        max_sequences=request.max_sequences or sequences,
+        exact_weight_fraction=_exact_fraction(request, quantisation),
+    )
+    memory = divide_memory(deployment)
+    if request.pool_bytes is None:
+        return memory
+    return replace(memory, stages=tuple(replace(stage, pool_bytes=request.pool_bytes) for stage in memory.stages))
+
+
+def _step_limits(request: MemoryRequest) -> tuple[int, int]:
+    if request.engine is Engine.LLAMACPP:
+        return _LLAMACPP_BATCH, _LLAMACPP_BATCH
+    is_a100 = request.gpu.id.startswith("a100")
+    return vllm_step_limits(total_bytes=request.gpu.expected_usable_bytes, is_a100=is_a100)
+
+
+def _fraction(request: MemoryRequest, engine: EngineConstants) -> float:
+    if request.fraction is not None:
+        return request.fraction
+    if engine.fraction is not None:
+        return engine.fraction
+    sharding = request.sharding
+    return sglang_static_fraction(
+        total_bytes=request.gpu.expected_usable_bytes,
+        tensor=sharding.tensor,
+        pipeline=sharding.pipeline,
+        data=sharding.data,
+    )
+
+
+def _exact_fraction(request: MemoryRequest, quantisation: Quantisation) -> float:
+    """Return the bytes in the file's header over those by formula, 1 where another format is asked for."""
+    model = request.model
+    if model.exact_bytes is None or quantisation != model.own_quantisation:
+        return 1.0
+    formula = stage_weights(
+        model.architecture, quantisation=quantisation, sharding=Sharding(), layout=EngineLayout()
+    ).total
+    return model.exact_bytes / formula
+
+
+def _evidence(request: MemoryRequest, engine: EngineConstants) -> str:
+    if engine.evidence != "measured":
+        return engine.evidence
+    return "measured" if request.gpu.architecture == "Hopper" else "transferred"
+
+
+def _pool_interval(request: MemoryRequest, memory: ServingMemory, engine: EngineConstants, evidence: str) -> Interval:
+    stage = memory.tightest
+    pool = max(0.0, stage.pool_bytes)
+    if request.pool_bytes is not None:
+        return Interval(low=pool, expected=pool, high=pool)
+    share = 0.002 if request.model.exact_bytes else engine.uncertain_fraction
+    wide = share * stage.weight_bytes + engine.uncertain_bytes
+    if evidence == "transferred":
+        wide = 2 * wide + _TRANSFER_FRACTION * memory.deployment.total_bytes
+    return Interval(low=max(0.0, pool - wide), expected=pool, high=pool + wide)
+
+
+def _notes(request: MemoryRequest, memory: ServingMemory, kv: str, length: int) -> Iterator[str]:
+    model, stage = request.model, memory.tightest
+    architecture, sharding = model.architecture, request.sharding
+    if not stage.fits:
+        yield f"does not fit: {-stage.pool_bytes / 2**30:.2f} GiB per GPU are missing before any cache"
+    if stage.cache.windows and stage.cache.bytes_per_token:
+        windows = ", ".join(str(each) for each in sorted(stage.cache.windows))
+        yield (
+            f"layers with a window keep at most {windows} tokens: kv_bytes_per_token holds within the window, and a "
+            f"sequence of {length} tokens takes {stage.cache.sequence_bytes(length) / 2**30:.3f} GiB"
+        )
+    if stage.cache.state_bytes:
+        yield f"linear attention keeps {stage.cache.state_bytes / 2**20:.1f} MiB per sequence whatever its length"
+    if request.engine is Engine.VLLM and (stage.cache.windows or stage.cache.state_bytes):
+        yield "kv_tokens is what vLLM logs for a hybrid cache, less than what fits with windows"
+    yield from _sharding_notes(request)
+    if model.missing_files:
+        yield f"files of the weights that its folder lacks: {model.missing_files}; sizes follow from the configuration"
+    if architecture.vision is not None:
+        yield f"weights include the image encoder of {architecture.vision.parameters / 1e9:.2f} B parameters"
+    if architecture.vision_note is not None:
+        yield f"{architecture.vision_note}: 0.4 to 0.9 B parameters more"
+    if architecture.draft_layers:
+        yield "layers for multi-token prediction are not loaded without speculation and not counted"
+    if model.declares_fp8_cache and kv_element_bytes(kv) > 1:
+        yield "the checkpoint has scales for an fp8 cache; --kv fp8 doubles the tokens"
+    if note := half_note(request.gpu, request.model.stored_as(request.weights).format.name, kv):
+        yield note
+    if request.engine is Engine.VLLM:
+        graphs = memory.deployment.engine.graph_bytes
+        yield f"CUDA graphs take about {graphs / 2**30:.1f} GiB more, outside vLLM's budget"
+    if memory.deployment.engine.evidence == "documented" and request.pool_bytes is None:
+        wide = memory.deployment.engine
+        yield (
+            f"an estimate: {request.engine}'s rule is documented and was compared with no start-up log; the cache may "
+            f"differ by {wide.uncertain_bytes / 2**30:.1f} GiB and {wide.uncertain_fraction:.1%} of the weights"
+        )
+    if sharding.data > 1:
+        yield "sequences_that_fit counts all ranks of attention data parallelism; kv_tokens is one rank's"
+
+
+def _sharding_notes(request: MemoryRequest) -> Iterator[str]:
+    sharding = request.sharding
+    heads = [
+        mixer.kv_heads for _, mixer in request.model.architecture.attention_layers() if isinstance(mixer, Attention)
+    ]
+    if heads and sharding.tensor > min(heads):
+        yield f"{min(heads)} key-value heads are repeated on {sharding.tensor} GPUs: each keeps at least one"
+    if _is_latent(request.model) and sharding.tensor > 1:
+        yield "latent attention's cache is whole on every GPU: tensor parallelism does not divide it, --dp does"
+
+
+def _is_latent(model: LanguageModel) -> bool:
+    return any(isinstance(mixer, LatentAttention) for _, mixer in model.architecture.attention_layers())
+
+
+def _alternatives(request: MemoryRequest, constants: LlmMemoryConstants, answer: MemoryAnswer) -> Iterator[Alternative]:
+    """Yield what each other choice would give; choices that are not possible are left out."""
+    if request.pool_bytes is not None:
+        return
+    for change, other in _changed_requests(request, answer):
+        try:
+            found = answer_memory(other, constants, alternatives=False)
+        except CapplanError:
+            continue
+        yield Alternative(
+            change=change,
+            fits=found.fits,
+            kv_tokens=found.kv_tokens,
+            sequences=found.sequences,
+            weight_bytes=found.stage.weight_bytes,
+            pool_bytes=max(0.0, found.stage.pool_bytes),
+        )
+
+
+def _changed_requests(request: MemoryRequest, answer: MemoryAnswer) -> Iterator[tuple[str, MemoryRequest]]:
+    sharding = request.sharding
+    if kv_element_bytes(answer.kv) > 1:
+        narrow = "q8_0" if request.engine is Engine.LLAMACPP else "fp8"
+        yield f"--kv {narrow}", replace(request, kv=narrow)
+    bits = answer.memory.deployment.quantisation.format.bits
+    for name in ("fp8", "awq") if request.engine is not Engine.LLAMACPP else ("q8_0", "q4_k_m"):
+        if request.model.stored_as(name).format.bits < bits - 0.01:
+            yield f"--weights {name}", replace(request, weights=name)
+    if request.engine is not Engine.LLAMACPP:
+        wider = replace(sharding, tensor=2 * sharding.tensor)
+        yield f"--tp {wider.tensor}", replace(request, sharding=wider)
+    deeper = replace(sharding, pipeline=2 * sharding.pipeline)
+    yield f"--pp {deeper.pipeline}", replace(request, sharding=deeper)
+    if _is_latent(request.model):
+        spread = replace(sharding, tensor=1, data=sharding.tensor * sharding.data)
+        if spread != sharding:
+            spread = replace(spread, expert=spread.data)
+            yield f"--tp 1 --dp {spread.data} --ep {spread.data}", replace(request, sharding=spread)
+    fraction = answer.memory.deployment.fraction
+    if fraction < 0.95:
+        yield "--utilization 0.95", replace(request, fraction=0.95)
+    if answer.sequence_tokens > 1024:
+        half = answer.sequence_tokens // 2
+        yield f"--max-len {half}", replace(request, sequence_tokens=half)

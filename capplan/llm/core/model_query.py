@@ -1,0 +1,123 @@
+"""Filter language models by conditions on their facts, such as `params < 40B and moe = yes`."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from capplan.errors import UnknownNameError, UsageError
+from capplan.llm.core.kv import stage_cache
+from capplan.llm.core.layers import LatentAttention
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.tensors import count_active_parameters, count_parameters
+
+Value = float | str | bool | None
+
+_SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+_CONDITION = re.compile(r"\s*([a-z_-]+)\s*(<=|>=|!=|=|<|>)\s*(.+?)\s*", re.IGNORECASE)
+
+
+def kv_bytes_per_token(model: LanguageModel) -> float:
+    """Return the bytes that one token adds to a 16-bit cache on one GPU, in every layer's window. [bytes]
+
+    Args:
+        model: The model.
+    """
+    return stage_cache(model.architecture, sharding=Sharding(), element_bytes=2.0).bytes_per_token
+
+
+def attention_kind(model: LanguageModel) -> str:
+    """Return what the attention of a model is: mla, hybrid (with linear attention), windows, or full.
+
+    Args:
+        model: The model.
+    """
+    mixers = [layer.mixer for layer in model.architecture.layers]
+    cache = stage_cache(model.architecture, sharding=Sharding(), element_bytes=2.0)
+    if cache.state_bytes:
+        return "hybrid"
+    if any(isinstance(mixer, LatentAttention) for mixer in mixers):
+        return "mla"
+    return "windows" if cache.windows else "full"
+
+
+FACTS: Mapping[str, Callable[[LanguageModel], Value]] = {
+    "name": lambda model: model.architecture.name,
+    "params": lambda model: count_parameters(model.architecture),
+    "active": lambda model: count_active_parameters(model.architecture),
+    "layers": lambda model: len(model.architecture.layers),
+    "hidden": lambda model: model.architecture.hidden_dim,
+    "vocab": lambda model: model.architecture.vocab_size,
+    "context": lambda model: model.architecture.max_positions,
+    "kv": kv_bytes_per_token,
+    "attention": attention_kind,
+    "moe": lambda model: model.architecture.is_moe,
+    "images": lambda model: model.architecture.vision is not None or model.architecture.vision_note is not None,
+    "weights": lambda model: model.own_quantisation.format.name,
+    "family": lambda model: model.architecture.family,
+}
+"""What conditions may name: numbers, texts, and yes or no."""
+
+
+def select_models(models: Iterable[LanguageModel], conditions: Iterable[str]) -> list[LanguageModel]:
+    """Return the models for which every condition holds; what is not known holds no condition.
+
+    Args:
+        models: The models.
+        conditions: Such as `params < 40B`, or several joined by `and`.
+
+    Raises:
+        UsageError: A condition cannot be read.
+    """
+    tests = [_test(part) for text in conditions for part in re.split(r"\s+and\s+", text.strip(), flags=re.IGNORECASE)]
+    return [model for model in models if all(test(model) for test in tests)]
+
+
+def _test(text: str) -> Callable[[LanguageModel], bool]:
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a condition; write it as 'params < 40B' or 'moe = yes'.")
+    name, sign, wanted = match[1].lower(), match[2], match[3].strip("'\"")
+    if name not in FACTS:
+        raise UnknownNameError("fact of a model", name, FACTS, hint=f"Known: {', '.join(FACTS)}.")
+    fact = FACTS[name]
+    return lambda model: _holds(fact(model), sign, wanted, text)
+
+
+def _holds(value: Value, sign: str, wanted: str, text: str) -> bool:
+    if value is None:
+        return False
+    if isinstance(value, bool):
+        return _compare(float(value), sign, float(_yes(wanted, text)))
+    if isinstance(value, str):
+        if sign not in ("=", "!="):
+            raise UsageError(f"{text!r}: texts are compared with = and != alone.")
+        return (value.lower() == wanted.lower()) == (sign == "=")
+    return _compare(float(value), sign, _number(wanted, text))
+
+
+def _yes(wanted: str, text: str) -> bool:
+    if wanted.lower() not in ("yes", "no", "true", "false"):
+        raise UsageError(f"{text!r}: the value is yes or no.")
+    return wanted.lower() in ("yes", "true")
+
+
+def _number(wanted: str, text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmbt]?)", wanted.lower().replace("_", ""))
+    if match is None:
+        raise UsageError(f"{text!r}: write a number such as 8192, 70B or 128k.")
+    return float(match[1]) * _SCALES[match[2]]
+
+
+def _compare(value: float, sign: str, wanted: float) -> bool:
+    match sign:
+        case "<":
+            return value < wanted
+        case "<=":
+            return value <= wanted
+        case ">":
+            return value > wanted
+        case ">=":
+            return value >= wanted
+        case "=":
+            return value == wanted
+    return value != wanted

@@ -1,0 +1,167 @@
+"""How many bytes a weight takes in the number formats that language models are served in.
+
+A checkpoint quantises some roles and keeps others in 16 bits; a GGUF file mixes formats from layer to layer by
+the rules of llama.cpp's quantiser. Bits include the scales.
+"""
+
+from dataclasses import dataclass
+
+from capplan.core.weights import WeightFormat
+from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.layers import GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.tensors import Role, Tensor
+
+MATRIX_ROLES = frozenset({Role.ATTENTION, Role.LINEAR_ATTENTION, Role.MLP, Role.EXPERT, Role.SHARED_EXPERT})
+"""Roles that formats may quantise; embeddings, heads, routers, indexers and vectors stay in 16 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantisation:
+    """A weight format with the roles that a checkpoint applies it to.
+
+    `skipped_layers` are left in 16 bits whole, counted from the first layer. `mixed` holds roles that a checkpoint of
+    mixed precision stores in another format than the rest.
+    """
+
+    format: WeightFormat
+    roles: frozenset[Role]
+    skipped_layers: frozenset[int] = frozenset()
+    mixed: tuple[tuple[Role, WeightFormat], ...] = ()
+
+    def bits(self, role: Role, *, layer: int | None = None) -> float:
+        """Return the bits that one weight takes.
+
+        Args:
+            role: What the weight is for.
+            layer: Index of its layer, None outside the layers.
+        """
+        for mixed_role, other in self.mixed:
+            if mixed_role is role:
+                return other.bits
+        narrow = role in self.roles and layer not in self.skipped_layers
+        return self.format.bits if narrow else self.format.other_bits
+
+
+def default_roles(architecture: Architecture, weights: WeightFormat) -> frozenset[Role]:
+    """Return the roles that published checkpoints of a format quantise.
+
+    MXFP4 and 4-bit weight-only checkpoints of models with latent attention quantise the experts alone (gpt-oss,
+    Kimi). NVFP4 ones keep latent and linear attention and their output in 16 bits, since attention is sensitive.
+
+    Args:
+        architecture: The model.
+        weights: The format.
+    """
+    mixers = [layer.mixer for layer in architecture.layers]
+    latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
+    linear = any(isinstance(mixer, GatedDeltaNet | Mamba2) for mixer in mixers)
+    if weights.name == "mxfp4" and architecture.is_moe:
+        return frozenset({Role.EXPERT})
+    if weights.name.startswith(("int4", "awq", "gptq")) and latent and architecture.is_moe:
+        return frozenset({Role.EXPERT})
+    if weights.name == "nvfp4" and (latent or linear):
+        return MATRIX_ROLES - {Role.ATTENTION, Role.LINEAR_ATTENTION}
+    return MATRIX_ROLES
+
+
+def default_quantisation(architecture: Architecture, weights: WeightFormat) -> Quantisation:
+    """Return a format applied to the roles that published checkpoints quantise.
+
+    Args:
+        architecture: The model.
+        weights: The format.
+    """
+    return Quantisation(format=weights, roles=default_roles(architecture, weights))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufPlace:
+    """Where a tensor stands in a model, as llama.cpp's quantiser sees it."""
+
+    layer: int | None
+    layer_count: int
+    query_heads_per_kv_head: int
+    expert_count: int
+    tied: bool
+
+
+_GGML_BITS = {
+    "F32": 32.0, "F16": 16.0, "Q8_0": 8.5, "Q6_K": 6.5625, "Q5_K": 5.5, "Q5_1": 6.0, "Q5_0": 5.5, "Q4_K": 4.5,
+    "Q4_0": 4.5, "IQ4_XS": 4.25, "IQ4_NL": 4.5, "Q3_K": 3.4375, "Q2_K": 2.625,
+}  # fmt: skip
+_BASE_TYPE = {
+    "q8_0": "Q8_0", "q6_k": "Q6_K", "q5_k_m": "Q5_K", "q5_k_s": "Q5_K", "q4_k_m": "Q4_K", "q4_k_s": "Q4_K",
+    "q4_0": "Q4_0", "q5_0": "Q5_0", "iq4_xs": "IQ4_XS", "q3_k_m": "Q3_K", "q3_k_s": "Q3_K", "q2_k": "Q2_K",
+}  # fmt: skip
+_WIDER = {"Q4_K": "Q5_0", "IQ4_XS": "IQ4_NL", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "Q3_K": "IQ4_NL", "Q2_K": "IQ4_NL"}
+"""What llama.cpp takes where a row is not a multiple of the 256 weights of a K-quant's block."""
+
+
+def gguf_bits(tensor: Tensor, mix: str, place: GgufPlace) -> float:
+    """Return the bits per weight that llama.cpp's quantiser gives a tensor in a mix such as q4_k_m.
+
+    The rules are those of `llama_tensor_get_type` for the mixes named here, without an importance matrix.
+
+    Args:
+        tensor: The weight.
+        mix: Name of the mix in lower case.
+        place: Where the tensor stands.
+    """
+    if tensor.inputs == 1 or tensor.role in (Role.VECTOR, Role.ROUTER, Role.CONVOLUTION):
+        return _GGML_BITS["F32"]
+    kind = _gguf_type(tensor, mix, place)
+    if tensor.inputs % 256 and kind in _WIDER:
+        kind = _WIDER[kind]
+    return _GGML_BITS[kind]
+
+
+def _gguf_type(tensor: Tensor, mix: str, place: GgufPlace) -> str:
+    base = _BASE_TYPE[mix]
+    if tensor.role is Role.HEAD or (tensor.role is Role.EMBEDDING and place.tied):
+        return base if base == "Q8_0" else "Q6_K"
+    if place.layer is None:
+        return base
+    if tensor.name == "v" or (tensor.name == "kv_b" and mix != "q8_0"):
+        return _gguf_value_type(base, mix, place)
+    if tensor.name == "k" and place.expert_count == 8:
+        return "Q8_0"
+    if tensor.name == "o" and place.expert_count != 8:
+        return {"q2_k": "Q3_K", "q3_k_m": "Q4_K"}.get(mix, base)
+    if tensor.name.endswith("down"):
+        return _gguf_down_type(base, mix, place.layer, place.layer_count)
+    return base
+
+
+def _gguf_value_type(base: str, mix: str, place: GgufPlace) -> str:
+    assert place.layer is not None
+    kind = base
+    if mix == "q2_k":
+        kind = "Q4_K" if place.query_heads_per_kv_head >= 4 else "Q3_K"
+    elif mix == "q3_k_m":
+        kind = "Q5_K" if place.layer < 2 else "Q4_K"
+    elif mix in ("q4_k_m", "q5_k_m") and _uses_more_bits(place.layer, place.layer_count):
+        kind = "Q6_K"
+    elif mix == "q4_k_s" and place.layer < 4:
+        kind = "Q5_K"
+    if place.layer_count == 80 and kind in ("Q3_K", "Q4_K"):
+        kind = "Q5_K"  # llama.cpp treats 80 layers as a 70B, whose values are shared by eight query heads
+    return "Q8_0" if place.expert_count == 8 else kind
+
+
+def _gguf_down_type(base: str, mix: str, layer: int, layer_count: int) -> str:
+    more = _uses_more_bits(layer, layer_count)
+    if mix == "q2_k":
+        return "Q3_K"
+    if mix == "q3_k_m":
+        return "Q5_K" if layer < layer_count // 16 else "Q4_K"
+    if mix in ("q4_k_m", "q5_k_m") and more:
+        return "Q6_K"
+    if mix == "q4_k_s" and layer < layer_count // 8:
+        return "Q5_K"
+    return base
+
+
+def _uses_more_bits(layer: int, layer_count: int) -> bool:
+    """Return True for the first and last eighth of the layers and every third one between."""
+    eighth = layer_count // 8
+    return layer < eighth or layer >= 7 * layer_count // 8 or (layer - eighth) % 3 == 2

@@ -1,0 +1,153 @@
+"""How wrong predictions of serving runs are: error, bias, coverage, width and ranks by cell."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.core.numbers import FloatArray, Interval
+from capplan.llm.core.serving.cases import Metric
+from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
+
+CELL_COLUMNS = ("gpu", "engine", "model", "version", "weights", "kv", "tp", "pp", "ep", "dp", "serving", "quality")
+"""What cells may be made by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedAnswer:
+    """One measured value with its prediction. [s or 1/s]"""
+
+    run: MeasuredRun
+    metric: Metric
+    measured: float
+    predicted: Interval
+    evidence: str
+
+    @property
+    def error(self) -> float:
+        """Return the relative error of the prediction."""
+        return self.predicted.expected / self.measured - 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """Errors over some answers.
+
+    `mdape` and `p90` are the median and the 90th percentile of the absolute relative error, `bias` the median of
+    predicted ÷ measured, `coverage` the share inside the interval, `width` the median of high ÷ low, `spearman` the
+    rank correlation (None below three answers), and `within_factor_two` the share between half and twice the measured.
+    """
+
+    n: int
+    mdape: float
+    p90: float
+    bias: float
+    coverage: float
+    width: float
+    spearman: float | None
+    within_factor_two: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """The accuracy of one metric in one cell; `key` maps columns to their values.
+
+    The runs of one of its `deployments` share most of their errors.
+    """
+
+    key: Mapping[str, str]
+    metric: Metric
+    accuracy: Accuracy
+    deployments: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingValidation:
+    """All judged answers, and the rows that could not be predicted."""
+
+    answers: tuple[JudgedAnswer, ...]
+    skipped: tuple[SkippedRun, ...]
+
+    def overall(self) -> dict[Metric, Accuracy | None]:
+        """Return the accuracy of each metric, None where nothing was measured."""
+        return {metric: accuracy([item for item in self.answers if item.metric is metric]) for metric in Metric}
+
+    def cells(self, by: Sequence[str]) -> tuple[Cell, ...]:
+        """Return the accuracy of each metric in each cell.
+
+        Args:
+            by: Columns that make a cell, of `CELL_COLUMNS`.
+        """
+        groups: dict[tuple[Metric, tuple[str, ...]], list[JudgedAnswer]] = {}
+        for item in self.answers:
+            groups.setdefault((item.metric, tuple(cell_value(item.run, name) for name in by)), []).append(item)
+        return tuple(
+            Cell(
+                key=dict(zip(by, values, strict=True)),
+                metric=metric,
+                accuracy=found,
+                deployments=len({item.run.deployment for item in items}),
+            )
+            for (metric, values), items in sorted(groups.items(), key=lambda group: (group[0][1], group[0][0]))
+            if (found := accuracy(items)) is not None
+        )
+
+
+def cell_value(run: MeasuredRun, name: str) -> str:
+    """Return the value of a column of a run as text."""
+    if name in ("tp", "pp", "ep", "dp"):
+        sharding = run.sharding
+        sizes = {"tp": sharding.tensor, "pp": sharding.pipeline, "ep": sharding.expert, "dp": sharding.data}
+        return str(sizes[name])
+    return str(getattr(run, name))
+
+
+def accuracy(items: Sequence[JudgedAnswer]) -> Accuracy | None:
+    """Compute the accuracy over answers of one metric; None if there are none."""
+    if not items:
+        return None
+    measured = np.array([item.measured for item in items])
+    ratio = np.array([item.predicted.expected for item in items]) / measured
+    errors = np.abs(ratio - 1.0)
+    inside = [item.predicted.low <= item.measured <= item.predicted.high for item in items]
+    return Accuracy(
+        n=len(items),
+        mdape=float(np.median(errors)),
+        p90=float(np.quantile(errors, 0.9)),
+        bias=float(np.median(ratio)),
+        coverage=float(np.mean(inside)),
+        width=float(np.median([item.predicted.high / item.predicted.low for item in items])),
+        spearman=_spearman(ratio * measured, measured),
+        within_factor_two=float(np.mean((ratio >= 0.5) & (ratio <= 2.0))),
+    )
+
+
+def rank_correlation_if_known(items: Sequence[JudgedAnswer], shared: Callable[[MeasuredRun], str]) -> float | None:
+    """Return the rank correlation if each prediction were mended by the mean error of the other runs that are like it.
+
+    It bounds what a better model can reach that knows no more of a run than what `shared` names, as far as the error
+    that such runs have in common is concerned.
+
+    Args:
+        items: Answers of one metric.
+        shared: Names the runs that are alike.
+    """
+    errors = np.log([item.measured / item.predicted.expected for item in items])
+    _, inverse, counts = np.unique([shared(item.run) for item in items], return_inverse=True, return_counts=True)
+    others = np.bincount(inverse, weights=errors)[inverse] - errors
+    mended = np.where(counts[inverse] > 1, others / np.maximum(counts[inverse] - 1, 1), 0.0)
+    measured = np.array([item.measured for item in items])
+    return _spearman(measured * np.exp(mended - errors), measured)
+
+
+def _spearman(predicted: FloatArray, measured: FloatArray) -> float | None:
+    if measured.size < 3 or np.ptp(measured) == 0 or np.ptp(predicted) == 0:
+        return None
+    return float(np.corrcoef(_ranks(predicted), _ranks(measured))[0, 1])
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Return ranks from 0, equal values sharing their mean."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return np.asarray((ends - (counts + 1) / 2)[inverse])

@@ -1,0 +1,78 @@
+"""A serving run to be predicted: a deployment, its requests, and how they come."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from capplan.llm.core.serving.load_curve import open_load
+from capplan.llm.core.serving.service import (
+    Demand,
+    Service,
+    ServingTimes,
+    closed_loop,
+    fixed_batch,
+    offline,
+)
+from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.timing.machine import Machine
+from capplan.llm.core.timing.work import Kernels
+
+
+class Serving(StrEnum):
+    """How requests come: clients that wait for answers, arrivals at a rate, all at once, or one static batch."""
+
+    CLOSED_LOOP = "closed loop"
+    OPEN_LOAD = "open load"
+    OFFLINE = "offline"
+    FIXED_BATCH = "fixed batch"
+
+
+class Metric(StrEnum):
+    """What a run is judged by."""
+
+    TTFT = "ttft"
+    TPOT = "tpot"
+    OUTPUT_TOKENS_PER_S = "output_tokens_per_s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A deployment of `replicas` equal replicas and what it is asked.
+
+    `clients` are those of all replicas together: the batch of a static one, the concurrency of a closed loop.
+    """
+
+    kernels: Kernels
+    machine: Machine
+    engine: str
+    demand: Demand
+    serving: Serving
+    clients: float = 1.0
+    rate_per_s: float = 0.0
+    replicas: int = 1
+
+
+def answer(case: Case, constants: Constants) -> ServingTimes:
+    """Predict a run; tokens per second are those of all replicas."""
+    service = Service(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
+    each = case.clients / case.replicas
+    match case.serving:
+        case Serving.CLOSED_LOOP:
+            times = closed_loop(service, case.demand, clients=each)
+        case Serving.OPEN_LOAD:
+            times = open_load(service, case.demand, rate_per_s=case.rate_per_s / case.replicas)
+        case Serving.OFFLINE:
+            times = offline(service, case.demand)
+        case Serving.FIXED_BATCH:
+            times = fixed_batch(service, case.demand, batch=each)
+    return replace(times, output_tokens_per_s=times.output_tokens_per_s * case.replicas)
+
+
+def metric_of(times: ServingTimes, metric: Metric) -> float:
+    """Return one metric of predicted times. [s or 1/s]"""
+    match metric:
+        case Metric.TTFT:
+            return times.ttft_s
+        case Metric.TPOT:
+            return times.tpot_s
+        case Metric.OUTPUT_TOKENS_PER_S:
+            return times.output_tokens_per_s

@@ -1,0 +1,115 @@
+"""How sure a prediction is: what was measured of its deployment decides the width of its interval."""
+
+from collections.abc import Set
+from dataclasses import dataclass
+from enum import StrEnum
+from math import exp, log, sqrt
+
+from capplan.core.numbers import NORMAL_90, Interval
+from capplan.llm.core.timing.calibration import LlmCalibration, Width
+from capplan.llm.core.timing.kernel_classes import KernelClass
+
+
+class Evidence(StrEnum):
+    """What the constants were learnt from, seen from one deployment."""
+
+    MEASURED_HERE = "calibrated with a measured run of this deployment"
+    SAME = "model and GPU measured in other settings"
+    OTHER_MODEL = "GPU measured, model not"
+    OTHER_GPU = "model measured, GPU not"
+    OTHER_BOTH = "neither model nor GPU measured"
+    TRANSFER = "transferred: no GPU of this vendor or kind, or no run of this engine, was measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adjustment:
+    """A factor learnt from measured runs of the same deployment, and the deviation of its logarithm that remains."""
+
+    factor: float = 1.0
+    deviation: float | None = None
+    runs: int = 0
+
+
+def evidence_of(
+    calibration: LlmCalibration,
+    *,
+    model: str,
+    gpu: str,
+    vendor: str,
+    engine: str,
+    segment: str | None = None,
+    kernels: Set[KernelClass] = frozenset(),
+) -> Evidence:
+    """Classify a deployment by what was measured.
+
+    A class of kernels that no run exercised (an unusual format, linear attention) makes the model a new one.
+
+    Args:
+        calibration: The constants, with the names of what they were learnt from.
+        model: Name of the model.
+        gpu: Id of the GPU.
+        vendor: Vendor of the GPU.
+        engine: Name of the engine.
+        segment: Market of the GPU, such as data-centre or consumer; None where it is not known.
+        kernels: Classes of kernels that the deployment runs.
+    """
+    known_gpu = gpu in calibration.measured_gpus
+    new_kind = segment is not None and segment not in calibration.measured_segments and not known_gpu
+    if vendor != "NVIDIA" or engine not in calibration.measured_engines or new_kind:
+        return Evidence.TRANSFER
+    known_kernels = all(kernel in calibration.measured_kernels for kernel in kernels)
+    if model in calibration.measured_models and known_kernels:
+        return Evidence.SAME if known_gpu else Evidence.OTHER_GPU
+    return Evidence.OTHER_MODEL if known_gpu else Evidence.OTHER_BOTH
+
+
+def half_width(width: Width, evidence: Evidence) -> float:
+    """Return the factor between the expected value and either end of its 90 % interval."""
+    match evidence:
+        case Evidence.SAME | Evidence.MEASURED_HERE:
+            return width.same
+        case Evidence.OTHER_MODEL:
+            return width.other_model
+        case Evidence.OTHER_GPU:
+            return width.other_gpu
+        case Evidence.OTHER_BOTH:
+            return width.other_both
+        case Evidence.TRANSFER:
+            return width.transfer
+
+
+def interval(value: float, *, width: Width, evidence: Evidence, adjustment: Adjustment) -> Interval:
+    """Return a value with its 90 % interval, symmetric in the logarithm.
+
+    Args:
+        value: The prediction, before the adjustment.
+        width: Half-widths of the metric.
+        evidence: What was measured.
+        adjustment: What measured runs of the same deployment add.
+    """
+    expected = value * adjustment.factor
+    factor = half_width(width, evidence)
+    if adjustment.deviation is not None:
+        factor = min(factor, exp(NORMAL_90 * adjustment.deviation))
+    return Interval(low=expected / factor, expected=expected, high=expected * factor)
+
+
+def learn_adjustment(ratios: list[float], *, width: Width, evidence: Evidence) -> Adjustment:
+    """Learn a deployment's common factor from measured ÷ predicted, shrunk towards 1.
+
+    Deployments differ by what the half-width of the class of evidence leaves beside that of the runs of one deployment,
+    which scatter around their common factor.
+
+    Args:
+        ratios: Measured ÷ predicted of each run.
+        width: Half-widths of the metric.
+        evidence: What was measured before.
+    """
+    if not ratios:
+        return Adjustment()
+    whole = log(half_width(width, evidence)) / NORMAL_90
+    scatter = (log(width.within) / NORMAL_90) ** 2
+    between = max(whole**2 - scatter, 1e-4)
+    share = between / (between + scatter / len(ratios))
+    mean = sum(log(ratio) for ratio in ratios) / len(ratios)
+    return Adjustment(factor=exp(share * mean), deviation=sqrt(between * (1.0 - share) + scatter), runs=len(ratios))

@@ -1,0 +1,65 @@
+"""Take the time of one step apart, so that a reader can follow the arithmetic."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.llm.core.serving.service import Service
+from capplan.llm.core.timing.step_time import class_names, step_table, step_time
+from capplan.llm.core.timing.work import Load, step_work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPart:
+    """One share of a step on one GPU: its kernels together. [s, FLOP, bytes]
+
+    `flops` and `traffic_bytes` are None for what is not a kernel. `launches` counts kernels or collectives.
+    """
+
+    name: str
+    time_s: float
+    flops: float | None = None
+    traffic_bytes: float | None = None
+    launches: float | None = None
+
+
+def explain_step(service: Service, load: Load) -> tuple[StepPart, ...]:
+    """Return the parts of a step on one GPU of one pipeline stage, the longest first.
+
+    Args:
+        service: The deployment.
+        load: One step.
+    """
+    table = step_table(service.kernels, load, machine=service.machine, engine=service.engine_index)
+    times, work = step_time(table, service.constants), step_work(service.kernels, load)
+    parts: dict[str, list[float]] = {}
+    for index, name in enumerate(class_names(table)):
+        count = float(work.count[0, index])
+        sums = parts.setdefault(name, [0.0, 0.0, 0.0, 0.0])
+        found = (
+            float(times.kernels_s[0, index]),
+            count * float(work.flops[0, index]),
+            count * float(work.traffic_bytes[0, index]),
+            count,
+        )
+        parts[name] = [old + new for old, new in zip(sums, found, strict=True)]
+    kernels = [
+        StepPart(name=name, time_s=time, flops=flops, traffic_bytes=traffic, launches=launches)
+        for name, (time, flops, traffic, launches) in parts.items()
+        if launches
+    ]
+    exposed = float(times.total_s[0] - times.device_s[0] - times.engine_s[0]) if times.launch_s[0] else 0.0
+    others = [
+        StepPart(name="norms, activations, residuals", time_s=float(times.elementwise_s[0])),
+        StepPart(name="quantisation of inputs", time_s=float(times.quantisation_s[0])),
+        StepPart(name="collectives", time_s=float(times.collectives_s[0]), launches=float(table.collectives.calls[0])),
+        StepPart(name="engine and host", time_s=float(times.engine_s[0])),
+        StepPart(name="waiting for launches", time_s=max(exposed, 0.0)),
+    ]
+    shown = [*kernels, *(part for part in others if part.time_s > 0)]
+    return tuple(sorted(shown, key=lambda part: -part.time_s))
+
+
+def total_s(parts: tuple[StepPart, ...]) -> float:
+    """Return the time of the step that the parts make up. [s]"""
+    return float(np.sum([part.time_s for part in parts]))

@@ -1,0 +1,201 @@
+"""Follow one replica of a deployment from an idle one to a full one: rate, time to first token, time between tokens.
+
+At each number of running requests the time of a step follows, and Little's law gives the rate. All points of a curve
+are computed at once.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from capplan.core.numbers import FloatArray
+from capplan.llm.core.serving.service import (
+    Demand,
+    Service,
+    ServingTimes,
+    combined_s,
+    decode_step_s,
+    lone_ttft_s,
+    most_running,
+    offline,
+    prefill_added_s,
+    requests_of,
+)
+from capplan.llm.core.serving.serving_point import saturated
+from capplan.llm.core.timing.work import Load
+
+_POINTS = 16
+_MOST_BUSY = 0.95
+"""Share of time with prefill beyond which the wait of M/D/1 is no longer followed; the rate is limited before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPoint:
+    """One replica under Poisson arrivals: requests per second, and what a request sees. [1/s, s]
+
+    `running` requests are in the replica, and `prefill_fraction` of its time goes to prompts.
+    """
+
+    running: float
+    rate_per_s: float
+    ttft_s: float
+    tpot_s: float
+    prefill_fraction: float = 0.0
+
+    def e2e_s(self, output_len: float) -> float:
+        """Return the mean time of a whole answer. [s]"""
+        return self.ttft_s + max(output_len - 1.0, 0.0) * self.tpot_s
+
+
+def load_curve(service: Service, demand: Demand) -> tuple[LoadPoint, ...]:
+    """Follow one replica from an idle one to a full one, by the number of requests in it.
+
+    Args:
+        service: The deployment.
+        demand: Lengths and capacity of one replica.
+    """
+    sizes = np.unique(np.round(np.geomspace(1.0, most_running(service, demand), _POINTS), 3))
+    return load_points(service, demand, running=sizes)
+
+
+def load_points(service: Service, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:
+    """Compute the points at which so many requests are in one replica.
+
+    Args:
+        service: The deployment.
+        demand: Lengths and capacity of one replica.
+        running: Requests in the replica, one entry a point.
+    """
+    if demand.output_len <= 1:
+        return _prompt_points(service, demand, running=running)
+    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
+    requests = requests_of(service, demand, running)
+    steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
+    images_s = running / demand.output_len * demand.encoder_s
+    tpot_s = combined_s(service, steps, speculation=demand.speculation) + images_s
+    lone_s = lone_ttft_s(service, demand) + demand.encoder_s
+    rate = running / (lone_s + demand.output_len * tpot_s)
+    decode_s = decode_step_s(
+        service, running / data / stages, context=float(steps.decode.context[0]), speculation=demand.speculation
+    )
+    prefill_s = steps.prefills * prefill_added_s(service, steps, decode_s) + images_s
+    busy = np.minimum(rate * prefill_s * demand.output_len / running, _MOST_BUSY)
+    queued_s = lone_s * (1.0 + busy / (2.0 * (1.0 - busy)))
+    ttft_s = queued_s + 1.5 * tpot_s * demand.tokens_per_step
+    return tuple(
+        LoadPoint(
+            running=float(running[index]),
+            rate_per_s=float(rate[index]),
+            ttft_s=float(ttft_s[index]),
+            tpot_s=float(tpot_s[index]),
+            prefill_fraction=float(prefill_s[index] / tpot_s[index]),
+        )
+        for index in range(running.size)
+    )
+
+
+def _prompt_points(service: Service, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:
+    """Compute points of a replica whose answers are one token or one vector: embedding, reranking, classification.
+
+    A full replica processes prompts in steps of the token budget; a lone one takes its own tokens alone. Between them
+    the wait is that of M/D/1. All of the time goes to prompts, and the time per token is that of the answer.
+    """
+    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
+    budget = service.scheduling.token_budget
+    tokens = demand.prefill_len * demand.prompts
+    sizes = np.array([min(tokens, budget), budget])
+    past = demand.input_len - demand.prefill_len
+    load = Load.of(prefilled=sizes, prompts=np.maximum(sizes / demand.prefill_len, 1e-6), past=past)
+    lone_step_s, full_step_s = (float(each) for each in service.step(load).total_s)
+    lone_s = stages * lone_step_s * max(1.0, tokens / budget) + demand.encoder_s
+    most_per_s = 1.0 / (full_step_s * tokens / budget / data + demand.encoder_s)
+    busy = np.clip(running / (running + most_per_s * lone_s), 0.0, _MOST_BUSY)
+    return tuple(
+        LoadPoint(
+            running=float(share * most_per_s * ttft_s),
+            rate_per_s=float(share * most_per_s),
+            ttft_s=float(ttft_s),
+            tpot_s=float(ttft_s),
+            prefill_fraction=1.0,
+        )
+        for share, ttft_s in zip(busy, lone_s * (1.0 + busy / (2.0 * (1.0 - busy))), strict=True)
+    )
+
+
+def point_at_rate(curve: tuple[LoadPoint, ...], rate_per_s: float) -> LoadPoint:
+    """Return what a replica does at a rate, between the points of its curve.
+
+    Args:
+        curve: Points in order of running requests.
+        rate_per_s: Requests per second to the replica.
+    """
+    if rate_per_s <= curve[0].rate_per_s:
+        return _scaled(curve[0], rate_per_s)
+    for below, above in pairwise(curve):
+        if above.rate_per_s >= rate_per_s:
+            span = above.rate_per_s - below.rate_per_s
+            share = (rate_per_s - below.rate_per_s) / span if span > 0 else 1.0
+            return between(below, above, min(1.0, max(0.0, share)))
+    return curve[-1]
+
+
+def _scaled(point: LoadPoint, rate_per_s: float) -> LoadPoint:
+    """Return a point below the first one, where requests are mostly alone: times stay, fewer requests are running."""
+    share = rate_per_s / point.rate_per_s
+    return LoadPoint(
+        running=share * point.running,
+        rate_per_s=rate_per_s,
+        ttft_s=point.ttft_s,
+        tpot_s=point.tpot_s,
+        prefill_fraction=point.prefill_fraction,
+    )
+
+
+def between(below: LoadPoint, above: LoadPoint, share: float) -> LoadPoint:
+    """Return a point between two: 0 for the first, 1 for the second.
+
+    Args:
+        below: The first point.
+        above: The second point.
+        share: Where between them.
+    """
+
+    def mixed(name: str) -> float:
+        one, other = float(getattr(below, name)), float(getattr(above, name))
+        return one + share * (other - one)
+
+    return LoadPoint(
+        running=mixed("running"),
+        rate_per_s=mixed("rate_per_s"),
+        ttft_s=mixed("ttft_s"),
+        tpot_s=mixed("tpot_s"),
+        prefill_fraction=mixed("prefill_fraction"),
+    )
+
+
+def open_load(service: Service, demand: Demand, *, rate_per_s: float) -> ServingTimes:
+    """Predict Poisson arrivals at a rate: the number of requests in the replica by Little's law, as a fixed point.
+
+    A rate that the replica cannot keep up with is answered as an offline run whose requests wait.
+
+    Args:
+        service: The deployment.
+        demand: Lengths and capacity of one replica.
+        rate_per_s: Requests per second to one replica.
+    """
+    full = offline(service, demand)
+    if rate_per_s * demand.output_len >= full.output_tokens_per_s:
+        return full
+    low, high = 1.0, max(2.0, full.running)
+    for _ in range(2):
+        points = load_points(service, demand, running=np.geomspace(low, high, 32))
+        above = next((index for index, point in enumerate(points) if point.rate_per_s >= rate_per_s), len(points) - 1)
+        low, high = points[max(above - 1, 0)].running, points[above].running
+    point = load_points(service, demand, running=np.array([(low * high) ** 0.5]))[0]
+    return ServingTimes(
+        ttft_s=point.ttft_s,
+        tpot_s=point.tpot_s,
+        output_tokens_per_s=rate_per_s * demand.output_len,
+        running=point.running,
+    )

@@ -1,0 +1,348 @@
+"""Predict what clients of a deployment see: time to first token, time between tokens, tokens per second."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from capplan.core.numbers import FloatArray
+from capplan.llm.core.serving.closed_loop import ClosedLoop, LoopTimes, StepSeconds, simulate
+from capplan.llm.core.serving.serving_point import Requests, TwoSteps, lone_prefill, saturated, static_batch
+from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.timing.engine_rules import SCHEDULING, Scheduling
+from capplan.llm.core.timing.machine import Machine
+from capplan.llm.core.timing.step_time import StepTime, step_table, step_time
+from capplan.llm.core.timing.work import Kernels, Load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A deployment ready to be asked: its kernels on a GPU, the engine, and fitted constants.
+
+    `data` is the number of ranks of attention data parallelism, `pipeline` the number of stages.
+    """
+
+    kernels: Kernels
+    machine: Machine
+    engine: str
+    constants: Constants
+
+    @property
+    def scheduling(self) -> Scheduling:
+        """Return how the engine fills its steps."""
+        return SCHEDULING[self.engine]
+
+    @property
+    def engine_index(self) -> int:
+        """Return the engine's index in the constants."""
+        return self.constants.layout.engines.index(self.engine)
+
+    def step(self, load: Load) -> StepTime:
+        """Compute the parts of the time of steps on one pipeline stage."""
+        table = step_table(self.kernels, load, machine=self.machine, engine=self.engine_index)
+        return step_time(table, self.constants)
+
+    def of_engine(self, name: str) -> float:
+        """Return a constant of the engine."""
+        return float(self.constants.engine(name)[self.engine_index])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speculation:
+    """Speculative decoding: tokens drafted in a step, and the stated chance that each of them is accepted."""
+
+    drafts: int
+    acceptance: float
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Return the mean tokens of a step: the sum of α^i over i from 0 to the drafts (Leviathan et al., 2023)."""
+        return sum(self.acceptance**power for power in range(self.drafts + 1))
+
+
+WAVES = 10.0
+"""Requests that each client of a benchmark sends, as most tools do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What one replica is asked: mean lengths [tokens], their spread, and how many sequences fit in its memory.
+
+    Lengths are drawn from ± `spread` around the means. Each client sends `waves` requests, all the first at once. An
+    offline run has `requests`; None where it is so long that its end does not matter.
+    `prefix_fraction` of each prompt is found in the prefix cache. `speculation` is None where no tokens are drafted.
+    The image encoder takes `encoder_s` for the images of a request. [s] A request has `prompts` sequences of
+    `input_len`, several where a query is ranked with several documents.
+    """
+
+    input_len: float
+    output_len: float
+    capacity: float
+    spread: float = 0.0
+    waves: float = WAVES
+    requests: float | None = None
+    prefix_fraction: float = 0.0
+    speculation: Speculation | None = None
+    encoder_s: float = 0.0
+    prompts: float = 1.0
+
+    @property
+    def prefill_len(self) -> float:
+        """Return the prompt tokens that are processed: those that the prefix cache does not hold. [tokens]"""
+        return max(1.0, self.input_len * (1.0 - self.prefix_fraction))
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Return the tokens that a decode step gives each sequence."""
+        return self.speculation.tokens_per_step if self.speculation else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingTimes:
+    """What the clients of one replica see. [s, s, 1/s]
+
+    `running` sequences are processed at a time, fewer than the clients where memory or the engine hold no more.
+    """
+
+    ttft_s: float
+    tpot_s: float
+    output_tokens_per_s: float
+    running: float
+
+
+def _combine(service: Service, steps: TwoSteps) -> float:
+    return float(combined_s(service, steps)[0])
+
+
+def combined_s(service: Service, steps: TwoSteps, *, speculation: Speculation | None = None) -> FloatArray:
+    """Compute the times that two steps stand for, one entry a point. [s]
+
+    Args:
+        service: The deployment.
+        steps: The steps.
+        speculation: What is drafted in the decode steps, so that each gives several tokens; None for nothing.
+    """
+    decode_s = service.step(steps.decode).total_s
+    per_token_s = decode_s
+    if speculation is not None:
+        context = float(steps.decode.context[0])
+        decode_s = decode_step_s(service, steps.decode.decoding, context=context, speculation=speculation)
+        per_token_s = decode_s / speculation.tokens_per_step
+    return np.asarray(steps.decodes * per_token_s + steps.prefills * prefill_added_s(service, steps, decode_s))
+
+
+def prefill_added_s(service: Service, steps: TwoSteps, decode_s: FloatArray) -> FloatArray:
+    """Compute what prompt tokens add to a step, as far as decoding sequences feel it. [s]
+
+    Args:
+        service: The deployment.
+        steps: The steps with and without prompt tokens.
+        decode_s: Time of the steps without. [s]
+    """
+    share = service.of_engine("prefill_share") if steps.shared else 1.0
+    mixed_s = service.step(steps.mixed).total_s
+    return np.asarray(share * np.maximum(mixed_s - steps.beside * decode_s, 0.0))
+
+
+def step_seconds(service: Service, demand: Demand) -> StepSeconds:
+    """Return a function for the time of a step of one replica by decoding sequences and prompt tokens."""
+    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
+    context, share = demand.input_len + demand.output_len / 2, service.of_engine("prefill_share")
+    past = demand.input_len - demand.prefill_len
+
+    def seconds(running: FloatArray, chunk: FloatArray) -> FloatArray:
+        counts, places = np.unique(running, return_inverse=True)
+        decode_s = decode_step_s(service, counts / data / stages, context=context, speculation=demand.speculation)
+        decode_s = decode_s[places]
+        prefilled = chunk[chunk > 0] / data
+        load = Load(
+            decoding=running[chunk > 0] / data / stages,
+            context=np.full_like(prefilled, context),
+            prefilled=prefilled,
+            prompts=np.maximum(prefilled / demand.prefill_len, 1e-6),
+            pairs=prefilled * (past + demand.prefill_len / 2),
+            drafted=float(demand.speculation.drafts) if demand.speculation else 0.0,
+        )
+        images_s = demand.encoder_s / stages * prefilled * data / demand.prefill_len
+        step_s = decode_s.copy()
+        step_s[chunk > 0] = service.step(load).total_s + images_s
+        felt_s = np.where(running > 0, decode_s + share * (step_s - decode_s), step_s)
+        return np.asarray(stages * felt_s)
+
+    return seconds
+
+
+def decode_step_s(
+    service: Service, decoding: FloatArray, *, context: float, speculation: Speculation | None = None
+) -> FloatArray:
+    """Compute the time of decode steps on one pipeline stage, with what drafting and verifying add. [s]
+
+    A draft takes one layer of the model and its output head, as the heads of EAGLE and of multi-token prediction do.
+
+    Args:
+        service: The deployment.
+        decoding: Sequences of each step on one rank.
+        context: Mean tokens of a sequence.
+        speculation: What is drafted; None for nothing.
+    """
+    plain = service.step(Load.of(decoding=decoding, context=context))
+    if speculation is None:
+        return plain.total_s
+    drafts = float(speculation.drafts)
+    verified = service.step(Load.of(decoding=decoding, context=context, drafted=drafts)).total_s
+    head_s = plain.kernels_s[:, len(service.kernels.products) - 1]
+    return np.asarray(verified + drafts * (plain.total_s / service.kernels.layers + head_s))
+
+
+def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingTimes:
+    """Predict a closed loop: each client sends its next request when it has its answer.
+
+    Args:
+        service: The deployment.
+        demand: Lengths and capacity of one replica.
+        clients: Clients of one replica.
+    """
+    times = loop_times(service, demand, clients=clients)
+    parts = (*waiting_parts(times), 1.0)
+    names = waiting_names(spread=demand.spread)
+    ttft_s = times.queue_s + sum(service.of_engine(name) * part for name, part in zip(names, parts, strict=True))
+    whole_s = ttft_s + max(demand.output_len - 1.0, 0.0) * times.tpot_s
+    return ServingTimes(
+        ttft_s=ttft_s,
+        tpot_s=times.tpot_s,
+        output_tokens_per_s=clients * demand.output_len / whole_s,
+        running=min(clients, _most_in_loop(service, demand)),
+    )
+
+
+def _most_in_loop(service: Service, demand: Demand) -> float:
+    """Return how many requests run at a time: on average half of each answer is held by engines that evict."""
+    most = _most_running(service, demand)
+    if not service.scheduling.evicts:
+        return most
+    whole, held = demand.input_len + demand.output_len, demand.input_len + demand.output_len / 2
+    return min(most * whole / held, service.scheduling.most_sequences * service.kernels.data_parallel)
+
+
+def waiting_names(*, spread: float) -> tuple[str, ...]:
+    """Return the engine's constants that the time to the first token is summed with.
+
+    Args:
+        spread: Relative half-width of the lengths; 0 for equal ones.
+    """
+    if spread:
+        return "ttft_lone", "ttft_scale", "ttft_burst", "ttft_steps", "ttft_offset_s"
+    return "lockstep_lone", "lockstep_scale", "lockstep_burst", "lockstep_steps", "lockstep_offset_s"
+
+
+def waiting_parts(loop: LoopTimes) -> tuple[float, float, float, float]:
+    """Return what the time to the first token is a sum of. [s]
+
+    A lone prompt, what later waves wait beyond it, what the first wave waits beyond those, and a decode step, beside
+    the wait for memory, which follows from the loop exactly. Where memory is full the first wave waits less than later
+    ones, which lowers the mean by its share of the waves.
+    """
+    mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(WAVES))
+    later_s = max(mean_s - loop.lone_ttft_s - loop.queue_s, 0.0)
+    burst_s = max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0)
+    return loop.lone_ttft_s, later_s, burst_s, loop.tpot_s
+
+
+def loop_times(service: Service, demand: Demand, *, clients: float) -> LoopTimes:
+    """Step through a closed loop of one replica, without what clients and servers add to the first token."""
+    scheduling = service.scheduling
+    loop = ClosedLoop(
+        clients=max(1, round(clients)),
+        input_len=demand.input_len,
+        output_len=demand.output_len,
+        spread=demand.spread,
+        capacity=max(1.0, demand.capacity),
+        most_sequences=scheduling.most_sequences * service.kernels.data_parallel,
+        token_budget=scheduling.token_budget * service.kernels.data_parallel,
+        mixes=scheduling.mixes,
+        arrival_steps=1,
+        return_steps=1 if scheduling.overlaps else 0,
+        evicts=scheduling.evicts,
+        drifts=scheduling.mixes and not demand.spread,
+    )
+    times = simulate(loop, step_seconds(service, demand))
+    return replace(times, lone_ttft_s=lone_ttft_s(service, demand))
+
+
+def _most_running(service: Service, demand: Demand) -> float:
+    most = service.scheduling.most_sequences * service.kernels.data_parallel
+    return max(1.0, min(demand.capacity, most))
+
+
+def offline(service: Service, demand: Demand) -> ServingTimes:
+    """Predict an offline run: all requests wait from the start, and memory or the engine decides the batch.
+
+    TTFT is that of a lone prompt, because that of an offline run depends on how many requests wait.
+    """
+    batch = _most_running(service, demand)
+    step_s = _saturated_step_s(service, demand, batch)
+    tokens_per_s = batch / step_s if demand.requests is None else _finite_run(service, demand, demand.requests)
+    return ServingTimes(
+        ttft_s=lone_ttft_s(service, demand),
+        tpot_s=step_s,
+        output_tokens_per_s=tokens_per_s * service.of_engine("offline_scale"),
+        running=batch,
+    )
+
+
+def _saturated_step_s(service: Service, demand: Demand, batch: float) -> float:
+    """Compute the time of a step of a full batch, with what the prompts that replace finished requests add. [s]"""
+    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
+    requests = requests_of(service, demand, batch)
+    return _combine(service, saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes))
+
+
+def _finite_run(service: Service, demand: Demand, requests: float) -> float:
+    """Compute the tokens per second of an offline run of so many requests. [1/s]
+
+    Requests of equal length run in waves of a full batch. The last wave is what is left over: it decodes in a smaller
+    batch, for as many steps as the others.
+    """
+    batch = min(_most_running(service, demand), requests)
+    waves, rest = divmod(requests, batch)
+    steps_s = waves * _saturated_step_s(service, demand, batch)
+    if rest:
+        steps_s += _saturated_step_s(service, demand, rest)
+    return requests / steps_s
+
+
+def fixed_batch(service: Service, demand: Demand, *, batch: float) -> ServingTimes:
+    """Predict a static batch: all prompts at once, then one step for every further token."""
+    stages = service.kernels.pipeline_parallel
+    requests = requests_of(service, demand, batch)
+    whole_s = _combine(service, static_batch(requests, pipeline=stages))
+    first = Requests(input_len=demand.input_len, output_len=1.0, batch=batch)
+    first_s = _combine(service, static_batch(first, pipeline=stages))
+    return ServingTimes(
+        ttft_s=first_s,
+        tpot_s=max(whole_s - first_s, 0.0) / max(demand.output_len - 1.0, 1.0),
+        output_tokens_per_s=batch * demand.output_len / whole_s,
+        running=batch,
+    )
+
+
+def most_running(service: Service, demand: Demand) -> float:
+    """Return how many requests one replica processes at a time, by memory and by the engine."""
+    return _most_running(service, demand)
+
+
+def lone_ttft_s(service: Service, demand: Demand) -> float:
+    """Compute the time to the first token of one prompt on an idle replica. [s]"""
+    steps = lone_prefill(requests_of(service, demand, 1.0), pipeline=service.kernels.pipeline_parallel)
+    return _combine(service, steps)
+
+
+def requests_of(service: Service, demand: Demand, batch: float | FloatArray) -> Requests:
+    """Describe the requests of a replica that processes a batch at a time."""
+    return Requests(
+        input_len=demand.input_len,
+        output_len=demand.output_len,
+        batch=batch,
+        token_budget=service.scheduling.token_budget,
+        cached_len=demand.input_len - demand.prefill_len,
+        drafted=float(demand.speculation.drafts) if demand.speculation else 0.0,
+    )

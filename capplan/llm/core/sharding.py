@@ -1,0 +1,123 @@
+"""How the GPUs of one replica share a language model, and which numbers of GPUs can."""
+
+from dataclasses import dataclass
+
+from capplan.errors import UsageError
+from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2, Mixer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """How the GPUs of one replica share the work.
+
+    `data` is attention data parallelism: each rank holds whole attention for its own sequences, and the experts
+    spread over all `tensor · data` GPUs of a stage. `expert` is the number of GPUs among which whole experts are
+    distributed; the matrices of one expert are cut among the rest.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    expert: int = 1
+    data: int = 1
+
+    @property
+    def gpus(self) -> int:
+        """Return the GPUs of one replica."""
+        return self.tensor * self.pipeline * self.data
+
+    @property
+    def expert_tensor(self) -> int:
+        """Return how many GPUs share the matrices of one expert."""
+        return max(1, self.tensor * self.data // self.expert)
+
+
+def stage_layers(layer_count: int, stages: int) -> list[range]:
+    """Return the layers of each pipeline stage, as vLLM distributes them.
+
+    Layers that are left over go to the stages before the last one, because the last one holds the output head.
+
+    Args:
+        layer_count: Number of layers.
+        stages: Number of pipeline stages.
+    """
+    counts = [layer_count // stages] * stages
+    for index in range(2, layer_count % stages + 2):
+        counts[-index] += 1
+    starts = [sum(counts[:index]) for index in range(stages)]
+    return [range(start, start + count) for start, count in zip(starts, counts, strict=True)]
+
+
+def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
+    """Raise if the model cannot be shared that way.
+
+    Args:
+        architecture: The model.
+        sharding: How it would be shared.
+
+    Raises:
+        UsageError: One sentence that names what does not divide and which values do.
+    """
+    name, tensor = architecture.name, sharding.tensor
+    why = _tensor_refusal(architecture, tensor)
+    if why is not None:
+        fitting = [str(each) for each in range(1, 65) if _tensor_refusal(architecture, each) is None]
+        raise UsageError(f"{name}: --tp {tensor} is not possible because {why}; possible are {', '.join(fitting)}.")
+    layer_count = len(architecture.layers)
+    if sharding.pipeline > layer_count:
+        raise UsageError(f"{name}: --pp {sharding.pipeline} is more than its {layer_count} layers.")
+    _check_experts(architecture, sharding)
+
+
+def _tensor_refusal(architecture: Architecture, tensor: int) -> str | None:
+    for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
+        if mixer is not None and (why := _mixer_refusal(mixer, tensor)) is not None:
+            return why
+    for mlp in dict.fromkeys(layer.mlp for layer in architecture.layers):
+        if isinstance(mlp, DenseMlp) and mlp.width % tensor:
+            return f"it does not divide the MLP's width of {mlp.width}"
+    return None
+
+
+def _mixer_refusal(mixer: Mixer, tensor: int) -> str | None:
+    match mixer:
+        case Attention():
+            if mixer.query_heads % tensor:
+                return f"it does not divide the {mixer.query_heads} query heads"
+            if mixer.kv_heads % tensor and tensor % mixer.kv_heads:
+                return f"it neither divides the {mixer.kv_heads} key-value heads nor is a multiple of them"
+        case LatentAttention():
+            if mixer.query_heads % tensor:
+                return f"it does not divide the {mixer.query_heads} query heads"
+        case GatedDeltaNet():
+            if mixer.key_heads % tensor or mixer.value_heads % tensor:
+                return f"it does not divide the {mixer.key_heads} key heads of linear attention"
+        case Mamba2():
+            if mixer.heads % tensor:
+                return f"it does not divide the {mixer.heads} Mamba heads"
+            if mixer.groups % tensor and tensor % mixer.groups:
+                return f"it neither divides the {mixer.groups} Mamba groups nor is a multiple of them"
+    return None
+
+
+def _check_experts(architecture: Architecture, sharding: Sharding) -> None:
+    name, expert, ranks = architecture.name, sharding.expert, sharding.tensor * sharding.data
+    if expert > 1 and not architecture.is_moe:
+        raise UsageError(f"{name} has no experts, so --ep {expert} does nothing; leave it out.")
+    if ranks % expert:
+        divisors = ", ".join(str(each) for each in range(1, ranks + 1) if ranks % each == 0)
+        raise UsageError(
+            f"{name}: --ep {expert} does not divide the {ranks} GPUs of a stage (tp × dp); possible are {divisors}."
+        )
+    for experts in dict.fromkeys(experts for _, experts in architecture.expert_layers()):
+        if expert > experts.count:
+            raise UsageError(f"{name}: --ep {expert} is more than its {experts.count} experts.")
+        _check_expert_width(name, experts, sharding)
+
+
+def _check_expert_width(name: str, experts: Experts, sharding: Sharding) -> None:
+    if experts.width % sharding.expert_tensor:
+        raise UsageError(
+            f"{name}: {sharding.expert_tensor} GPUs share one expert, which does not divide its width of "
+            f"{experts.width}; --ep {sharding.tensor * sharding.data} keeps experts whole."
+        )

@@ -1,0 +1,295 @@
+"""Step through the iterations of an engine with continuous batching, for requests that arrive or clients that wait.
+
+A step admits prompt tokens in order of arrival up to the token budget, while memory and the engine's limit allow; then
+every running sequence gives its tokens. Between two events (an arrival, an admission, a completion, a full cache)
+nothing changes, so that the loop jumps from event to event.
+"""
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+from math import ceil, inf
+
+import numpy as np
+
+from capplan.core.numbers import FloatArray
+from capplan.llm.core.serving.closed_loop import StepGrid, StepSeconds, step_grid
+from capplan.llm.core.simulation.arrivals import Arrivals
+
+_WATERMARK = 0.01
+"""Share of the cache that vLLM keeps free when it admits a prompt, so that running sequences can grow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What an engine admits: sequences at a time, prompt tokens of a step, and whether these share decode steps.
+
+    `pool_tokens` is what the KV cache holds. An engine that `preempts` (vLLM, SGLang) admits a prompt as soon as the
+    prompt itself fits, and when the cache is full it throws the newest sequence out and computes it again later;
+    others reserve the whole answer. A decode step gives each sequence `tokens_per_step`, above 1 with speculation.
+    While requests wait, steps take `queued_factor` times as long, as measured offline runs do.
+    """
+
+    capacity: float
+    token_budget: float
+    mixes: bool
+    pool_tokens: float = inf
+    preempts: bool = False
+    tokens_per_step: float = 1.0
+    queued_factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestTimes:
+    """What each request saw, in order of arrival. [s]
+
+    `ttft_s` is from arrival to the first token, `tpot_s` the mean gap between further tokens (0 for answers of one
+    token), `e2e_s` from arrival to the last token. `span_s` is from the first arrival to the last completion.
+    `gaps_s` are times between tokens and `gap_weights` how many tokens saw each. `preemptions` counts evictions.
+    `finished_s` is when each request was complete.
+    """
+
+    ttft_s: FloatArray
+    tpot_s: FloatArray
+    e2e_s: FloatArray
+    finished_s: FloatArray
+    span_s: float
+    gaps_s: FloatArray
+    gap_weights: FloatArray
+    preemptions: int
+    mean_running: float
+    busy_fraction: float
+
+
+def simulate_open(arrivals: Arrivals, admission: Admission, seconds: StepSeconds) -> RequestTimes:
+    """Serve all arrivals with one replica.
+
+    Args:
+        arrivals: The requests, in order of arrival.
+        admission: What the engine admits.
+        seconds: Time of a step by decoding sequences and prompt tokens.
+    """
+    return _Run(arrivals, admission, _grid(arrivals, admission, seconds), clients=None).times()
+
+
+def simulate_clients(arrivals: Arrivals, admission: Admission, seconds: StepSeconds, *, clients: int) -> RequestTimes:
+    """Serve a fixed number of clients, each of which sends its next request when it has its answer.
+
+    Args:
+        arrivals: The requests in the order in which they are sent; their times are not used.
+        admission: What the engine admits.
+        seconds: Time of a step by decoding sequences and prompt tokens.
+        clients: Clients that send requests.
+    """
+    return _Run(arrivals, admission, _grid(arrivals, admission, seconds), clients=clients).times()
+
+
+def _grid(arrivals: Arrivals, admission: Admission, seconds: StepSeconds) -> StepGrid:
+    most = int(min(admission.capacity, len(arrivals.at_s))) + 1
+    return step_grid(most, admission.token_budget, seconds)
+
+
+class _Run:
+    """The state of one replica: requests that wait, sequences that run, and the tokens in the cache."""
+
+    def __init__(self, arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None) -> None:
+        self.admission, self.grid = admission, grid
+        self.at: list[float] = arrivals.at_s.tolist()
+        cached = np.zeros_like(arrivals.prompts) if arrivals.cached is None else arrivals.cached
+        self.left: list[float] = np.maximum(arrivals.prompts - cached, 1.0).tolist()
+        self.prompts: list[float] = self.left[:]
+        self.answers: list[int] = arrivals.answers.tolist()
+        total = len(self.at)
+        self.sent = total
+        if clients is not None:
+            self.sent = min(clients, total)
+            self.at = [0.0] * self.sent + [inf] * (total - self.sent)
+        self.given = [0] * total
+        self.admitted = [False] * total
+        self.first, self.done = [inf] * total, [0.0] * total
+        self.now, self.step, self.next = 0.0, 0, 0
+        self.waiting: deque[int] = deque()
+        self.running: list[tuple[int, int]] = []
+        self.newest: list[int] = []
+        self.started: dict[int, int] = {}
+        self.used = 0.0
+        self.stall_s, self.preemptions = 0.0, 0
+        self.gaps: list[float] = []
+        self.weights: list[float] = []
+        self.running_s, self.busy_s = 0.0, 0.0
+
+    def times(self) -> RequestTimes:
+        """Run until every request is served."""
+        total = len(self.at)
+        while self.next < total or self.waiting or self.started:
+            self._arrive()
+            self._advance()
+        at, first, done = np.array(self.at), np.array(self.first), np.array(self.done)
+        further = np.maximum(np.array(self.answers) - 1, 1)
+        span_s = float(done.max() - at[0])
+        return RequestTimes(
+            ttft_s=first - at,
+            tpot_s=(done - first) / further,
+            e2e_s=done - at,
+            finished_s=done,
+            span_s=span_s,
+            gaps_s=np.array(self.gaps),
+            gap_weights=np.array(self.weights),
+            preemptions=self.preemptions,
+            mean_running=self.running_s / span_s if span_s > 0 else 0.0,
+            busy_fraction=self.busy_s / span_s if span_s > 0 else 0.0,
+        )
+
+    def _arrive(self) -> None:
+        if not self.waiting and not self.started and self.next < len(self.at):
+            self.now = max(self.now, self.at[self.next])
+        while self.next < len(self.at) and self.at[self.next] <= self.now:
+            self.waiting.append(self.next)
+            self.next += 1
+
+    def _advance(self) -> None:
+        evicted = self._make_room()
+        finished, chunk = ([], 0.0) if evicted else self._admit()
+        decoding = len(self.started)
+        factor = self.admission.queued_factor if self.waiting else 1.0
+        if not chunk:
+            self._decode(decoding, factor)
+        elif self.admission.mixes:
+            self._pass(factor * self.grid.at(decoding, chunk), decoding=decoding)
+        else:
+            step_s = factor * self.grid.at(0, chunk)
+            self._spend(step_s, decoding)
+            self.stall_s += step_s if decoding else 0.0
+        for request in finished:
+            self._start(request)
+        self._complete()
+
+    def _spend(self, time_s: float, decoding: int) -> None:
+        self.now += time_s
+        self.busy_s += time_s
+        self.running_s += time_s * decoding
+
+    def _pass(self, step_s: float, *, decoding: int, steps: int = 1) -> None:
+        """Advance every running sequence by the tokens of some steps of equal time."""
+        self._spend(steps * step_s, decoding)
+        self.step += steps
+        if not decoding:
+            return
+        if self.admission.preempts:
+            self.used += steps * decoding * self.admission.tokens_per_step
+        if self.stall_s:
+            self.gaps.append(step_s + self.stall_s)
+            self.weights.append(decoding)
+            self.stall_s, steps = 0.0, steps - 1
+        if steps:
+            self.gaps.append(step_s / self.admission.tokens_per_step)
+            self.weights.append(decoding * steps * self.admission.tokens_per_step)
+
+    def _start(self, request: int) -> None:
+        """Emit the token that the end of a prefill yields, and start decoding the sequence."""
+        if self.first[request] == inf:
+            self.first[request] = self.now
+        self.given[request] += 1
+        self.used += 1.0 if self.admission.preempts else 0.0
+        steps = ceil((self.answers[request] - self.given[request]) / self.admission.tokens_per_step - 1e-9)
+        self.started[request] = self.step
+        self.newest.append(request)
+        heapq.heappush(self.running, (self.step + steps, request))
+
+    def _complete(self) -> None:
+        while self.running and self.running[0][0] <= self.step:
+            finish, request = heapq.heappop(self.running)
+            if request not in self.started or finish != self._finish(request):
+                continue
+            self.used -= self._tokens(request)
+            del self.started[request]
+            self.done[request] = self.now
+            if self.sent < len(self.at):
+                self.at[self.sent] = self.now
+                self.sent += 1
+
+    def _finish(self, request: int) -> int:
+        rest = (self.answers[request] - self.given[request]) / self.admission.tokens_per_step
+        return self.started[request] + ceil(rest - 1e-9)
+
+    def _tokens(self, request: int) -> float:
+        """Return the tokens that a running sequence holds: its whole answer's where the engine reserves them."""
+        if not self.admission.preempts:
+            return self.prompts[request] + self.answers[request]
+        grown = (self.step - self.started[request]) * self.admission.tokens_per_step
+        return self.prompts[request] + self.given[request] + grown
+
+    def _decode(self, decoding: int, factor: float) -> None:
+        """Decode until a sequence completes, the cache is full, or a request arrives that there is room for."""
+        if not decoding:
+            return
+        step_s = factor * self.grid.at(decoding, 0.0)
+        steps = max(1, self._next_completion() - self.step)
+        free = self.admission.pool_tokens - self.used
+        if free < inf and self.admission.preempts:
+            steps = min(steps, max(1, int(free / (decoding * self.admission.tokens_per_step))))
+        if self.next < len(self.at) and not self.waiting and decoding < self.admission.capacity:
+            until = (self.at[self.next] - self.now) / step_s
+            steps = min(steps, max(1, ceil(until))) if until < inf else steps
+        self._pass(step_s, decoding=decoding, steps=steps)
+
+    def _next_completion(self) -> int:
+        while self.running[0][1] not in self.started or self.running[0][0] != self._finish(self.running[0][1]):
+            heapq.heappop(self.running)
+        return self.running[0][0]
+
+    def _make_room(self) -> bool:
+        """Preempt the newest sequences until the others can take a step; one always stays. True if any is preempted."""
+        if not self.admission.preempts:
+            return False
+        per_step, before = self.admission.tokens_per_step, self.preemptions
+        while self.used + len(self.started) * per_step > self.admission.pool_tokens and len(self.started) > 1:
+            self._preempt(self._newest())
+        return self.preemptions > before
+
+    def _newest(self) -> int:
+        while self.newest[-1] not in self.started:
+            self.newest.pop()
+        return self.newest.pop()
+
+    def _preempt(self, request: int) -> None:
+        """Free the tokens of a sequence; its prompt and what it has given are computed again before it goes on."""
+        grown = int((self.step - self.started[request]) * self.admission.tokens_per_step)
+        self.used -= self._tokens(request)
+        self.given[request] = min(self.given[request] + grown, self.answers[request] - 1)
+        self.left[request] = self.prompts[request] + self.given[request]
+        self.admitted[request] = False
+        del self.started[request]
+        partly = self.waiting and self.admitted[self.waiting[0]]
+        self.waiting.insert(1 if partly else 0, request)
+        self.preemptions += 1
+
+    def _admit(self) -> tuple[list[int], float]:
+        """Take prompt tokens of waiting requests in order of arrival; the requests whose prompts end are returned."""
+        decoding, chunk = len(self.started), 0.0
+        room = self.admission.token_budget - (decoding if self.admission.mixes else 0)
+        slots = self.admission.capacity - decoding
+        finished: list[int] = []
+        while self.waiting and room > chunk and slots >= 1:
+            request = self.waiting[0]
+            if not self.admitted[request] and not self._reserve(request, alone=not decoding and not finished):
+                break
+            take = min(self.left[request], room - chunk)
+            self.left[request] -= take
+            chunk += take
+            if self.left[request] > 0:
+                break
+            finished.append(self.waiting.popleft())
+            slots -= 1
+        return finished, chunk
+
+    def _reserve(self, request: int, *, alone: bool) -> bool:
+        """Take the cache of a prompt, or of a whole request where the engine reserves; False if it does not fit."""
+        preempts, pool = self.admission.preempts, self.admission.pool_tokens
+        needed = self.prompts[request] + (self.given[request] if preempts else self.answers[request])
+        limit = pool * (1.0 - _WATERMARK) if preempts else pool
+        if self.used + needed > limit and not alone:
+            return False
+        self.used += needed
+        self.admitted[request] = True
+        return True

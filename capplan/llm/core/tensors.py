@@ -1,0 +1,282 @@
+"""Every weight of a language model as a matrix with its sizes, its role and how tensor parallelism cuts it.
+
+The same list serves three questions: how many parameters there are, how many bytes a GPU holds, and which
+matrix products a step runs. Formulas follow the published implementations; they reproduce the parameter
+totals that publishers state.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.llm.core.architecture import Architecture, Layer
+from capplan.llm.core.layers import (
+    Attention,
+    DenseMlp,
+    Experts,
+    GatedDeltaNet,
+    LatentAttention,
+    Mamba2,
+    Mixer,
+    Mlp,
+)
+
+
+class Role(StrEnum):
+    """What a weight is for; quantisation formats treat roles differently."""
+
+    EMBEDDING = "embedding"
+    HEAD = "head"
+    ATTENTION = "attention"
+    INDEXER = "indexer"
+    LINEAR_ATTENTION = "linear attention"
+    MLP = "mlp"
+    EXPERT = "expert"
+    SHARED_EXPERT = "shared expert"
+    ROUTER = "router"
+    VECTOR = "vector"
+    CONVOLUTION = "convolution"
+    VISION = "vision"
+
+
+class Split(StrEnum):
+    """How tensor parallelism divides a weight among GPUs.
+
+    `OUTPUTS` and `INPUTS` cut one side of the matrix, `KV_HEADS` cuts the outputs by heads until each GPU has one and
+    then repeats them, `VOCABULARY` pads the rows before it cuts them, `NONE` leaves a whole copy on each GPU.
+    """
+
+    NONE = "none"
+    OUTPUTS = "outputs"
+    INPUTS = "inputs"
+    KV_HEADS = "kv heads"
+    VOCABULARY = "vocabulary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """One weight matrix [outputs, inputs], or `copies` equal ones; a vector has one input.
+
+    `product` names the matrix product that engines run for it: tensors of one layer with the same product are
+    concatenated (queries, keys and values; gate and up). It is empty for what is not a matrix product.
+    `heads` is the number of heads along a side that is cut by heads.
+    """
+
+    name: str
+    role: Role
+    inputs: int
+    outputs: int
+    split: Split
+    product: str = ""
+    copies: int = 1
+    heads: int = 1
+
+    @property
+    def parameters(self) -> int:
+        """Return the number of parameters of all copies."""
+        return self.inputs * self.outputs * self.copies
+
+
+def _vector(name: str, size: int, *, split: Split = Split.NONE, copies: int = 1) -> Iterator[Tensor]:
+    if size:
+        yield Tensor(name=name, role=Role.VECTOR, inputs=1, outputs=size, split=split, copies=copies)
+
+
+def _attention_tensors(attention: Attention, hidden: int) -> Iterator[Tensor]:
+    """Yield the projections of softmax attention; a layer that reads another one's cache has only queries."""
+    queries = attention.query_heads * attention.key_dim * (2 if attention.output_gate else 1)
+    keys = attention.kv_heads * attention.key_dim
+    values = 0 if attention.keys_are_values else attention.kv_heads * attention.value_dim
+    mixed = attention.query_heads * attention.value_dim
+    owns_cache = attention.kv_owner is None
+    yield _matrix("q", Role.ATTENTION, hidden, queries, Split.OUTPUTS, "qkv", heads=attention.query_heads)
+    if owns_cache:
+        yield _matrix("k", Role.ATTENTION, hidden, keys, Split.KV_HEADS, "qkv", heads=attention.kv_heads)
+        if values:
+            yield _matrix("v", Role.ATTENTION, hidden, values, Split.KV_HEADS, "qkv", heads=attention.kv_heads)
+    yield _matrix("o", Role.ATTENTION, mixed, hidden, Split.INPUTS, "o", heads=attention.query_heads)
+    if attention.qkv_bias:
+        yield from _vector("qkv bias", queries + (keys + values if owns_cache else 0), split=Split.OUTPUTS)
+    yield from _vector("o bias", hidden if attention.output_bias else 0)
+    yield from _vector("q norm", attention.query_norm)
+    yield from _vector("k norm", attention.key_norm if owns_cache else 0)
+    yield from _vector("sinks", attention.sinks, split=Split.OUTPUTS)
+
+
+def _matrix(  # noqa: PLR0917 - a table of matrices reads best by position
+    name: str, role: Role, inputs: int, outputs: int, split: Split, product: str, *, heads: int = 1, copies: int = 1
+) -> Tensor:
+    return Tensor(
+        name=name,
+        role=role,
+        inputs=inputs,
+        outputs=outputs,
+        split=split,
+        product=product,
+        heads=heads,
+        copies=copies,
+    )
+
+
+def _latent_tensors(attention: LatentAttention, hidden: int) -> Iterator[Tensor]:
+    """Yield the projections of latent attention: the compressing ones are whole on every GPU."""
+    heads, query_dim = attention.query_heads, attention.nope_dim + attention.rope_dim
+    if attention.query_rank is None:
+        yield _matrix("q", Role.ATTENTION, hidden, heads * query_dim, Split.OUTPUTS, "q", heads=heads)
+    else:
+        rank = attention.query_rank
+        yield _matrix("q_a", Role.ATTENTION, hidden, rank, Split.NONE, "q_a kv_a")
+        yield from _vector("q_a norm", rank)
+        yield _matrix("q_b", Role.ATTENTION, rank, heads * query_dim, Split.OUTPUTS, "q_b", heads=heads)
+    yield _matrix("kv_a", Role.ATTENTION, hidden, attention.cached_dim, Split.NONE, "q_a kv_a")
+    yield from _vector("kv_a norm", attention.kv_rank)
+    rebuilt = heads * (attention.nope_dim + attention.value_dim)
+    yield _matrix("kv_b", Role.ATTENTION, attention.kv_rank, rebuilt, Split.OUTPUTS, "kv_b", heads=heads)
+    yield _matrix("o", Role.ATTENTION, heads * attention.value_dim, hidden, Split.INPUTS, "o", heads=heads)
+    if attention.indexer is not None:
+        indexer, query_rank = attention.indexer, attention.query_rank or hidden
+        queries = indexer.heads * indexer.head_dim
+        yield _matrix("indexer q", Role.INDEXER, query_rank, queries, Split.NONE, "indexer q")
+        yield _matrix("indexer k", Role.INDEXER, hidden, indexer.head_dim, Split.NONE, "indexer k")
+        yield _matrix("indexer weights", Role.INDEXER, hidden, indexer.heads, Split.NONE, "indexer k")
+        yield from _vector("indexer norm", 2 * indexer.head_dim)
+
+
+def _delta_tensors(mixer: GatedDeltaNet, hidden: int) -> Iterator[Tensor]:
+    """Yield the weights of gated delta attention: queries, keys, values, an output gate and two gates per head."""
+    keys, values = mixer.key_heads * mixer.key_dim, mixer.value_heads * mixer.value_dim
+    role, heads = Role.LINEAR_ATTENTION, mixer.value_heads
+    yield _matrix("in", role, hidden, 2 * keys + 2 * values, Split.OUTPUTS, "in", heads=mixer.key_heads)
+    yield _matrix("gates", role, hidden, 2 * heads, Split.OUTPUTS, "gates", heads=heads)
+    yield Tensor(
+        name="conv", role=Role.CONVOLUTION, inputs=mixer.conv_kernel, outputs=mixer.conv_channels, split=Split.OUTPUTS
+    )
+    yield _matrix("out", role, values, hidden, Split.INPUTS, "out", heads=heads)
+    yield from _vector("decay", 2 * heads, split=Split.OUTPUTS)
+    yield from _vector("gate norm", mixer.value_dim)
+
+
+def _mamba_tensors(mixer: Mamba2, hidden: int) -> Iterator[Tensor]:
+    """Yield the weights of a Mamba-2 layer; the convolution has a bias."""
+    inner, role = mixer.inner_dim, Role.LINEAR_ATTENTION
+    outputs = 2 * inner + 2 * mixer.groups * mixer.state_dim + mixer.heads
+    yield _matrix("in", role, hidden, outputs, Split.OUTPUTS, "in", heads=mixer.groups)
+    yield Tensor(
+        name="conv",
+        role=Role.CONVOLUTION,
+        inputs=mixer.conv_kernel + 1,
+        outputs=mixer.conv_channels,
+        split=Split.OUTPUTS,
+    )
+    yield _matrix("out", role, inner, hidden, Split.INPUTS, "out", heads=mixer.heads)
+    yield from _vector("decay", 3 * mixer.heads, split=Split.OUTPUTS)
+    yield from _vector("gate norm", inner, split=Split.OUTPUTS)
+
+
+def _block_tensors(
+    name: str, role: Role, hidden: int, width: int, *, gated: bool, bias: bool, copies: int = 1
+) -> Iterator[Tensor]:
+    """Yield the matrices of one feed-forward block: up, its gate, and down."""
+    if not width:
+        return
+    first = f"{name} gate_up" if gated else f"{name} up"
+    up = (2 if gated else 1) * width
+    yield _matrix(first, role, hidden, up, Split.OUTPUTS, first, heads=up, copies=copies)
+    yield _matrix(f"{name} down", role, width, hidden, Split.INPUTS, f"{name} down", heads=width, copies=copies)
+    if bias:
+        yield from _vector(f"{name} up bias", up, split=Split.OUTPUTS, copies=copies)
+        yield from _vector(f"{name} down bias", hidden, copies=copies)
+
+
+def _dense_tensors(mlp: DenseMlp, hidden: int) -> Iterator[Tensor]:
+    return _block_tensors("mlp", Role.MLP, hidden, mlp.width, gated=mlp.gated, bias=mlp.bias)
+
+
+def _expert_tensors(mlp: Experts, hidden: int) -> Iterator[Tensor]:
+    """Yield the router, the experts, the shared experts and the dense block next to them."""
+    yield _matrix("router", Role.ROUTER, hidden, mlp.count, Split.NONE, "router")
+    yield from _vector("router bias", mlp.count if mlp.router_bias else 0)
+    yield from _vector("router scales", mlp.router_extra)
+    inner = mlp.latent_dim or hidden
+    if mlp.latent_dim is not None:
+        yield _matrix("latent in", Role.SHARED_EXPERT, hidden, inner, Split.NONE, "latent in")
+        yield _matrix("latent out", Role.SHARED_EXPERT, inner, hidden, Split.NONE, "latent out")
+    yield from _block_tensors("expert", Role.EXPERT, inner, mlp.width, gated=mlp.gated, bias=mlp.bias, copies=mlp.count)
+    yield from _block_tensors("shared", Role.SHARED_EXPERT, hidden, mlp.shared_width, gated=mlp.gated, bias=False)
+    if mlp.shared_gate:
+        yield _matrix("shared gate", Role.ROUTER, hidden, 1, Split.NONE, "shared gate")
+    if mlp.dense is not None:
+        yield from _dense_tensors(mlp.dense, hidden)
+
+
+def _mixer_tensors(mixer: Mixer, hidden: int) -> Iterator[Tensor]:
+    match mixer:
+        case Attention():
+            return _attention_tensors(mixer, hidden)
+        case LatentAttention():
+            return _latent_tensors(mixer, hidden)
+        case GatedDeltaNet():
+            return _delta_tensors(mixer, hidden)
+        case Mamba2():
+            return _mamba_tensors(mixer, hidden)
+
+
+def _mlp_tensors(mlp: Mlp, hidden: int) -> Iterator[Tensor]:
+    return _dense_tensors(mlp, hidden) if isinstance(mlp, DenseMlp) else _expert_tensors(mlp, hidden)
+
+
+def layer_tensors(layer: Layer, *, hidden_dim: int) -> tuple[Tensor, ...]:
+    """List the weights of one layer.
+
+    Args:
+        layer: The layer.
+        hidden_dim: Width of the model. [elements]
+    """
+    tensors: list[Tensor] = []
+    if layer.mixer is not None:
+        tensors += _mixer_tensors(layer.mixer, hidden_dim)
+    if layer.mlp is not None:
+        tensors += _mlp_tensors(layer.mlp, hidden_dim)
+    tensors += _vector("norms", layer.norm_parameters)
+    return tuple(tensors)
+
+
+def embedding_tensors(architecture: Architecture) -> tuple[Tensor, ...]:
+    """List the token and position embeddings, which the first pipeline stage holds."""
+    vocab, hidden = architecture.vocab_size, architecture.hidden_dim
+    tensors = [Tensor(name="embedding", role=Role.EMBEDDING, inputs=hidden, outputs=vocab, split=Split.VOCABULARY)]
+    tensors += _vector("positions", architecture.position_rows * hidden)
+    return tuple(tensors)
+
+
+def head_tensors(architecture: Architecture) -> tuple[Tensor, ...]:
+    """List the last norm and the output head, which the last pipeline stage holds; a tied head is the embedding."""
+    vocab, hidden = architecture.vocab_size, architecture.hidden_dim
+    tensors = [*_vector("final norm", architecture.norm_parameters)]
+    if not architecture.tied_embeddings:
+        tensors.append(_matrix("lm_head", Role.HEAD, hidden, vocab, Split.VOCABULARY, "lm_head"))
+    tensors += _vector("lm_head bias", vocab if architecture.head_bias else 0, split=Split.VOCABULARY)
+    return tuple(tensors)
+
+
+def all_tensors(architecture: Architecture) -> Iterator[Tensor]:
+    """Yield every weight of the language model, layer by layer, without the vision tower and draft layers."""
+    yield from embedding_tensors(architecture)
+    for layer in architecture.layers:
+        yield from layer_tensors(layer, hidden_dim=architecture.hidden_dim)
+    yield from head_tensors(architecture)
+
+
+def count_parameters(architecture: Architecture) -> int:
+    """Count the parameters of the language model, without the vision tower and draft layers."""
+    return sum(tensor.parameters for tensor in all_tensors(architecture))
+
+
+def count_active_parameters(architecture: Architecture) -> int:
+    """Count the parameters that one token passes: the chosen experts only, with embeddings and head."""
+    idle = 0
+    for _, experts in architecture.expert_layers():
+        for tensor in _expert_tensors(experts, architecture.hidden_dim):
+            if tensor.copies == experts.count and tensor.name.startswith("expert"):
+                idle += tensor.parameters * (experts.count - experts.per_token) // experts.count
+    return count_parameters(architecture) - idle

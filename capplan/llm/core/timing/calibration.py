@@ -1,0 +1,158 @@
+"""The fitted constants of LLM serving: efficiencies of kernels, overheads of engines, links, and interval widths."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from capplan.core.origin import Origin
+from capplan.llm.core.timing.kernel_classes import KernelClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelConstants:
+    """Shares of the printed peak and bandwidth that a class of kernels reaches, and its fixed time. [1, 1, s]"""
+
+    compute_fraction: float
+    bandwidth_fraction: float
+    fixed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTimes:
+    """What an engine adds to the kernels of a step, and how its requests wait.
+
+    `layer_s` passes in every layer of a step, `step_s` once a step, `sequence_s` for each sequence that decodes in the
+    replica, because the scheduler goes through all of them in every pass of a pipeline. A step that holds prompt
+    tokens takes at least `prefill_layer_s` per layer to launch. `prefill_share` of what prefill adds to a step is seen
+    by the decoding sequences. Offline runs give `offline_scale` times the closed form. The mean time to the first
+    token is `ttft_lone` times that of a lone prompt, `ttft_scale` times what later waves wait beyond it in a simulated
+    loop, `ttft_burst` of what the first wave waits beyond those, `ttft_steps` decode steps, and `ttft_offset_s`. The
+    `lockstep` constants are the same for requests of equal length, whose clients stay in step so that every wave is a
+    burst. Norms, activations and residual additions move `elementwise_bytes` per element that dense products read and
+    write; compiled engines fuse more of them. Narrowing the inputs of products in fp8, int8 or four bits takes the time
+    of `quantised_bytes` per element, near nothing where it is fused into the norm before.
+    """
+
+    layer_s: float
+    step_s: float
+    sequence_s: float
+    prefill_layer_s: float
+    prefill_share: float
+    offline_scale: float
+    ttft_lone: float
+    ttft_scale: float
+    ttft_burst: float
+    ttft_steps: float
+    ttft_offset_s: float
+    lockstep_lone: float
+    lockstep_scale: float
+    lockstep_burst: float
+    lockstep_steps: float
+    lockstep_offset_s: float
+    elementwise_bytes: float
+    quantised_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkConstants:
+    """Collectives between GPUs.
+
+    An all-reduce over two GPUs takes `latency_s`, and `latency_growth` of that more for each doubling of the GPUs;
+    its bytes move at `bus_fraction` of the link's two-way figure. Larger tensors are reduced in stages that wait for
+    one another: up to `staged_s` more, half of it at `staged_bytes`. `switched` constants are
+    those of NVLink and Infinity Fabric, the others of PCIe. The bus bandwidth changes by the factor `bus_decline` with
+    each doubling.
+    """
+
+    latency_s: float
+    latency_growth: float
+    bus_fraction: float
+    bus_decline: float
+    staged_s: float
+    staged_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceConstants:
+    """How GPUs that are not like those measured differ from what they print.
+
+    Peaks are divided by (1 + (FLOP per joule ÷ `power_knee`)^4)^¼, because power limits clocks. GDDR and LPDDR
+    reach `narrow_bandwidth` times the share of bandwidth that HBM reaches. GPUs of other vendors than NVIDIA reach
+    `other_compute` and `other_bandwidth` times the shares.
+    """
+
+    power_knee: float
+    narrow_bandwidth: float
+    other_compute: float
+    other_bandwidth: float
+
+
+WIDTH_NAMES = (
+    "tpot, dense",
+    "tpot, experts",
+    "ttft, dense",
+    "ttft, experts",
+    "ttft, fixed batch",
+    "tokens, dense",
+    "tokens, experts",
+)
+"""The interval widths of a calibration, by metric and kind of model; `tokens` are those of offline runs.
+
+A calibration may add widths of one generation of an engine, such as "tpot, dense, vllm"."""
+
+
+def engine_width(name: str, engine: str) -> str:
+    """Return the name of the widths of one generation of an engine.
+
+    Args:
+        name: One of `WIDTH_NAMES`.
+        engine: The generation, such as "trtllm before 1.0"; the newest has the name of the engine.
+    """
+    return f"{name}, {engine}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Width:
+    """Half-width of a 90 % interval as a factor, by what was measured of the deployment.
+
+    The error of a run is that of its deployment, which all its runs share, and its own around it. `within` is the
+    half-width of the second part, which remains where runs of the deployment itself were measured.
+    """
+
+    same: float
+    other_model: float
+    other_gpu: float
+    other_both: float
+    transfer: float
+    within: float = 1.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmCalibration:
+    """All constants of step times; `widths` by metric, `measured_*` what the constants were learnt from.
+
+    `measured_segments` are markets of GPUs (data-centre, consumer, ...), `measured_kernels` classes of kernels.
+    """
+
+    name: str
+    kernels: Mapping[KernelClass, KernelConstants]
+    engines: Mapping[str, EngineTimes]
+    switched: LinkConstants
+    host: LinkConstants
+    device: DeviceConstants
+    widths: Mapping[str, Width] = field(default_factory=dict)
+    measured_gpus: frozenset[str] = frozenset()
+    measured_models: frozenset[str] = frozenset()
+    measured_engines: frozenset[str] = frozenset()
+    measured_segments: frozenset[str] = frozenset()
+    measured_kernels: frozenset[str] = frozenset()
+    origin: Origin | None = None
+
+    def width(self, name: str, engine: str) -> Width:
+        """Return the interval widths of a metric: those of the engine's generation, of its newest, or of all engines.
+
+        Args:
+            name: One of `WIDTH_NAMES`.
+            engine: The engine or a generation of it.
+        """
+        newest = engine_width(name, engine.split(maxsplit=1)[0])
+        return self.widths.get(engine_width(name, engine)) or self.widths.get(newest) or self.widths[name]

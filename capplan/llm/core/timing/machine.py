@@ -1,0 +1,75 @@
+"""Facts of a GPU on which the time of an LLM step depends: bandwidth, peaks by arithmetic, power and links."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, PeakKind
+from capplan.llm.core.timing.weight_kernels import Arithmetic
+
+_PEAKS = {
+    Arithmetic.VECTOR: PeakKind.FP32,
+    Arithmetic.FP8: PeakKind.FP8,
+    Arithmetic.INT8: PeakKind.INT8,
+    Arithmetic.FP4: PeakKind.FP4,
+}
+_HALF_PEAKS = (PeakKind.BF16, PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One GPU of a deployment with its link to the others.
+
+    `peaks_flops_per_s` are dense. `flops_per_joule` is the 16-bit peak over the power limit: how far power
+    limits a GPU's clocks in long matrix products. `link_bytes_per_s` is the sum of both directions, and `switched`
+    says that it joins all GPUs (NVLink, Infinity Fabric) instead of passing the host.
+    """
+
+    id: str
+    vendor: str
+    architecture: str
+    bandwidth_bytes_per_s: float
+    peaks_flops_per_s: Mapping[Arithmetic, float]
+    flops_per_joule: float | None
+    narrow_memory: bool
+    link_bytes_per_s: float
+    switched: bool
+
+    @property
+    def units(self) -> frozenset[Arithmetic]:
+        """Return the arithmetic that the GPU has."""
+        return frozenset(self.peaks_flops_per_s)
+
+
+_ISSUED_PER_CLOCK = 128.0
+"""Lanes to which a multiprocessor issues an instruction per clock, four warps of 32 in all generations since Volta.
+Attention on vector units converts and loads more than it multiplies, so that issue bounds it, and not the number of
+fp32 units, which doubled with Ampere's consumer cards and Hopper."""
+
+
+def machine_of(gpu: GpuSpec, *, link_bytes_per_s: float | None = None) -> Machine | None:
+    """Describe a GPU; None where no 16-bit or fp32 peak is known.
+
+    Args:
+        gpu: The GPU's spec.
+        link_bytes_per_s: A stated link between the GPUs, both directions, instead of the printed one. [bytes/s]
+    """
+    half = next((peak for kind in _HALF_PEAKS if (peak := gpu.peak(kind))), None)
+    if not half:
+        return None
+    peaks = {Arithmetic.HALF: half}
+    peaks |= {arithmetic: peak for arithmetic, kind in _PEAKS.items() if (peak := gpu.peak(kind))}
+    if gpu.unit_count and gpu.boost_clock_hz:
+        peaks[Arithmetic.VECTOR] = gpu.unit_count * gpu.boost_clock_hz * _ISSUED_PER_CLOCK
+    switched = bool(gpu.nvlink_bytes_per_s)
+    printed = gpu.nvlink_bytes_per_s or 2 * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
+    return Machine(
+        id=gpu.id,
+        vendor=gpu.vendor,
+        architecture=gpu.architecture,
+        bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
+        peaks_flops_per_s=peaks,
+        flops_per_joule=half / gpu.tdp_w if gpu.tdp_w else None,
+        narrow_memory=not (gpu.memory_type or "").startswith("HBM"),
+        link_bytes_per_s=link_bytes_per_s or printed,
+        switched=switched,
+    )

@@ -1,0 +1,184 @@
+"""List the kernels that one GPU of a deployment runs in a step: every matrix product, attention and state.
+
+Identical layers are counted once. A stage of a pipeline holds an equal share of each kind of layer.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from capplan.llm.core.architecture import Architecture, Layer
+from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN
+from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.quantisation import Quantisation
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.tensors import Role, Split, Tensor, layer_tensors
+from capplan.llm.core.timing.kernel_classes import KernelClass
+from capplan.llm.core.timing.weight_kernels import Arithmetic, WeightKernel, weight_kernel
+from capplan.llm.core.timing.work import AttentionKernel, ExpertProduct, Kernels, Product, StateKernel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formats:
+    """Number formats of a deployment on a GPU.
+
+    `cache_bytes` are those of one element of the KV cache, `units` the arithmetic that the GPU has. `decode` and
+    `prefill` are the classes of attention with separate keys and values. `weight_scale` corrects the bytes of weights
+    whose format mixes several, as GGUF does.
+    """
+
+    quantisation: Quantisation
+    cache_bytes: float
+    units: frozenset[Arithmetic]
+    decode: KernelClass = KernelClass.DECODE_GQA
+    prefill: KernelClass = KernelClass.PREFILL
+    weight_scale: float = 1.0
+
+
+def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Formats) -> Kernels:
+    """List the kernels of one GPU.
+
+    Args:
+        architecture: The model.
+        sharding: Tensor, pipeline, expert and attention data parallelism.
+        formats: Number formats of weights and cache.
+    """
+    lister = _Lister(architecture, sharding, formats)
+    groups = Counter(architecture.layers)
+    products: list[Product] = []
+    experts: list[ExpertProduct] = []
+    attentions: list[AttentionKernel] = []
+    states: list[StateKernel] = []
+    for layer, copies in groups.items():
+        count = copies / sharding.pipeline
+        products += lister.products(layer, count)
+        experts += lister.experts(layer, count)
+        attentions += lister.attentions(layer, count)
+        states += lister.states(layer, count)
+    products.append(lister.head())
+    blocks = sum((layer.mixer is not None) + (layer.mlp is not None) for layer in architecture.layers)
+    expert_layers = sum(isinstance(layer.mlp, Experts) for layer in architecture.layers)
+    return Kernels(
+        products=tuple(products),
+        experts=tuple(experts),
+        attentions=tuple(attentions),
+        states=tuple(states),
+        hidden=architecture.hidden_dim,
+        layers=blocks / 2 / sharding.pipeline,
+        tensor_parallel=sharding.tensor,
+        pipeline_parallel=sharding.pipeline,
+        data_parallel=sharding.data,
+        exchanged_layers=expert_layers / sharding.pipeline if sharding.data > 1 else 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lister:
+    architecture: Architecture
+    sharding: Sharding
+    formats: Formats
+
+    def _kernel(self, role: Role) -> WeightKernel:
+        kernel = weight_kernel(self.formats.quantisation, role, units=self.formats.units)
+        return replace(kernel, weight_bytes=kernel.weight_bytes * self.formats.weight_scale)
+
+    def products(self, layer: Layer, count: float) -> Iterator[Product]:
+        """Yield a product for the tensors of a layer that an engine concatenates."""
+        fused: dict[str, list[Tensor]] = {}
+        for tensor in layer_tensors(layer, hidden_dim=self.architecture.hidden_dim):
+            if tensor.product and tensor.role is not Role.EXPERT:
+                fused.setdefault(tensor.product, []).append(tensor)
+        for tensors in fused.values():
+            outputs = sum(self._outputs(tensor) for tensor in tensors)
+            first = tensors[0]
+            cut = self.sharding.tensor if first.split is Split.INPUTS else 1
+            kernel = self._kernel(first.role)
+            yield Product(
+                outputs=outputs,
+                inputs=first.inputs / cut,
+                count=count,
+                weight_bytes=kernel.weight_bytes,
+                input_bytes=kernel.input_bytes,
+                arithmetic=kernel.arithmetic,
+                kernel_class=kernel.gemm,
+            )
+
+    def _outputs(self, tensor: Tensor) -> float:
+        tensor_parallel = self.sharding.tensor
+        if tensor.split is Split.KV_HEADS:
+            return tensor.outputs / min(tensor_parallel, tensor.heads)
+        return tensor.outputs / (tensor_parallel if tensor.split in {Split.OUTPUTS, Split.VOCABULARY} else 1)
+
+    def experts(self, layer: Layer, count: float) -> Iterator[ExpertProduct]:
+        """Yield the grouped product of a mixture of experts."""
+        mlp = layer.mlp
+        if not isinstance(mlp, Experts):
+            return
+        width = mlp.width / self.sharding.expert_tensor
+        inner = mlp.latent_dim or self.architecture.hidden_dim
+        kernel = self._kernel(Role.EXPERT)
+        yield ExpertProduct(
+            elements=(3 if mlp.gated else 2) * inner * width,
+            hidden=inner,
+            intermediate=width,
+            experts=mlp.count,
+            per_token=mlp.per_token,
+            local_experts=mlp.count / self.sharding.expert,
+            count=count,
+            weight_bytes=kernel.weight_bytes,
+            input_bytes=kernel.input_bytes,
+            arithmetic=kernel.arithmetic,
+            kernel_class=kernel.moe,
+        )
+
+    def attentions(self, layer: Layer, count: float) -> Iterator[AttentionKernel]:
+        """Yield the softmax attention of a layer."""
+        mixer, tensor, cached = layer.mixer, self.sharding.tensor, self.formats.cache_bytes
+        if isinstance(mixer, Attention):
+            queries, pair = mixer.query_heads / tensor, mixer.key_dim + mixer.value_dim
+            heads = max(1.0, mixer.kv_heads / tensor)
+            yield AttentionKernel(
+                decode_flops=2 * queries * pair,
+                cache_bytes=heads * (mixer.key_dim if mixer.keys_are_values else pair) * cached,
+                prefill_flops=2 * queries * pair,
+                count=count,
+                kernel_class=self.formats.decode,
+                prefill_class=self.formats.prefill,
+                window=float(mixer.window or 1e12),
+            )
+        if isinstance(mixer, LatentAttention):
+            queries, indexer = mixer.query_heads / tensor, mixer.indexer
+            yield AttentionKernel(
+                decode_flops=2 * queries * (2 * mixer.kv_rank + mixer.rope_dim),
+                cache_bytes=mixer.cached_dim * cached,
+                prefill_flops=2 * queries * (mixer.nope_dim + mixer.rope_dim + mixer.value_dim),
+                count=count,
+                kernel_class=KernelClass.DECODE_MLA,
+                selected=float(indexer.top_k) if indexer else 1e12,
+                index_flops=2.0 * indexer.heads * indexer.head_dim if indexer else 0.0,
+                index_bytes=INDEXER_BYTES_PER_TOKEN if indexer else 0.0,
+            )
+
+    def states(self, layer: Layer, count: float) -> Iterator[StateKernel]:
+        """Yield the recurrent state of a layer: read and written once per sequence and step, in fp32."""
+        mixer, tensor = layer.mixer, self.sharding.tensor
+        if isinstance(mixer, GatedDeltaNet):
+            elements = mixer.value_heads * mixer.key_dim * mixer.value_dim / tensor
+            yield StateKernel(sequence_bytes=4.0 * elements, token_flops=8.0 * elements, count=count)
+        if isinstance(mixer, Mamba2):
+            elements = mixer.inner_dim * mixer.state_dim / tensor
+            yield StateKernel(sequence_bytes=4.0 * elements, token_flops=6.0 * elements, count=count)
+
+    def head(self) -> Product:
+        """Return the output head, on the last of the pipeline's stages: a share of it for each stage."""
+        kernel = self._kernel(Role.HEAD)
+        return Product(
+            outputs=self.architecture.vocab_size / self.sharding.tensor,
+            inputs=self.architecture.hidden_dim,
+            count=1 / self.sharding.pipeline,
+            weight_bytes=kernel.weight_bytes,
+            input_bytes=kernel.input_bytes,
+            arithmetic=kernel.arithmetic,
+            kernel_class=kernel.gemm,
+            sampled=True,
+        )

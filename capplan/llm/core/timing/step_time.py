@@ -1,0 +1,203 @@
+"""The time of one step: kernels by roofline with fitted efficiencies, collectives, engine and launches.
+
+A kernel takes ((FLOPs ÷ peak·share)³ + (bytes ÷ bandwidth·share)³)^⅓ + a fixed time. Kernels and collectives of a
+step do not overlap. A step that holds prompt tokens is launched without graphs, so that the host's launches bound it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from capplan.core.numbers import FloatArray
+from capplan.llm.core.timing.collectives import Collectives, collectives, collectives_s
+from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.timing.engine_rules import SCHEDULING
+from capplan.llm.core.timing.machine import Machine
+from capplan.llm.core.timing.work import CLASSES, IntArray, Kernels, Load, step_work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTable:
+    """Steps of one or many deployments at the printed rates, before efficiencies.
+
+    By [step, kernel]: `compute_s` and `memory_s` are FLOPs ÷ peak and bytes ÷ bandwidth of one layer's kernel,
+    `count` the layers that run it, `kernel_class` its index in `CLASSES`. By step: `elementwise_s` is the time of one
+    byte of each element that dense products read and write, `quantised_s` that of one byte of each element that is
+    narrowed before a product, `sequences` those that decode in the whole pipeline, `flops_per_joule` 0 where unknown,
+    and `engine` the engine's index.
+    """
+
+    compute_s: FloatArray
+    memory_s: FloatArray
+    count: FloatArray
+    kernel_class: IntArray
+    elementwise_s: FloatArray
+    quantised_s: FloatArray
+    collectives: Collectives
+    layers: FloatArray
+    stages: FloatArray
+    sequences: FloatArray
+    prefilling: FloatArray
+    flops_per_joule: FloatArray
+    narrow: FloatArray
+    foreign: FloatArray
+    engine: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTime:
+    """The parts of the time of steps on one GPU of one pipeline stage, one entry a step. [s]
+
+    `kernels_s` is by kernel [step, kernel], in the order of the table. `launch_s` is what the host takes to launch a
+    step with prompt tokens.
+    """
+
+    kernels_s: FloatArray
+    elementwise_s: FloatArray
+    quantisation_s: FloatArray
+    collectives_s: FloatArray
+    engine_s: FloatArray
+    launch_s: FloatArray
+
+    @property
+    def device_s(self) -> FloatArray:
+        """Return the time of the GPU's work."""
+        return np.asarray(self.kernels_s.sum(axis=-1) + self.elementwise_s + self.quantisation_s + self.collectives_s)
+
+    @property
+    def total_s(self) -> FloatArray:
+        """Return the time of the step."""
+        return np.asarray(np.cbrt(self.device_s**3 + self.launch_s**3) + self.engine_s)
+
+
+def step_table(kernels: Kernels, load: Load, *, machine: Machine, engine: int) -> StepTable:
+    """Divide the FLOPs and bytes of steps by the printed peaks and bandwidth.
+
+    Args:
+        kernels: The kernels of one pipeline stage on one GPU.
+        load: What the steps process.
+        machine: The GPU and its links.
+        engine: Index of the engine in the constants.
+    """
+    work = step_work(kernels, load)
+    half = next(iter(machine.peaks_flops_per_s.values()))
+    peaks = np.array([machine.peaks_flops_per_s.get(arithmetic, half) for arithmetic in work.arithmetic])
+    one = np.ones_like(load.tokens)
+    return StepTable(
+        compute_s=work.flops * work.padding / peaks,
+        memory_s=work.traffic_bytes / machine.bandwidth_bytes_per_s,
+        count=work.count,
+        kernel_class=np.broadcast_to(work.kernel_class, work.flops.shape),
+        elementwise_s=load.tokens * kernels.bordering_elements / machine.bandwidth_bytes_per_s,
+        quantised_s=load.tokens * kernels.quantised_elements / machine.bandwidth_bytes_per_s,
+        collectives=collectives(kernels, load, machine=machine),
+        layers=kernels.layers * one,
+        stages=kernels.pipeline_parallel * one,
+        sequences=load.decoding * kernels.pipeline_parallel,
+        prefilling=(load.prefilled > 0).astype(float),
+        flops_per_joule=(machine.flops_per_joule or 0.0) * one,
+        narrow=float(machine.narrow_memory) * one,
+        foreign=float(machine.vendor != "NVIDIA") * one,
+        engine=np.full(one.shape, engine),
+    )
+
+
+def stack(tables: Sequence[StepTable]) -> StepTable:
+    """Put the steps of several deployments below each other; kernels that a deployment lacks count 0 times."""
+    width = max(table.count.shape[1] for table in tables)
+
+    def column(name: str) -> Any:
+        parts = [getattr(table, name) for table in tables]
+        if parts[0].ndim == 2:
+            parts = [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
+        return np.concatenate(parts)
+
+    joined = Collectives.stack([table.collectives for table in tables])
+    names = [item.name for item in fields(StepTable) if item.name != "collectives"]
+    return StepTable(collectives=joined, **{name: column(name) for name in names})
+
+
+def power_factor(flops_per_joule: FloatArray, *, knee: float) -> FloatArray:
+    """Compute the share of the printed peak that the power limit leaves: (1 + (FLOP/J ÷ knee)^4)^−¼."""
+    return np.asarray((1.0 + (flops_per_joule / knee) ** 4) ** -0.25)
+
+
+@dataclass(frozen=True, slots=True)
+class _KernelTimes:
+    """Time of each kernel's roofline [step, kernel], by its parts, before the fixed time. [s]"""
+
+    compute_s: FloatArray
+    memory_s: FloatArray
+    roofline_s: FloatArray
+
+
+def _kernel_times(table: StepTable, constants: Constants) -> _KernelTimes:
+    device = constants.device
+    foreign_compute = 1.0 + table.foreign * (device("other_compute") - 1.0)
+    compute = power_factor(table.flops_per_joule, knee=device("power_knee")) * foreign_compute
+    memory = _memory_factor(table, constants)
+    which = table.kernel_class
+    compute_s = table.compute_s / (constants.kernel("compute_fraction")[which] * compute[:, None])
+    memory_s = table.memory_s / (constants.kernel("bandwidth_fraction")[which] * memory[:, None])
+    return _KernelTimes(compute_s, memory_s, np.cbrt(compute_s**3 + memory_s**3))
+
+
+def _memory_factor(table: StepTable, constants: Constants) -> FloatArray:
+    """Return by what factor a GPU's memory reaches more of its printed bandwidth than HBM on an NVIDIA GPU does."""
+    narrow = 1.0 + table.narrow * (constants.device("narrow_bandwidth") - 1.0)
+    return np.asarray(narrow * (1.0 + table.foreign * (constants.device("other_bandwidth") - 1.0)))
+
+
+def kernel_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
+    """Compute how the time of a step's kernels moves with the logarithms of the kernels' constants. [s]
+
+    Returns:
+        Derivatives [step, 3 · class] by compute share, bandwidth share and fixed time of each class.
+    """
+    times = _kernel_times(table, constants)
+    scale = table.count / np.maximum(times.roofline_s, 1e-15) ** 2
+    parts = (
+        -scale * times.compute_s**3,
+        -scale * times.memory_s**3,
+        table.count * constants.kernel("fixed_s")[table.kernel_class],
+    )
+    slopes = np.zeros((table.count.shape[0], len(parts) * len(CLASSES)))
+    rows = np.arange(table.count.shape[0])
+    for column in range(table.count.shape[1]):
+        for block, part in enumerate(parts):
+            slopes[rows, block * len(CLASSES) + table.kernel_class[:, column]] += part[:, column]
+    return slopes
+
+
+def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray | None = None) -> StepTime:
+    """Compute the time of every step of a table with fitted constants.
+
+    Args:
+        table: The steps.
+        constants: Efficiencies and overheads.
+        kernels_s: Times of kernels that are known already [step, kernel]. [s]
+    """
+    if kernels_s is None:
+        fixed_s = constants.kernel("fixed_s")[table.kernel_class]
+        kernels_s = table.count * (_kernel_times(table, constants).roofline_s + fixed_s)
+    engine, memory = table.engine, _memory_factor(table, constants)
+    overlaps = np.array([SCHEDULING[name].overlaps for name in constants.layout.engines])[engine]
+    sequences_s = constants.engine("sequence_s")[engine] * table.sequences
+    return StepTime(
+        kernels_s=kernels_s,
+        elementwise_s=table.elementwise_s * constants.engine("elementwise_bytes")[engine] / memory,
+        quantisation_s=table.quantised_s * constants.engine("quantised_bytes")[engine] / memory,
+        collectives_s=collectives_s(table.collectives, constants),
+        engine_s=constants.engine("layer_s")[engine] * table.layers
+        + constants.engine("step_s")[engine] / table.stages
+        + np.where(overlaps, 0.0, sequences_s),
+        launch_s=constants.engine("prefill_layer_s")[engine] * table.layers * table.prefilling
+        + np.where(overlaps, sequences_s, 0.0),
+    )
+
+
+def class_names(table: StepTable) -> tuple[str, ...]:
+    """Name the class of each kernel of a table of one deployment."""
+    return tuple(CLASSES[index] for index in table.kernel_class[0])

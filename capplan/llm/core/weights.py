@@ -1,0 +1,162 @@
+"""Count the bytes of weights that one GPU of a deployment holds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.layers import Attention
+from capplan.llm.core.quantisation import GgufPlace, Quantisation, gguf_bits
+from capplan.llm.core.sharding import Sharding, stage_layers
+from capplan.llm.core.tensors import Role, Split, Tensor, embedding_tensors, head_tensors, layer_tensors
+
+VOCABULARY_PADDING = 64
+"""vLLM and SGLang pad the vocabulary to a multiple of 64 for each GPU before they cut it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineLayout:
+    """How an engine lays weights out on a GPU.
+
+    `vocabulary_padding` is the multiple that the vocabulary is padded to, per GPU. `expert_width_padding` and
+    `expert_hidden_padding` are those of the experts' matrices in padded formats. `keeps_rope_table` says that the
+    rotary embedding is kept as a table of 16-bit numbers.
+    """
+
+    vocabulary_padding: int = 1
+    expert_width_padding: int = 1
+    expert_hidden_padding: int = 1
+    keeps_rope_table: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightBytes:
+    """The bytes of one GPU's weights by role; the total is their sum."""
+
+    by_role: tuple[tuple[Role, float], ...]
+    rope_table: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Return all bytes. [bytes]"""
+        return sum(size for _, size in self.by_role) + self.rope_table
+
+    def of(self, role: Role) -> float:
+        """Return the bytes of one role. [bytes]
+
+        Args:
+            role: What the weights are for.
+        """
+        return sum(size for each, size in self.by_role if each is role)
+
+
+def stage_weights(
+    architecture: Architecture,
+    *,
+    quantisation: Quantisation,
+    sharding: Sharding,
+    layout: EngineLayout,
+    stage: int = 0,
+) -> WeightBytes:
+    """Count the bytes of weights on one GPU of a pipeline stage.
+
+    Args:
+        architecture: The model.
+        quantisation: The number format and the roles it is applied to.
+        sharding: How the GPUs share the model.
+        layout: How the engine lays weights out.
+        stage: Index of the pipeline stage.
+    """
+    sizes: dict[Role, float] = {}
+    for layer, tensor in _stage_tensors(architecture, sharding, stage):
+        bits = _bits(tensor, architecture, quantisation, layer)
+        elements = sharded_elements(tensor, sharding=sharding, layout=layout, padded=_is_padded(tensor, quantisation))
+        sizes[tensor.role] = sizes.get(tensor.role, 0.0) + elements * bits / 8
+    if architecture.vision is not None and stage == 0:
+        per_gpu = architecture.vision.parameters / sharding.tensor  # the image encoder is cut like the rest
+        sizes[Role.VISION] = per_gpu * quantisation.format.other_bits / 8
+    table = 2.0 * architecture.rope_rows * architecture.rope_dim if layout.keeps_rope_table else 0.0
+    return WeightBytes(by_role=tuple(sizes.items()), rope_table=table)
+
+
+def _stage_tensors(architecture: Architecture, sharding: Sharding, stage: int) -> Iterator[tuple[int | None, Tensor]]:
+    """Yield the tensors of a stage, each with the index of its layer; a tied head needs the embedding again."""
+    first, last = stage == 0, stage == sharding.pipeline - 1
+    if first or (last and architecture.tied_embeddings):
+        for tensor in embedding_tensors(architecture):
+            yield None, tensor
+    for index in stage_layers(len(architecture.layers), sharding.pipeline)[stage]:
+        for tensor in layer_tensors(architecture.layers[index], hidden_dim=architecture.hidden_dim):
+            yield index, tensor
+    if last:
+        for tensor in head_tensors(architecture):
+            yield None, tensor
+
+
+def _bits(tensor: Tensor, architecture: Architecture, quantisation: Quantisation, layer: int | None) -> float:
+    mix = quantisation.format.gguf
+    if mix is None:
+        return quantisation.bits(tensor.role, layer=layer)
+    mixer = architecture.layers[layer].mixer if layer is not None else None
+    shared = mixer.query_heads // mixer.kv_heads if isinstance(mixer, Attention) else 1
+    experts = max((each.count for _, each in architecture.expert_layers()), default=0)
+    place = GgufPlace(
+        layer=layer,
+        layer_count=len(architecture.layers),
+        query_heads_per_kv_head=shared,
+        expert_count=experts,
+        tied=architecture.tied_embeddings,
+    )
+    return gguf_bits(tensor, mix, place)
+
+
+def _is_padded(tensor: Tensor, quantisation: Quantisation) -> bool:
+    return quantisation.format.padded and tensor.role is Role.EXPERT and tensor.role in quantisation.roles
+
+
+def sharded_elements(tensor: Tensor, *, sharding: Sharding, layout: EngineLayout, padded: bool = False) -> float:
+    """Count the elements of a tensor that one GPU holds, padding included.
+
+    Args:
+        tensor: The tensor.
+        sharding: How the GPUs share the model.
+        layout: How the engine lays weights out.
+        padded: True if the format pads the sides of an expert's matrices.
+    """
+    if tensor.role is Role.EXPERT or (tensor.copies > 1 and tensor.name.startswith("expert")):
+        return _expert_elements(tensor, sharding, layout, padded=padded)
+    ways = sharding.tensor
+    match tensor.split:
+        case Split.NONE:
+            return tensor.parameters
+        case Split.OUTPUTS | Split.INPUTS:
+            return tensor.parameters / ways
+        case Split.KV_HEADS:
+            return tensor.inputs * tensor.outputs / tensor.heads * max(1.0, tensor.heads / ways)
+        case Split.VOCABULARY:
+            rows = ceil(tensor.outputs / (layout.vocabulary_padding * ways)) * layout.vocabulary_padding
+            return tensor.inputs * rows if layout.vocabulary_padding > 1 else tensor.parameters / ways
+
+
+def _expert_elements(tensor: Tensor, sharding: Sharding, layout: EngineLayout, *, padded: bool) -> float:
+    """Count the elements of the experts on one GPU: whole experts by expert parallelism, cut ones by the rest."""
+    copies = ceil(tensor.copies / sharding.expert)
+    ways = sharding.expert_tensor
+    inputs, outputs = float(tensor.inputs), float(tensor.outputs)
+    if tensor.split is Split.INPUTS:
+        inputs /= ways
+    elif tensor.split is Split.OUTPUTS:
+        outputs /= ways
+    if padded and tensor.inputs > 1:
+        gates = 2 if "gate" in tensor.name else 1
+        if tensor.split is Split.INPUTS:
+            inputs = _padded(inputs, layout.expert_width_padding)
+            outputs = _padded(outputs, layout.expert_hidden_padding)
+        else:
+            inputs = _padded(inputs, layout.expert_hidden_padding)
+            outputs = gates * _padded(outputs / gates, layout.expert_width_padding)
+    return inputs * outputs * copies
+
+
+def _padded(size: float, multiple: int) -> float:
+    return ceil(size / multiple) * multiple

@@ -1,0 +1,225 @@
+"""Read a LOAD.yaml of language-model serving: the load, its limits, what to search, and how money is counted.
+
+The keys are the options of `capplan llm plan` with underscores.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capplan.llm.core.fleet.candidates import ShardingChoice
+from capplan.llm.core.fleet.money import ApiPrice
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.serving.service import Speculation
+from capplan.llm.core.simulation.load_answer import LatencyLimits, Statistic
+from capplan.specs.values import ValueReader
+from capplan.specs.yaml.strict import Tree, read_yaml
+
+_LIMITS = ("max_ttft", "max_tpot", "max_e2e", "percentile")
+_KEYS = (
+    "rate", "concurrency", "input_len", "output_len", "spread", "input_cv", "output_cv", "burstiness", "prefix_hits",
+    "draft_tokens", "acceptance", *_LIMITS, "gpu", "engine", "weights", "kv", "tp", "pp", "ep", "dp", "max_seqs",
+    "redundancy", "growth", "years", "api_price",
+)  # fmt: skip
+_OTHER_NAMES = {"rate_per_s": "rate", "gpus": "gpu", "engines": "engine"}
+_LENGTHS = {"input_len": 1024.0, "output_len": 256.0}
+_MOST_YEARS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingLoadFile:
+    """What a file asks for; empty tuples leave a choice to the search."""
+
+    load: TokenLoad
+    limits: LatencyLimits
+    gpus: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    kv: str = ""
+    choice: ShardingChoice = field(default_factory=ShardingChoice)
+    batch_limits: tuple[int, ...] = ()
+    redundancy: int = 0
+    growth_fraction: float = 0.0
+    years: int = 3
+    api: ApiPrice | None = None
+
+
+def read_serving_load(path: Path) -> ServingLoadFile:
+    """Read a load file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        SpecError: The file is refused, with all that is wrong with it.
+    """
+    tree = read_yaml(path)
+    reader = _Reader(str(path), "")
+    tree = reader.flat(tree)
+    reader.unknown_keys(tree, _KEYS, "")
+    found = reader.read(tree)
+    reader.finish({})
+    assert found is not None  # whatever was not read was refused
+    return found
+
+
+def read_fleet_file(path: Path) -> tuple[tuple[str, ServingLoadFile], ...]:
+    """Read a file of several models with their loads: `models` is a list, keys beside it hold for all of them.
+
+    Args:
+        path: The file.
+
+    Raises:
+        SpecError: The file is refused, with all that is wrong with it.
+    """
+    tree = read_yaml(path)
+    reader = _Reader(str(path), "")
+    entries = tree.get("models")
+    if not isinstance(entries, list) or not entries or not all(isinstance(each, dict) for each in entries):
+        reader.refuse("models", "must be a list of loads, each with its model, such as - {model: qwen3-8b, rate: 5/s}")
+        reader.finish({})
+    common = {key: value for key, value in tree.items() if key != "models"}
+    found = []
+    for entry in entries if isinstance(entries, list) else []:
+        keys = reader.flat({**common, **entry})
+        model = keys.pop("model", None)
+        if not isinstance(model, str) or not model.strip():
+            reader.refuse("models", f"each entry must name its model, not {model!r}")
+        reader.unknown_keys(keys, _KEYS, "")
+        load = reader.read(keys)
+        if load is not None:
+            found.append((str(model), load))
+    reader.finish({})
+    return tuple(found)
+
+
+class _Reader(ValueReader):
+    """Reads the keys of a load file; a value of another kind is refused."""
+
+    def flat(self, tree: Tree) -> Tree:
+        """Return the keys with a group of limits and other names of keys put in their place."""
+        inner = tree.get("llm", tree)
+        given = dict(inner) if isinstance(inner, dict) and len(tree) == 1 else dict(tree)
+        limits = given.pop("limits", {})
+        if isinstance(limits, dict):
+            given |= {key if key == "percentile" else f"max_{key}": value for key, value in limits.items()}
+        else:
+            self.refuse("limits", f"must be keys with times, such as ttft: 1 s, not {limits!r}")
+        return {_OTHER_NAMES.get(key, key): value for key, value in given.items()}
+
+    def read(self, tree: Tree) -> ServingLoadFile | None:
+        """Return what the file asks for; None where something was refused."""
+        load = self._load(tree)
+        limits = self._limits(tree)
+        redundancy, years = self._whole(tree, "redundancy", 0, least=0), self._whole(tree, "years", 3, least=1)
+        if years > _MOST_YEARS:
+            self.refuse("years", f"must be at most {_MOST_YEARS}, not {years}")
+        growth = self.fraction("growth", tree["growth"]) if "growth" in tree else 0.0
+        api = self._api(tree)
+        sizes = {key: self._sizes(tree, key) for key in ("tp", "pp", "ep", "dp", "max_seqs")}
+        names = {key: self._names(tree, key) for key in ("gpu", "engine", "weights", "kv")}
+        if load is None or self.problems:
+            return None
+        return ServingLoadFile(
+            load=load,
+            limits=limits,
+            gpus=names["gpu"],
+            engines=names["engine"],
+            weights=names["weights"],
+            kv=names["kv"][0] if names["kv"] else "",
+            choice=ShardingChoice(tensor=sizes["tp"], pipeline=sizes["pp"], expert=sizes["ep"], data=sizes["dp"]),
+            batch_limits=sizes["max_seqs"],
+            redundancy=redundancy,
+            growth_fraction=growth or 0.0,
+            years=years,
+            api=api,
+        )
+
+    def _load(self, tree: Tree) -> TokenLoad | None:
+        rate = self.rate("rate", tree["rate"]) if "rate" in tree else None
+        clients = self._positive(tree, "concurrency") if "concurrency" in tree else None
+        if ("rate" in tree) == ("concurrency" in tree):
+            self.refuse("rate", "state the load by one of rate (20/s) and concurrency (64)")
+        lengths = {key: self._positive(tree, key) if key in tree else value for key, value in _LENGTHS.items()}
+        given = {key: self._share(tree, key, most=most) for key, most in _SHARES.items()}
+        burstiness = self._positive(tree, "burstiness") if "burstiness" in tree else 1.0
+        speculation = self._speculation(tree)
+        if self.problems:
+            return None
+        return TokenLoad(
+            rate_per_s=rate,
+            concurrency=clients,
+            input_len=lengths["input_len"] or 1.0,
+            output_len=lengths["output_len"] or 1.0,
+            spread=given["spread"],
+            input_cv=given["input_cv"],
+            output_cv=given["output_cv"],
+            gap_scv=burstiness or 1.0,
+            prefix_fraction=given["prefix_hits"],
+            speculation=speculation,
+        )
+
+    def _limits(self, tree: Tree) -> LatencyLimits:
+        times = {key: self._time(tree, key) for key in _LIMITS[:3]}
+        given = str(tree.get("percentile", "mean")).lower().lstrip("p")
+        named = {each.value.lstrip("p"): each for each in Statistic}
+        if given not in named:
+            self.refuse("percentile", f"must be one of {', '.join(named)}, not {tree['percentile']!r}")
+        return LatencyLimits(
+            ttft_s=times["max_ttft"],
+            tpot_s=times["max_tpot"],
+            e2e_s=times["max_e2e"],
+            statistic=named.get(given, Statistic.MEAN),
+        )
+
+    def _time(self, tree: Tree, key: str) -> float | None:
+        return self.positive(key, self.duration(key, tree[key])) if key in tree else None
+
+    def _speculation(self, tree: Tree) -> Speculation | None:
+        if ("draft_tokens" in tree) != ("acceptance" in tree):
+            self.refuse("draft_tokens", "needs acceptance as well, such as 3 and 0.7")
+        if "draft_tokens" not in tree:
+            return None
+        drafts = self._whole(tree, "draft_tokens", 1, least=1)
+        return Speculation(drafts=drafts, acceptance=self._share(tree, "acceptance", most=1.0))
+
+    def _api(self, tree: Tree) -> ApiPrice | None:
+        given = tree.get("api_price")
+        if given is None:
+            return None
+        if not isinstance(given, dict) or set(given) != {"input", "output"}:
+            self.refuse("api_price", "must have input and output, USD per million tokens")
+            return None
+        prices = [self.number(f"api_price.{key}", given[key]) for key in ("input", "output")]
+        if None in prices or min(each or 0.0 for each in prices) < 0 or not any(prices):
+            self.refuse("api_price", "must be amounts of at least 0, one of them above")
+            return None
+        return ApiPrice(usd_per_million_input=prices[0] or 0.0, usd_per_million_output=prices[1] or 0.0)
+
+    def _positive(self, tree: Tree, key: str) -> float | None:
+        return self.positive(key, self.number(key, tree[key]))
+
+    def _share(self, tree: Tree, key: str, *, most: float) -> float:
+        value = self.fraction(key, tree.get(key, 0.0))
+        if value is not None and not 0 <= value <= most:
+            self.refuse(key, f"must lie from 0 to {most:g}, not {value:g}")
+        return value or 0.0
+
+    def _whole(self, tree: Tree, key: str, default: int, *, least: int) -> int:
+        given = tree.get(key, default)
+        if isinstance(given, bool) or not isinstance(given, int | float) or given != int(given) or given < least:
+            self.refuse(key, f"must be a whole number of at least {least}, not {given!r}")
+            return default
+        return int(given)
+
+    def _sizes(self, tree: Tree, key: str) -> tuple[int, ...]:
+        given = tree.get(key, [])
+        items: Sequence[object] = given if isinstance(given, list) else [given]
+        return tuple(self._whole({key: item}, key, 1, least=1) for item in items)
+
+    def _names(self, tree: Tree, key: str) -> tuple[str, ...]:
+        given = tree.get(key, [])
+        return self.texts({key: given if isinstance(given, list) else [given]}, key)
+
+
+_SHARES = {"spread": 1.0, "input_cv": 10.0, "output_cv": 10.0, "prefix_hits": 0.999}

@@ -1,0 +1,198 @@
+"""Read measured serving runs: CSV files, plain or compressed, one run a row."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from capplan.llm.core.serving.cases import Metric, Serving
+from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.runs.published import published_requests
+from capplan.tables import read_rows
+
+REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
+_UNIFORM = re.compile(r"uniform\s+([\d.]+)\s*\.\.\s*([\d.]+)")
+_UNLIMITED = {"inf", "infinity"}
+_UNSTATED = {"auto", "unknown", "none", "null", "nan", "n/a", "-"}
+"""Words that other tools write for a format that the engine chose."""
+
+
+class _UnreadableRowError(ValueError):
+    """A row that cannot be read; its text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingFile:
+    """The runs of a file, and the rows that could not be read."""
+
+    runs: tuple[MeasuredRun, ...]
+    skipped: tuple[SkippedRun, ...]
+
+
+def read_serving(path: Path) -> ServingFile:
+    """Read the measured runs of a CSV file.
+
+    Args:
+        path: A CSV, plain or gzip-compressed, with the columns model, gpu, engine, input_len, output_len, and
+            others such as tp, concurrency, weights, ttft_ms, tpot_ms and output_tokens_per_s.
+
+    Raises:
+        UsageError: The file cannot be read or lacks a column.
+    """
+    rows = read_rows(path, required=REQUIRED, what="a table of serving runs")
+    runs: list[MeasuredRun] = []
+    skipped: list[SkippedRun] = []
+    for line, cells in enumerate(rows, start=2):
+        row = {name: cell.strip() for name, cell in cells.items()}
+        try:
+            runs.append(parse_run(row, file=path.name, line=line))
+        except _UnreadableRowError as error:
+            skipped.append(
+                SkippedRun(
+                    file=path.name, line=line, model=row.get("model", ""), gpu=row.get("gpu", ""), reason=str(error)
+                )
+            )
+    return ServingFile(runs=tuple(runs), skipped=tuple(skipped))
+
+
+def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
+    """Read one run from its columns.
+
+    Args:
+        row: Text by column.
+        file: Name of the file, for reports.
+        line: Line of the row, for reports.
+
+    Raises:
+        ValueError: A value is missing or wrong; the text says which.
+    """
+    sharding = Sharding(
+        tensor=_count(row, "tp"), pipeline=_count(row, "pp"), expert=_count(row, "ep"), data=_count(row, "dp")
+    )
+    mean, spread = _lengths(row.get("lengths", ""))
+    clients = _clients(row)
+    rate_per_s = _number(row, "request_rate")
+    serving = _serving(row, clients=clients, rate_per_s=rate_per_s)
+    values = _values(row)
+    if not values:
+        raise _UnreadableRowError("nothing was measured: ttft_ms, tpot_ms and output_tokens_per_s are empty")
+    return MeasuredRun(
+        model=row.get("model", ""),
+        gpu=row.get("gpu", ""),
+        engine=row.get("engine", "").lower(),
+        version=row.get("version", ""),
+        weights=_format(row, "weights"),
+        kv=_format(row, "kv"),
+        sharding=sharding,
+        replicas=_replicas(row, sharding),
+        input_len=_positive(row, "input_len") * mean,
+        output_len=_positive(row, "output_len") * mean,
+        spread=spread,
+        serving=serving,
+        clients=clients,
+        rate_per_s=rate_per_s,
+        requests=_requests(row, serving),
+        values=values,
+        quality=row.get("quality", "") or "B",
+        file=file,
+        line=line,
+    )
+
+
+def _number(row: Mapping[str, str], name: str) -> float | None:
+    """Read a number; None where it is empty or unlimited."""
+    text = row.get(name, "")
+    if not text or text.lower() in _UNLIMITED:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise _UnreadableRowError(f"{name} is {text!r}, which is not a number") from None
+    if not 0 <= value < float("inf"):
+        raise _UnreadableRowError(f"{name} is {text}, which is not a quantity")
+    return value
+
+
+def _format(row: Mapping[str, str], name: str) -> str:
+    """Return a format as the row states it, empty where it does not."""
+    text = row.get(name, "")
+    return "" if text.lower() in _UNSTATED else text
+
+
+def _positive(row: Mapping[str, str], name: str) -> float:
+    value = _number(row, name)
+    if not value:
+        raise _UnreadableRowError(f"{name} is {row.get(name) or 'empty'}; write the mean number of tokens")
+    return value
+
+
+def _count(row: Mapping[str, str], name: str) -> int:
+    value = _number(row, name)
+    if value is None:
+        return 1
+    if value < 1 or value != int(value):
+        raise _UnreadableRowError(f"{name} is {row[name]}, which is not a number of GPUs")
+    return int(value)
+
+
+def _replicas(row: Mapping[str, str], sharding: Sharding) -> int:
+    gpus = _number(row, "gpus")
+    if gpus is None:
+        return 1
+    if gpus < sharding.gpus or gpus % sharding.gpus:
+        raise _UnreadableRowError(f"{gpus:g} GPUs are not a multiple of tp·pp·dp = {sharding.gpus}")
+    return int(gpus) // sharding.gpus
+
+
+def _lengths(text: str) -> tuple[float, float]:
+    """Return the mean of the drawn lengths as a share of what is printed, and their relative half-width."""
+    found = _UNIFORM.fullmatch(text.strip())
+    if not found:
+        return 1.0, 0.0
+    low, high = float(found[1]), float(found[2])
+    if not 0 < low <= high:
+        raise _UnreadableRowError(f"lengths is {text!r}; write uniform LOW..HIGH with 0 < LOW ≤ HIGH")
+    return (low + high) / 2, (high - low) / (low + high)
+
+
+def _clients(row: Mapping[str, str]) -> float | None:
+    clients = _number(row, "concurrency")
+    if clients is not None and clients < 1:
+        raise _UnreadableRowError(f"concurrency is {clients:g}; write 1 or more clients, or inf")
+    return clients
+
+
+def _requests(row: Mapping[str, str], serving: Serving) -> float | None:
+    """Return the requests of an offline run: those stated, else those that its source says it used."""
+    stated = _number(row, "requests")
+    if stated is not None and stated < 1:
+        raise _UnreadableRowError(f"requests is {stated:g}; write how many requests the run had, 1 or more")
+    if stated or serving is not Serving.OFFLINE:
+        return stated
+    lengths = (_positive(row, "input_len"), _positive(row, "output_len"))
+    return published_requests(row.get("source", ""), lengths=lengths)
+
+
+def _serving(row: Mapping[str, str], *, clients: float | None, rate_per_s: float | None) -> Serving:
+    word = row.get("serving", "") or "online"
+    if word == "fixed_batch":
+        return Serving.FIXED_BATCH
+    if rate_per_s:
+        return Serving.OPEN_LOAD
+    if word == "offline" or clients is None:
+        return Serving.OFFLINE
+    if word != "online":
+        raise _UnreadableRowError(f"serving is {word!r}; known are online, offline and fixed_batch")
+    return Serving.CLOSED_LOOP
+
+
+def _values(row: Mapping[str, str]) -> dict[Metric, float]:
+    found: dict[Metric, float] = {}
+    for metric, names in ((Metric.TTFT, ("ttft_ms",)), (Metric.TPOT, ("tpot_ms", "itl_ms"))):
+        values: Iterable[float] = (value for name in names if (value := _number(row, name)))
+        if (first := next(iter(values), None)) is not None:
+            found[metric] = first / 1000
+    if rate := _number(row, "output_tokens_per_s"):
+        found[Metric.OUTPUT_TOKENS_PER_S] = rate
+    return found

@@ -1,0 +1,204 @@
+"""Find a language model by what the user typed: a catalogue name, a file, a folder, or a name in the local cache."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from capplan.core.weights import find_weight_format
+from capplan.errors import SpecError
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.quantisation import default_quantisation
+from capplan.llm.read.catalogue import find_in_catalogue, unknown_model
+from capplan.llm.read.config.parse import parse_config
+from capplan.llm.read.config.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
+from capplan.llm.read.download import download_model
+from capplan.llm.read.headers.gguf import read_gguf_header
+from capplan.llm.read.headers.gguf_config import gguf_config, gguf_weights
+from capplan.llm.read.headers.safetensors import StoredTensor, read_safetensors_header
+from capplan.strict_json import JsonError, read_json
+
+LARGEST_CONFIG_BYTES = 32_000_000
+_LAYER = re.compile(r"(?:^|\.)(?:layers|blk|h|blocks)\.(\d+)\.")
+_PART = re.compile(r"-(\d{5})-of-(\d{5})")
+_DRAFT = re.compile(r"(?:^|\.)(?:mtp|nextn|eagle)\b|(?:^|\.)mtp_")
+
+
+def find_model(name: str, *, download: bool = False) -> LanguageModel:
+    """Return the model that a name stands for.
+
+    Args:
+        name: A name of the catalogue; `hf:` with a configuration file, a folder, or org/name in the local cache;
+            or the path of a GGUF file, a configuration, or a folder.
+        download: Fetch the configuration and the headers of an org/name that is not in the cache.
+
+    Raises:
+        CapplanError: There is no such model, or its file cannot be used.
+    """
+    word = name.removeprefix("hf:")
+    path = Path(word)
+    if path.is_dir() or path.is_file():
+        return _from_path(path)
+    if path.suffix in (".json", ".gguf", ".safetensors"):
+        raise SpecError(f"{word}: there is no such file.")
+    if name.startswith("hf:"):
+        return _from_hub(word, download=download)
+    found = find_in_catalogue(word)
+    if found is None:
+        raise unknown_model(word)
+    return found
+
+
+def _from_hub(name: str, *, download: bool) -> LanguageModel:
+    snapshot = _cached_snapshot(name)
+    if snapshot is not None:
+        return _from_folder(snapshot, name=name)
+    if download:
+        files = download_model(name)
+        return _from_config(files.config, name=name, where=files.where, tensors=files.tensors)
+    found = find_in_catalogue(name)
+    if found is not None and found.hf_id is not None and found.hf_id.lower() == name.lower():
+        return found
+    raise SpecError(
+        f"hf:{name} is not in the local Hugging Face cache ({_hub_folder()}); --download fetches its configuration "
+        "and headers alone, and `capplan llm models` lists what is built in."
+    )
+
+
+def _hub_folder() -> Path:
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if os.environ.get(variable):
+            return Path(os.environ[variable])
+    home = os.environ.get("HF_HOME")
+    return (Path(home) if home else Path.home() / ".cache" / "huggingface") / "hub"
+
+
+def _cached_snapshot(name: str) -> Path | None:
+    """Return the newest snapshot of a model in the local cache that has a configuration."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or ".." in name:
+        return None
+    folder = _hub_folder() / f"models--{name.replace('/', '--')}" / "snapshots"
+    snapshots = [each for each in folder.glob("*") if (each / "config.json").is_file()] if folder.is_dir() else []
+    return max(snapshots, key=lambda each: each.stat().st_mtime, default=None)
+
+
+def _from_path(path: Path) -> LanguageModel:
+    if path.is_dir():
+        return _from_folder(path, name=path.resolve().name)
+    if path.suffix == ".gguf":
+        return _from_gguf(path)
+    if path.suffix == ".safetensors":
+        config = path.with_name("config.json")
+        if not config.is_file():
+            raise SpecError(f"{path}: its folder has no config.json, which states the model's layers.")
+        if _PART.search(path.name):
+            return _from_folder(path.parent, name=path.resolve().parent.name)
+        tensors = read_safetensors_header(path)
+        return _from_config(_read_json(config), name=path.stem, where=str(path), tensors=tensors)
+    return _from_config(_read_json(path), name=_config_name(path), where=str(path), tensors=())
+
+
+def _config_name(path: Path) -> str:
+    return path.resolve().parent.name if path.name == "config.json" else path.stem
+
+
+def _from_folder(folder: Path, *, name: str) -> LanguageModel:
+    config = folder / "config.json"
+    if not config.is_file():
+        whole = [each for each in sorted(folder.glob("*.gguf")) if "-of-" not in each.stem or "-00001-of" in each.stem]
+        if len(whole) == 1:
+            return _from_gguf(whole[0])
+        raise SpecError(f"{folder}: the folder has neither a config.json nor one GGUF file.")
+    files = _weight_files(folder)
+    missing = sum(not file.is_file() for file in files)
+    tensors = [] if missing else [tensor for file in files for tensor in read_safetensors_header(file)]
+    model = _from_config(_read_json(config), name=name, where=str(folder), tensors=tensors)
+    return replace(model, missing_files=missing)
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """Return the safetensors files of a folder, those that its index names if it has one."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        mapping = _read_json(index).get("weight_map")
+        if not isinstance(mapping, dict) or not all(isinstance(each, str) for each in mapping.values()):
+            raise SpecError(f"{index}: it has no weight_map of tensors to files.")
+        names = sorted(set(mapping.values()))
+        if any(Path(each).name != each for each in names):
+            raise SpecError(f"{index}: weight_map names files outside the folder.")
+        return [folder / each for each in names]
+    return sorted(folder.glob("*.safetensors"))
+
+
+def _from_gguf(path: Path) -> LanguageModel:
+    headers = [read_gguf_header(part) for part in _gguf_parts(path)]
+    tensors = [tensor for header in headers for tensor in header.tensors]
+    config = gguf_config(replace(headers[0], tensors=tuple(tensors)), where=str(path))
+    model = _from_config(config, name=_PART.sub("", path.stem), where=str(path), tensors=tensors)
+    weights = gguf_weights(headers[0])
+    if weights is None:
+        return model
+    return replace(model, quantisation=default_quantisation(model.architecture, find_weight_format(weights)))
+
+
+def _gguf_parts(path: Path) -> list[Path]:
+    """Return all parts of a GGUF file that was split; the first one holds the metadata."""
+    part = _PART.search(path.stem)
+    if part is None:
+        return [path]
+    count, stem = int(part[2]), path.stem[: part.start()]
+    parts = [path.with_name(f"{stem}-{index:05d}-of-{count:05d}.gguf") for index in range(1, min(count, 1000) + 1)]
+    missing = [each.name for each in parts if not each.is_file()]
+    if missing:
+        raise SpecError(f"{path}: its other parts must lie in the same folder; {missing[0]} is missing.")
+    return parts
+
+
+def _from_config(config: Mapping[str, Any], *, name: str, where: str, tensors: Iterable[StoredTensor]) -> LanguageModel:
+    architecture = parse_config(config, name=name, where=where)
+    served = [tensor for tensor in tensors if _is_served(tensor.name, len(architecture.layers))]
+    return LanguageModel(
+        architecture=architecture,
+        dtype=stored_dtype(config),
+        quantisation=parse_quantisation(config, architecture, where=where),
+        source=where,
+        declares_fp8_cache=declares_fp8_cache(config),
+        exact_bytes=sum(tensor.size_bytes for tensor in served) or None,
+        check="bytes of every tensor from the file's header" if served else None,
+    )
+
+
+def _is_served(name: str, layer_count: int) -> bool:
+    """Return True unless a tensor belongs to a layer for multi-token prediction, which engines leave out."""
+    layer = _LAYER.search(name)
+    return not _DRAFT.search(name) and (layer is None or int(layer.group(1)) < layer_count)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > LARGEST_CONFIG_BYTES:
+            raise SpecError(f"{path}: a configuration of more than {LARGEST_CONFIG_BYTES} bytes is not read.")
+        return parse_json_object(path.read_bytes(), where=str(path))
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror or error}.") from error
+
+
+def parse_json_object(text: bytes, *, where: str) -> dict[str, Any]:
+    """Return the object that JSON text holds.
+
+    Args:
+        text: The text.
+        where: What error messages call it.
+
+    Raises:
+        SpecError: It is not JSON, not an object, or nested too deeply.
+    """
+    try:
+        found = read_json(text, allow_infinite=True)
+    except JsonError as error:
+        raise SpecError(f"{where} {error}.") from error
+    if not isinstance(found, dict):
+        raise SpecError(f"{where}: a configuration must be a JSON object.")
+    return found

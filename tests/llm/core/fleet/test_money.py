@@ -1,0 +1,123 @@
+"""The money of a fleet, worked out by hand."""
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from capplan.core.economics.cost import RentedCost
+from capplan.core.gpus.prices import Price, Term
+from capplan.llm.core.fleet.money import (
+    ApiPrice,
+    Offers,
+    compare_with_api,
+    fleets_by_year,
+    joules_per_output_token,
+    payment_options,
+)
+from capplan.specs.load import demand_without_load
+from tests.llm.core.fleet.fits import fit
+
+MONEY = replace(
+    demand_without_load().money,
+    years=3,
+    discount_fraction=0.0,
+    server_power_factor=1.82,
+    power_fraction=0.60,
+    idle_power_fraction=0.25,
+    pue=1.35,
+)
+
+
+def rent(term: Term, usd_per_hour: float) -> Price:
+    return Price(
+        gpu="some-gpu",
+        provider="one",
+        region="",
+        term=term,
+        usd_per_hour=usd_per_hour,
+        date=date(2026, 1, 1),
+        source="",
+    )
+
+
+def test_the_price_of_a_million_tokens() -> None:
+    found = fit()
+    # 8 GPUs x 1.25 USD/h = 10 USD/h for 16 x 100 x 3600 = 5.76 million output tokens an hour.
+    assert found.usd_per_hour == pytest.approx(10.0)
+    assert found.usd_per_million_output_tokens == pytest.approx(10 / 5.76)
+    # 63.36 million tokens of prompts and answers an hour.
+    assert found.usd_per_million_tokens == pytest.approx(10 / 63.36)
+    # A quarter of the time goes to 57.6 million input tokens, the rest to 3.6 million output tokens.
+    assert found.split_usd_per_million == pytest.approx((2.5 / 57.6, 7.5 / 5.76))
+
+
+def test_the_split_price_pays_for_the_whole_fleet() -> None:
+    found = fit()
+    assert found.split_usd_per_million is not None
+    prompts, answers = found.split_usd_per_million
+    assert prompts * 57.6 + answers * 5.76 == pytest.approx(found.usd_per_hour)
+
+
+def test_the_fleet_grows_with_the_load() -> None:
+    # 16, 24, 36 and 54 requests/s at 4 a replica: 4, 6, 9 and 14 replicas, and one spare.
+    fleets = fleets_by_year(fit(replicas=5), growth_fraction=0.5, years=3)
+    assert [fleet.rate_per_s for fleet in fleets] == pytest.approx([16, 24, 36, 54])
+    assert [fleet.needed for fleet in fleets] == [4, 6, 9, 14]
+    assert [fleet.gpus for fleet in fleets] == [10, 14, 20, 30]
+
+
+def test_energy_follows_the_load() -> None:
+    # Nameplate 8 x 700 x 1.82 = 10,192 W. Four replicas of 5 requests/s are loaded to 0.8: 0.25 + 0.35 x 0.8 = 0.53 of
+    # it, 5,401.76 W, with PUE 7,292.376 W, for 1,600 output tokens a second.
+    assert joules_per_output_token(fit(), MONEY) == pytest.approx(4.557735)
+
+
+def test_rent_follows_the_fleet_and_a_commitment_holds_the_last() -> None:
+    offers = Offers(rents=(rent(Term.ON_DEMAND, 1.0), rent(Term.RESERVED_3Y, 0.5)), purchase=None, form_factor="SXM5")
+    by_term = {each.term: each for each in payment_options(fit(), offers, MONEY, growth_fraction=0.5)}
+    on_demand, reserved = by_term[Term.ON_DEMAND].cost, by_term[Term.RESERVED_3Y].cost
+    assert isinstance(on_demand, RentedCost)
+    assert isinstance(reserved, RentedCost)
+    # 6, 9 and 14 replicas of two GPUs for 8,760 h a year; the commitment pays for 28 GPUs in all three years.
+    assert on_demand.yearly_rent == pytest.approx((12 * 8760, 18 * 8760, 28 * 8760))
+    assert reserved.yearly_rent == pytest.approx((14 * 8760, 14 * 8760, 14 * 8760))
+
+
+def test_the_price_of_a_token_over_the_years_counts_what_is_served() -> None:
+    offers = Offers(rents=(rent(Term.ON_DEMAND, 1.25),), purchase=None, form_factor=None)
+    (only,) = payment_options(fit(), offers, MONEY, growth_fraction=0.0)
+    assert only.usd_per_million_output_tokens == pytest.approx(10 / 5.76)
+
+
+@pytest.mark.parametrize(
+    ("redundancy", "break_even"),
+    [
+        # A replica costs 2.5 USD/h; the API asks 2e-4 USD a request, 0.72 USD/h for a request a second.
+        (0, 2.5 / 0.72),
+        # R needed replicas serve 4 R, for which the API asks 2.88 R; with a spare they cost 2.5 R + 2.5: R >= 6.6.
+        # 7 needed and 1 spare cost 20 USD/h, which the API asks at 27.8/s.
+        (1, 20 / 0.72),
+    ],
+)
+def test_the_break_even_load_pays_for_the_replicas_that_it_needs(redundancy: int, break_even: float) -> None:
+    price = ApiPrice(usd_per_million_input=0.1, usd_per_million_output=1.0)
+    # 1,000 x 0.1 + 100 x 1.0 = 200 USD per million requests.
+    found = compare_with_api(fit(replicas=4 + redundancy), price)
+    assert found is not None
+    assert found.usd_per_hour == pytest.approx(11.52)
+    assert found.break_even_per_s == pytest.approx(break_even)
+
+
+def test_an_api_that_asks_less_than_a_full_replica_costs_is_never_beaten() -> None:
+    # 4 requests a second at 1.1e-4 USD are 1.58 USD/h, less than 2.5.
+    found = compare_with_api(fit(), ApiPrice(usd_per_million_input=0.1, usd_per_million_output=0.1))
+    assert found is not None
+    assert found.break_even_per_s is None
+
+
+def test_a_fleet_without_a_price_has_no_money() -> None:
+    bare = fit(rent=None)
+    assert bare.usd_per_million_output_tokens is None
+    assert bare.split_usd_per_million is None
+    assert compare_with_api(bare, ApiPrice(usd_per_million_input=1, usd_per_million_output=1)) is None

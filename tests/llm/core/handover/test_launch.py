@@ -1,0 +1,80 @@
+"""Launch commands: what each engine's documentation names its options."""
+
+from typing import Any
+
+import pytest
+
+from capplan.core.serving_engines import Engine
+from capplan.llm.core.handover.launch import Launch, Setting, launch
+from capplan.llm.core.serving.service import Speculation
+from capplan.llm.core.sharding import Sharding
+
+
+def made(engine: Engine, **changes: Any) -> Launch:
+    given: dict[str, Any] = {
+        "engine": engine,
+        "model": "org/model",
+        "sharding": Sharding(tensor=4),
+        "weights": "bf16",
+        "is_own_format": True,
+        "kv": "bf16",
+        "max_len": 4096,
+        "max_sequences": 64,
+        "token_budget": 8192,
+        "memory_fraction": 0.9,
+    }
+    return launch(Setting(**{**given, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        (Engine.VLLM, "vllm serve org/model --tensor-parallel-size 4 --max-model-len 4096 --max-num-seqs 64"),
+        (
+            Engine.SGLANG,
+            "python -m sglang.launch_server --model-path org/model --tp-size 4 --context-length 4096",
+        ),
+        (Engine.TRTLLM, "trtllm-serve org/model --tp_size 4 --max_seq_len 4096 --max_batch_size 64"),
+        (Engine.LLAMACPP, "llama-server -m org/model -ngl 999 -np 64 -c 262144"),
+    ],
+)
+def test_the_command_of_each_engine(engine: Engine, words: str) -> None:
+    assert made(engine).command.startswith(words)
+
+
+@pytest.mark.parametrize("engine", list(Engine))
+def test_every_option_says_why_it_stands_there(engine: Engine) -> None:
+    assert all(len(option.why.split()) > 2 for option in made(engine).options)
+
+
+def test_experts_and_attention_ranks_by_engine() -> None:
+    sharding = Sharding(tensor=2, data=4, expert=8)
+    assert "--data-parallel-size 4" in made(Engine.VLLM, sharding=sharding).command
+    assert "--enable-expert-parallel" in made(Engine.VLLM, sharding=sharding).command
+    # SGLang and TensorRT-LLM count the ranks among the tensor-parallel GPUs.
+    assert "--tp-size 8 --dp-size 4 --enable-dp-attention --ep-size 8" in made(Engine.SGLANG, sharding=sharding).command
+    trtllm = made(Engine.TRTLLM, sharding=sharding)
+    assert "--tp_size 8 --ep_size 8" in trtllm.command
+    assert "enable_attention_dp: true" in trtllm.files[0][1]
+
+
+def test_a_checkpoint_in_16_bits_is_converted_to_fp8_only_where_asked_for() -> None:
+    converted = made(Engine.VLLM, weights="fp8", is_own_format=False)
+    assert "--quantization fp8" in converted.command
+    assert not converted.notes
+    assert "--quantization" not in made(Engine.VLLM, weights="fp8", is_own_format=True).command
+    assert "not stored in awq" in made(Engine.VLLM, weights="awq", is_own_format=False).notes[0]
+
+
+def test_a_narrow_cache_prefixes_and_drafts_are_set() -> None:
+    made_of = made(
+        Engine.VLLM, kv="fp8", prefix_fraction=0.5, speculation=Speculation(drafts=3, acceptance=0.7)
+    ).command
+    assert "--kv-cache-dtype fp8" in made_of
+    assert "--enable-prefix-caching" in made_of
+    assert '"num_speculative_tokens": 3' in made_of
+
+
+def test_llamacpp_divides_its_context_between_the_slots() -> None:
+    # 1,280 tokens are 80 blocks of 16; 8 slots of them are 10,240 tokens.
+    assert "-c 10240" in made(Engine.LLAMACPP, max_len=1280, max_sequences=8, sharding=Sharding()).command

@@ -1,0 +1,53 @@
+"""Deployments for tests: an H100 with vLLM's rules as a study of its start-up logs states them."""
+
+from typing import Any
+
+from capplan.core.serving_engines import Engine
+from capplan.llm.core.engines import ActivationConstants, EngineConstants, LlmMemoryConstants, PoolRule
+
+GIB = 1 << 30
+H100_BYTES = 79.19 * GIB
+
+VLLM = EngineConstants(
+    engine=Engine.VLLM,
+    since=(0, 17),
+    rule=PoolRule.BUDGET,
+    fraction=0.9,
+    block_tokens=16,
+    activation=ActivationConstants(
+        # 1.398e-5 GiB per vocabulary entry and 1.8e-5 GiB per hidden element, at 1,024 sequences
+        sampler_bytes_per_vocab=1.398e-5 * GIB / 1024,
+        sampler_bytes_per_hidden=1.8e-5 * GIB / 1024,
+        forward_mlp=3,
+        forward_hidden=4,
+        fixed_bytes=0,
+        expert_workspaces=1,
+        vision_bytes=0.15 * GIB,
+        stage_bytes=1.05 * GIB,
+    ),
+    other_bytes={1: 0.25 * GIB, 2: 2.07 * GIB, 4: 2.15 * GIB},
+    stage_other_bytes=0.07 * GIB,
+    graph_bytes=0.9 * GIB,
+    uncertain_fraction=0.02,
+    uncertain_bytes=0.1 * GIB,
+    evidence="measured",
+    source="study",
+)
+
+
+def engine(name: Engine, rule: PoolRule, **changes: Any) -> EngineConstants:
+    """Return simple rules of another engine, with the forward pass of vLLM."""
+    from dataclasses import replace
+
+    return replace(VLLM, engine=name, since=(0,), rule=rule, evidence="documented", **changes)
+
+
+CONSTANTS = LlmMemoryConstants(
+    engines=(
+        VLLM,
+        engine(Engine.SGLANG, PoolRule.STATIC, fraction=None, block_tokens=1),
+        engine(Engine.TRTLLM, PoolRule.FREE, block_tokens=32),
+        engine(Engine.LLAMACPP, PoolRule.REST, fraction=1.0, block_tokens=256),
+    ),
+    origin="study",
+)

@@ -1,0 +1,86 @@
+"""The fit: exact slopes, weights of blocks, and constants that are found again."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of
+from capplan.llm.core.serving.fit import Observation, block_weights, fit_constants
+from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
+from capplan.llm.core.serving.service import Demand
+from capplan.llm.core.timing.kernel_classes import KernelClass
+from capplan.llm.core.timing.step_time import kernel_slopes_s, stack, step_table, step_time
+from capplan.llm.core.timing.work import CLASSES, Load
+from tests.llm.core.architectures import DEEPSEEK_V3, LLAMA_8B
+from tests.llm.core.timing.test_step_time import machine
+from tests.llm.core.timing.test_work import kernels
+
+
+def test_slopes_of_kernels_are_those_of_small_differences() -> None:
+    layout = default_layout()
+    vector = layout.pack(PRIOR)
+    loads = (Load.of(decoding=8, context=700), Load.of(decoding=4, context=300, prefilled=512, prompts=1))
+    table = stack(
+        [
+            step_table(kernels(config, weights="fp8"), load, machine=machine(), engine=0)
+            for config in (LLAMA_8B, DEEPSEEK_V3)
+            for load in loads
+        ]
+    )
+    exact = kernel_slopes_s(table, layout.view(vector))
+    for index in range(3 * len(CLASSES)):
+        times = []
+        for step in (-1e-5, 1e-5):
+            moved = vector.copy()
+            moved[index] += step
+            times.append(step_time(table, layout.view(moved)).kernels_s.sum(axis=1))
+        assert exact[:, index] == pytest.approx((times[1] - times[0]) / 2e-5, rel=1e-4, abs=1e-9)
+
+
+def test_a_block_of_equal_rows_counts_little_more_than_one_row() -> None:
+    # ten rows at ρ = 0.5 weigh 10 ÷ (1 + 9 · 0.5) = 1.82 together, a row alone 1
+    weights = block_weights(["a"] * 10 + ["b"], correlation=0.5)
+    assert weights[:10].sum() == pytest.approx(10 / 5.5)
+    assert weights[10] == 1.0
+
+
+def test_constants_that_made_the_runs_are_found_again() -> None:
+    truth = replace(
+        PRIOR,
+        kernels={
+            **PRIOR.kernels,
+            KernelClass.GEMM_16: replace(PRIOR.kernels[KernelClass.GEMM_16], bandwidth_fraction=0.65),
+        },
+        engines={**PRIOR.engines, "vllm": replace(PRIOR.engines["vllm"], step_s=2e-3, ttft_offset_s=0.05)},
+    )
+    layout = default_layout()
+    made = layout.view(layout.pack(truth))
+    observations = []
+    for output_len in (64, 128, 256, 512):
+        for clients in (1, 4, 16, 64):
+            case = Case(
+                kernels=kernels(LLAMA_8B),
+                machine=machine(),
+                engine="vllm",
+                demand=Demand(input_len=256, output_len=output_len, capacity=512, spread=0.1),
+                serving=Serving.CLOSED_LOOP,
+                clients=clients,
+            )
+            times = answer(case, made)
+            observations += [
+                Observation(case=case, metric=metric, value=metric_of(times, metric), block=f"{output_len} {clients}")
+                for metric in (Metric.TPOT, Metric.TTFT)
+            ]
+    prior = default_prior(layout)
+    # sixteen runs without noise say more than as many real ones: deviations are taken whole, of which a fit takes 0.3
+    # for kernels and 0.4 for engines
+    whole = np.array([1 / 0.3 if name.startswith("kernel/") else 1 / 0.4 for name in layout.names])
+    loose = replace(prior, deviation=whole * prior.deviation)
+    found = layout.view(fit_constants(observations, layout=layout, prior=loose))
+    errors = [metric_of(answer(item.case, found), item.metric) / item.value - 1 for item in observations]
+    assert np.median(np.abs(errors)) < 0.02
+    assert found.kernels()[KernelClass.GEMM_16].bandwidth_fraction == pytest.approx(0.65, rel=0.06)
+    # what no run moves stays where the prior puts it
+    kept = found.kernels()[KernelClass.MOE_16].compute_fraction
+    assert kept == pytest.approx(PRIOR.kernels[KernelClass.MOE_16].compute_fraction)

@@ -1,0 +1,81 @@
+"""The curve of one replica from idle to full: laws, and prompts without answers by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from capplan.llm.core.serving.load_curve import load_curve, load_points
+from capplan.llm.core.serving.service import Demand, Speculation, decode_step_s, lone_ttft_s
+from capplan.llm.core.timing.work import Load
+from tests.llm.core.serving.test_service import DEMAND, service
+
+
+def test_a_curve_rises_in_rate_and_times() -> None:
+    points = load_curve(service(), DEMAND)
+    assert points[0].running == 1
+    assert points[-1].running == pytest.approx(256)
+    for name in ("rate_per_s", "ttft_s", "tpot_s"):
+        values = [getattr(point, name) for point in points]
+        assert values == sorted(values)
+
+
+def test_prefix_hits_shorten_the_first_token_and_raise_the_rate() -> None:
+    plain, cached = (load_curve(service(), replace(DEMAND, prefix_fraction=share)) for share in (0.0, 0.75))
+    assert cached[0].ttft_s < plain[0].ttft_s
+    assert cached[-1].rate_per_s > plain[-1].rate_per_s
+
+
+def test_drafts_that_are_never_accepted_only_cost_time() -> None:
+    never = replace(DEMAND, speculation=Speculation(drafts=3, acceptance=0.0))
+    always = replace(DEMAND, speculation=Speculation(drafts=3, acceptance=1.0))
+    alone = np.array([1.0])
+    plain, slow, fast = (load_points(service(), each, running=alone)[0].tpot_s for each in (DEMAND, never, always))
+    assert fast < plain < slow
+    # Four tokens a step.
+    assert always.tokens_per_step == 4.0
+
+
+def test_the_tokens_of_a_step_are_the_sum_of_the_chances() -> None:
+    # 1 + 0.7 + 0.49 + 0.343
+    assert Speculation(drafts=3, acceptance=0.7).tokens_per_step == pytest.approx(2.533)
+
+
+def test_a_verifying_step_computes_more_and_reads_the_cache_once() -> None:
+    plain = Load.of(decoding=4.0, context=100.0)
+    verifying = Load.of(decoding=4.0, context=100.0, drafted=3.0)
+    assert verifying.tokens[0] == 4 * plain.tokens[0]
+    drafted = decode_step_s(
+        service(), np.array([4.0]), context=100.0, speculation=Speculation(drafts=3, acceptance=0.5)
+    )
+    assert drafted[0] > decode_step_s(service(), np.array([4.0]), context=100.0)[0]
+
+
+def test_a_lone_text_to_embed_takes_its_prefill() -> None:
+    demand = Demand(input_len=512, output_len=1, capacity=64)
+    first = load_points(service(), demand, running=np.array([1e-9]))[0]
+    assert first.ttft_s == pytest.approx(lone_ttft_s(service(), demand), rel=1e-6)
+    assert first.e2e_s(1) == first.ttft_s
+
+
+def test_texts_to_embed_fill_steps_of_the_token_budget() -> None:
+    demand = Demand(input_len=512, output_len=1, capacity=10_000)
+    full = load_points(service(), demand, running=np.array([1e9]))[0]
+    # A step of 8,192 tokens holds 16 texts; 95 % of its rate is the most that is followed.
+    step_s = float(service().step(Load.of(prefilled=8192.0, prompts=16.0)).total_s[0])
+    assert full.rate_per_s == pytest.approx(0.95 * 16 / step_s, rel=1e-6)
+
+
+def test_many_documents_take_as_long_as_as_many_texts() -> None:
+    one = Demand(input_len=512, output_len=1, capacity=10_000)
+    many = replace(one, prompts=16.0)
+    rates = [load_points(service(), each, running=np.array([1e9]))[0].rate_per_s for each in (one, many)]
+    assert rates[0] == pytest.approx(16 * rates[1])
+
+
+def test_the_image_encoder_is_waited_for() -> None:
+    with_images = replace(DEMAND, encoder_s=0.5)
+    alone = np.array([1.0])
+    plain, slow = (load_points(service(), each, running=alone)[0] for each in (DEMAND, with_images))
+    assert slow.ttft_s >= plain.ttft_s + 0.5
+    assert slow.rate_per_s < plain.rate_per_s

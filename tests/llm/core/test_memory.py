@@ -1,0 +1,163 @@
+"""Serving memory against start-up logs of vLLM and the oracles of the study."""
+
+from dataclasses import replace
+
+import pytest
+
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.serving_engines import Engine
+from capplan.errors import UsageError
+from capplan.llm.core.engines import sglang_static_fraction, vllm_step_limits
+from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.config.parse import parse_config
+from tests.llm.core import architectures as cases
+from tests.llm.core.memory_cases import CONSTANTS, GIB, H100_BYTES
+
+H100 = GpuSpec(
+    id="h100",
+    name="H100",
+    vendor="NVIDIA",
+    architecture="Hopper",
+    memory_bytes=80 * GIB,
+    usable_bytes=round(H100_BYTES),
+    memory_bandwidth_bytes_per_s=3.35e12,
+    peak_flops_per_s={PeakKind.BF16: 989e12, PeakKind.FP8: 1979e12, PeakKind.INT8: 1979e12, PeakKind.FP4: None},
+)
+
+
+def answer(config, **changes):
+    model = LanguageModel(
+        architecture=parse_config(config, name="model"), dtype="bf16", quantisation=None, source="test"
+    )
+    return answer_memory(MemoryRequest(model=model, gpu=H100, **changes), CONSTANTS)
+
+
+def test_llama_70b_fp8_on_four_h100():
+    # 0.9 · 79.19 = 71.27; weights 16.92, activations 1.94, other 2.15 → 50.26 GiB, 40,960 B a token
+    found = answer(cases.LLAMA_70B, weights="fp8", kv="fp8", sharding=Sharding(tensor=4), sequence_tokens=8192)
+    assert found.stage.weight_bytes / GIB == pytest.approx(16.92, abs=0.04)
+    assert found.stage.activation_bytes / GIB == pytest.approx(1.94, abs=0.01)
+    assert found.stage.pool_bytes / GIB == pytest.approx(50.26, rel=2e-3)
+    assert found.kv_tokens == pytest.approx(1_317_600, rel=2e-3)
+    assert found.sequences == 160
+    in_16_bits = answer(cases.LLAMA_70B, weights="fp8", sharding=Sharding(tensor=4))
+    assert in_16_bits.kv_tokens == pytest.approx(658_800, rel=2e-3)
+
+
+def test_llama_70b_fp8_on_two_h100():
+    found = answer(cases.LLAMA_70B, weights="fp8", kv="fp8", sharding=Sharding(tensor=2))
+    assert found.stage.pool_bytes / GIB == pytest.approx(33.4, rel=2e-3)
+    assert found.kv_tokens == pytest.approx(438_100, rel=2e-3)
+
+
+def test_llama_70b_on_one_h100_fits_in_8_bits_alone():
+    assert not answer(cases.LLAMA_70B, weights="bf16").fits
+    found = answer(cases.LLAMA_70B, weights="fp8", kv="fp8", sequence_tokens=8192)
+    assert found.fits
+    # 1.41 GiB and 9,240 tokens by the study, which leaves out the rotary table of 0.03 GiB
+    assert found.stage.pool_bytes / GIB == pytest.approx(1.41 - 0.03, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("config", "weights_gib", "pool_gib", "tokens"),
+    [
+        # vLLM 0.19 on an H100 at 95 %: start-up logs; Mistral Small 3.1's (44.76 and 28.19 GiB) without its image
+        # encoder of 0.82 GiB and the 0.1 GiB of activations that it adds
+        (cases.LLAMA_8B, 14.99, 58.11, 476_016),
+        ({**cases.LLAMA_8B, "model_type": "mistral", "hidden_size": 5120, "num_hidden_layers": 40, "head_dim": 128,
+          "num_attention_heads": 32, "intermediate_size": 32768, "vocab_size": 131072}, 43.94, 29.11, 190_700),
+    ],
+)  # fmt: skip
+def test_start_up_logs_at_95_percent(config, weights_gib, pool_gib, tokens):
+    found = answer(config, fraction=0.95)
+    assert found.stage.weight_bytes / GIB == pytest.approx(weights_gib, rel=2e-3)
+    assert found.stage.pool_bytes / GIB == pytest.approx(pool_gib, rel=5e-3)
+    assert found.kv_tokens == pytest.approx(tokens, rel=5e-3)
+
+
+def test_a_known_pool_gives_exact_tokens():
+    found = answer(cases.LLAMA_8B, pool_bytes=28.19 * GIB)
+    assert found.kv_tokens == int(28.19 * GIB / (131_072 * 16)) * 16
+    assert found.alternatives == ()
+
+
+def test_the_parts_add_up_to_the_budget():
+    found = answer(cases.QWEN3_14B).stage
+    parts = found.weight_bytes + found.activation_bytes + found.other_bytes + found.pool_bytes
+    assert parts == pytest.approx(0.9 * H100.expected_usable_bytes)
+
+
+def test_longest_context_is_bounded_by_the_model_and_by_memory():
+    assert answer(cases.LLAMA_8B).max_context == 131_072
+    tight = answer(cases.LLAMA_70B, weights="fp8", kv="fp8", sequence_tokens=1024)
+    assert tight.max_context == tight.kv_tokens
+
+
+def test_attention_data_parallelism_counts_the_sequences_of_all_ranks():
+    one = answer(cases.DEEPSEEK_V3, weights="awq", sharding=Sharding(data=8, expert=8), sequence_tokens=8192)
+    assert one.sequences == 8 * one.stage.sequences(8192)
+
+
+def test_engines_divide_differently():
+    # SGLang: weights and cache are the static share; TensorRT-LLM: 90 % of what is free
+    static = answer(cases.LLAMA_8B, engine=Engine.SGLANG, fraction=0.85).stage
+    assert static.weight_bytes + static.pool_bytes == pytest.approx(0.85 * H100.expected_usable_bytes)
+    free = answer(cases.LLAMA_8B, engine=Engine.TRTLLM).stage
+    left = H100.expected_usable_bytes - free.weight_bytes - free.activation_bytes - free.other_bytes
+    assert free.pool_bytes == pytest.approx(0.9 * left)
+
+
+def test_defaults_that_depend_on_the_gpu():
+    # SGLang reserves 10 GiB of 80; vLLM steps 8,192 tokens on an H100 and 2,048 on an A100 or a 24 GiB card
+    fraction = sglang_static_fraction(total_bytes=80 * GIB, tensor=1, pipeline=1, data=1)
+    assert fraction == pytest.approx(1 - 12.5 / 80, abs=0.035)
+    assert vllm_step_limits(total_bytes=79 * GIB, is_a100=False) == (8192, 1024)
+    assert vllm_step_limits(total_bytes=79 * GIB, is_a100=True) == (2048, 256)
+    assert vllm_step_limits(total_bytes=24 * GIB, is_a100=False) == (2048, 256)
+
+
+def test_alternatives_are_what_asking_for_them_gives():
+    found = answer(cases.LLAMA_70B, weights="fp8", sharding=Sharding(tensor=2), sequence_tokens=8192)
+    by_change = {each.change: each for each in found.alternatives}
+    narrow = answer(cases.LLAMA_70B, weights="fp8", kv="fp8", sharding=Sharding(tensor=2), sequence_tokens=8192)
+    assert by_change["--kv fp8"].kv_tokens == narrow.kv_tokens
+    assert by_change["--max-len 4096"].sequences > found.sequences
+    assert by_change["--tp 4"].weight_bytes < found.stage.weight_bytes
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sequence_tokens": 200_000}, "at most 131072 tokens"),
+        ({"weights": "nvfp4"}, r"h100 has no fp4 arithmetic.*possible are bf16, fp8, int8"),
+        ({"sharding": Sharding(tensor=3)}, "--tp 3 is not possible"),
+        ({"engine": Engine.LLAMACPP, "sharding": Sharding(tensor=2)}, "use --pp 2"),
+        ({"fraction": 1.5}, "--utilization"),
+        ({"sequence_tokens": 0}, "--max-len"),
+    ],
+)
+def test_what_is_not_possible_is_one_sentence(changes, words):
+    with pytest.raises(UsageError, match=words) as caught:
+        answer(cases.LLAMA_70B, **changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_stage_with_the_output_head_decides():
+    # vLLM 0.19, Llama-3.1-8B on two stages: 66.54 GiB on the first, and 1,075,312 tokens by the fuller second one
+    found = answer(cases.LLAMA_8B, sharding=Sharding(pipeline=2), fraction=0.95)
+    assert found.memory.stages[0].pool_bytes / GIB == pytest.approx(66.54, rel=2e-3)
+    assert found.stage.stage == 1
+    assert found.kv_tokens == pytest.approx(1_075_312, rel=3e-3)
+
+
+def test_bytes_of_a_file_replace_the_formula():
+    model = LanguageModel(
+        architecture=parse_config(cases.LLAMA_8B, name="model"), dtype="bf16", quantisation=None, source="test"
+    )
+    exact = replace(model, exact_bytes=17_000_000_000)
+    found = answer_memory(MemoryRequest(model=exact, gpu=H100, engine=Engine.TRTLLM), CONSTANTS)
+    assert found.stage.weight_bytes == pytest.approx(17_000_000_000)
+    other = answer_memory(MemoryRequest(model=exact, gpu=H100, engine=Engine.TRTLLM, weights="fp8"), CONSTANTS)
+    assert other.stage.weight_bytes < 10_000_000_000

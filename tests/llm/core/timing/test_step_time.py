@@ -1,0 +1,189 @@
+"""The time of a step: floors by hand, laws, and the stacking of deployments."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.llm.core.serving.priors import PRIOR, default_layout
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.calibration import KernelConstants, LinkConstants, LlmCalibration
+from capplan.llm.core.timing.collectives import all_reduce_bytes, collectives, collectives_s
+from capplan.llm.core.timing.machine import Machine, machine_of
+from capplan.llm.core.timing.step_time import StepTime, power_factor, stack, step_table, step_time
+from capplan.llm.core.timing.work import Load
+from tests.llm.core.architectures import LLAMA_70B
+from tests.llm.core.timing.test_work import kernels
+
+H100 = GpuSpec(
+    id="h100",
+    name="H100",
+    vendor="NVIDIA",
+    architecture="Hopper",
+    memory_bytes=80 * 2**30,
+    memory_type="HBM3",
+    memory_bandwidth_bytes_per_s=3.35e12,
+    peak_flops_per_s={PeakKind.BF16: 989.4e12, PeakKind.FP8: 1978.9e12, PeakKind.FP4: None},
+    tdp_w=700,
+    nvlink_bytes_per_s=900e9,
+)
+
+
+def ideal() -> LlmCalibration:
+    """Return constants under which every kernel reaches its bound and nothing else takes time."""
+    kernel = KernelConstants(compute_fraction=1.0, bandwidth_fraction=1.0, fixed_s=1e-12)
+    free = {
+        "layer_s": 1e-12,
+        "step_s": 1e-12,
+        "sequence_s": 1e-12,
+        "prefill_layer_s": 1e-12,
+        "elementwise_bytes": 1e-9,
+        "quantised_bytes": 1e-9,
+    }
+    return replace(
+        PRIOR,
+        kernels=dict.fromkeys(PRIOR.kernels, kernel),
+        engines={name: replace(engine, **free) for name, engine in PRIOR.engines.items()},
+        switched=LinkConstants(
+            latency_s=1e-12, latency_growth=0.1, bus_fraction=1e9, bus_decline=1.0, staged_s=1e-12, staged_bytes=1e6
+        ),
+        device=replace(PRIOR.device, power_knee=1e18),
+    )
+
+
+def machine() -> Machine:
+    found = machine_of(H100)
+    assert found is not None
+    return found
+
+
+def seconds(calibration: LlmCalibration, load: Load, *, weights: str = "fp8", tensor: int = 4) -> float:
+    layout = default_layout()
+    table = step_table(
+        kernels(LLAMA_70B, weights=weights, kv="fp8", sharding=Sharding(tensor=tensor)),
+        load,
+        machine=machine(),
+        engine=layout.engines.index("vllm"),
+    )
+    return float(step_time(table, layout.view(layout.pack(calibration))).total_s[0])
+
+
+def test_decode_floor_of_llama_70b_fp8_on_four_h100() -> None:
+    # (68.45 + 2.10 GB) ÷ 4 ÷ 3.35 TB/s = 5.27 ms for one sequence; 64 of 1,536 tokens add 4.03 GB ÷ 3.35 TB/s
+    assert seconds(ideal(), Load.of(decoding=1, context=0)) == pytest.approx(5.27e-3, rel=0.01)
+    # above the floor: activations are read and written, and a kernel near its ridge takes more than either bound
+    assert seconds(ideal(), Load.of(decoding=64, context=1536)) == pytest.approx(6.47e-3, rel=0.03)
+
+
+def test_prefill_floor_of_llama_70b_fp8_on_four_h100() -> None:
+    # 140.19 TFLOP in fp8 and 1.37 TFLOP of 16-bit attention on four GPUs: 18.06 ms; reading weights and
+    # activations adds a few percent, because a kernel takes more than the larger of its two bounds
+    assert 18.06e-3 <= seconds(ideal(), Load.of(prefilled=1024, prompts=1)) <= 1.04 * 18.06e-3
+
+
+def test_an_all_reduce_of_64_tokens_moves_its_bytes_one_and_a_half_times() -> None:
+    # 64 · 8192 · 2 bytes = 1.05 MB; over four GPUs 2 · 3/4 of it
+    assert float(all_reduce_bytes(size_bytes=np.array([64 * 8192 * 2.0]), gpus=4)[0]) == 1.5 * 1_048_576
+
+
+def test_stages_of_a_large_all_reduce_wait_half_of_the_longest_at_their_size() -> None:
+    layout = default_layout()
+    switched = LinkConstants(
+        latency_s=1e-12, latency_growth=0.1, bus_fraction=1e9, bus_decline=1.0, staged_s=60e-6, staged_bytes=1_048_576.0
+    )
+    constants = layout.view(layout.pack(replace(PRIOR, switched=switched)))
+    # 64 · 8192 · 2 bytes = 1 MiB, half of the wait; two all-reduces in each of 80 layers
+    cut = kernels(LLAMA_70B, sharding=Sharding(tensor=4))
+    work = collectives(cut, Load.of(decoding=64, context=0), machine=machine())
+    assert float(collectives_s(work, constants)[0]) == pytest.approx(160 * 30e-6, rel=1e-3)
+
+
+def test_more_sequences_and_longer_contexts_never_take_less() -> None:
+    small = seconds(PRIOR, Load.of(decoding=8, context=512))
+    assert seconds(PRIOR, Load.of(decoding=16, context=512)) >= small
+    assert seconds(PRIOR, Load.of(decoding=8, context=1024)) >= small
+    assert seconds(PRIOR, Load.of(decoding=8, context=512, prefilled=256, prompts=1)) > small
+
+
+def test_power_takes_a_share_of_the_peak_that_grows_with_flops_per_joule() -> None:
+    factors = power_factor(np.array([0.0, 0.8e12, 1.4e12, 2.25e12]), knee=2.3e12)
+    assert factors[0] == 1.0
+    assert list(factors) == sorted(factors, reverse=True)
+    assert factors[3] == pytest.approx((1 + (2.25 / 2.3) ** 4) ** -0.25)
+
+
+def test_a_scheduler_goes_through_all_sequences_in_every_pass_of_a_pipeline() -> None:
+    layout = default_layout()
+    engine = layout.engines.index("vllm")
+    host_s = []
+    for decoding in (4, 8):
+        table = step_table(
+            kernels(LLAMA_70B, sharding=Sharding(pipeline=2)),
+            Load.of(decoding=decoding, context=0),
+            machine=machine(),
+            engine=engine,
+        )
+        host_s.append(float(step_time(table, layout.view(layout.pack(PRIOR))).engine_s[0]))
+    # four sequences more in each of two passes
+    assert host_s[1] - host_s[0] == pytest.approx(2 * 4 * PRIOR.engines["vllm"].sequence_s)
+
+
+def _lone_step(engine: str, *, weights: str = "bf16", decoding: float = 8) -> StepTime:
+    layout = default_layout()
+    table = step_table(
+        kernels(LLAMA_70B, weights=weights, sharding=Sharding(tensor=4)),
+        Load.of(decoding=decoding, context=0),
+        machine=machine(),
+        engine=layout.engines.index(engine),
+    )
+    return step_time(table, layout.view(layout.pack(PRIOR)))
+
+
+def test_an_engine_that_prepares_the_next_step_meanwhile_hides_its_scheduler_behind_the_gpu() -> None:
+    few, many = _lone_step("trtllm", decoding=8), _lone_step("trtllm", decoding=512)
+    assert many.engine_s == few.engine_s
+    assert many.launch_s[0] == pytest.approx(512 * PRIOR.engines["trtllm"].sequence_s)
+    # 2 ms of scheduling beside a longer step add less than they take alone
+    added = float(many.total_s[0] - many.engine_s[0] - many.device_s[0])
+    assert 0 < added < float(many.launch_s[0])
+
+
+def test_quantising_inputs_takes_time_where_engines_do_not_fuse_it() -> None:
+    # 80 layers, inputs of 8,192 for qkv and for gate and up, and quarters of 8,192 and 28,672; eight tokens
+    elements = 8 * 80 * (2 * 8192 + (8192 + 28672) / 4)
+    expected = elements * PRIOR.engines["vllm"].quantised_bytes / 3.35e12
+    assert float(_lone_step("vllm", weights="fp8").quantisation_s[0]) == pytest.approx(expected)
+    assert float(_lone_step("vllm").quantisation_s[0]) == 0.0
+    fused, own = (_lone_step(engine, weights="fp8").quantisation_s[0] for engine in ("trtllm before 1.0", "trtllm"))
+    assert fused < own / 5
+
+
+def test_stacked_deployments_take_what_they_take_alone() -> None:
+    layout, load = default_layout(), Load.of(decoding=4, context=256)
+    constants = layout.view(layout.pack(PRIOR))
+    tables = [
+        step_table(kernels(LLAMA_70B, weights=weights, sharding=Sharding(tensor=8)), load, machine=machine(), engine=2)
+        for weights in ("bf16", "fp8")
+    ]
+    alone = [float(step_time(table, constants).total_s[0]) for table in tables]
+    assert step_time(stack(tables), constants).total_s == pytest.approx(alone)
+
+
+def test_a_gpu_without_fp8_units_computes_fp8_weights_in_16_bits() -> None:
+    ampere = machine_of(replace(H100, peak_flops_per_s={PeakKind.BF16: 312e12, PeakKind.FP8: None}))
+    assert ampere is not None
+    from capplan.core.weights import find_weight_format
+    from capplan.llm.core.quantisation import Quantisation
+    from capplan.llm.core.tensors import Role
+    from capplan.llm.core.timing.kernel_classes import KernelClass
+    from capplan.llm.core.timing.weight_kernels import weight_kernel
+
+    stored = Quantisation(format=find_weight_format("fp8"), roles=frozenset({Role.MLP}))
+    assert weight_kernel(stored, Role.MLP, units=ampere.units).gemm is KernelClass.GEMM_W8A16
+    assert weight_kernel(stored, Role.MLP, units=machine().units).gemm is KernelClass.GEMM_FP8
+    assert weight_kernel(stored, Role.HEAD, units=machine().units).gemm is KernelClass.GEMM_16
+
+
+def test_a_gpu_without_any_matrix_rate_has_no_machine() -> None:
+    assert machine_of(replace(H100, peak_flops_per_s={})) is None

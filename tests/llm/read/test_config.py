@@ -1,0 +1,90 @@
+"""Architectures read from configurations against the totals that publishers state."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from capplan.errors import CapplanError
+from capplan.llm.core.tensors import Role, all_tensors, count_active_parameters, count_parameters
+from capplan.llm.read.config.parse import parse_config
+from tests.llm.core import architectures as cases
+
+SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "llm" / "configs"
+
+
+def test_llama_70b_by_its_parts():
+    # linear: 80·(8192·8192·2 + 2·8192·1024 + 3·8192·28672); tables: 2·128256·8192; norms: 161·8192
+    tensors = list(all_tensors(parse_config(cases.LLAMA_70B, name="llama")))
+    linear = sum(t.parameters for t in tensors if t.role in (Role.ATTENTION, Role.MLP))
+    norms = sum(t.parameters for t in tensors if t.role is Role.VECTOR)
+    assert linear == 68_451_041_280
+    assert norms == 1_318_912
+    assert sum(t.parameters for t in tensors) == 70_553_706_496
+
+
+@pytest.mark.parametrize(
+    ("config", "total", "active_billions"),
+    [
+        # totals: safetensors metadata on the models' pages; active: with embedding and output head
+        ("DEEPSEEK_V3", 671_026_419_200, 37.55),
+        ("MIXTRAL_8X7B", 46_702_792_704, 12.88),
+        ("QWEN3_235B", 235_093_634_560, 22.19),
+        # OpenAI's model card: 116.83 B, of which 5.13 B are active without the embedding of 0.579 B
+        ("GPT_OSS_120B", 116_829_156_672, 5.13 + 0.579),
+    ],
+)
+def test_totals_and_active_parameters_of_experts(config, total, active_billions):
+    architecture = parse_config(getattr(cases, config), name=config)
+    assert count_parameters(architecture) == total
+    assert count_active_parameters(architecture) / 1e9 == pytest.approx(active_billions, rel=1e-3)
+
+
+def test_gemma_attends_globally_in_every_sixth_layer():
+    layers = parse_config(cases.GEMMA_3_27B, name="gemma").layers
+    windows = [layer.mixer.window for layer in layers[:7]]
+    assert windows == [1024] * 5 + [None, 1024]
+
+
+def test_tied_embeddings_are_counted_once():
+    untied = {**cases.LLAMA_8B, "tie_word_embeddings": False}
+    tied = {**cases.LLAMA_8B, "tie_word_embeddings": True}
+    saved = count_parameters(parse_config(untied, name="a")) - count_parameters(parse_config(tied, name="b"))
+    assert saved == 128256 * 4096
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"compress_ratios": [4, 128]}, "compressed attention"),
+        ({"sparse_attention_config": {"sparse_topk_blocks": 16}}, "block-sparse"),
+        ({"linear_attn_config": {"kda_layers": [1]}}, "Kimi delta"),
+        ({"layer_types": ["wavelet_attention"] * 80}, "wavelet_attention"),
+        ({"model_type": "llamma"}, "did you mean llama"),
+        ({"hidden_size": -1}, "hidden_size"),
+        ({"hidden_size": "8192"}, "hidden_size"),
+        ({"hidden_size": True}, "hidden_size"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers"),
+        ({"num_key_value_heads": 7}, "not a multiple"),
+        ({"num_attention_heads": 60}, "not a multiple"),
+        ({"layer_types": ["full_attention"] * 79}, "80 entries"),
+        ({"vocab_size": None}, "vocab_size"),
+    ],
+)
+def test_what_no_formula_covers_is_refused_by_name(change, word):
+    with pytest.raises(CapplanError, match=word):
+        parse_config({**cases.LLAMA_70B, **change}, name="model.json")
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the configurations beside the project")
+def test_checked_configurations_give_the_published_totals():
+    checked = [row for row in json.loads((SHARED / "index.json").read_text()) if row["checked"]]
+    wrong = {}
+    for row in checked:
+        config = json.loads((SHARED / f"{row['id']}.json").read_text())
+        error = count_parameters(parse_config(config, name=row["id"])) / row["params_published"] - 1
+        if abs(error) > 0.002:
+            wrong[row["id"]] = error
+    assert len(checked) > 80
+    assert not wrong

@@ -1,0 +1,116 @@
+"""Parameters by family against transformers' own models, built small and without memory."""
+
+import importlib.util
+from typing import Any
+
+import pytest
+
+from capplan.llm.core.tensors import count_parameters
+from capplan.llm.read.config.parse import parse_config
+from capplan.llm.read.config.traits import TRAITS
+
+pytestmark = [
+    pytest.mark.zoo,
+    pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="needs transformers"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+SMALL: dict[str, Any] = {
+    "hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 4,
+    "intermediate_size": 384, "vocab_size": 1000, "max_position_embeddings": 512, "pad_token_id": 0,
+}  # fmt: skip
+MOE = {
+    "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 96, "num_local_experts": 8,
+    "n_routed_experts": 8,
+}  # fmt: skip
+LATENT = {
+    **MOE, "first_k_dense_replace": 1, "q_lora_rank": 64, "kv_lora_rank": 32, "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 16, "v_head_dim": 32, "n_group": 1, "topk_group": 1, "n_shared_experts": 1,
+}  # fmt: skip
+GPT = {"n_embd": 256, "n_layer": 6, "n_head": 8}
+INDEX = {"index_n_heads": 4, "index_head_dim": 32, "index_topk": 64}
+MAMBA = {"hybrid_override_pattern": "M-M*-E"}
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((family, {}) for family in (
+        "llama", "mistral", "ministral3", "granite", "qwen2", "qwen3", "qwen3_5_text", "gemma", "gemma2", "gemma3_text",
+        "phi", "phi3", "olmo", "olmo2", "olmo3", "starcoder2", "stablelm", "cohere", "cohere2", "gpt_neox", "exaone4",
+        "seed_oss", "ernie4_5", "smollm3", "nemotron", "glm", "glm4", "arcee", "falcon", "internlm3",
+    )),
+    *((family, MOE) for family in (
+        "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe_text", "gpt_oss", "minimax_m2", "olmoe",
+        "glm4_moe", "phimoe", "granitemoe",
+    )),
+    ("llama", {"attention_bias": True, "mlp_bias": True}),
+    ("hunyuan_v1_dense", {"head_dim": 32}),
+    ("gemma4_text", {"hidden_size_per_layer_input": 0}),
+    ("llama4_text", {**MOE, "intermediate_size_mlp": 512, "attention_chunk_size": 64}),
+    ("granitemoeshared", {**MOE, "shared_intermediate_size": 128}),
+    ("glm4_moe", {**MOE, "use_qk_norm": True}),
+    ("dots1", {**MOE, "n_shared_experts": 1}),
+    ("cohere", {"use_qk_norm": True}),
+    ("stablelm", {"use_qkv_bias": True, "use_parallel_residual": True}),
+    ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 4}),
+    ("falcon", {"multi_query": False, "parallel_attn": False, "bias": True}),
+    ("gptj", {**GPT, "rotary_dim": 16}),
+    ("gpt2", GPT),
+    ("gpt_bigcode", GPT),
+    ("opt", {"ffn_dim": 512, "word_embed_proj_dim": 256}),
+    ("deepseek_v2", LATENT),
+    ("deepseek_v3", LATENT),
+    ("deepseek_v32", {**LATENT, **INDEX}),
+    ("glm_moe_dsa", {**LATENT, **INDEX}),
+    ("nemotron_h", MAMBA),
+    ("nemotron_h", {**MAMBA, "moe_latent_size": 64}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "changes"), CASES, ids=[f"{name}-{len(changes)}" for name, changes in CASES])
+def test_parameters_are_those_of_transformers(family, changes):
+    import torch
+
+    from capplan.probe.foreign.torchvision_ops import import_torchvision
+
+    import_torchvision()  # transformers imports it, and its operators may not fit the installed torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.for_model(family, **{**SMALL, **changes})
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    # a router's correction bias and Gemma 4's scale per layer are stored, but are buffers
+    stored = ("correction_bias", "layer_scalar")
+    buffers = sum(each.numel() for name, each in model.named_buffers() if name.endswith(stored))
+    expected = sum(each.numel() for each in model.parameters()) + buffers
+    assert count_parameters(parse_config(config.to_dict(), name=family)) == expected
+
+
+def test_most_families_are_compared():
+    compared = {family for family, _ in CASES}
+    assert len(set(TRAITS) & compared) >= 45
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["mistral3", "qwen3_vl", "qwen3_5", "qwen3_5_moe", "llava", "llava_next", "qwen2_vl", "qwen2_5_vl", "llama4"],
+)
+def test_image_encoders_are_those_of_transformers(family):
+    import torch
+
+    from capplan.probe.foreign.torchvision_ops import import_torchvision
+
+    import_torchvision()
+    from transformers import AutoConfig, AutoModelForImageTextToText
+
+    default = AutoConfig.for_model(family).to_dict()
+    default["text_config"] = {"model_type": default["text_config"]["model_type"], **SMALL}
+    width = "hidden_size" if family == "qwen2_vl" else "out_hidden_size"
+    if width == "hidden_size" or width in default["vision_config"]:
+        default["vision_config"][width] = SMALL["hidden_size"]
+    del default["model_type"]
+    config = AutoConfig.for_model(family, **{**default, "tie_word_embeddings": False})
+    with torch.device("meta"):
+        model = AutoModelForImageTextToText.from_config(config)
+    architecture = parse_config(config.to_dict(), name=family)
+    assert architecture.vision is not None
+    expected = sum(each.numel() for each in model.parameters())
+    assert count_parameters(architecture) + architecture.vision.parameters == expected

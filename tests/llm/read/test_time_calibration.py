@@ -1,0 +1,46 @@
+"""Calibrations of LLM step times as files: what is written is read again, and what is wrong is named."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from capplan.errors import SpecError
+from capplan.llm.core.serving.priors import PRIOR
+from capplan.llm.core.timing.calibration import WIDTH_NAMES, LlmCalibration, Width
+from capplan.llm.read.time_calibration import dump_time_calibration, load_time_calibration
+
+
+def calibration() -> LlmCalibration:
+    width = Width(same=1.2, other_model=1.3, other_gpu=1.4, other_both=1.5, transfer=2.0)
+    return replace(PRIOR, widths=dict.fromkeys(WIDTH_NAMES, width), measured_gpus=frozenset({"h100-sxm5-80gb"}))
+
+
+def test_a_calibration_that_was_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(dump_time_calibration(calibration()))
+    found = load_time_calibration(path)
+    assert (found.widths, found.device, found.measured_gpus) == (
+        calibration().widths,
+        calibration().device,
+        calibration().measured_gpus,
+    )
+    assert dump_time_calibration(found) == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("staged_bytes: 14000000.0", "", "switched: staged_bytes is missing; make the file again"),
+        ("bus_decline: 1.03", "bus_decline: 1.03, bus_declin: 1.0", "unknown key 'bus_declin'"),
+        ("  tpot, dense:", "  tpot dense:", "widths.tpot, dense is missing"),
+        ("schema_version: 1", "schema_version: 9", "is not a calibration of LLM step times of schema_version 1"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = dump_time_calibration(calibration())
+    assert old in text
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(SpecError, match=message):
+        load_time_calibration(path)
