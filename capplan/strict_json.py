@@ -4,6 +4,7 @@ The limits are stated in docs/limits.md. What exceeds them is refused before it 
 """
 
 import json
+import re
 import zlib
 from typing import Any, NoReturn
 
@@ -14,7 +15,13 @@ MOST_VALUES = 4_000_000
 """Most values that a JSON text may hold. The largest trace known holds 240,000."""
 
 GZIP_MAGIC = b"\x1f\x8b"
+_FED_BYTES = 2**16
+_PADDING = re.compile(rb"\x00*")
+"""What may follow a member, as tape drives write it."""
 _STEP_BYTES = 2**20
+
+MOST_MEMBERS = 4096
+"""Most gzip members of one file; bgzip writes one for every 64 KiB, which is 1,024 for the longest text."""
 
 
 class JsonError(ValueError):
@@ -59,29 +66,39 @@ def _check_size(content: bytes | str) -> None:
 
 
 def decompress(content: bytes, *, at_most: int = LARGEST_TEXT_BYTES) -> bytes:
-    """Decompress gzip, and stop where the result would exceed a limit.
+    """Decompress gzip in time proportional to its bytes, and stop where the result would exceed a limit.
 
     Args:
-        content: one or more gzip members.
+        content: one or more gzip members, of which at most `MOST_MEMBERS` are read.
         at_most: largest result. [bytes]
 
     Raises:
-        JsonError: truncated, damaged, or larger than the limit.
+        JsonError: truncated, damaged, or larger than the limits.
     """
-    pieces, size = [], 0
-    while content:
+    pieces: list[bytes] = []
+    size, members, position = 0, 0, 0
+    while position < len(content):
+        members += 1
+        if members > MOST_MEMBERS:
+            raise JsonError(f"holds more than {MOST_MEMBERS:,} gzip members, the most that are read")
         stream = zlib.decompressobj(wbits=31)
+        tail = b""
         while not stream.eof:
+            # fed in short steps, because what a member leaves over is copied
+            step = tail or content[position : position + _FED_BYTES]
+            if not step:
+                raise JsonError("is a truncated compressed file")
+            position += 0 if tail else len(step)
             try:
-                piece = stream.decompress(content, _STEP_BYTES)
+                piece = stream.decompress(step, _STEP_BYTES)
             except zlib.error as error:
                 raise JsonError(f"is a damaged compressed file ({error})") from error
-            content = stream.unconsumed_tail
+            tail = stream.unconsumed_tail
             size += len(piece)
             if size > at_most:
                 raise JsonError(f"decompresses to more than {at_most // 2**20} MiB, the most that is read")
-            if not piece and not content and not stream.eof:
-                raise JsonError("is a truncated compressed file")
             pieces.append(piece)
-        content = stream.unused_data.lstrip(b"\x00")
+        position -= len(stream.unused_data)
+        if (padding := _PADDING.match(content, position)) is not None:
+            position = padding.end()
     return b"".join(pieces)

@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import struct
+import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,6 +71,8 @@ def columns_of(path: Path) -> frozenset[str]:
 def _refusals(path: Path) -> Iterator[None]:
     try:
         yield
+    except zlib.error as error:
+        raise UsageError(f"{path} is a damaged compressed file ({error}).") from error
     except (OSError, EOFError) as error:
         raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
     except (UnicodeDecodeError, csv.Error) as error:

@@ -32,6 +32,15 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> Non
     assert columns_of(path) == {"a", "b"}
 
 
+def test_one_damaged_byte_of_a_compressed_table_is_refused(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (n, n * n) for n in range(5000))))
+    packed[len(packed) // 2] ^= 0xFF
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(packed)
+    with pytest.raises(UsageError, match=r"damaged|cannot read"):
+        list(read_rows(path))
+
+
 def test_two_gigabytes_are_refused_by_their_stated_size(tmp_path: Path) -> None:
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(TEXT.encode())[:-4] + struct.pack("<I", 2 * 10**9))

@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -207,6 +208,15 @@ def test_bodies_are_bounded_whatever_they_say_of_their_length(served):
     assert status == 413
     bomb = __import__("gzip").compress(b" " * 50_000_000)
     assert served.ask("POST", "/api/v1/plan", bomb, {"Content-Encoding": "gzip"}).status == 413
+
+
+def test_the_service_answers_while_a_hostile_upload_is_read(served):
+    """400,000 empty gzip members once held the event loop for 50 s."""
+    members = __import__("gzip").compress(b"") * 400_000
+    began = time.monotonic()
+    assert served.ask("POST", "/api/v1/traces", members).status == 400
+    assert served.get("/healthz").status == 200
+    assert time.monotonic() - began < 20
 
 
 HOSTILE_LINES = [

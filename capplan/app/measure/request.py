@@ -8,6 +8,7 @@ from capplan.app.models import Model, ModelSource, QuantisedModel
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.batch_search import Search
+from capplan.core.measurement.checks import MOST_SAMPLES
 from capplan.core.workload import Framework, Layout, Precision
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
@@ -124,6 +125,8 @@ def make_job(request: MeasureRequest, model: Model) -> "Job":
 def _check(request: MeasureRequest) -> None:
     if request.framework.is_engine or request.precision.needs_engine:
         raise UsageError("engines are worked out, not measured: time PyTorch with --framework eager or compile.")
+    if (request.rules.stop.repetitions or 0) > MOST_SAMPLES:
+        raise UsageError(f"--repetitions is at most {MOST_SAMPLES:,}; it is {request.rules.stop.repetitions:,}.")
     if request.timeout_s is not None and not request.is_isolated:
         raise UsageError("--timeout ends a process of its own: add --isolate.")
     if request.profile is not None and request.is_isolated:

@@ -1,16 +1,18 @@
 """The only door to DuckDB: SQL over the results of a sweep, and canned questions.
 
-Queries read the folders that they are asked about, and nothing else of the machine.
+A query reads the rows that it is asked about, and nothing else of the machine: the database has no access to files at
+all, because the rows reach it as pyarrow's datasets. So it cannot write either, whatever a statement asks for.
 """
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.app.sweep import tables
-from capplan.app.sweep.store import read_manifest
-from capplan.core.sweep.schema import COLUMNS, Kind
+from capplan.app.sweep.store import manifest_path, read_manifest
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +21,18 @@ if TYPE_CHECKING:
 
 TABLE, OLD_TABLE = "sweep", "old"
 _ALIAS = "results"
+
+LONGEST_QUERY_S = 120.0
+"""Time after which a query is stopped. [s]"""
+
+QUERY_MEMORY_BYTES = 2**30
+"""Memory that a query may work with; it never spills to a disk. [bytes]"""
+
+MOST_ROWS = 10_000_000
+"""Most rows of an answer; the largest sweep known has 2,178,000."""
+
+LARGEST_ANSWER_BYTES = 2 * 2**30
+"""Largest answer in memory. [bytes]"""
 
 
 def _duckdb() -> Any:
@@ -29,30 +43,76 @@ def _duckdb() -> Any:
     return duckdb
 
 
-def run_query(folder: Path, sql: str, *, against: Path | None = None) -> "pyarrow.Table":
+def run_query(
+    folder: Path, sql: str, *, against: Path | None = None, longest_s: float = LONGEST_QUERY_S
+) -> "pyarrow.Table":
     """Return what a query gives over a sweep's rows, which are the tables `sweep` and `results`.
 
     Args:
         folder: the results.
         sql: a query in DuckDB's SQL.
         against: older results, which are the table `old`.
+        longest_s: time after which the query is stopped. [s]
 
     Raises:
-        UsageError: DuckDB refuses the query, or a folder holds no results.
+        UsageError: DuckDB refuses the query, it exceeds the limits of time, memory and rows, or a folder holds no
+            results.
     """
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the query is not UTF-8 (character {error.start}).") from error
     duckdb = _duckdb()
     with duckdb.connect(":memory:") as connection:
         _open(connection, folder, against)
         try:
-            _refuse_all_but_one_question(connection, sql)
-            found: pyarrow.Table = connection.sql(sql).to_arrow_table()
-            return found
+            _refuse_all_but_one_select(connection, sql)
+            with _stopped_after(connection, longest_s):
+                return _answer(connection, sql)
+        except duckdb.InterruptException as error:
+            raise UsageError(f"the query took longer than {longest_s:g} s and was stopped; ask for less.") from error
+        except duckdb.OutOfMemoryException as error:
+            raise UsageError(
+                f"the query needs more than {QUERY_MEMORY_BYTES // 2**20} MiB of memory; ask for less."
+            ) from error
         except duckdb.Error as error:
             raise UsageError(f"the query is refused: {_words(error)}") from error
 
 
-def _refuse_all_but_one_question(connection: "duckdb.DuckDBPyConnection", sql: str) -> None:
-    """Refuse statements that change something, and several at once.
+@contextmanager
+def _stopped_after(connection: "duckdb.DuckDBPyConnection", longest_s: float) -> Iterator[None]:
+    timer = threading.Timer(longest_s, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _answer(connection: "duckdb.DuckDBPyConnection", sql: str) -> "pyarrow.Table":
+    """Return a query's rows, read in batches so that too many of them are noticed before they fill the memory.
+
+    Raises:
+        UsageError: there are too many rows or bytes.
+    """
+    reader = connection.sql(sql).to_arrow_reader(2**16)
+    batches, rows, size_bytes = [], 0, 0
+    for batch in reader:
+        rows, size_bytes = rows + batch.num_rows, size_bytes + batch.nbytes
+        if rows > MOST_ROWS or size_bytes > LARGEST_ANSWER_BYTES:
+            raise UsageError(
+                f"the query gives more than {MOST_ROWS:,} rows or {LARGEST_ANSWER_BYTES // 2**30} GiB, the most that "
+                "an answer may hold; add a LIMIT or a condition."
+            )
+        batches.append(batch)
+    return tables.arrow().Table.from_batches(batches, schema=reader.schema)
+
+
+def _refuse_all_but_one_select(connection: "duckdb.DuckDBPyConnection", sql: str) -> None:
+    """Refuse statements that are not one SELECT, as DuckDB's own parser reads them.
+
+    EXPLAIN is refused too: EXPLAIN ANALYZE runs whatever statement it explains.
 
     Raises:
         UsageError: the text is not one query.
@@ -60,13 +120,17 @@ def _refuse_all_but_one_question(connection: "duckdb.DuckDBPyConnection", sql: s
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
         raise UsageError(f"a query is one statement; these are {len(statements)}.")
-    if statements[0].type.name not in ("SELECT", "EXPLAIN"):
+    if statements[0].type.name != "SELECT":
         raise UsageError(f"{statements[0].type.name} gives no table; write a query that begins with SELECT.")
+
+
+_LONGEST_WORDS = 240
 
 
 def _words(error: "duckdb.Error") -> str:
     """Return DuckDB's message in a line, with the name of the table where another was asked for."""
     text = " ".join(str(error).split())
+    text = text if len(text) <= _LONGEST_WORDS else text[: _LONGEST_WORDS - 1] + "…"
     known = f" The rows are the table {TABLE}."
     return text + (known if "Table with name" in text else "")
 
@@ -74,35 +138,40 @@ def _words(error: "duckdb.Error") -> str:
 def _open(connection: "duckdb.DuckDBPyConnection", folder: Path, against: Path | None) -> None:
     """Make the tables, and close everything else of the machine to the query."""
     named = {TABLE: folder, _ALIAS: folder, **({OLD_TABLE: against} if against else {})}
-    connection.execute("SET python_enable_replacements = false")
+    for setting in (
+        "python_enable_replacements = false",
+        "temp_directory = ''",
+        f"memory_limit = '{QUERY_MEMORY_BYTES // 2**20} MiB'",
+        "allow_persistent_secrets = false",
+        "enable_external_access = false",
+    ):
+        connection.execute(f"SET {setting}")
     for name, place in named.items():
-        rows = _rows_of(place)
-        held = {row[0] for row in connection.execute(f"DESCRIBE {rows}").fetchall()}
-        later = "".join(f", NULL::{_TYPES[each.kind]} AS {each.name}" for each in COLUMNS if each.name not in held)
-        connection.execute(f"CREATE VIEW {name} AS SELECT *{later} FROM ({rows})")
-    folders = ", ".join(_quoted(str(each.resolve())) for each in named.values())
-    connection.execute(f"SET allowed_directories = [{folders}]")
-    connection.execute("SET enable_external_access = false")
+        connection.register(f"_{name}", tables.dataset(place, _files_of(place)))
+        connection.execute(
+            f"CREATE VIEW {name} AS SELECT {tables.WORKLOAD}, * EXCLUDE ({tables.WORKLOAD}) FROM _{name}"
+        )
     connection.execute("SET lock_configuration = true")
 
 
-def _rows_of(folder: Path) -> str:
-    """Return the query for all rows of a folder: the files that its manifest names."""
-    files = [str((folder / each["path"]).resolve()) for each in read_manifest(folder)["files"]]
+def _files_of(folder: Path) -> list[Path]:
+    """Return the files that a folder's manifest names, all of which lie within the folder.
+
+    Raises:
+        UsageError: there are none, or the manifest is damaged.
+    """
+    try:
+        files = [folder / each["path"] for each in read_manifest(folder)["files"]]
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"{manifest_path(folder)} is damaged: it lists no files.") from error
     if not files:
         raise UsageError(f"{folder} holds no rows yet; let its sweep finish.")
-    listed = ", ".join(map(_quoted, files))
-    options = "hive_partitioning = true, hive_types_autocast = false, union_by_name = true"
-    chosen = f"{tables.WORKLOAD}, * EXCLUDE ({tables.WORKLOAD})"
-    return f"SELECT {chosen} FROM read_parquet([{listed}], {options})"
+    for path in files:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(f"{manifest_path(folder)} is damaged: it names a file outside of {folder}.")
+    return files
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-_TYPES = {Kind.TEXT: "VARCHAR", Kind.INTEGER: "BIGINT", Kind.NUMBER: "DOUBLE", Kind.BOOLEAN: "BOOLEAN"}
-"""DuckDB's types, for columns that results of an older capplan do not have."""
 _CONDITIONS = "model, precision, framework, layout, mode, weights"
 _FIGURES = "status, latency_s, throughput_per_s, total_bytes, usd_per_hour, usd_per_million_samples, evidence"
 _BEST = """

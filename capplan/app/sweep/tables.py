@@ -33,6 +33,7 @@ def arrow() -> Any:
     try:
         import pyarrow
         import pyarrow.compute
+        import pyarrow.dataset
         import pyarrow.parquet
     except ImportError as error:
         raise UsageError("sweeps need pyarrow and DuckDB: pip install 'capplan[sweep]'.") from error
@@ -178,10 +179,18 @@ def finished(table: "pyarrow.Table") -> "pyarrow.Table":
 
 
 def parquet_bytes(table: "pyarrow.Table") -> bytes:
-    """Return a table as a Parquet file."""
+    """Return a table as a Parquet file.
+
+    Raises:
+        UsageError: it has a column of a type that Parquet does not know, such as a structure without members.
+    """
     pa = arrow()
     sink = io.BytesIO()
-    pa.parquet.write_table(table, sink, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+    try:
+        pa.parquet.write_table(table, sink, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+    except pa.ArrowException as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UsageError(f"the answer cannot be written as Parquet ({reason}); choose other columns.") from error
     return sink.getvalue()
 
 
@@ -210,6 +219,34 @@ def read_parquet(path: Path, *, columns: Sequence[str] | None = None, workload: 
     if workload is None:
         return table
     return table.append_column(WORKLOAD, pa.array([workload] * table.num_rows, pa.string()))
+
+
+def dataset(folder: Path, files: Sequence[Path]) -> Any:
+    """Return the rows of several files of the table as a dataset that is read as it is asked, its workload a column.
+
+    Columns of the schema that an older capplan did not write are null.
+
+    Args:
+        folder: the results, below which folders named `workload=...` hold the files.
+        files: the files.
+
+    Raises:
+        UsageError: a file is missing, damaged, or its columns contradict those of the others.
+    """
+    pa = arrow()
+    partition = pa.dataset.partitioning(pa.schema([pa.field(WORKLOAD, pa.string())]), flavor="hive")
+    try:
+        written = [pa.parquet.read_schema(path) for path in files]
+        schema = pa.unify_schemas([pa.schema([(WORKLOAD, pa.string())]), *written, table_schema()])
+        places = [str(path.resolve()) for path in files]
+        return pa.dataset.dataset(
+            places, schema=schema, format="parquet", partitioning=partition, partition_base_dir=str(folder.resolve())
+        )
+    except (OSError, pa.ArrowException, TypeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UsageError(
+            f"{folder}: its rows cannot be read ({reason}); let `capplan sweep` write them again."
+        ) from error
 
 
 def read_planned(path: Path, *, workload: str) -> "pyarrow.Table":
@@ -255,8 +292,20 @@ def joined_or_empty(parts: Sequence["pyarrow.Table"], columns: Sequence[str]) ->
 
 
 def plain_rows(table: "pyarrow.Table") -> list[tuple[object, ...]]:
-    """Return the rows of a query's answer as texts, numbers, booleans and None; any other value becomes its text."""
-    columns = [[_plain(value) for value in column.to_pylist()] for column in table.columns]
+    """Return the rows of a query's answer as texts, numbers, booleans and None; any other value becomes its text.
+
+    Raises:
+        UsageError: a column holds values that Python cannot, such as a date beyond the year 9999.
+    """
+    columns = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            columns.append([_plain(value) for value in column.to_pylist()])
+        except (arrow().ArrowException, ValueError, OverflowError, ImportError) as error:
+            reason = " ".join(str(error).split())[:120]
+            raise UsageError(
+                f"column {name!r} of type {str(column.type)[:60]} cannot be shown ({reason}); cast it to text."
+            ) from error
     return list(zip(*columns, strict=True)) if columns else []
 
 

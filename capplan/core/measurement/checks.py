@@ -22,6 +22,12 @@ from capplan.core.workload import Framework, Layout, Precision
 
 Check = Callable[[Any, str], None]
 
+MOST_SAMPLES = 20_000
+"""Most repetitions of one measured point; `capplan measure` times at most 2,000 unless it is asked for more."""
+
+SHORTEST_S = 1e-12
+"""Shortest time that is read: no clock resolves a picosecond. [s]"""
+
 _LARGEST_WHOLE = 2**62
 _LONGEST_S = 1e9
 """Longest time that is read, 30 years. [s]"""
@@ -51,10 +57,10 @@ def _samples(value: Any, place: str) -> None:
     samples = as_list(value, place)
     if not samples:
         raise ValueError(f"{place} must not be empty")
+    if len(samples) > MOST_SAMPLES:
+        raise ValueError(f"{place} holds {len(samples):,} samples; at most {MOST_SAMPLES:,} are read")
     for index, sample in enumerate(samples):
-        _time(sample, f"{place}[{index}]")
-        if sample == 0:
-            raise ValueError(f"{place}[{index}] is 0; it must be above 0")
+        check_number(sample, f"{place}[{index}]", low=SHORTEST_S, high=_LONGEST_S)
 
 
 _time = partial(check_number, low=0, high=_LONGEST_S)

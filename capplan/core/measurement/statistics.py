@@ -89,6 +89,10 @@ def _lower_rank(count: int) -> int:
     return rank
 
 
+_RESAMPLED_AT_ONCE = 2**20
+"""Values that are drawn at a time: all resamples of 20,000 timings would take 1 GB."""
+
+
 def median_ratio(
     numerator: Sequence[float], denominator: Sequence[float], *, resamples: int = 2000, seed: int = 0
 ) -> Confidence:
@@ -118,6 +122,10 @@ def _resampled_medians(
     count = len(samples)
     block = max(1, round(count ** (1 / 3)))
     starts = generator.integers(count, size=(resamples, math.ceil(count / block), 1))
-    indices = (starts + np.arange(block)) % count
-    drawn = samples[indices.reshape(resamples, -1)[:, :count]]
-    return np.asarray(np.median(drawn, axis=1))
+    medians = np.empty(resamples)
+    at_once = max(1, _RESAMPLED_AT_ONCE // count)
+    for first in range(0, resamples, at_once):
+        some = starts[first : first + at_once]
+        indices = (some + np.arange(block)) % count
+        medians[first : first + at_once] = np.median(samples[indices.reshape(len(some), -1)[:, :count]], axis=1)
+    return medians

@@ -1,5 +1,6 @@
 """The routes of the API: each reads a question, has it answered, and answers with a document or a problem."""
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -163,7 +164,7 @@ def _one_gpu(service: Service) -> Endpoint:
 
 def _traces(service: Service) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        document = {"schema_version": 1, "traces": service.uploads.all()}
+        document = {"schema_version": 1, "traces": await asyncio.to_thread(service.uploads.all)}
         return content_response(request, _json_reply(document))
 
     return endpoint
@@ -174,13 +175,13 @@ def _add_trace(service: Service) -> Endpoint:
         content = await read_body(request, limit=body_limit(request.url.path, service.settings))
         if not _is_question(content):
             try:
-                kept = service.uploads.keep(content)
+                kept = await asyncio.to_thread(service.uploads.keep, content)
             except CapplanError as error:
                 raise refused(str(error), error.exit_code) from error
             return _created(request, kept)
         question = question_from_json(types.TraceQuestion, content)
         reply = await ask(service, request, Task(question=question))
-        return _created(request, service.uploads.keep(reply.content))
+        return _created(request, await asyncio.to_thread(service.uploads.keep, reply.content))
 
     return endpoint
 
@@ -198,7 +199,7 @@ def _created(request: Request, kept: dict[str, Any]) -> Response:
 
 def _one_trace(service: Service) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        content = service.uploads.content(request.path_params["trace"])
+        content = await asyncio.to_thread(service.uploads.content, request.path_params["trace"])
         if content is None:
             raise ProblemError(404, "there is no trace of this id here; GET /api/v1/traces lists what was uploaded.")
         return content_response(request, Reply(content=content, media_type=MEDIA_TYPES["json"]))

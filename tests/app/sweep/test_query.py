@@ -83,6 +83,12 @@ def test_what_is_slower_than_before_is_a_regression(folder: Path, traces: Path, 
         ("select * from swept", "The rows are the table sweep"),
         ("select nothing_such from sweep", "nothing_such"),
         ("select * from read_csv('/etc/passwd')", "disabled"),
+        ("explain select 1", "EXPLAIN gives no table"),
+        ("explain analyze copy (select 1 as a) to '/tmp/stolen.csv'", "EXPLAIN gives no table"),
+        ("pragma database_list; select 1", "one statement"),
+        ("select '\udcff'", "not UTF-8"),
+        ("select * from range(100000000)", "more than 10,000,000 rows"),
+        ("select string_agg(repeat('x', 1000), ',') from range(5000000)", "1024 MiB of memory"),
         ("copy sweep to '/tmp/stolen.csv'", "COPY gives no table"),
         ("set enable_external_access = true", "SET gives no table"),
         ("select 1; select 2", "one statement"),
@@ -92,6 +98,90 @@ def test_what_is_slower_than_before_is_a_regression(folder: Path, traces: Path, 
 def test_a_query_that_cannot_be_answered_is_refused_in_a_sentence(folder: Path, sql: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         run_query(folder, sql)
+
+
+def test_a_query_that_never_ends_is_stopped(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"longer than 0\.5 s"):
+        run_query(folder, "select count(*) from range(1000000000000) t(a), sweep", longest_s=0.5)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "copy (select 1 as a) to '{file}'",
+        "explain analyze copy (select 1 as a) to '{file}'",
+        "explain (analyze, format json) copy sweep to '{file}'",
+        "export database '{file}'",
+        "attach '{file}' as other",
+        "with a as (select 1) insert into sweep select * from a",
+        "select * from query('copy (select 1) to x.csv')",
+    ],
+)
+def test_no_statement_writes_or_changes_a_file_of_the_results(folder: Path, sql: str) -> None:
+    """The manifest is what `explain analyze copy` once replaced."""
+    before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    with pytest.raises(UsageError):
+        run_query(folder, sql.replace("{file}", str(folder / "_sweep" / "manifest.json")))
+    assert {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()} == before
+
+
+def test_the_database_itself_cannot_reach_files(folder: Path) -> None:
+    """The second lock behind the check of statements: the connection has no access to any file."""
+    import duckdb
+
+    from capplan.app.sweep.query import _open
+
+    with duckdb.connect(":memory:") as connection:
+        _open(connection, folder, None)
+        for sql in (
+            f"COPY (SELECT 1) TO '{folder}/x.csv'",
+            f"SELECT * FROM read_text('{folder}/_sweep/manifest.json')",
+        ):
+            with pytest.raises(duckdb.PermissionException):
+                connection.execute(sql)
+
+
+def test_an_answer_that_cannot_be_shown_or_written_is_refused(folder: Path) -> None:
+    from capplan.app.sweep.tables import parquet_bytes, plain_rows
+
+    with pytest.raises(UsageError, match="cast it to text"):
+        plain_rows(run_query(folder, "select * from test_all_types()"))
+    with pytest.raises(UsageError, match="cannot be written as Parquet"):
+        parquet_bytes(run_query(folder, "select {} as a"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "other columns", "missing"])
+def test_damaged_rows_are_refused_in_a_sentence(folder: Path, tmp_path: Path, damage: str) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    path = next(copy.rglob("*.parquet"))
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        path.write_bytes(content[:4] + bytes(255 - byte for byte in content[4:600]) + content[600:])
+    elif damage == "other columns":
+        import pyarrow
+
+        pq.write_table(pyarrow.table({"model": [1, 2], "gpu": [b"a", b"b"]}), path)
+    else:
+        path.unlink()
+    with pytest.raises(UsageError) as refused:
+        run_query(copy, "select * from sweep")
+    assert len(str(refused.value)) <= 300 + len(str(copy))
+
+
+def test_a_manifest_cannot_name_files_outside_its_folder(folder: Path, tmp_path: Path) -> None:
+    import json
+
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    path = copy / "_sweep" / "manifest.json"
+    document = json.loads(path.read_text())
+    document["files"] = [{**document["files"][0], "path": str(next(folder.rglob("*.parquet")))}]
+    path.write_text(json.dumps(document))
+    with pytest.raises(UsageError, match="outside"):
+        run_query(copy, "select * from sweep")
 
 
 def test_results_are_read_as_arrow_and_pandas(folder: Path) -> None:

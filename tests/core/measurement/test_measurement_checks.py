@@ -20,6 +20,8 @@ def parse(text: str) -> Any:
         (("schema_version",), True, "measurement schema True"),
         (("latency_s", "samples"), [], "latency_s.samples must not be empty"),
         (("latency_s", "samples"), [0.1, 0], "latency_s.samples[1] is 0"),
+        (("latency_s", "samples"), [1e-320], "latency_s.samples[0] is 1e-320"),
+        (("latency_s", "samples"), [0.1] * 20_001, "holds 20,001 samples; at most 20,000 are read"),
         (("latency_s", "samples"), ["0.1"], "latency_s.samples[0] is '0.1'; it must be a number"),
         (("latency_s", "samples"), [1e300], "latency_s.samples[0] is 1e+300"),
         (("workload", "batch"), 0, "workload.batch is 0"),
