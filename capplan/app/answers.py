@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from capplan.core.plan.comparison import Comparison
 from capplan.core.plan.cpus import device_word
 from capplan.core.plan.types import Plan
+from capplan.report.render import records
 from capplan.report.text.answer import answer_lines, render_answer
 from capplan.report.text.comparison import comparison_columns, comparison_lines, render_comparison
-from capplan.report.text.plan import plan_columns
+from capplan.report.text.plan import plan_sections
 from capplan.report.text.styled import html_text
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class PlanAnswer(Plan):
         """
         import pandas
 
-        return pandas.DataFrame(plan_columns([self]))
+        return pandas.DataFrame(records(plan_sections([self])))
 
     def __repr__(self) -> str:
         fitting, rejected = ({each.gpu.id for each in found} for found in (self.fits, self.rejections))

@@ -9,7 +9,6 @@ import shutil
 import sys
 import warnings
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -20,20 +19,12 @@ from capplan.cli.overwriting import allowance
 from capplan.errors import UsageError
 from capplan.files import refuse_input, write_file
 from capplan.printable import printable
+from capplan.report.sections import Format as Format  # noqa: PLC0414 - commands take it from here
 
 if TYPE_CHECKING:
     from capplan.report.charts.look import Drawing
     from capplan.report.table import Table
     from capplan.report.text.styled import Line
-
-
-class Format(StrEnum):
-    """Spellings of an answer."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    MD = "md"
 
 
 FormatOption = Annotated[
@@ -103,6 +94,13 @@ def lay_out(*, on_terminal: bool) -> None:
 
     is_terminal = on_terminal and sys.stdout is not None and sys.stdout.isatty()
     text_width.set(shutil.get_terminal_size().columns if is_terminal else None)
+
+
+def text_width() -> int | None:
+    """Return the width in which text is laid out; None where it is not for a terminal. [characters]"""
+    from capplan.report.narrow import text_width as found
+
+    return found.get()
 
 
 def refuse_output(output: Path | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from capplan.report.columns import Align, Column, Table
+from capplan.report.sections import Align
 
 text_width: ContextVar[int | None] = ContextVar("text_width", default=None)
 """The width in which text for people is laid out [characters]; None, as in files and pipes, leaves lines whole."""
@@ -20,19 +20,36 @@ _LONG_TABLE = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NarrowTable:
+class Heading:
+    """A heading with the alignment of the cells below; see `capplan.report.sections.Column`."""
+
+    title: str
+    align: Align = Align.LEFT
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Columns and rows of text: what a table shows to people."""
+
+    columns: tuple[Heading, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NarrowGrid:
     """A table that fits a width, its cells folded with line breaks.
 
     Attributes:
-        content: headings and rows.
+        content: columns and rows.
         gap: blanks between two columns.
     """
 
-    content: Table
+    content: Grid
     gap: int
 
 
-def narrow_tables(content: Table, width: int) -> tuple[list[NarrowTable], tuple[str, ...]]:
+def narrow_grids(content: Grid, width: int) -> tuple[list[NarrowGrid], tuple[str, ...]]:
     """Divide a table into tables that fit a width, each with the first column of the whole.
 
     Texts are folded between words first, then headings, then columns stand one blank apart. Where that is not enough,
@@ -77,19 +94,19 @@ def _wrapped(line: str, width: int) -> list[str]:
     )
 
 
-def _least_needed(columns: Sequence[Column]) -> int:
+def _least_needed(columns: Sequence[Heading]) -> int:
     """Return the last of the columns of the highest rank; the first column of all is always needed."""
     return max(range(1, len(columns)), key=lambda index: (columns[index].rank, index))
 
 
-def _chosen(content: Table, indices: Sequence[int]) -> Table:
-    return Table(
+def _chosen(content: Grid, indices: Sequence[int]) -> Grid:
+    return Grid(
         columns=tuple(content.columns[index] for index in indices),
         rows=tuple(tuple(row[index] for index in indices) for row in content.rows),
     )
 
 
-def _blocks(content: Table, width: int) -> Iterator[Table]:
+def _blocks(content: Grid, width: int) -> Iterator[Grid]:
     """Yield runs of columns that fit, each after the first column."""
     run = [0]
     for index in range(1, len(content.columns)):
@@ -100,7 +117,7 @@ def _blocks(content: Table, width: int) -> Iterator[Table]:
     yield _chosen(content, run)
 
 
-def _fits(content: Table, width: int) -> bool:
+def _fits(content: Grid, width: int) -> bool:
     return _total(_least_widths(content), _GAPS[-1]) <= width
 
 
@@ -108,11 +125,11 @@ def _total(widths: Sequence[int], gap: int) -> int:
     return sum(widths) + gap * (len(widths) - 1)
 
 
-def _cell_widths(content: Table) -> list[int]:
+def _cell_widths(content: Grid) -> list[int]:
     return [max((len(row[index]) for row in content.rows), default=0) for index in range(len(content.columns))]
 
 
-def _least_widths(content: Table) -> list[int]:
+def _least_widths(content: Grid) -> list[int]:
     """Return the width to which each column can be folded; the first column and numbers are kept whole."""
     return [
         max(_longest_word(column.title), _least_of_cells(column, cells) if index else cells)
@@ -120,7 +137,7 @@ def _least_widths(content: Table) -> list[int]:
     ]
 
 
-def _least_of_cells(column: Column, cells: int) -> int:
+def _least_of_cells(column: Heading, cells: int) -> int:
     return cells if column.align is Align.RIGHT else min(cells, _LEAST_FOLDED)
 
 
@@ -128,18 +145,18 @@ def _longest_word(title: str) -> int:
     return max((len(word) for word in title.split()), default=0)
 
 
-def _folded(content: Table, width: int) -> NarrowTable:
+def _folded(content: Grid, width: int) -> NarrowGrid:
     """Fold the widest texts, then the headings, by no more than is needed."""
     least = _least_widths(content)
     gap = next((each for each in _GAPS if _total(least, each) <= width), _GAPS[-1])
     titled = [max(cell, len(column.title)) for cell, column in zip(_cell_widths(content), content.columns, strict=True)]
-    return NarrowTable(content=_folded_to(content, _shrunk(titled, least, width, gap)), gap=gap)
+    return NarrowGrid(content=_folded_to(content, _shrunk(titled, least, width, gap)), gap=gap)
 
 
-def _folded_to(content: Table, widths: Sequence[int]) -> Table:
-    return Table(
+def _folded_to(content: Grid, widths: Sequence[int]) -> Grid:
+    return Grid(
         columns=tuple(
-            Column(title=_fold(column.title, room), align=column.align)
+            Heading(title=_fold(column.title, room), align=column.align)
             for column, room in zip(content.columns, widths, strict=True)
         ),
         rows=tuple(

@@ -9,7 +9,7 @@ import typer
 from capplan.cli import options
 from capplan.cli.colour import ColorChoice, ColorOption, answer_width, is_coloured
 from capplan.cli.groups import with_groups
-from capplan.cli.output import Format, emit_coloured, to_json, warn
+from capplan.cli.output import Format, emit_coloured, text_width, to_json, warn
 from capplan.cli.progress import TERMINAL
 from capplan.core.batches import parse_batches
 
@@ -89,15 +89,13 @@ def _short_answers(plans: "Sequence[Plan]", *, top: int | None) -> "list[Line]":
 
 def _render(plans: "Sequence[Plan]", chosen: Format) -> str:
     from capplan.report.documents.plan import plan_document
-    from capplan.report.text.plan import render_plan_markdown, render_plan_text, render_plans_csv
+    from capplan.report.render import render
+    from capplan.report.text.plan import plan_sections
 
     if chosen is Format.JSON:
         documents = [plan_document(each) for each in plans]
         return to_json(documents[0] if len(documents) == 1 else documents)
-    if chosen is Format.CSV:
-        return render_plans_csv(list(plans))
-    render = render_plan_markdown if chosen is Format.MD else render_plan_text
-    return "\n".join(map(render, plans))
+    return render(plan_sections(plans), chosen, width=text_width())
 
 
 def _conclude(plans: "Sequence[Plan]") -> None:

@@ -7,7 +7,7 @@ from capplan.core.gpus.prices import LASTING_TERMS, Term
 from capplan.core.serving.load import OneGpu
 from capplan.report.procurement import figures
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
-from capplan.report.table import Align, Column, Table, table
+from capplan.report.table import Align, Heading, Table, table
 
 _TERMS = {
     Term.ON_DEMAND: "on demand", Term.SPOT: "spot", Term.RESERVED_1Y: "1-year commitment",
@@ -73,7 +73,7 @@ def breakdown_table(report: Report, model: ModelReport) -> Table | None:
         for row in rows
     ]
     return Table(
-        columns=(Column(title="option"), *(Column(title=f"{name}, USD", align=Align.RIGHT) for name in columns)),
+        columns=(Heading(title="option"), *(Heading(title=f"{name}, USD", align=Align.RIGHT) for name in columns)),
         rows=tuple(cells),
     )
 

@@ -8,7 +8,7 @@ from capplan.core.measurement.compare import Pairing
 from capplan.core.measurement.format import ROW_COLUMNS, measured_row
 from capplan.core.measurement.op_times import ProfiledBatch
 from capplan.core.measurement.types import Measurement, TheoryFigures, TimingMethod
-from capplan.report.table import Align, Column, Table, render_csv, render_markdown, render_text, table
+from capplan.report.table import Align, Heading, Table, render_csv, render_markdown, render_text, table
 from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
 
 
@@ -109,7 +109,7 @@ def _table(points: Sequence[Measurement]) -> Table:
         for figure, column in zip(_FIGURES, cells, strict=True)
         if any(cell is not None for cell in column)
     ]
-    columns = tuple(Column(title=title, align=Align.RIGHT) for title in ("batch", *(title for title, _ in kept)))
+    columns = tuple(Heading(title=title, align=Align.RIGHT) for title in ("batch", *(title for title, _ in kept)))
     rows = tuple(
         (str(point.workload.batch), *(column[index] or "unknown" for _, column in kept))
         for index, point in enumerate(points)

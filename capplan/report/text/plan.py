@@ -1,4 +1,4 @@
-"""A plan for people: text for the terminal, Markdown for a pull request, CSV for a sheet."""
+"""A plan as sections: every GPU and batch with all figures, what was rejected, and what was assumed."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
-from capplan.report.table import Table, render_csv, render_markdown, render_text, table
+from capplan.report.sections import Block, Column, Lines, Role, Section, Table, data, figure, words
 from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
 from capplan.units import (
     format_bytes,
@@ -18,84 +18,117 @@ from capplan.units import (
     format_speedup,
 )
 
-_FIT_TITLES = (
-    "GPU|batch>|?fits|peak memory>|???of usable>|?largest batch>|??recommended>|latency>|??interval>|???bound>|"
-    "samples/s>|???bound by|?USD/hour>|USD/M samples>|evidence"
-)
-_REJECTION_TITLES = "GPU|batch>|why not|largest batch>|GPUs needed>"
+
+def plan_sections(plans: Sequence[Plan]) -> list[Section]:
+    """Return whole plans, one after the other: every GPU and batch, what was rejected, and what was assumed."""
+    fits = [(plan, fit) for plan in plans for fit in plan.fits]
+    rejections = [(plan, rejection) for plan in plans for rejection in plan.rejections]
+    return [*map(_section, plans), Section([Table(_FIT_DATA, fits), Table(_REJECTION_DATA, rejections)])]
 
 
-def render_plan_text(plan: Plan) -> str:
-    """Lay a plan out for the terminal."""
-    pieces = [_headline(plan), *_recommended(plan), ""]
+def _section(plan: Plan) -> Section:
+    blocks: list[Block] = [Lines([_headline(plan)], role=Role.TITLE)]
+    if recommended := _recommended(plan):
+        blocks.append(Lines(recommended, role=Role.ITEM, is_attached=True))
     if plan.fits:
-        pieces += [render_text(_fit_table(plan))]
+        hours = [_hours_column(plan)] if plan.job else []
+        blocks.append(Table([*_FITS, *hours], plan.fits))
     if plan.rejections:
-        pieces += [f"{len(plan.rejections)} rejected:", render_text(_rejection_table(plan))]
-    if copies := host_copy_line(plan):
-        pieces += [copies]
-    pieces += [f"  · {line}" for line in _notes(plan)]
-    return "\n".join(pieces) + "\n"
+        blocks.append(Lines([f"{len(plan.rejections)} rejected:"]))
+        blocks.append(Table(_REJECTIONS, plan.rejections, is_attached=True))
+    copies = host_copy_line(plan)
+    if copies:
+        blocks.append(Lines([copies]))
+    blocks.append(Lines(_notes(plan), role=Role.NOTE, is_attached=bool(copies)))
+    return Section(blocks)
 
 
-def render_plan_markdown(plan: Plan) -> str:
-    """Lay a plan out as GitHub-flavoured Markdown."""
-    pieces = [f"**{_headline(plan)}**", "", *(f"- {each}" for each in _recommended(plan)), ""]
-    if plan.fits:
-        pieces += [render_markdown(_fit_table(plan))]
-    if plan.rejections:
-        pieces += ["Rejected:", "", render_markdown(_rejection_table(plan))]
-    if copies := host_copy_line(plan):
-        pieces += [copies, ""]
-    pieces += [f"- {line}" for line in _notes(plan)]
-    return "\n".join(pieces) + "\n"
+def _share_of_usable(fit: Fit) -> str:
+    share = format_fraction(fit.memory.total_bytes.expected / usable_memory(fit.gpu).expected)
+    return share if fit.memory.usable_bytes else f"~{share}"
 
 
-_CSV_TITLES = (
-    "model|gpu|batch|status|reason|peak_allocated_bytes|peak_reserved_bytes|total_bytes|total_low_bytes|total_high_bytes|"
-    "usable_bytes|max_batch|recommended_batch|latency_bound_s|latency_low_s|latency_s|latency_high_s|throughput_per_s|"
-    "bound_by|host_copy_s|usd_per_hour|usd_per_million_samples|min_gpus|evidence|recommended_as"
+def _interval(fit: Fit) -> str:
+    latency = fit.latency.latency_s
+    return f"{format_seconds(latency.low)} to {format_seconds(latency.high)}"
+
+
+_FITS: tuple[Column[Fit], ...] = (
+    words("GPU", lambda fit: fit.gpu.id),
+    figure("batch", lambda fit: fit.batch),
+    words("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes", rank=1),
+    figure("peak memory", lambda fit: fit.memory.total_bytes.expected, format_bytes),
+    figure("of usable", _share_of_usable, rank=3),
+    figure("largest batch", largest_batch, rank=1),
+    figure("recommended", lambda fit: fit.recommended_batch, "{:,}".format, rank=2, unknown="none"),
+    figure("latency", lambda fit: fit.latency.latency_s.expected, format_seconds),
+    figure("interval", _interval, rank=2),
+    figure("bound", lambda fit: fit.latency.bound_s, format_seconds, rank=3),
+    figure("samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate),
+    words("bound by", lambda fit: fit.latency.bound_by.value, rank=3),
+    figure("USD/hour", lambda fit: fit.rent.usd_per_hour if fit.rent else None, "{:.2f}".format, rank=1),
+    figure("USD/M samples", lambda fit: fit.usd_per_million_samples, "{:.3g}".format),
+    words("evidence", lambda fit: EVIDENCE_WORDS[fit.latency.evidence]),
 )
 
 
-def render_plans_csv(plans: list[Plan]) -> str:
-    """Write one row per model, GPU and batch in base units; what is unknown is empty."""
-    columns = plan_columns(plans)
-    rows = [tuple(map(_csv_value, row)) for row in zip(*columns.values(), strict=True)]
-    return render_csv(table(_CSV_TITLES, rows))
+def _hours_column(plan: Plan) -> Column[Fit]:
+    def span(hours: Interval) -> str:
+        return f"{hours.expected:,.3g} ({hours.low:,.3g} to {hours.high:,.3g})"
+
+    return figure("GPU-hours", plan.gpu_hours, span)
 
 
-def plan_columns(plans: Sequence[Plan]) -> dict[str, list[object]]:
-    """Return a column of values in base units for each title of the CSV, fits first; None is unknown."""
-    rows = [_fit_values(plan, fit) for plan in plans for fit in plan.fits]
-    rows += [_rejection_values(plan, rejection) for plan in plans for rejection in plan.rejections]
-    return {title: [row[index] for row in rows] for index, title in enumerate(_CSV_TITLES.split("|"))}
+_REJECTIONS: tuple[Column[Rejection], ...] = (
+    words("GPU", lambda rejection: rejection.gpu.id),
+    figure("batch", lambda rejection: rejection.batch),
+    words("why not", lambda rejection: f"{rejection.constraint.value}: {rejection.reason}"),
+    figure("largest batch", lambda rejection: rejection.max_batch, "{:,}".format),
+    figure("GPUs needed", lambda rejection: rejection.min_gpus, "at least {}".format),
+)
 
 
-def _fit_values(plan: Plan, fit: Fit) -> tuple[object, ...]:
-    memory, latency = fit.memory, fit.latency
-    total = memory.total_bytes
-    return (
-        plan.model.name, fit.gpu.id, fit.batch, fit.status.value, None,
-        round(memory.peak_allocated_bytes.expected), round(memory.peak_reserved_bytes.expected),
-        round(total.expected), round(total.low), round(total.high), round(usable_memory(fit.gpu).expected),
-        fit.max_batch, fit.recommended_batch, latency.bound_s, latency.latency_s.low, latency.latency_s.expected,
-        latency.latency_s.high, latency.throughput_per_s.expected, latency.bound_by.value, fit.host_copy_s,
-        fit.rent.usd_per_hour if fit.rent else None, fit.usd_per_million_samples, None,
-        fit.latency.evidence.value, " ".join(each.criterion for each in plan.recommended if each.fit is fit),
-    )  # fmt: skip
+def _recommended_as(row: tuple[Plan, Fit]) -> str:
+    plan, fit = row
+    return " ".join(recommendation.criterion for recommendation in plan.recommended if recommendation.fit is fit)
 
 
-def _rejection_values(plan: Plan, rejection: Rejection) -> tuple[object, ...]:
-    reason = f"{rejection.constraint.value}: {rejection.reason}"
-    head = (plan.model.name, rejection.gpu.id, rejection.batch, FitStatus.DOES_NOT_FIT.value, reason)
-    return (*head, *[None] * 6, rejection.max_batch, *[None] * 10, rejection.min_gpus, None, None)
-
-
-def _csv_value(value: object) -> str:
-    if value is None:
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)
+_FIT_DATA: tuple[Column[tuple[Plan, Fit]], ...] = (
+    data("model", lambda row: row[0].model.name),
+    data("gpu", lambda row: row[1].gpu.id),
+    data("batch", lambda row: row[1].batch),
+    data("status", lambda row: row[1].status.value),
+    data("reason", lambda _: None),
+    data("peak_allocated_bytes", lambda row: round(row[1].memory.peak_allocated_bytes.expected)),
+    data("peak_reserved_bytes", lambda row: round(row[1].memory.peak_reserved_bytes.expected)),
+    data("total_bytes", lambda row: round(row[1].memory.total_bytes.expected)),
+    data("total_low_bytes", lambda row: round(row[1].memory.total_bytes.low)),
+    data("total_high_bytes", lambda row: round(row[1].memory.total_bytes.high)),
+    data("usable_bytes", lambda row: round(usable_memory(row[1].gpu).expected)),
+    data("max_batch", lambda row: row[1].max_batch),
+    data("recommended_batch", lambda row: row[1].recommended_batch),
+    data("latency_bound_s", lambda row: row[1].latency.bound_s),
+    data("latency_low_s", lambda row: row[1].latency.latency_s.low),
+    data("latency_s", lambda row: row[1].latency.latency_s.expected),
+    data("latency_high_s", lambda row: row[1].latency.latency_s.high),
+    data("throughput_per_s", lambda row: row[1].latency.throughput_per_s.expected),
+    data("bound_by", lambda row: row[1].latency.bound_by.value),
+    data("host_copy_s", lambda row: row[1].host_copy_s),
+    data("usd_per_hour", lambda row: row[1].rent.usd_per_hour if row[1].rent else None),
+    data("usd_per_million_samples", lambda row: row[1].usd_per_million_samples),
+    data("min_gpus", lambda _: None),
+    data("evidence", lambda row: row[1].latency.evidence.value),
+    data("recommended_as", _recommended_as),
+)
+_REJECTION_DATA: tuple[Column[tuple[Plan, Rejection]], ...] = (
+    data("model", lambda row: row[0].model.name),
+    data("gpu", lambda row: row[1].gpu.id),
+    data("batch", lambda row: row[1].batch),
+    data("status", lambda _: FitStatus.DOES_NOT_FIT.value),
+    data("reason", lambda row: f"{row[1].constraint.value}: {row[1].reason}"),
+    data("max_batch", lambda row: row[1].max_batch),
+    data("min_gpus", lambda row: row[1].min_gpus),
+)
 
 
 def _headline(plan: Plan) -> str:
@@ -129,38 +162,6 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(told))
 
 
-def _fit_table(plan: Plan) -> Table:
-    if plan.job is None:
-        return table(_FIT_TITLES, [_fit_row(fit) for fit in plan.fits])
-    return table(f"{_FIT_TITLES}|GPU-hours>", [(*_fit_row(fit), _hours(plan.gpu_hours(fit))) for fit in plan.fits])
-
-
-def _hours(hours: Interval | None) -> str:
-    return f"{hours.expected:,.3g} ({hours.low:,.3g} to {hours.high:,.3g})" if hours else ""
-
-
-def _fit_row(fit: Fit) -> tuple[str, ...]:
-    memory, latency = fit.memory.total_bytes, fit.latency.latency_s
-    share = format_fraction(memory.expected / usable_memory(fit.gpu).expected)
-    return (
-        fit.gpu.id,
-        str(fit.batch),
-        {FitStatus.FITS: "yes", FitStatus.BORDERLINE: "borderline"}[fit.status],
-        format_bytes(memory.expected),
-        share if fit.memory.usable_bytes else f"~{share}",
-        largest_batch(fit),
-        "none" if fit.recommended_batch is None else f"{fit.recommended_batch:,}",
-        format_seconds(latency.expected),
-        _span(latency),
-        format_seconds(fit.latency.bound_s),
-        format_rate(fit.latency.throughput_per_s.expected),
-        fit.latency.bound_by.value,
-        f"{fit.rent.usd_per_hour:.2f}" if fit.rent else "",
-        "" if fit.usd_per_million_samples is None else f"{fit.usd_per_million_samples:.3g}",
-        EVIDENCE_WORDS[fit.latency.evidence],
-    )
-
-
 def _price_notes(plan: Plan) -> tuple[str, ...]:
     rents = [fit.rent for fit in plan.fits if fit.rent]
     if not rents:
@@ -176,24 +177,6 @@ def _usable_notes(plan: Plan) -> tuple[str, ...]:
     if all(fit.memory.usable_bytes for fit in plan.fits):
         return ()
     return ("~ marks GPUs whose usable memory nobody reported: the share usual among cards of their kind is taken",)
-
-
-def _span(latency: Interval) -> str:
-    return f"{format_seconds(latency.low)} to {format_seconds(latency.high)}"
-
-
-def _rejection_table(plan: Plan) -> Table:
-    rows = [
-        (
-            rejection.gpu.id,
-            str(rejection.batch),
-            f"{rejection.constraint.value}: {rejection.reason}",
-            f"{rejection.max_batch:,}",
-            "" if rejection.min_gpus is None else f"at least {rejection.min_gpus}",
-        )
-        for rejection in plan.rejections
-    ]
-    return table(_REJECTION_TITLES, rows)
 
 
 def host_copy_line(plan: Plan) -> str | None:

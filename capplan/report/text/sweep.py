@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
 from capplan.printable import printable_line
-from capplan.report.table import Align, Column, Table, render_csv, render_markdown, render_text
+from capplan.report.table import Align, Heading, Table, render_csv, render_markdown, render_text
 from capplan.units import format_seconds
 
 _MOST_GROUPS = 12
@@ -61,7 +61,7 @@ def query_table(names: Sequence[str], rows: Sequence[Sequence[object]], *, spell
     cell = _full if spelling == "csv" else _short
     numeric = [all(isinstance(row[index], int | float | None) for row in rows) for index in range(len(names))]
     columns = tuple(
-        Column(title=printable_line(name), align=Align.RIGHT if is_number else Align.LEFT)
+        Heading(title=printable_line(name), align=Align.RIGHT if is_number else Align.LEFT)
         for name, is_number in zip(names, numeric, strict=True)
     )
     lines = tuple(tuple(printable_line(cell(value)) for value in row) for row in rows)

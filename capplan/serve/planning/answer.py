@@ -187,8 +187,10 @@ def work_out(question: Any, _case: Case) -> Reply:
 def _plan(question: types.PlanQuestion, case: Case) -> Reply:
     from capplan.core.memory.types import FitStatus
     from capplan.report.documents.plan import plan_document
+    from capplan.report.render import render
+    from capplan.report.sections import Format
     from capplan.report.text.answer import render_answer
-    from capplan.report.text.plan import render_plan_markdown, render_plans_csv
+    from capplan.report.text.plan import plan_sections
 
     made = make_plan(question, case)
     is_borderline = bool(made.fits) and all(fit.status is FitStatus.BORDERLINE for fit in made.fits)
@@ -196,8 +198,8 @@ def _plan(question: types.PlanQuestion, case: Case) -> Reply:
         {
             "json": lambda: to_json(plan_document(made)),
             "table": lambda: render_answer(made, width=case.task.width),
-            "csv": lambda: render_plans_csv([made]),
-            "md": lambda: render_plan_markdown(made),
+            "csv": lambda: render(plan_sections([made]), Format.CSV),
+            "md": lambda: render(plan_sections([made]), Format.MD),
         },
         exit_code=0 if made.fits else 1,
         warning=f"warning: {made.model.name}: every fit is borderline; its interval straddles a limit."

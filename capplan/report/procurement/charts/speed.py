@@ -23,7 +23,7 @@ from capplan.report.documents.plan import PlannedFit
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.types import ModelReport, OptionRow, PickRow, Report
-from capplan.report.table import Align, Column, Table, table
+from capplan.report.table import Align, Heading, Table, table
 from capplan.units import format_bytes, format_flops_per_s, format_rate, format_seconds
 
 _GPUS = 4
@@ -263,7 +263,7 @@ def _size(each: PlannedFit, members: Sequence[str]) -> float:
 def _memory_table(bars: Sequence[PlannedFit], groups: dict[str, tuple[str, ...]]) -> Table:
     heads = ("batch", *groups, "total", "low", "high", "usable")
     return Table(
-        columns=(Column(title="GPU"), *(Column(title=name, align=Align.RIGHT) for name in heads)),
+        columns=(Heading(title="GPU"), *(Heading(title=name, align=Align.RIGHT) for name in heads)),
         rows=tuple(
             (
                 each.gpu_name, str(each.batch), *(format_bytes(_size(each, members)) for members in groups.values()),
@@ -307,7 +307,7 @@ def roofline(model: ModelReport, *, prefix: str) -> Chart:
     axes = Axes(x_title="arithmetic intensity, FLOP per byte", y_title="TFLOP per second", x_format=SHORT)
     heads = ("batch", "FLOP/byte", "expected", "peak", "ridge FLOP/byte")
     content = Table(
-        columns=(Column(title="GPU"), *(Column(title=name, align=Align.RIGHT) for name in heads)),
+        columns=(Heading(title="GPU"), *(Heading(title=name, align=Align.RIGHT) for name in heads)),
         rows=tuple(
             (
                 roof.gpu_name, str(batch), f"{intensity:.3g}", format_flops_per_s(rate),

@@ -5,7 +5,7 @@ from datetime import date
 from enum import StrEnum
 
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
-from capplan.report.table import Align, Column, Table
+from capplan.report.table import Align, Heading, Table
 
 
 class PriceGroup(StrEnum):
@@ -40,13 +40,13 @@ def comparison_table(
     terms = [term for term in Term if any(term in found for found in cheapest.values())]
     order = {name: place for place, (_, name) in enumerate(_AGES)}
     rows = sorted(cheapest, key=lambda row: (row[0], order.get(row[1], len(order)), row[1]))
-    shown = [] if group is PriceGroup.GPU else [Column(title=group.value)]
+    shown = [] if group is PriceGroup.GPU else [Heading(title=group.value)]
     return Table(
         columns=(
-            Column(title="gpu"),
+            Heading(title="gpu"),
             *shown,
             *(
-                Column(title=f"{term.value}, USD/GPU{'' if term is Term.BUY else '-h'}", align=Align.RIGHT)
+                Heading(title=f"{term.value}, USD/GPU{'' if term is Term.BUY else '-h'}", align=Align.RIGHT)
                 for term in terms
             ),
         ),

@@ -1,0 +1,209 @@
+"""Answers as documents: sections of sentences, tables and charts, which one renderer per format writes.
+
+Every verb has a function that returns the sections of its answer, such as `plan_sections(plans)`, and nothing else that
+lays it out. Whoever writes an answer, be it the command line, the service or a notebook, calls
+
+    render(plan_sections(plans), Format.MD)                 # TABLE, MD or CSV, by `capplan.report.render`
+    render(plan_sections(plans), Format.TABLE, width=80)    # laid out for a terminal of 80 characters
+    records(plan_sections(plans))                           # columns of values in base units, as pandas takes them
+
+JSON is the answer itself and not a layout: `capplan.report.documents` has its types.
+
+A `Table` has typed columns. Each says once what it shows to people (heading, format, alignment), what it is called in a
+CSV, and how a row fills both. A column without a heading is for programs alone, one without a name for people alone; a
+table without a column for a format is left out there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+Row = TypeVar("Row")
+Value = TypeVar("Value")
+
+
+class Format(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MD = "md"
+
+
+class Align(StrEnum):
+    """Where a column's cells stand; numbers stand right."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(Generic[Row]):
+    """One column of a table; `words`, `figure` and `data` make them.
+
+    Attributes:
+        title: Heading for people; None leaves the column out for them.
+        name: Heading for programs, with the unit; None leaves the column out of a CSV.
+        cell: Text of a row for people.
+        value: Value of a row for programs, in base units; None where it is unknown.
+        align: Where the cells stand.
+        rank: Columns of the highest rank are the first to be left out on a terminal.
+    """
+
+    title: str | None
+    name: str | None
+    cell: Callable[[Row], str]
+    value: Callable[[Row], object]
+    align: Align = Align.LEFT
+    rank: int = 0
+
+
+def words(
+    title: str, value: Callable[[Row], str | None], *, name: str | None = None, rank: int = 0, unknown: str = ""
+) -> Column[Row]:
+    """Return a column of text.
+
+    Args:
+        title: Heading for people.
+        value: Returns the text of a row; None where it is unknown.
+        name: Heading in a CSV, which has the same text; None leaves the column out of it.
+        rank: Columns of the highest rank are the first to be left out on a terminal.
+        unknown: What people see for None.
+    """
+
+    def cell(row: Row) -> str:
+        found = value(row)
+        return unknown if found is None else found
+
+    return Column(title=title, name=name, cell=cell, value=value, rank=rank)
+
+
+def figure(
+    title: str,
+    value: Callable[[Row], Value | None],
+    form: Callable[[Value], str] = str,
+    *,
+    name: str | None = None,
+    rank: int = 0,
+    unknown: str = "",
+) -> Column[Row]:
+    """Return a column of numbers, which stand right.
+
+    Args:
+        title: Heading for people.
+        value: Returns the number of a row in base units; None where it is unknown.
+        form: Writes a number for people, with its unit.
+        name: Heading in a CSV, which has the number in base units; None leaves the column out of it.
+        rank: Columns of the highest rank are the first to be left out on a terminal.
+        unknown: What people see for None.
+    """
+
+    def cell(row: Row) -> str:
+        found = value(row)
+        return unknown if found is None else form(found)
+
+    return Column(title=title, name=name, cell=cell, value=value, align=Align.RIGHT, rank=rank)
+
+
+def data(name: str, value: Callable[[Row], object]) -> Column[Row]:
+    """Return a column for programs alone.
+
+    Args:
+        name: Heading in a CSV, with the unit.
+        value: Returns the value of a row in base units; None where it is unknown.
+    """
+    return Column(title=None, name=name, cell=str, value=value)
+
+
+def plain_columns(*titles: str, numbers: Sequence[str] = ()) -> tuple[Column[Sequence[str]], ...]:
+    """Return columns of rows that are texts already, where headings are known only with the answer.
+
+    Args:
+        titles: The headings, for people and programs.
+        numbers: Those of them whose cells stand right.
+    """
+
+    def column(index: int, title: str) -> Column[Sequence[str]]:
+        align = Align.RIGHT if title in numbers else Align.LEFT
+        return Column(title=title, name=title, cell=lambda row: row[index], value=lambda row: row[index], align=align)
+
+    return tuple(column(index, title) for index, title in enumerate(titles))
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Row]):
+    """Rows of one type and the columns that show them.
+
+    Attributes:
+        columns: The columns from left to right.
+        rows: What each row shows.
+        caption: A line that a report sets above the table.
+        is_attached: True if no empty line stands between the table and what is above it in plain text.
+    """
+
+    columns: Sequence[Column[Row]]
+    rows: Sequence[Row]
+    caption: str = ""
+    is_attached: bool = False
+
+
+class Role(StrEnum):
+    """What lines are, which decides how a format marks them."""
+
+    PLAIN = "plain"
+    TITLE = "title"
+    ITEM = "item"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Sentences, one a line.
+
+    Attributes:
+        texts: The lines.
+        role: What they are: Markdown sets a title bold, and makes lists of items and notes; plain text marks notes.
+        is_attached: True if no empty line stands above them in plain text.
+        only: The one format that has them; None if all have.
+    """
+
+    texts: Sequence[str]
+    role: Role = Role.PLAIN
+    is_attached: bool = False
+    only: Format | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A text that stands as it is, such as a command or a file."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A chart as SVG, and what it shows for those who do not see it; formats of text leave it out."""
+
+    svg: str
+    shows: str
+
+
+AnyTable = Table[Any]
+Block = Lines | AnyTable | Listing | Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One part of an answer: its heading, if it has one, and what stands below.
+
+    Attributes:
+        blocks: What the section holds, in order.
+        title: The heading; empty for an answer's first part.
+        key: Name of the section in the addresses of a page and in file names.
+    """
+
+    blocks: Sequence[Block]
+    title: str = ""
+    key: str = ""
