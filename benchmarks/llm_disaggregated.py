@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from capplan.llm.answer.deployments import Deployments, DeploymentWords, ServingDeployment
-from capplan.llm.answer.validate_serving import constants_of
+from capplan.llm.answer.deployments import Deployments
+from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.disaggregated import HANDOVER_S, LINK_BYTES_PER_S
 from capplan.llm.core.serving.service import Demand, Service, decode_step_s, lone_ttft_s
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.timing.constants import Constants, constants_of
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
 

@@ -11,8 +11,9 @@ import time
 
 from gpus_startup import cpu_s
 
-from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
+from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus

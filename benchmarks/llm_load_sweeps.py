@@ -12,15 +12,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from capplan.llm.answer.deployments import Deployments, DeploymentWords
-from capplan.llm.answer.simulate_serving import DELIVERY_STEPS, SimulationQuestion, simulate_serving
-from capplan.llm.answer.validate_serving import constants_of
+from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
+from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.search.replica import DELIVERY_STEPS
 from capplan.llm.core.serving.service import Demand, Service, most_running, step_seconds
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.arrivals import Lengths, all_at_once
 from capplan.llm.core.simulation.continuous_batching import Admission, simulate_open
 from capplan.llm.core.simulation.load_answer import LatencyLimits
+from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from capplan.errors import UsageError
-from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.answer.validate_serving import validate_serving
+from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.kv import kv_element_bytes, stage_cache
 from capplan.llm.core.memory_answer import MemoryAnswer, MemoryRequest, answer_memory

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.validate_serving import validate_serving
+from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.serving.accuracy import JudgedAnswer
 from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.evidence import Evidence

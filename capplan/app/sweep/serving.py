@@ -10,8 +10,9 @@ from capplan.core.sweep.conditions import ServingConditions, Value
 from capplan.core.sweep.grid import Columns
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.errors import CapplanError
-from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import DoesNotFitError, ServingQuestion, estimate_serving
+from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.sharding import Sharding

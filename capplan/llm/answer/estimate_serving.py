@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
-from capplan.llm.answer.deployments import Deployments, DeploymentWords, ServingDeployment
-from capplan.llm.answer.run_case import case_of_run
-from capplan.llm.answer.validate_serving import constants_of, width_name
+from capplan.llm.answer.deployments import Deployments
+from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.half import half_note
-from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of
+from capplan.llm.core.search.run_case import case_of_run
+from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of, width_name
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
 from capplan.llm.core.serving.explain import explain_step
@@ -17,7 +17,7 @@ from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import Demand, Service
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
-from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.timing.constants import Constants, constants_of
 from capplan.llm.core.timing.work import Load
 
 

@@ -8,9 +8,9 @@ from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
 from capplan.errors import UsageError
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.validate_serving import PreparedRun, judged_metrics, prepare_all, width_name
+from capplan.llm.answer.validate_serving import PreparedRun, judged_metrics, prepare_all
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
-from capplan.llm.core.serving.cases import Metric, Serving
+from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
 from capplan.llm.core.serving.fit import Observation, full_fit
 from capplan.llm.core.serving.learn import (

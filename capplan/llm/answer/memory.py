@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from capplan.core.serving_engines import find_engine
+from capplan.llm.core.engines import parse_version
 from capplan.llm.core.memory_answer import MemoryAnswer, MemoryRequest, answer_memory
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.read.memory_calibration import load_llm_memory, parse_version
+from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.llm.read.sources import find_model
 from capplan.specs import load_gpus
 

@@ -1,44 +1,15 @@
 """Search deployments of a language model for a load under limits: which GPUs, how many, at what cost."""
 
-import heapq
-from dataclasses import replace
-
-from capplan.errors import UsageError
-from capplan.llm.answer.deployments import Deployments, DeploymentWords
-from capplan.llm.answer.fleet.disaggregation import disaggregated_fits
-from capplan.llm.answer.fleet.fleet_money import MoneyQuestion, fleet_money
-from capplan.llm.answer.fleet.handover import launch_of
-from capplan.llm.answer.fleet.rescue import advice, with_rescues
-from capplan.llm.answer.fleet.search import DEFAULT_ENGINES, PlanQuestion, Search
-from capplan.llm.answer.validate_serving import constants_of
-from capplan.llm.core.fleet.candidates import ShardingChoice
-from capplan.llm.core.fleet.deployment_plan import (
-    DeploymentFit,
-    DeploymentPlan,
-    DeploymentRejection,
-    Obstacle,
-    rank_key,
-)
-from capplan.llm.core.fleet.limits import SATURATION
-from capplan.llm.core.fleet.near_miss import near_misses
+from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.fleet_money import MoneyQuestion, fleet_money
+from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.planned import PlannedFleet
-from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.half import half_note
-from capplan.llm.core.simulation.load_answer import Statistic
-from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.llm.core.search.handover import launch_of
+from capplan.llm.core.search.plan import check_load, plan_deployments
+from capplan.llm.core.search.search import PlanQuestion, Search
 from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.core.timing.constants import constants_of
 from capplan.specs.prices import Prices
-
-__all__ = ["PlanQuestion", "plan_fleet", "plan_serving"]
-
-MOST_SIMULATED = 24
-"""Deployments whose percentiles are simulated: the best ones."""
-MOST_NEAR_MISSES = 3
-"""Deployments that the notes name because they may be cheaper than estimated."""
-MOST_FAILED = 60
-"""Deployments that may fail in the simulation before the search ends, so that it ends in time."""
-_TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
-"""What is tried on GPUs of which eight do not hold the model: a pipeline over servers."""
 
 
 def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibration: LlmCalibration) -> DeploymentPlan:
@@ -52,32 +23,19 @@ def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibratio
     Raises:
         CapplanError: The model is not known, or the load is empty or too long for the model.
     """
+    return plan_deployments(_search(question, deployments, calibration))
+
+
+def _search(question: PlanQuestion, deployments: Deployments, calibration: LlmCalibration) -> Search:
     check_load(question.load)
-    search = Search(question, deployments, calibration, constants_of(calibration))
-    architecture = deployments.model(question.model).architecture
-    _check_context(architecture.name, architecture.max_positions, question.load)
-    judged = {words: search.judge(words) for words in search.candidates()}
-    judged |= _over_servers(search, judged)
-    fits, failed = _settle(search, judged)
-    rejections = [each for each in judged.values() if isinstance(each, DeploymentRejection)]
-    rescued = with_rescues(search, [*rejections, *failed], fits)
-    return DeploymentPlan(
-        model=architecture.name,
-        params=count_parameters(architecture),
-        active_params=count_active_parameters(architecture),
-        load=question.load,
-        limits=question.limits,
-        fits=fits,
-        rejections=rescued,
-        assumptions=_assumptions(question),
-        disaggregated=disaggregated_fits(search, fits),
-        notes=(
-            *_half_notes(fits[:1], deployments),
-            *_notes(question),
-            *_cost_notes(question, fits),
-            *_near_miss_notes(question, fits),
-        ),
-        advice=None if fits else advice(question.limits, rescued),
+    return Search(
+        question=question,
+        model=deployments.model(question.model),
+        find=deployments.find,
+        find_gpu=deployments.gpus.find,
+        memory=deployments.memory,
+        calibration=calibration,
+        constants=constants_of(calibration),
     )
 
 
@@ -101,156 +59,13 @@ def plan_fleet(
     Raises:
         CapplanError: The model is not known, or the load is empty or too long for the model.
     """
-    plan = plan_serving(question, deployments=deployments, calibration=calibration)
+    search = _search(question, deployments, calibration)
+    plan = plan_deployments(search)
     best = plan.recommended
     if best is None:
         return PlannedFleet(plan=plan)
     return PlannedFleet(
         plan=plan,
         money=fleet_money(best, deployments.gpus.find(best.gpu), prices, money),
-        launch=launch_of(best, question.load, model=question.model, deployments=deployments),
+        launch=launch_of(best, search),
     )
-
-
-def check_load(load: TokenLoad) -> None:
-    """Raise unless a load says how many requests come, or how many clients wait.
-
-    Raises:
-        UsageError: It states neither or both, or none at all come.
-    """
-    if (load.rate_per_s is None) == (load.concurrency is None):
-        raise UsageError("state the load by one of --rate (requests per second) and --concurrency (clients).")
-    if load.rate_per_s is not None and not 0 < load.rate_per_s < float("inf"):
-        raise UsageError("--rate must be above 0 requests per second; a load of zero needs no GPU.")
-    if load.concurrency is not None and not load.concurrency > 0:
-        raise UsageError("--concurrency must be at least 1 client; a load of zero needs no GPU.")
-
-
-def _check_context(model: str, longest: int | None, load: TokenLoad) -> None:
-    tokens = load.input_len + load.output_len
-    if longest is not None and tokens > longest:
-        raise UsageError(
-            f"{model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: shorten "
-            "--input-len or --output-len."
-        )
-
-
-_Judged = dict[DeploymentWords, DeploymentFit | DeploymentRejection]
-
-
-def _over_servers(search: Search, judged: _Judged) -> _Judged:
-    """Judge pipelines over two and four servers on GPUs of which eight lack the memory."""
-    if not search.question.choice.is_open:
-        return {}
-    fitting = {words.gpu for words, each in judged.items() if not _lacks_memory(each)}
-    lacking = tuple(gpu for gpu in search.question.gpus if gpu not in fitting)
-    wider = replace(search, question=replace(search.question, gpus=lacking, choice=_TWO_SERVERS))
-    return {words: wider.judge(words) for words in wider.candidates()}
-
-
-def _lacks_memory(judged: DeploymentFit | DeploymentRejection) -> bool:
-    return isinstance(judged, DeploymentRejection) and judged.obstacle is not Obstacle.LIMIT
-
-
-def _settle(search: Search, judged: _Judged) -> tuple[tuple[DeploymentFit, ...], list[DeploymentRejection]]:
-    """Rank the deployments and simulate the best ones, which may take more replicas than the closed form says.
-
-    A simulation never makes a deployment cheaper, so that the cheapest one not yet simulated is always the next. With
-    limits at a percentile, deployments that were not simulated are left out: nothing is known of their percentiles.
-    """
-    fits = {words: each for words, each in judged.items() if isinstance(each, DeploymentFit)}
-    heap = [(rank_key(fit), index, words, fit) for index, (words, fit) in enumerate(fits.items())]
-    heapq.heapify(heap)
-    settled: list[DeploymentFit] = []
-    failed: list[DeploymentRejection] = []
-    while heap and len(settled) < MOST_SIMULATED and len(failed) < MOST_FAILED:
-        _, index, words, fit = heapq.heappop(heap)
-        if fit.simulated is not None:
-            settled.append(fit)
-            continue
-        found = search.simulated(fit, words)
-        if isinstance(found, DeploymentFit):
-            heapq.heappush(heap, (rank_key(found), index, words, found))
-        else:
-            failed.append(found)
-    others = [fit for _, _, _, fit in sorted(heap, key=lambda entry: entry[:2])]
-    if search.question.limits.statistic is not Statistic.MEAN:
-        others = [fit for fit in others if fit.simulated is not None]
-    return (*settled, *others), failed
-
-
-def _assumptions(question: PlanQuestion) -> tuple[str, ...]:
-    load = question.load
-    if load.concurrency is None:
-        comes = "bursts" if load.gap_scv > 1 else "at random (Poisson)"
-        arrivals = f"requests arrive {comes} at {load.rate_per_s:g}/s and are spread evenly over the replicas"
-    else:
-        arrivals = f"{load.concurrency:g} clients send the next request when they have their answer; all are in memory"
-    return (
-        arrivals,
-        f"{load.input_len:g} tokens in and {load.output_len:g} tokens out on average; {_reuse(load)}",
-        f"limits are held by the {_words(question.limits.statistic)}; the best deployments are simulated, request by "
-        "request, and the simulation decides",
-        f"a replica is planned with up to {SATURATION:.0%} of the rate at which it is full",
-        "rent is the lowest current on-demand price per GPU-hour, however many GPUs an instance holds",
-    )
-
-
-def _notes(question: PlanQuestion) -> tuple[str, ...]:
-    """Return notes on what was not searched, and on why a measured run can be cheaper than the fleet."""
-    engines = [engine for engine in DEFAULT_ENGINES if engine not in question.engines]
-    notes = []
-    if engines:
-        notes.append(f"not searched: {', '.join(engines)} (--engine), which may carry the load on fewer GPUs")
-    if question.weights == ("",):
-        notes.append("weights are in the checkpoint's own format; narrower ones (--weights fp8, awq) were not searched")
-    if question.limits.statistic is not Statistic.MEAN:
-        notes.append(f"the {MOST_SIMULATED} best deployments stand here; percentiles of others were not simulated")
-    notes.append(
-        "a run that was measured at full load can cost less per token than this fleet, which keeps the limits with "
-        f"whole replicas and {1 - SATURATION:.0%} of headroom at this very load"
-    )
-    return tuple(notes)
-
-
-def _half_notes(fits: tuple[DeploymentFit, ...], deployments: Deployments) -> tuple[str, ...]:
-    notes = (half_note(deployments.gpus.find(fit.gpu), fit.weights, fit.kv) for fit in fits)
-    return tuple(note for note in notes if note)
-
-
-def _cost_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
-    """Return the range of a token's cost where a fixed number of clients gets what the estimated speed gives."""
-    cost = fits[0].usd_per_million_output_tokens if fits else None
-    if question.load.concurrency is None or cost is None:
-        return ()
-    tpot = fits[0].tpot_s
-    low, high = cost * tpot.low / tpot.expected, cost * tpot.high / tpot.expected
-    return (
-        f"cost follows the estimated speed: {low:.3g} to {high:.3g} USD per million output tokens in its interval, "
-        "so that a measured run of the same deployment may cost less",
-    )
-
-
-def _near_miss_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
-    """Return notes on deployments that would be cheaper if a measurement found them faster than estimated."""
-    unit = " requests/s" if question.load.concurrency is None else " clients"
-    return tuple(
-        f"{each.fit.gpu} with {each.fit.engine}, {each.words}, would cost {each.usd_per_hour:.4g} instead of "
-        f"{fits[0].usd_per_hour:.4g} USD/h: it carries {each.expected:.3g}{unit} by the estimate, and "
-        f"{each.best:.3g} at the good end of its 90 % interval; a measurement would decide"
-        for each in near_misses(fits, question.load, question.limits)[:MOST_NEAR_MISSES]
-    )
-
-
-def _words(statistic: Statistic) -> str:
-    return "mean over requests" if statistic is Statistic.MEAN else f"{statistic.value[1:]}th percentile of requests"
-
-
-def _reuse(load: TokenLoad) -> str:
-    prefix = (
-        f"{load.prefix_fraction:.0%} of a prompt in the prefix cache" if load.prefix_fraction else "no prefix cache"
-    )
-    if load.speculation is None:
-        return f"{prefix}, no speculation"
-    each = load.speculation
-    return f"{prefix}, {each.drafts} drafted tokens of which each is accepted with {each.acceptance:.0%}"

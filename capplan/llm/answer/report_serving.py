@@ -5,17 +5,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capplan.clock import today
-from capplan.llm.answer.deployments import Deployments, DeploymentWords
-from capplan.llm.answer.fleet.fleet_money import MoneyQuestion, known_prices
-from capplan.llm.answer.fleet.load_question import question_of
-from capplan.llm.answer.fleet.rents import cheapest_rents
-from capplan.llm.answer.fleet.search import PlanQuestion
+from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.fleet_money import MoneyQuestion, known_prices
+from capplan.llm.answer.load_question import question_of
 from capplan.llm.answer.plan_serving import plan_fleet, plan_serving
+from capplan.llm.answer.rents import cheapest_rents
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
+from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.serving_report import ServingReport, Variation
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.search.search import PlanQuestion
 from capplan.llm.core.simulation.simulation import Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.read.load_file import read_serving_load

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.fleet.fleet_money import known_prices
-from capplan.llm.answer.fleet.load_question import question_of
-from capplan.llm.answer.fleet.rents import cheapest_rents
+from capplan.llm.answer.fleet_money import known_prices
+from capplan.llm.answer.load_question import question_of
 from capplan.llm.answer.plan_serving import plan_serving
+from capplan.llm.answer.rents import cheapest_rents
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.shared_fleet import SharedFleet, shared_fleets
 from capplan.llm.read.load_file import read_fleet_file

@@ -5,15 +5,16 @@ from dataclasses import dataclass, replace
 
 from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
-from capplan.llm.answer.deployments import Deployments, DeploymentWords, ServingDeployment
-from capplan.llm.answer.run_case import case_of_run
+from capplan.llm.answer.deployments import Deployments
+from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
+from capplan.llm.core.search.run_case import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
-from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of
+from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of, width_name
 from capplan.llm.core.serving.clients import MOST_CLIENTS
 from capplan.llm.core.serving.evidence import Adjustment, interval
 from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 from capplan.llm.core.timing.calibration import LlmCalibration
-from capplan.llm.core.timing.constants import Constants, Layout
+from capplan.llm.core.timing.constants import Constants, constants_of
 
 LONGEST_TOKENS = 2_000_000
 """What is stepped through at most, so that one wrong row cannot stop a validation."""
@@ -92,12 +93,6 @@ def judged_metrics(run: MeasuredRun) -> tuple[Metric, ...]:
     return tuple(run.values)
 
 
-def constants_of(calibration: LlmCalibration) -> Constants:
-    """Return the constants of a calibration in the form that predictions read."""
-    layout = Layout(tuple(calibration.engines))
-    return layout.view(layout.pack(calibration))
-
-
 def validate_serving(
     runs: Sequence[MeasuredRun],
     *,
@@ -161,21 +156,3 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
         )
         for metric in judged_metrics(item.run)
     ]
-
-
-def width_name(metric: Metric, serving: Serving, *, has_experts: bool) -> str:
-    """Return the name of the interval widths of a metric: those of a queue differ from those of a single prompt.
-
-    Tokens per second of a closed loop are as uncertain as the time between tokens.
-
-    Args:
-        metric: What is predicted.
-        serving: How requests come.
-        has_experts: True for a mixture of experts, whose kernels and routing are known less well.
-    """
-    kind = "experts" if has_experts else "dense"
-    if metric is Metric.OUTPUT_TOKENS_PER_S:
-        return f"tpot, {kind}" if serving is Serving.CLOSED_LOOP else f"tokens, {kind}"
-    if metric is Metric.TTFT and serving is Serving.FIXED_BATCH:
-        return "ttft, fixed batch"
-    return f"{metric}, {kind}"

@@ -1,10 +1,12 @@
 """How serving engines divide a GPU's memory, by engine and version: types of the constants, none of their values."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.core.serving_engines import Engine
+from capplan.errors import SpecError
 
 
 class PoolRule(StrEnum):
@@ -138,3 +140,26 @@ class LlmMemoryConstants:
         if version is None:
             return of_engine[-1]
         return next((each for each in reversed(of_engine) if each.since <= version), of_engine[0])
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version, such as (0, 19) of 0.19.1rc2 or (1, 2) of v1.2.
+
+    Args:
+        text: The version.
+
+    Raises:
+        SpecError: It does not begin with a number.
+    """
+    numbers = re.match(r"v?(\d{1,6}(?:\.\d{1,6}){0,2})", text.strip())
+    if numbers is None:
+        raise SpecError(f"{text!r} is not a version; write it as 0.19 or 1.2.0.")
+    return tuple(int(each) for each in numbers.group(1).split("."))
+
+
+def version_of(text: str) -> tuple[int, ...] | None:
+    """Return the numbers of an engine's version, None where it is not stated in numbers."""
+    try:
+        return parse_version(text) if text else None
+    except SpecError:
+        return None

@@ -1,6 +1,5 @@
 """Read and write the memory rules of serving engines: the shipped YAML, or a user's own."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import yaml
 
 from capplan.core.serving_engines import Engine
 from capplan.errors import SpecError
-from capplan.llm.core.engines import ActivationConstants, EngineConstants, LlmMemoryConstants, PoolRule
+from capplan.llm.core.engines import ActivationConstants, EngineConstants, LlmMemoryConstants, PoolRule, parse_version
 from capplan.llm.core.memory_fit import FittedMemory
 from capplan.specs.folders import calibration_file
 from capplan.specs.yaml.strict import read_yaml
@@ -35,21 +34,6 @@ def load_llm_memory(path: Path | None = None) -> LlmMemoryConstants:
         return _constants(read_yaml(path), str(path))
     shown = f"calibrations/{_DEFAULT}"
     return _constants(read_yaml(calibration_file(_DEFAULT), shown=shown), shown)
-
-
-def parse_version(text: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version, such as (0, 19) of 0.19.1rc2 or (1, 2) of v1.2.
-
-    Args:
-        text: The version.
-
-    Raises:
-        SpecError: It does not begin with a number.
-    """
-    numbers = re.match(r"v?(\d{1,6}(?:\.\d{1,6}){0,2})", text.strip())
-    if numbers is None:
-        raise SpecError(f"{text!r} is not a version; write it as 0.19 or 1.2.0.")
-    return tuple(int(each) for each in numbers.group(1).split("."))
 
 
 def _constants(document: dict[str, Any], where: str) -> LlmMemoryConstants:

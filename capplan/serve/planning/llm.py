@@ -89,8 +89,9 @@ def answer_llm_estimate(question: LlmEstimateQuestion, case: Case) -> "ServingEs
     Raises:
         CapplanError: a name is not known, or the model does not fit.
     """
-    from capplan.llm.answer.deployments import Deployments, DeploymentWords
+    from capplan.llm.answer.deployments import Deployments
     from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
+    from capplan.llm.core.deployment import DeploymentWords
     from capplan.llm.read.time_calibration import load_time_calibration
 
     words = DeploymentWords(
@@ -137,12 +138,12 @@ def answer_llm_plan(question: LlmPlanQuestion, case: Case) -> "PlannedFleet":
         CapplanError: a name is not known, or the load is empty or too long for the model.
     """
     from capplan.llm.answer.deployments import Deployments
-    from capplan.llm.answer.fleet.fleet_money import MoneyQuestion
-    from capplan.llm.answer.fleet.rents import cheapest_rents, searched_gpus
-    from capplan.llm.answer.fleet.search import DEFAULT_ENGINES, PlanQuestion
+    from capplan.llm.answer.fleet_money import MoneyQuestion
     from capplan.llm.answer.plan_serving import plan_fleet
+    from capplan.llm.answer.rents import cheapest_rents, searched_gpus
     from capplan.llm.core.fleet.candidates import ShardingChoice
     from capplan.llm.core.fleet.token_load import TokenLoad
+    from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion
     from capplan.llm.read.time_calibration import load_time_calibration
 
     rents = cheapest_rents(case.data.prices)

@@ -7,8 +7,9 @@ import pytest
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
 from capplan.errors import SpecError, UsageError
-from capplan.llm.answer.deployments import Deployments, DeploymentWords
+from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
+from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus

@@ -74,8 +74,8 @@ def _question(
     lengths: tuple[int, int],
 ) -> "ServingQuestion":
     """Return the question that the options ask; `lengths` are the mean tokens of prompts and answers."""
-    from capplan.llm.answer.deployments import DeploymentWords
     from capplan.llm.answer.estimate_serving import ServingQuestion
+    from capplan.llm.core.deployment import DeploymentWords
     from capplan.llm.read.runs.measured_run import read_measured_run
 
     words = DeploymentWords(

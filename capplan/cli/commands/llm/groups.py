@@ -9,7 +9,7 @@ import typer
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from capplan.llm.answer.fleet.fleet_money import MoneyQuestion
+    from capplan.llm.answer.fleet_money import MoneyQuestion
     from capplan.llm.core.fleet.candidates import ShardingChoice
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.model import LanguageModel
@@ -134,8 +134,8 @@ class TaskOptions:
         from dataclasses import replace
 
         from capplan.cli.commands.llm.options import parse_image_size
-        from capplan.llm.answer.vision import images_of
         from capplan.llm.core.fleet.token_load import Task
+        from capplan.llm.core.search.images import images_of
 
         if self.task not in tuple(Task):
             raise UsageError(f"--task {self.task}: write one of {', '.join(Task)}.")
@@ -195,7 +195,7 @@ class MoneyOptions:
             UsageError: A value is not a share, a number of years, or two prices.
         """
         from capplan.cli.commands.llm.options import parse_api_price, parse_share
-        from capplan.llm.answer.fleet.fleet_money import MoneyQuestion
+        from capplan.llm.answer.fleet_money import MoneyQuestion
 
         return MoneyQuestion(
             growth_fraction=parse_share(self.growth, what="--growth"),
@@ -244,7 +244,7 @@ class SearchOptions:
 
     def engines(self) -> tuple[str, ...]:
         """Return the engines to try."""
-        from capplan.llm.answer.fleet.search import DEFAULT_ENGINES
+        from capplan.llm.core.search.search import DEFAULT_ENGINES
 
         return ENGINES if self.engine == ["all"] else tuple(self.engine or DEFAULT_ENGINES)
 

@@ -27,9 +27,9 @@ from capplan.printable import printable
 from capplan.units import counted
 
 if TYPE_CHECKING:
-    from capplan.llm.answer.plan_serving import PlanQuestion
     from capplan.llm.core.fleet.planned import PlannedFleet
     from capplan.llm.core.fleet.token_load import TokenLoad
+    from capplan.llm.core.search.search import PlanQuestion
     from capplan.llm.core.simulation.load_answer import LatencyLimits
     from capplan.specs.gpus.load import Gpus
     from capplan.specs.prices import Prices
@@ -80,7 +80,7 @@ def plan(
     capplan llm plan qwen3-32b --gpu h100-sxm5-80gb --gpu l40s --concurrency 64 --max-tpot 50ms --percentile 99
     """
     from capplan.llm.answer.deployments import Deployments
-    from capplan.llm.answer.fleet.fleet_money import known_prices
+    from capplan.llm.answer.fleet_money import known_prices
     from capplan.llm.answer.plan_serving import plan_fleet
     from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.specs import load_gpus
@@ -110,8 +110,8 @@ def _question(
     model: str, load: "TokenLoad", limits: "LatencyLimits", search: SearchOptions, *, prices: "Prices", gpus: "Gpus"
 ) -> "PlanQuestion":
     """Return the question that the options ask; without `--gpu`, of every GPU with a rent that is searched."""
-    from capplan.llm.answer.fleet.rents import cheapest_rents, searched_gpus
-    from capplan.llm.answer.plan_serving import PlanQuestion
+    from capplan.llm.answer.rents import cheapest_rents, searched_gpus
+    from capplan.llm.core.search.search import PlanQuestion
 
     rents = cheapest_rents(prices)
     return PlanQuestion(

@@ -90,8 +90,10 @@ def simulate(
 
     Example:  capplan llm simulate qwen3-32b --gpu h100-sxm5-80gb --tp 2 --rate 1..8 --max-ttft 1s --max-tpot 50ms
     """
-    from capplan.llm.answer.deployments import Deployments, DeploymentWords
-    from capplan.llm.answer.simulate_serving import Scheduling, SimulationQuestion, read_requests, simulate_serving
+    from capplan.llm.answer.deployments import Deployments
+    from capplan.llm.answer.simulate_serving import SimulationQuestion, read_requests, simulate_serving
+    from capplan.llm.core.deployment import DeploymentWords
+    from capplan.llm.core.search.replica import Scheduling
     from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.specs import load_gpus
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
+from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.money import FleetMoney
-from capplan.llm.core.handover.launch import Launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,3 +76,21 @@ def metric_of(times: ServingTimes, metric: Metric) -> float:
             return times.tpot_s
         case Metric.OUTPUT_TOKENS_PER_S:
             return times.output_tokens_per_s
+
+
+def width_name(metric: Metric, serving: Serving, *, has_experts: bool) -> str:
+    """Return the name of the interval widths of a metric: those of a queue differ from those of a single prompt.
+
+    Tokens per second of a closed loop are as uncertain as the time between tokens.
+
+    Args:
+        metric: What is predicted.
+        serving: How requests come.
+        has_experts: True for a mixture of experts, whose kernels and routing are known less well.
+    """
+    kind = "experts" if has_experts else "dense"
+    if metric is Metric.OUTPUT_TOKENS_PER_S:
+        return f"tpot, {kind}" if serving is Serving.CLOSED_LOOP else f"tokens, {kind}"
+    if metric is Metric.TTFT and serving is Serving.FIXED_BATCH:
+        return "ttft, fixed batch"
+    return f"{metric}, {kind}"

@@ -106,3 +106,9 @@ class Constants:
 
 def _named(names: Sequence[str], row: FloatArray) -> dict[str, float]:
     return {name: float(value) for name, value in zip(names, row, strict=True)}
+
+
+def constants_of(calibration: LlmCalibration) -> Constants:
+    """Return the constants of a calibration in the form that predictions read."""
+    layout = Layout(tuple(calibration.engines))
+    return layout.view(layout.pack(calibration))

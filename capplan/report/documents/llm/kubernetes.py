@@ -5,7 +5,7 @@ import re
 
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
-from capplan.llm.core.handover.launch import Launch
+from capplan.llm.core.fleet.launch import Launch
 
 _IMAGES = {
     Engine.VLLM: ("vllm/vllm-openai:latest", "pin the version that the plan was made for"),

@@ -5,8 +5,8 @@ import msgspec
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.gpus.prices import Term
 from capplan.core.serving_engines import Engine
+from capplan.llm.core.fleet.launch import Launch, LaunchOption
 from capplan.llm.core.fleet.money import ApiComparison, FleetMoney, FleetYear, PaymentOption
-from capplan.llm.core.handover.launch import Launch, LaunchOption
 
 _JOULES_PER_KWH = 3.6e6
 

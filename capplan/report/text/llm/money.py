@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from capplan.core.economics.cost import OwnedCost
+from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.money import FleetMoney, PaymentOption
 from capplan.llm.core.fleet.planned import PlannedFleet
-from capplan.llm.core.handover.launch import Launch
 from capplan.report.table import Table, render_text, table
 from capplan.units import format_fraction
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from capplan.core.serving_engines import Engine
-from capplan.llm.core.handover.launch import Launch, Setting, launch
+from capplan.llm.core.fleet.launch import Launch, Setting, launch
 from capplan.llm.core.serving.service import Speculation
 from capplan.llm.core.sharding import Sharding
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from capplan.llm.answer.fleet.rents import searched_gpus
-from capplan.llm.answer.fleet.search import DEFAULT_ENGINES, PlanQuestion
+from capplan.llm.answer.rents import searched_gpus
 from capplan.llm.core.fleet.deployment_plan import RentedGpu
+from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion
 from capplan.llm.read.load_file import ServingLoadFile
 from capplan.specs import Gpus
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from capplan.llm.answer.deployments import DeploymentWords, ServingDeployment
-from capplan.llm.answer.fleet.search import Search
+from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.disaggregated import LINK_BYTES_PER_S, DisaggregatedFit, Offer, Side, disaggregate
+from capplan.llm.core.search.search import Search
 from capplan.llm.core.sharding import Sharding
 
 _MOST_GPUS = 5
@@ -82,7 +82,7 @@ def words_of_fit(search: Search, fit: DeploymentFit) -> DeploymentWords:
 
 
 def _side(search: Search, words: DeploymentWords) -> Side:
-    deployment: ServingDeployment = search.deployments.find(words)
+    deployment: ServingDeployment = search.find(words)
     sharding: Sharding = words.sharding
     return Side(
         service=search.service(deployment),

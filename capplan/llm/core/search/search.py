@@ -1,18 +1,17 @@
 """Judge the deployments of a language model one by one: what fits, how fast it answers, how many replicas it takes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import ceil
 
 import numpy as np
 
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import CapplanError
-from capplan.llm.answer.deployments import Deployments, DeploymentWords, ServingDeployment
-from capplan.llm.answer.simulate_serving import simulate_replica
-from capplan.llm.answer.validate_serving import width_name
-from capplan.llm.answer.vision import encoder_s
+from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
+from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.fleet.candidates import ShardingChoice, shardings
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
@@ -24,7 +23,10 @@ from capplan.llm.core.fleet.deployment_plan import (
 from capplan.llm.core.fleet.limits import BrokenLimit, broken_at, broken_limit, fullest_point, highest_point
 from capplan.llm.core.fleet.support import support_problem
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.serving.cases import Metric, Serving
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.search.images import encoder_s
+from capplan.llm.core.search.replica import simulate_replica
+from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, half_width, interval
 from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
 from capplan.llm.core.serving.service import Demand, Service
@@ -71,17 +73,30 @@ class PlanQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A question, and what it takes to judge deployments."""
+    """A question, and what it takes to judge deployments.
+
+    Attributes:
+        question: What is asked.
+        model: The model that it names.
+        find: Returns the deployment that words name, or raises a CapplanError.
+        find_gpu: Returns the GPU of an id.
+        memory: Memory rules of the engines.
+        calibration: Constants of the time model, as they were learnt.
+        constants: The same in the form that predictions read.
+    """
 
     question: PlanQuestion
-    deployments: Deployments
+    model: LanguageModel
+    find: Callable[[DeploymentWords], ServingDeployment]
+    find_gpu: Callable[[str], GpuSpec]
+    memory: LlmMemoryConstants
     calibration: LlmCalibration
     constants: Constants
 
     def candidates(self) -> Iterator[DeploymentWords]:
         """Yield the deployments to judge."""
         asked = self.question
-        has_experts = self.deployments.model(asked.model).architecture.is_moe
+        has_experts = self.model.architecture.is_moe
         for gpu in asked.gpus:
             for engine in asked.engines:
                 divides_layers = engine == Engine.LLAMACPP
@@ -96,7 +111,7 @@ class Search:
     def judge(self, words: DeploymentWords) -> DeploymentFit | DeploymentRejection:
         """Return how a deployment carries the load by its mean times, or why it does not."""
         try:
-            deployment = self.deployments.find(words)
+            deployment = self.find(words)
         except CapplanError as error:
             return rejection(words, str(error), Obstacle.SETTING)
         problem = support_problem(
@@ -215,7 +230,7 @@ class Search:
 
         The simulation decides: its means replace those of the closed form.
         """
-        deployment, needed = self.deployments.find(words), fit.needed
+        deployment, needed = self.find(words), fit.needed
         while True:
             answer = self._simulate(deployment, needed + self.question.redundancy)
             broken = self._broken(answer)

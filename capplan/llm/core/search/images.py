@@ -1,7 +1,7 @@
 """Turn the images of a request into tokens, and into the time of the image encoder."""
 
 from capplan.errors import UsageError
-from capplan.llm.answer.deployments import ServingDeployment
+from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.token_load import Images, TokenLoad
 from capplan.llm.core.image_tokens import image_tokens
 from capplan.llm.core.model import LanguageModel

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import CapplanError
-from capplan.llm.answer.capacity import version_of
-from capplan.llm.answer.fleet.search import Search
+from capplan.llm.core.engines import version_of
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentRejection, Obstacle
 from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+from capplan.llm.core.search.search import Search
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.units import format_seconds
@@ -74,8 +74,8 @@ def _other_formats(search: Search, each: DeploymentRejection) -> str | None:
     """Ask the memory model which single change lets one request fit."""
     asked = search.question
     request = MemoryRequest(
-        model=search.deployments.model(asked.model),
-        gpu=search.deployments.gpus.find(each.gpu),
+        model=search.model,
+        gpu=search.find_gpu(each.gpu),
         sharding=each.sharding,
         weights=each.weights,
         kv=asked.kv or None,
@@ -84,7 +84,7 @@ def _other_formats(search: Search, each: DeploymentRejection) -> str | None:
         sequence_tokens=max(1, round(asked.load.cached_len)),
     )
     try:
-        answer = answer_memory(request, search.deployments.memory)
+        answer = answer_memory(request, search.memory)
     except CapplanError:
         return None
     helping = [change.change for change in answer.alternatives if change.fits and change.sequences >= 1]

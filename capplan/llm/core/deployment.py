@@ -1,0 +1,192 @@
+"""A deployment of a language model: the words that name it, and what the time and memory models need to know of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.serving_engines import find_engine
+from capplan.errors import UsageError
+from capplan.llm.core.engines import LlmMemoryConstants, version_of
+from capplan.llm.core.kv import kv_element_bytes
+from capplan.llm.core.memory import StageMemory
+from capplan.llm.core.memory_answer import MemoryAnswer, MemoryRequest, answer_memory
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.quantisation import Quantisation
+from capplan.llm.core.serving.evidence import Evidence, evidence_of
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.tensors import all_tensors
+from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.core.timing.engine_rules import decode_class, engine_variant, prefill_class
+from capplan.llm.core.timing.machine import Machine, machine_of
+from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
+from capplan.llm.core.timing.work import Kernels, kernel_classes
+from capplan.llm.core.weights import EngineLayout, stage_weights
+
+_NARROW_CACHE = {"fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentWords:
+    """What names a deployment; empty words stand for defaults."""
+
+    model: str
+    gpu: str
+    engine: str
+    sharding: Sharding
+    weights: str = ""
+    kv: str = ""
+    version: str = ""
+    link_bytes_per_s: float | None = None
+    max_sequences: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingDeployment:
+    """A deployment that was found, checked, and reduced to kernels.
+
+    `sequences_that_fit` returns how many sequences of a length fit in one replica's memory, 0 where the weights do not.
+    `stage` is the memory of the tightest GPU, `relatives` the ids of models that have the same layers.
+    """
+
+    words: DeploymentWords
+    model: LanguageModel
+    gpu: GpuSpec
+    engine: str
+    quantisation: Quantisation
+    kv: str
+    machine: Machine
+    kernels: Kernels
+    sequences_that_fit: Callable[[float], float]
+    stage: StageMemory
+    relatives: frozenset[str] = frozenset()
+
+    def evidence(self, calibration: LlmCalibration) -> Evidence:
+        """Classify the deployment by what a calibration was learnt from; a model of the same layers is as good."""
+        name = self.model.architecture.name
+        measured = self.relatives & calibration.measured_models
+        return evidence_of(
+            calibration,
+            model=min(measured) if measured and name not in calibration.measured_models else name,
+            gpu=self.gpu.id,
+            vendor=self.gpu.vendor,
+            engine=self.engine,
+            segment=str(self.gpu.segment) if self.gpu.segment else None,
+            kernels=kernel_classes(self.kernels),
+        )
+
+
+def build_deployment(
+    words: DeploymentWords,
+    *,
+    model: LanguageModel,
+    gpu: GpuSpec,
+    constants: LlmMemoryConstants,
+    relatives: frozenset[str] = frozenset(),
+    assumes_narrow_cache: bool = False,
+) -> ServingDeployment:
+    """Check a deployment, divide its memory and reduce it to kernels.
+
+    Args:
+        words: What names the deployment.
+        model: Its model.
+        gpu: Its GPU.
+        constants: Memory rules of the engines.
+        relatives: Ids of models that have the same layers.
+        assumes_narrow_cache: True to take a KV format that is not stated as fp8 where weights are narrower than 16
+            bits.
+
+    Raises:
+        CapplanError: The engine or format is not known, or the model cannot be shared that way.
+    """
+    engine = find_engine(words.engine)
+    machine = machine_of(gpu, link_bytes_per_s=words.link_bytes_per_s)
+    if machine is None:
+        raise UsageError(f"{gpu.id} states no peak rate in 16 or 32 bits, so that no time can be computed for it.")
+    quantisation = model.stored_as(words.weights or None)
+    kv = words.kv or _default_kv(model, quantisation, words, assumes_narrow_cache=assumes_narrow_cache)
+    memory = answer_memory(
+        MemoryRequest(
+            model=model,
+            gpu=gpu,
+            sharding=words.sharding,
+            weights=words.weights or None,
+            kv=kv,
+            engine=engine,
+            version=version_of(words.version),
+            max_sequences=words.max_sequences,
+        ),
+        constants,
+        alternatives=False,
+    )
+    variant = engine_variant(engine.value, version_of(words.version))
+    formats = _formats(
+        model, quantisation, variant, version=words.version, cache_bytes=kv_element_bytes(kv), machine=machine
+    )
+    kernels = stage_kernels(model.architecture, sharding=words.sharding, formats=formats)
+    return ServingDeployment(
+        words=words,
+        model=model,
+        gpu=gpu,
+        engine=variant,
+        quantisation=quantisation,
+        kv=kv,
+        machine=machine,
+        kernels=kernels,
+        sequences_that_fit=_sequences_that_fit(memory),
+        stage=memory.stage,
+        relatives=relatives,
+    )
+
+
+def _default_kv(
+    model: LanguageModel, quantisation: Quantisation, words: DeploymentWords, *, assumes_narrow_cache: bool
+) -> str:
+    stated_narrow = assumes_narrow_cache and bool(words.weights)
+    if stated_narrow and quantisation.format.name in _NARROW_CACHE:
+        return "fp8"
+    return "fp8" if model.declares_fp8_cache and not words.weights else "bf16"
+
+
+def _sequences_that_fit(memory: MemoryAnswer) -> Callable[[float], float]:
+    """Return a function from a sequence's tokens to how many such sequences fit in one replica, 0 where none does."""
+    ranks = memory.request.sharding.data
+
+    def fitting(tokens: float) -> float:
+        return float(memory.stage.sequences(max(1, round(tokens))) * ranks)
+
+    return fitting
+
+
+def _formats(
+    model: LanguageModel,
+    quantisation: Quantisation,
+    variant: str,
+    *,
+    version: str,
+    cache_bytes: float,
+    machine: Machine,
+) -> Formats:
+    return Formats(
+        quantisation=quantisation,
+        cache_bytes=cache_bytes,
+        units=machine.units,
+        decode=decode_class(
+            variant,
+            version=version_of(version),
+            cache_bytes=cache_bytes,
+            units=machine.units,
+            queries=model.architecture.queries_per_head,
+        ),
+        prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
+        weight_scale=_weight_scale(model, quantisation),
+    )
+
+
+def _weight_scale(model: LanguageModel, quantisation: Quantisation) -> float:
+    """Return the bytes of a GGUF mix over those by its base format, 1 for formats that do not mix."""
+    if quantisation.format.gguf is None:
+        return 1.0
+    architecture = model.architecture
+    mixed = stage_weights(architecture, quantisation=quantisation, sharding=Sharding(), layout=EngineLayout()).total
+    base = sum(tensor.parameters * quantisation.bits(tensor.role) / 8 for tensor in all_tensors(architecture))
+    return mixed / base
