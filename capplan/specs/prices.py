@@ -6,11 +6,13 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
+from capplan.core.gpus.machines import joined_in_machine
 from capplan.core.gpus.prices import (
     CURRENCY,
     MARKETPLACES,
     DateKind,
     Price,
+    PriceKind,
     PriceTier,
     PurchasePrice,
     QuoteTerms,
@@ -19,16 +21,18 @@ from capplan.core.gpus.prices import (
 from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
 from capplan.errors import SpecError
 from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays, price_folder
+from capplan.specs.providers import Providers, load_providers
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 
 _TOP_KEYS = [
-    "provider", "marketplace", "currency", "date", "date_is", "tier", "source", "sources", "hourly", "purchase",
+    "provider", "marketplace", "currency", "date", "date_is", "tier", "kind", "source", "sources", "hourly", "purchase",
     "notes",
 ]  # fmt: skip
 _QUOTE_KEYS = ("sku", "valid_until", "lead_time_days", "warranty_years")
-_ROW_KEYS = ("source", "tier", "note", *_QUOTE_KEYS)
-_HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "region", "per_hour", *_ROW_KEYS]
+_ROW_KEYS = ("source", "tier", "kind", "note", *_QUOTE_KEYS)
+_OFFER_KEYS = ("region", "country", "joined", "comparison", "upfront", "zones", *_ROW_KEYS)
+_HOURLY_KEYS = ["gpu", "instance", "gpus", "pricing", "per_hour", *_OFFER_KEYS]
 _PURCHASE_KEYS = ["gpu", "date", "date_is", "offer", "seller", "price", "gpus", "includes_server", *_ROW_KEYS]
 _PURCHASE_OPTIONAL = ("date_is", "seller", "gpus", "includes_server", *_ROW_KEYS)
 _MAX_AMOUNT = 1e7
@@ -71,11 +75,11 @@ def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -
     Raises:
         SpecError: a file is refused, with all that is wrong with it.
     """
-    folder = price_folder()
+    folder, providers = price_folder(), load_providers()
     prices = Prices()
     for path in sorted(folder.glob("*.yaml")):
         shown = str(path.relative_to(folder.parents[1])) if folder == built_in_folder() / PRICES else str(path)
-        prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN))
+        prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN, providers=providers))
     own = Prices()
     for overlay in (*own_overlays(), *overlays):
         for path in sorted((overlay / PRICES).glob("*.yaml")):
@@ -108,16 +112,21 @@ def _laid_over(below: Prices, above: Prices) -> Prices:
     return _joined(kept, above)
 
 
-def read_prices(path: Path, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str) -> Prices:
+def read_prices(
+    path: Path, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str, providers: Providers | None = None
+) -> Prices:
     """Read one price file.
 
     Raises:
         SpecFileError: everything that is wrong with the file.
     """
-    return read_price_section(read_yaml(path, shown=shown), gpus, shown=shown, origin=origin)
+    tree = read_yaml(path, shown=shown)
+    return read_price_section(tree, gpus, shown=shown, origin=origin, providers=providers)
 
 
-def read_price_section(tree: Tree, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str) -> Prices:
+def read_price_section(
+    tree: Tree, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str, providers: Providers | None = None
+) -> Prices:
     """Read prices that stand in another file, in the form of a price file.
 
     Args:
@@ -125,21 +134,22 @@ def read_price_section(tree: Tree, gpus: Mapping[str, GpuSpec], *, shown: str, o
         gpus: The GPUs by id.
         shown: The file, and where in it the section stands.
         origin: Where the prices come from, as reports name it.
+        providers: What is known of providers; loaded where None.
 
     Raises:
         SpecFileError: everything that is wrong with the section.
     """
-    reader = _PriceReader(shown, origin, gpus)
+    reader = _PriceReader(shown, origin, gpus, providers or load_providers())
     reader.read_head(tree)
-    rents = reader.rows(tree, "hourly", _HOURLY_KEYS, optional=("region", *_ROW_KEYS))
-    hourly = [reader.hourly(key, row) for key, row in rents]
+    rents = reader.rows(tree, "hourly", _HOURLY_KEYS, optional=_OFFER_KEYS)
+    hourly = [price for key, row in rents for price in reader.hourly(key, row)]
     bought = reader.rows(tree, "purchase", _PURCHASE_KEYS, optional=_PURCHASE_OPTIONAL)
     purchase = [reader.purchase(key, row) for key, row in bought]
     if not hourly and not purchase:
         reader.refuse("", "holds neither hourly nor purchase prices")
     reader.finish(reader.named_sources)
     return Prices(
-        hourly=tuple(price for price in hourly if price),
+        hourly=tuple(hourly),
         purchase=tuple(price for price in purchase if price),
     )
 
@@ -147,9 +157,11 @@ def read_price_section(tree: Tree, gpus: Mapping[str, GpuSpec], *, shown: str, o
 class _PriceReader(Checker):
     """Gathers the prices and the problems of one file."""
 
-    def __init__(self, file: str, origin: str, gpus: Mapping[str, GpuSpec]) -> None:
+    def __init__(self, file: str, origin: str, gpus: Mapping[str, GpuSpec], providers: Providers) -> None:
         super().__init__(file, origin)
         self._gpus = gpus
+        self._providers = providers
+        self._kind: PriceKind | None = None
         self._source: Source | None = None
         self._tier: PriceTier | None = None
         self.named_sources: dict[str, Source] = {}
@@ -167,6 +179,7 @@ class _PriceReader(Checker):
         else:
             self._source = self.source("source", tree.get("source"))
         self._tier = self.member("tier", tree["tier"], PriceTier) if "tier" in tree else None
+        self._kind = self.member("kind", tree["kind"], PriceKind) if "kind" in tree else None
         if tree.get("currency") != CURRENCY:
             self.refuse(
                 "currency", f"must be {CURRENCY}, not {tree.get('currency')!r}; convert the prices and say so in notes"
@@ -175,7 +188,8 @@ class _PriceReader(Checker):
         if "hourly" in tree:
             self._date = self.day("date", tree.get("date"))
             self.missing_words(tree, ("provider",))
-            self._provider = self.words(tree, ("provider",)).get("provider")
+            named = self.words(tree, ("provider",)).get("provider")
+            self._provider = self._providers.canonical(named) if named else None
             stated = tree.get("marketplace", self._provider in MARKETPLACES)
             if not isinstance(stated, bool):
                 self.refuse("marketplace", f"must be true or false, not {stated!r}")
@@ -205,33 +219,91 @@ class _PriceReader(Checker):
                 complete.append((key, row))
         return complete
 
-    def hourly(self, key: str, row: Tree) -> Price | None:
-        """Read what an instance costs in an hour."""
+    def hourly(self, key: str, row: Tree) -> tuple[Price, ...]:
+        """Read what a machine costs in an hour: one offer for each region that the row names.
+
+        Where the machine's type is known and holds more GPUs than the row prices, the whole machine is the offer.
+        """
         gpu = self._gpu(f"{key}.gpu", row["gpu"])
-        words = self.words(row, ("instance", "region"), prefix=f"{key}.")
+        words = self.words(row, ("instance", "region", "country", "comparison", "note"), prefix=f"{key}.")
         terms = [term.value for term in Term if term is not Term.BUY]
         if row["pricing"] not in terms:
             self.refuse(f"{key}.pricing", f"{row['pricing']!r} is not known; use {', '.join(terms)}")
         amount = self._amount(f"{key}.per_hour", row["per_hour"])
         count = self._count(f"{key}.gpus", row["gpus"])
+        joined = self._count(f"{key}.joined", row["joined"]) if "joined" in row else None
+        if (code := words.get("country")) and code not in self._providers.countries:
+            self.refuse(f"{key}.country", f"{code!r} is not the code of a country, such as de or us")
+        upfront, zones = self._upfront(key, row), self._zones(key, row)
         source, tier, quote = self._row_source(key, row), self._row_tier(key, row), self._quote_terms(key, row)
+        kind = self._row_kind(key, row, source)
         if self.problems or not (gpu and amount and count and source and tier and self._date and self._provider):
-            return None
-        return Price(
-            gpu=gpu.id,
-            provider=self._provider,
-            region=words.get("region", "any"),
-            term=Term(row["pricing"]),
-            usd_per_hour=amount / count,
-            date=self._date,
-            source=self._source_text(source, self._date_kind),
-            tier=tier,
-            date_is=self._date_kind,
-            instance=words["instance"],
-            instance_gpus=count,
-            is_marketplace=self._is_marketplace,
-            quote=quote,
+            return ()
+        machine = None if "comparison" in words else self._providers.machine(self._provider, words["instance"])
+        machine = machine if machine and machine.gpu == gpu.id else None
+        whole = machine.gpus if machine else count
+        billing = self._providers.billing(self._provider)
+        return tuple(
+            Price(
+                gpu=gpu.id,
+                provider=self._provider,
+                region=place.region,
+                term=Term(row["pricing"]),
+                usd_per_hour=amount / count,
+                date=self._date,
+                source=self._source_text(source, self._date_kind),
+                tier=tier,
+                date_is=self._date_kind,
+                instance=machine.name if machine else words["instance"],
+                instance_gpus=whole,
+                is_marketplace=self._is_marketplace,
+                quote=quote,
+                kind=kind,
+                place=place,
+                machine=machine,
+                joined=joined or joined_in_machine(gpu, whole, machine),
+                comparison=words.get("comparison"),
+                upfront_fraction=upfront,
+                zones_usd=zones,
+                minimum_s=billing.minimum_s if billing else None,
+                note=words.get("note"),
+            )
+            for place in self._providers.places(self._provider, words.get("region", "any"), country=code)
         )
+
+    def _upfront(self, key: str, row: Tree) -> float | None:
+        """Read the share of a commitment that is paid on the first day, in per cent."""
+        if "upfront" not in row:
+            return None
+        given = row["upfront"]
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 100:
+            self.refuse(f"{key}.upfront", f"must be per cent of the commitment from 0 to 100, not {given!r}")
+            return None
+        return given / 100
+
+    def _zones(self, key: str, row: Tree) -> tuple[float, float] | None:
+        """Read the lowest and the highest price of a spot machine over its zones. [USD/h]"""
+        given = row.get("zones")
+        if given is None:
+            return None
+        ends = [self._amount(f"{key}.zones", end) for end in given] if isinstance(given, list) else []
+        if len(ends) != 2 or ends[0] is None or ends[1] is None or ends[0] > ends[1]:
+            self.refuse(f"{key}.zones", f"must be the lowest and the highest price, as [9.4, 18.7], not {given!r}")
+            return None
+        return ends[0], ends[1]
+
+    def _row_kind(self, key: str, row: Tree, source: Source | None) -> PriceKind:
+        """Return from whom a price is known: what the row or file states, else what file and source say.
+
+        A price in a file of your own is your quote; a built-in one was read in the provider's own document or copied.
+        """
+        if "kind" in row:
+            return self.member(f"{key}.kind", row["kind"], PriceKind) or PriceKind.COPY
+        if self._kind is not None:
+            return self._kind
+        if self.origin != BUILT_IN:
+            return PriceKind.QUOTE
+        return PriceKind.READ if source is not None and source.kind is SourceKind.DATASHEET else PriceKind.COPY
 
     def purchase(self, key: str, row: Tree) -> PurchasePrice | None:
         """Read what one board costs, or a server of several GPUs; its devices share the price."""
@@ -245,6 +317,7 @@ class _PriceReader(Checker):
         if not isinstance(whole, bool):
             self.refuse(f"{key}.includes_server", f"must be true or false, not {whole!r}")
         source, tier, quote = self._row_source(key, row), self._row_tier(key, row), self._quote_terms(key, row)
+        price_kind = self._row_kind(key, row, source)
         named = self.words(row, ("seller",), prefix=f"{key}.").get("seller")
         if self.problems or not (gpu and offer and amount and day and date_is and source and tier and count):
             return None
@@ -260,6 +333,7 @@ class _PriceReader(Checker):
             includes_server=bool(whole),
             seller_name=named or "",
             quote=quote,
+            kind=price_kind,
         )
 
     def _quote_terms(self, key: str, row: Tree) -> QuoteTerms:

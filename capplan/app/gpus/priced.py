@@ -7,6 +7,7 @@ from capplan.app.gpus.choice import GpuChoice, GpuRequest, find_gpus
 from capplan.core.gpus.prices import Price, cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UnknownNameError, UsageError
+from capplan.specs.providers import load_providers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +55,14 @@ def of_providers(prices: Sequence[Price], providers: Sequence[str]) -> tuple[Pri
     Raises:
         UnknownNameError: no price names such a provider.
     """
-    known = {price.provider for price in prices}
-    for name in providers:
+    if not providers:
+        return tuple(prices)
+    known, named = {price.provider for price in prices}, load_providers()
+    wanted = [named.canonical(name) for name in providers]
+    for name in wanted:
         if name not in known:
             raise UnknownNameError("provider", name, sorted(known), hint=f"Known are {', '.join(sorted(known))}.")
-    return tuple(price for price in prices if not providers or price.provider in providers)
+    return tuple(price for price in prices if price.provider in wanted)
 
 
 def affordable(gpus: Sequence[GpuSpec], prices: Sequence[Price], filters: PriceFilters) -> tuple[GpuSpec, ...]:

@@ -1,7 +1,7 @@
 """List, filter and import prices of GPUs."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -49,14 +49,17 @@ def list_prices(request: PriceRequest, *, today: date) -> PriceList:
     Raises:
         UnknownNameError: A GPU, provider or region that no price names.
     """
+    from capplan.app.procurement.constraints import check_regions
     from capplan.specs import load_gpus
     from capplan.specs.prices import load_prices
+    from capplan.specs.providers import load_providers
 
-    gpus = load_gpus(overlays=request.overlays)
+    gpus, providers = load_gpus(overlays=request.overlays), load_providers()
     known = load_prices(gpus, overlays=[folder for folder in request.overlays if folder.is_dir()])
     wanted = {gpu.id for name in split_names(request.gpus) for gpu in gpus.find_all(name).gpus}
+    request = replace(request, providers=tuple(map(providers.canonical, request.providers)))
     _check_names("provider", request.providers, {price.provider for price in known.hourly})
-    _check_names("region", request.regions, {price.region for price in known.hourly})
+    check_regions(request.regions, known, providers)
     hourly = known.hourly if request.history else current_prices(known.hourly)
     limits = _Limits(request=request, gpus=wanted, today=today)
     return PriceList(
@@ -80,7 +83,7 @@ class _Limits:
     def takes_rent(self, price: Price) -> bool:
         asked = self.request
         by_place = (not asked.providers or price.provider in asked.providers) and (
-            not asked.regions or price.region in asked.regions
+            not asked.regions or any(price.is_in(name) for name in asked.regions)
         )
         return by_place and self._takes(price, price.term)
 

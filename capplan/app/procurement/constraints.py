@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from capplan.core.economics.constraints import Constraints, NameLists
+from capplan.core.gpus.places import Area, place_words
 from capplan.core.gpus.prices import Term
 from capplan.core.gpus.spec import Segment
 from capplan.errors import UnknownNameError
 from capplan.specs import Gpus
 from capplan.specs.prices import Prices
+from capplan.specs.providers import Providers, load_providers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,19 +87,40 @@ def resolve(constraints: Constraints, *, gpus: Gpus, prices: Prices, named: Coll
     Raises:
         UnknownNameError: a provider, seller, region, GPU or segment that nothing has.
     """
-    providers = {price.provider for price in prices.hourly} | {price.seller_name for price in prices.purchase} - {""}
-    regions = {price.region for price in prices.hourly}
+    known = load_providers()
+    names = {price.provider for price in prices.hourly} | {price.seller_name for price in prices.purchase} - {""}
     lists = []
     for given in (constraints.allow, constraints.deny):
-        _check("provider", given.providers, providers)
-        _check("region", given.regions, regions)
+        providers = frozenset(map(known.canonical, given.providers))
+        _check("provider", providers, names)
+        check_regions(given.regions, prices, known)
         _check("segment", given.segments, [segment.value for segment in Segment])
         ids = frozenset(gpu.id for name in sorted(given.gpus) for gpu in gpus.find_all(name).gpus)
-        lists.append(replace(given, gpus=ids))
+        lists.append(replace(given, gpus=ids, providers=providers))
     allow, deny = lists
     if named:
         allow = replace(allow, gpus=(allow.gpus & frozenset(named)) or frozenset(named))
     return replace(constraints, allow=allow, deny=deny)
+
+
+def check_regions(names: Iterable[str], prices: Prices, known: Providers) -> None:
+    """Check that every name is a region of some price, a country or an area.
+
+    Args:
+        names: The names asked for, in any case.
+        prices: All known prices.
+        known: The countries.
+
+    Raises:
+        UnknownNameError: nothing is called so.
+    """
+    words = place_words(known.countries.values())
+    regions = {price.region for price in prices.hourly}
+    lower = {region.lower() for region in regions}
+    for name in sorted(names):
+        if name.lower() not in words | lower:
+            hint = f"Write a country (de, germany), one of {', '.join(Area)}, or a provider's region."
+            raise UnknownNameError("region", name, sorted({*words, *regions}), hint=hint)
 
 
 def _check(kind: str, names: Iterable[str], known: Collection[str]) -> None:

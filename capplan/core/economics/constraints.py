@@ -37,7 +37,8 @@ class Constraints:
     Attributes:
         terms: Terms that are considered at all.
         allow: Where a list is not empty, nothing else is considered. Provider lists apply to sellers, too; a purchase
-            has no region. GPUs named here are admitted whatever their segment.
+            has no region. A region may be a provider's, a country or an area such as eu. GPUs named here are admitted
+            whatever their segment.
         deny: What is never considered.
         marketplaces: True if offers of third-party hosts compete with those of vendors.
         max_capex_usd: Cap on what is paid on the first day. [USD]
@@ -88,8 +89,19 @@ class Constraints:
         provider = price.provider if isinstance(price, Price) else price.seller_name
         if refused := _refused("provider", provider, self.allow.providers, self.deny.providers):
             return refused
-        if isinstance(price, Price):
-            return _refused("region", price.region, self.allow.regions, self.deny.regions)
+        return self._refusal_of_place(price) if isinstance(price, Price) else None
+
+    def _refusal_of_place(self, price: Price) -> str | None:
+        """Return why an offer's place is not admitted; None where it is.
+
+        A place must certainly lie in what is allowed, and certainly outside of what is denied: an offer of unknown
+        country is refused by both.
+        """
+        where = price.region if price.country else f"{price.region}, country not known"
+        if denied := sorted(name for name in self.deny.regions if price.may_be_in(name)):
+            return f"denied region: {where}" if price.is_in(denied[0]) else f"may be in {denied[0]}: {where}"
+        if self.allow.regions and not any(price.is_in(name) for name in self.allow.regions):
+            return f"region not allowed: {where}"
         return None
 
 
@@ -112,9 +124,15 @@ class LeftOut:
 def admitted_prices(
     rents: Sequence[Price], purchases: Sequence[PurchasePrice], constraints: Constraints
 ) -> tuple[tuple[Price, ...], tuple[PurchasePrice, ...], tuple[LeftOut, ...]]:
-    """Split the offers into admitted ones and excluded ones, each of the latter with its reason."""
+    """Split the offers into admitted ones and excluded ones, each of the latter with its reason.
+
+    A figure that nobody can order at is excluded, whatever else is admitted.
+    """
     offers: tuple[Price | PurchasePrice, ...] = (*rents, *purchases)
-    refused = {id(price): constraints.refusal_of_price(price) for price in offers}
+    refused = {
+        id(price): (price.comparison if isinstance(price, Price) else None) or constraints.refusal_of_price(price)
+        for price in offers
+    }
     return (
         tuple(price for price in rents if refused[id(price)] is None),
         tuple(price for price in purchases if refused[id(price)] is None),

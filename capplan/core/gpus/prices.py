@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
+from capplan.core.gpus.machines import MachineType
+from capplan.core.gpus.places import Place
+
 CURRENCY = "USD"
 
 
@@ -49,6 +52,24 @@ class PriceTier(StrEnum):
     QUOTED = "quoted"
     PUBLISHED = "published"
     HEARSAY = "hearsay"
+
+
+class PriceKind(StrEnum):
+    """From whom a price is known: read at the provider, in somebody's copy, in your own quote, or seen in use."""
+
+    READ = "read"
+    COPY = "copy"
+    QUOTE = "quote"
+    OBSERVED = "observed"
+
+
+KIND_WORDS: Mapping[PriceKind, str] = {
+    PriceKind.READ: "read at the provider",
+    PriceKind.COPY: "third-party copy",
+    PriceKind.QUOTE: "your quote",
+    PriceKind.OBSERVED: "observed",
+}
+"""How a report words the kind of a price."""
 
 
 class DateKind(StrEnum):
@@ -105,7 +126,13 @@ class PriceEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a provider asks for one GPU for one hour, as part of an instance, on a day. [USD]
+    """An offer: what a provider asks for one GPU for one hour, as part of a machine, in a region, on a day. [USD]
+
+    A machine is rented whole: `instance_gpus` GPUs at `usd_per_machine_hour`. `place` is where it stands, `machine`
+    its type where that is known, `joined` how many of its GPUs fast links join. `comparison` says why nobody can order
+    at this price, None for an offer. `upfront_fraction` is the share of a commitment that is paid on the first day,
+    `zones_usd` the lowest and highest price of a spot machine over its zones [USD/h], `minimum_s` the shortest time
+    that is charged [s]; None where not known.
 
     `is_marketplace` marks an offer of a third-party host: a class of its own, because it lasts only while that host
     offers it and no single company answers for it. It competes with vendors' offers only where a buyer admits it.
@@ -128,10 +155,58 @@ class Price:
     is_marketplace: bool = False
     is_beside_sound: bool = False
     quote: QuoteTerms = NO_TERMS
+    kind: PriceKind = PriceKind.COPY
+    place: Place | None = None
+    machine: MachineType | None = None
+    joined: int = 1
+    comparison: str | None = None
+    upfront_fraction: float | None = None
+    zones_usd: tuple[float, float] | None = None
+    minimum_s: float | None = None
+    note: str | None = None
 
     def __post_init__(self) -> None:
         if not self.usd_per_hour > 0:
             raise ValueError(f"a price must be above 0: {self.gpu}, {self.provider}, {self.usd_per_hour}")
+
+    @property
+    def is_orderable(self) -> bool:
+        """Return True for an offer; False for a figure that only serves comparison, such as a median."""
+        return self.comparison is None
+
+    @property
+    def usd_per_machine_hour(self) -> float:
+        """Return the price of the whole machine. [USD/h]"""
+        return self.usd_per_hour * self.instance_gpus
+
+    @property
+    def country(self) -> str | None:
+        """Return the code of the country in which the machine stands; None where it is not known."""
+        return self.place.country.code if self.place and self.place.country else None
+
+    @property
+    def known_by(self) -> str:
+        """Return how the price is known: hearsay, else from whom."""
+        return known_by(self.tier, self.kind)
+
+    @property
+    def offer_key(self) -> tuple[str, str, Term, str, str, int]:
+        """Return what makes two prices those of one offer: GPU, provider, term, region and machine."""
+        machine = self.machine.name if self.machine else (self.instance or "").lower().removeprefix("nvidia ")
+        return self.gpu, self.provider, self.term, self.region.lower(), machine, self.instance_gpus
+
+    @property
+    def offer_words(self) -> str:
+        """Return the machine that is rented, such as "aws g6.12xlarge, us-east-1"."""
+        return f"{self.provider} {self.instance or self.gpu}, {self.region}"
+
+    def is_in(self, wanted: str) -> bool:
+        """Return True if the offer certainly stands in a region, country or area."""
+        return (self.place or Place(region=self.region)).is_in(wanted)
+
+    def may_be_in(self, wanted: str) -> bool:
+        """Return True if the offer stands in a region, country or area, or could."""
+        return (self.place or Place(region=self.region)).may_be_in(wanted)
 
     @property
     def evidence(self) -> PriceEvidence:
@@ -139,26 +214,42 @@ class Price:
         return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is, valid_until=self.quote.valid_until)
 
 
-def current_prices(prices: Iterable[Price]) -> tuple[Price, ...]:
-    """Keep each provider's newest prices of a GPU and term: an older day of the same provider is history.
+def known_by(tier: PriceTier, kind: PriceKind) -> str:
+    """Return how a price is known in a report's words; "quote" is said of your own alone.
 
-    Of prices whose day is not that on which they held, the day of reading counts.
+    Args:
+        tier: How well it is known.
+        kind: From whom.
+    """
+    return tier.value if tier is PriceTier.HEARSAY else KIND_WORDS[kind]
+
+
+def current_prices(prices: Iterable[Price]) -> tuple[Price, ...]:
+    """Keep each offer's newest price: an older day of the same machine, region and term is history.
+
+    A newer price of another region or of another machine of the provider replaces nothing. Of prices whose day is not
+    that on which they held, the day of reading counts.
     """
     held = tuple(prices)
-    newest: dict[tuple[str, str, Term], date] = {}
+    newest: dict[tuple[str, str, Term, str, str, int], date] = {}
     for price in held:
-        key = (price.gpu, price.provider, price.term)
-        newest[key] = max(price.date, newest.get(key, price.date))
-    return tuple(price for price in held if price.date == newest[price.gpu, price.provider, price.term])
+        newest[price.offer_key] = max(price.date, newest.get(price.offer_key, price.date))
+    current = (price for price in held if price.date == newest[price.offer_key])
+    return tuple({(*price.offer_key, price.usd_per_hour): price for price in current}.values())
+
+
+def current_offers(prices: Iterable[Price]) -> tuple[Price, ...]:
+    """Keep the newest price of each offer, without the figures that nobody can order at."""
+    return tuple(price for price in current_prices(prices) if price.is_orderable)
 
 
 def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
-    """Find each GPU's lowest on-demand price per hour.
+    """Find each GPU's lowest on-demand offer per GPU and hour; its machine may hold several GPUs.
 
     Hearsay and offers of marketplaces count only where a vendor's dated price is not known.
     """
     cheapest: dict[str, Price] = {}
-    for price in current_prices(prices):
+    for price in current_offers(prices):
         known = cheapest.get(price.gpu)
         if price.term is Term.ON_DEMAND and (known is None or _preference(price) < _preference(known)):
             cheapest[price.gpu] = price
@@ -173,7 +264,7 @@ def offers_on_demand(prices: Iterable[Price]) -> Mapping[str, int]:
     """Return how many providers rent each GPU on demand."""
     providers: dict[str, set[str]] = {}
     for price in prices:
-        if price.term is Term.ON_DEMAND:
+        if price.term is Term.ON_DEMAND and price.is_orderable:
             providers.setdefault(price.gpu, set()).add(price.provider)
     return {gpu: len(found) for gpu, found in providers.items()}
 
@@ -196,10 +287,16 @@ class PurchasePrice:
     currency: str = CURRENCY
     seller_name: str = ""
     quote: QuoteTerms = NO_TERMS
+    kind: PriceKind = PriceKind.COPY
 
     def __post_init__(self) -> None:
         if not self.usd > 0:
             raise ValueError(f"a price must be above 0: {self.gpu}, {self.seller}, {self.usd}")
+
+    @property
+    def known_by(self) -> str:
+        """Return how the price is known: hearsay, else from whom."""
+        return known_by(self.tier, self.kind)
 
     @property
     def evidence(self) -> PriceEvidence:

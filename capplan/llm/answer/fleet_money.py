@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capplan.core.economics.assumptions import CostAssumptions
-from capplan.core.gpus.prices import LASTING_TERMS, Price, PriceTier, Term, current_prices
+from capplan.core.gpus.prices import LASTING_TERMS, Price, PriceTier, Term, current_offers
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
@@ -76,7 +76,7 @@ def offers_of(gpu: GpuSpec, prices: Prices) -> Offers:
         prices: All known prices.
     """
     rents: dict[Term, Price] = {}
-    for price in current_prices(prices.hourly):
+    for price in current_offers(prices.hourly):
         held = rents.get(price.term)
         lasts = price.term in LASTING_TERMS and price.gpu == gpu.id
         if lasts and (held is None or _order(price) < _order(held)):

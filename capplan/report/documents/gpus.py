@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute
-from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, Term
+from capplan.core.gpus.prices import DateKind, Price, PriceKind, PriceTier, PurchasePrice, Term
 from capplan.core.gpus.spec import Architecture, Figure, GpuSpec, Segment, Source, Status
 from capplan.version import __version__
 
@@ -72,7 +72,11 @@ class FigureDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A price of one GPU: an hourly rent from a provider, or a purchase from a seller. [USD]"""
+    """A price of one GPU: an hourly rent from a provider, or a purchase from a seller. [USD]
+
+    A rented machine is taken whole, with `instance_gpus` GPUs of which fast links join `joined_gpus`. `comparison` says
+    why nobody can order at the price; it is absent for offers.
+    """
 
     gpu: str | UnsetType = UNSET
     term: Term
@@ -86,7 +90,13 @@ class PriceDocument(msgspec.Struct, frozen=True, kw_only=True):
     date: date
     date_is: DateKind
     tier: PriceTier
+    kind: PriceKind
     source: str
+    country: str | UnsetType | None = UNSET
+    joined_gpus: int | UnsetType = UNSET
+    comparison: str | UnsetType = UNSET
+    upfront_fraction: float | UnsetType = UNSET
+    note: str | UnsetType = UNSET
 
 
 if not TYPE_CHECKING:
@@ -222,7 +232,13 @@ def _rent(price: Price) -> PriceDocument:
         date=price.date,
         date_is=price.date_is,
         tier=price.tier,
+        kind=price.kind,
         source=price.source,
+        country=price.country,
+        joined_gpus=price.joined,
+        comparison=price.comparison or UNSET,
+        upfront_fraction=UNSET if price.upfront_fraction is None else price.upfront_fraction,
+        note=price.note or UNSET,
     )
 
 
@@ -234,5 +250,6 @@ def _purchase(price: PurchasePrice) -> PriceDocument:
         date=price.date,
         date_is=price.date_is,
         tier=price.tier,
+        kind=price.kind,
         source=price.source,
     )

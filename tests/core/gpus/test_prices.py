@@ -1,8 +1,18 @@
 """Which prices count: the newest of each provider, hearsay only where nothing better is known."""
 
+from dataclasses import replace
 from datetime import date
 
-from capplan.core.gpus.prices import DateKind, Price, PriceEvidence, PriceTier, Term, cheapest_on_demand, current_prices
+from capplan.core.gpus.prices import (
+    DateKind,
+    Price,
+    PriceEvidence,
+    PriceKind,
+    PriceTier,
+    Term,
+    cheapest_on_demand,
+    current_prices,
+)
 
 TODAY = date(2026, 11, 22)
 
@@ -52,3 +62,26 @@ def test_a_quote_counts_until_its_last_day_whatever_its_age() -> None:
     )
     assert not quote.is_old(TODAY, max_age_days=1)
     assert quote.is_old(date(2026, 11, 23), max_age_days=10_000)
+
+
+def test_a_newer_price_of_another_region_or_machine_replaces_nothing() -> None:
+    # AWS of 2026-08-22 was read for Mumbai alone; us-east-1 of 2026-07-20 still holds.
+    virginia = replace(price(1.006, date(2026, 7, 20), provider="aws"), region="us-east-1", instance="g5.xlarge")
+    mumbai = replace(virginia, region="ap-south-1", usd_per_hour=1.208, date=date(2026, 8, 22))
+    larger = replace(virginia, instance="g5.12xlarge", instance_gpus=4, date=date(2026, 8, 22), usd_per_hour=1.418)
+    assert set(current_prices([virginia, mumbai, larger])) == {virginia, mumbai, larger}
+    assert cheapest_on_demand([virginia, mumbai, larger]) == {"l4": virginia}
+
+
+def test_a_figure_that_nobody_can_order_at_is_never_the_cheapest() -> None:
+    median = replace(price(0.1, date(2026, 8, 22)), comparison="median of several offers")
+    offer = price(0.7, date(2026, 8, 1), provider="other")
+    assert cheapest_on_demand([median, offer]) == {"l4": offer}
+    assert cheapest_on_demand([median]) == {}
+
+
+def test_only_a_price_of_ones_own_is_called_a_quote() -> None:
+    copied = price(0.7, date(2026, 8, 1))
+    assert copied.known_by == "third-party copy"
+    assert replace(copied, kind=PriceKind.QUOTE).known_by == "your quote"
+    assert replace(copied, tier=PriceTier.HEARSAY).known_by == "hearsay"

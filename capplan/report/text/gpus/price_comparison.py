@@ -27,13 +27,13 @@ def comparison_table(
     """Lay the cheapest prices side by side: a row for each GPU and group, a column for each term.
 
     Args:
-        hourly: Rents; amounts are per GPU and hour. [USD]
+        hourly: Rents, of which figures that nobody can order at are left out; amounts are per GPU and hour. [USD]
         purchase: Purchases; amounts are per GPU. [USD]
         group: What rows of one GPU are parted by.
         today: The day from which ages are counted.
     """
     cheapest: dict[tuple[str, str], dict[Term, Price | PurchasePrice]] = {}
-    prices: list[Price | PurchasePrice] = [*hourly, *purchase]
+    prices: list[Price | PurchasePrice] = [*(price for price in hourly if price.is_orderable), *purchase]
     for price in sorted(prices, key=_usd):
         row = (price.gpu, _group_of(price, group, today))
         cheapest.setdefault(row, {}).setdefault(_term(price), price)

@@ -12,14 +12,14 @@ def price_table(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> T
     rents = [
         (
             price.gpu, f"{price.usd_per_hour:.4f}", "USD/GPU-h", price.term.value, price.provider, price.region,
-            price.instance or "", str(price.instance_gpus), day_text(price), price.tier.value,
+            price.instance or "", str(price.instance_gpus), day_text(price), price.comparison or price.known_by,
         )
         for price in sorted(hourly, key=lambda each: (each.gpu, each.usd_per_hour))
     ]  # fmt: skip
     bought = [
         (
             price.gpu, f"{price.usd:,.0f}", "USD/GPU", "buy", price.seller, "",
-            "with server" if price.includes_server else "", "", day_text(price), price.tier.value,
+            "with server" if price.includes_server else "", "", day_text(price), price.known_by,
         )
         for price in sorted(purchase, key=lambda each: (each.gpu, each.usd))
     ]  # fmt: skip

@@ -32,7 +32,7 @@ def _instance(price: Price) -> str:
 
 
 def _read(price: Price | PurchasePrice) -> tuple[str, str, str]:
-    return day_text(price), price.tier.value, price.source
+    return day_text(price), price.known_by, price.source
 
 
 def day_text(price: Price | PurchasePrice) -> str:

@@ -1,0 +1,199 @@
+"""Read what is known of providers: their other names, their regions and countries, and the machines that they rent."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from capplan.core.gpus.machines import MachineType
+from capplan.core.gpus.places import Area, Country, Place
+from capplan.core.gpus.spec import Source
+from capplan.specs.folders import BUILT_IN, built_in_folder
+from capplan.specs.yaml.checker import Checker
+from capplan.specs.yaml.strict import Tree, read_yaml
+
+PROVIDERS = "providers"
+PLACES = "places"
+_COUNTRY_KEYS = ("code", "name", "areas", "currency", "vat", "grid", "usd_per_kwh")
+_PROVIDER_KEYS = ("provider", "names", "sources", "billing", "regions", "machines", "notes")
+_REGION_KEYS = ("name", "country", "also")
+_MACHINE_KEYS = ("name", "gpu", "gpus", "joined", "vcpus", "memory", "network", "source", "note", "also")
+_GIB = 2**30
+_GBIT = 1e9 / 8
+_CITY = re.compile(r"[a-z]+-([a-z]+)-\d+")
+"""A region called like `paris-france-5`, as brokers of many providers name them."""
+_ALSO_CALLED = {"usa": "us", "uk": "gb", "czech": "cz"}
+_PARTS = re.compile(r"\s*[/,]\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Billing:
+    """The shortest time that a provider charges for a machine. [s]"""
+
+    minimum_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """What is known of one provider; all names are in small letters."""
+
+    name: str
+    names: frozenset[str] = frozenset()
+    regions: Mapping[str, Place] = field(default_factory=dict)
+    machines: Mapping[str, MachineType] = field(default_factory=dict)
+    billing: Billing | None = None
+
+
+@dataclass(frozen=True)
+class Providers:
+    """All providers of which something is known, and all countries."""
+
+    providers: Mapping[str, Provider]
+    countries: Mapping[str, Country]
+
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        return {name: each.name for each in self.providers.values() for name in (each.name, *each.names)}
+
+    def canonical(self, provider: str) -> str:
+        """Return the name under which a provider stands in the price list: `aws` for Amazon."""
+        return self._ids.get(provider.lower(), provider)
+
+    def machine(self, provider: str, instance: str) -> MachineType | None:
+        """Return the type of a provider's machine by its name or a price list's name for it; None if not known."""
+        known = self.providers.get(provider)
+        return known.machines.get(instance.lower()) if known else None
+
+    def billing(self, provider: str) -> Billing | None:
+        """Return how a provider charges for time; None if not known."""
+        known = self.providers.get(provider)
+        return known.billing if known else None
+
+    def places(self, provider: str, region: str, *, country: str | None = None) -> tuple[Place, ...]:
+        """Return the places that a price list's region stands for.
+
+        A price that is printed for several regions at once, parted by slashes or commas, holds in each of them. Where
+        some part is not a region of the provider, the text stays one place, without a country.
+
+        Args:
+            provider: The provider.
+            region: The region as the price list prints it.
+            country: The country's code, where the price list states it.
+        """
+        if country is not None:
+            return (Place(region=region, country=self.countries[country]),)
+        if (whole := self._place(provider, region)) is not None:
+            return (whole,)
+        parts = [self._place(provider, part) for part in _PARTS.split(region)]
+        found = tuple(place for place in parts if place is not None)
+        return found if len(found) == len(parts) else (Place(region=region),)
+
+    def _place(self, provider: str, region: str) -> Place | None:
+        known = self.providers.get(provider)
+        if known is not None and (place := known.regions.get(region.lower())) is not None:
+            return place
+        word = region.lower()
+        if found := _CITY.fullmatch(word):
+            word = found[1]
+        country = self._countries_by_name.get(word)
+        return None if country is None else Place(region=region, country=country)
+
+    @cached_property
+    def _countries_by_name(self) -> dict[str, Country]:
+        names = {word: each for each in self.countries.values() for word in (each.code, each.name.lower())}
+        return names | {word: self.countries[code] for word, code in _ALSO_CALLED.items()}
+
+
+def load_providers() -> Providers:
+    """Load the providers and countries that come with capplan.
+
+    Raises:
+        SpecError: a file is refused, with all that is wrong with it.
+    """
+    folder = built_in_folder()
+    countries = _read_countries(folder / PLACES / "countries.yaml")
+    files = sorted((folder / PROVIDERS).glob("*.yaml"))
+    providers = [_read_provider(path, countries) for path in files]
+    return Providers(providers={each.name: each for each in providers}, countries=countries)
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(built_in_folder().parent))
+
+
+def _read_countries(path: Path) -> dict[str, Country]:
+    tree, checker = read_yaml(path, shown=_shown(path)), Checker(_shown(path), BUILT_IN)
+    checker.unknown_keys(tree, ("sources", "countries"), "")
+    sources = checker.sources(tree)
+    checker.used |= set(sources)
+    countries = {}
+    for key, row in _rows(checker, tree, "countries", _COUNTRY_KEYS):
+        words = checker.words(row, ("code", "name", "currency"), prefix=f"{key}.")
+        areas = frozenset(checker.member(f"{key}.areas", area, Area) or Area.EU for area in checker.texts(row, "areas"))
+        vat = row.get("vat")
+        countries[words["code"]] = Country(
+            code=words["code"],
+            name=words["name"],
+            areas=areas,
+            currency=words["currency"],
+            vat_fraction=None if vat is None else vat / 100,
+            grid_g_per_kwh=row.get("grid"),
+            usd_per_kwh=row.get("usd_per_kwh"),
+        )
+    checker.finish(sources)
+    return countries
+
+
+def _read_provider(path: Path, countries: Mapping[str, Country]) -> Provider:
+    tree, checker = read_yaml(path, shown=_shown(path)), Checker(_shown(path), BUILT_IN)
+    checker.unknown_keys(tree, _PROVIDER_KEYS, "")
+    sources = checker.sources(tree)
+    checker.used |= {"regions"} & set(sources)
+    name = checker.words(tree, ("provider",)).get("provider", path.stem)
+    regions: dict[str, Place] = {}
+    for key, row in _rows(checker, tree, "regions", _REGION_KEYS):
+        country = countries.get(str(row.get("country")))
+        if country is None:
+            checker.refuse(f"{key}.country", f"{row.get('country')!r} is not a country of {PLACES}/countries.yaml")
+        for word in (str(row["name"]), *checker.texts(row, "also")):
+            regions[word.lower()] = Place(region=str(row["name"]), country=country)
+    machines: dict[str, MachineType] = {}
+    for _, row in _rows(checker, tree, "machines", _MACHINE_KEYS):
+        machine = _machine(checker, row, name, sources)
+        for word in (machine.name, *checker.texts(row, "also")):
+            machines[word.lower()] = machine
+    billing = tree.get("billing")
+    if billing is not None:
+        checker.used.add(billing["source"])
+    checker.finish(sources)
+    return Provider(
+        name=name,
+        names=frozenset(word.lower() for word in checker.texts(tree, "names")),
+        regions=regions,
+        machines=machines,
+        billing=None if billing is None else Billing(minimum_s=float(billing["minimum_s"])),
+    )
+
+
+def _rows(checker: Checker, tree: Tree, name: str, keys: tuple[str, ...]) -> Iterable[tuple[str, Tree]]:
+    for index, row in enumerate(tree.get(name, [])):
+        checker.unknown_keys(row, keys, f"{name}[{index}].")
+        yield f"{name}[{index}]", row
+
+
+def _machine(checker: Checker, row: Tree, provider: str, sources: Mapping[str, Source]) -> MachineType:
+    checker.used.add(row["source"])
+    memory, network = row.get("memory"), row.get("network")
+    return MachineType(
+        provider=provider,
+        name=row["name"],
+        gpu=row["gpu"],
+        gpus=row["gpus"],
+        source=sources[row["source"]],
+        joined=row.get("joined"),
+        vcpus=row.get("vcpus"),
+        memory_bytes=None if memory is None else int(memory * _GIB),
+        network_bytes_per_s=None if network is None else network * _GBIT,
+        note=row.get("note"),
+    )
