@@ -7,10 +7,10 @@ from capplan.core.plan.comparison import Comparison
 from capplan.core.plan.cpus import device_word
 from capplan.core.plan.types import Plan
 from capplan.report.render import records
-from capplan.report.text.answer import answer_lines, render_answer
-from capplan.report.text.comparison import comparison_columns, comparison_lines, render_comparison
+from capplan.report.text.answer import WIDTH, answer_lines, render_answer
+from capplan.report.text.comparison import comparison_sections
 from capplan.report.text.plan import plan_sections
-from capplan.report.text.styled import html_text
+from capplan.report.text.styled import html_text, plain_text, styled_lines
 
 if TYPE_CHECKING:
     import pandas
@@ -63,14 +63,14 @@ class CompareAnswer(Comparison):
         """Return the rows with units in the columns' names; what is unknown or does not apply is missing."""
         import pandas
 
-        return pandas.DataFrame(comparison_columns(self))
+        return pandas.DataFrame(records(comparison_sections(self)))
 
     def __repr__(self) -> str:
         names = ", ".join(each.label for each in self.models)
         return f"<Comparison of {names}: {len(self.fitting)} of {len(self.rows)} rows fit>"
 
     def __str__(self) -> str:
-        return render_comparison(self)
+        return plain_text(styled_lines(comparison_sections(self), width=WIDTH))
 
     def _repr_html_(self) -> str:
-        return html_text(comparison_lines(self))
+        return html_text(styled_lines(comparison_sections(self), width=WIDTH))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from capplan.report.text.styled import Line
+    from capplan.report.sections import Line
 
 
 class ColorChoice(StrEnum):

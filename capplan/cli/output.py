@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -23,8 +23,8 @@ from capplan.report.sections import Format as Format  # noqa: PLC0414 - commands
 
 if TYPE_CHECKING:
     from capplan.report.charts.look import Drawing
+    from capplan.report.sections import Line, Section
     from capplan.report.table import Table
-    from capplan.report.text.styled import Line
 
 
 FormatOption = Annotated[
@@ -96,13 +96,6 @@ def lay_out(*, on_terminal: bool) -> None:
     text_width.set(shutil.get_terminal_size().columns if is_terminal else None)
 
 
-def text_width() -> int | None:
-    """Return the width in which text is laid out; None where it is not for a terminal. [characters]"""
-    from capplan.report.narrow import text_width as found
-
-    return found.get()
-
-
 def refuse_output(output: Path | None) -> None:
     """Refuse, before anything is computed, an output that cannot be written.
 
@@ -128,6 +121,14 @@ def to_json(document: object) -> str:
     from capplan.report.documents.codec import to_plain
 
     return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def laid_out(sections: "Iterable[Section]", chosen: Format) -> str:
+    """Return an answer's sections as text, Markdown or CSV; text for a terminal is fitted to its width."""
+    from capplan.report.narrow import text_width
+    from capplan.report.render import render
+
+    return render(sections, chosen, width=text_width.get())
 
 
 def render_table(content: "Table", chosen: Format) -> str:

@@ -7,7 +7,19 @@ from itertools import zip_longest
 
 from capplan.printable import printable_line
 from capplan.report.narrow import Grid, Heading, narrow_grids, wrapped_lines
-from capplan.report.sections import Align, AnyTable, Block, Format, Lines, Listing, Picture, Role, Section, Table
+from capplan.report.sections import (
+    Align,
+    AnyTable,
+    Block,
+    Format,
+    Lines,
+    Listing,
+    Picture,
+    Role,
+    Section,
+    Table,
+    text_of,
+)
 
 
 def render(sections: Iterable[Section], format_: Format, *, width: int | None = None) -> str:
@@ -109,7 +121,7 @@ def _plain_block(block: Block, width: int | None) -> str:
         if block.only not in (None, Format.TABLE):
             return ""
         mark = "  · " if block.role is Role.NOTE else ""
-        return "\n".join(f"{mark}{text}" for text in block.texts)
+        return "\n".join(f"{mark}{text_of(text)}" for text in block.texts)
     if isinstance(block, Listing):
         return block.text.rstrip("\n")
     if isinstance(block, Picture):
@@ -176,21 +188,28 @@ def markdown_pieces(section: Section, *, level: int, escapes: bool = False) -> l
 def _markdown_lines(block: Lines, *, escapes: bool) -> list[str]:
     if block.only not in (None, Format.MD) or not block.texts:
         return []
-    texts = [escape_markdown(text) for text in block.texts] if escapes else list(block.texts)
+    texts = [escape_markdown(text_of(text)) if escapes else text_of(text) for text in block.texts]
     if block.role is Role.TITLE:
         return [f"**{text}**" for text in texts]
     if block.role is Role.PLAIN and escapes:
         return texts
-    mark = "- " if block.role in (Role.ITEM, Role.NOTE) else ""
-    return ["\n".join(f"{mark}{text}" for text in texts)]
+    if block.role is Role.PLAIN:
+        return ["  \n".join(texts)]
+    return ["\n".join(f"- {text}" for text in texts)]
 
 
 def markdown_grid(grid: Grid) -> str:
     """Write a GitHub-flavoured Markdown table; cells are text, never markup."""
     heads = "| " + " | ".join(escape_markdown(heading.title) for heading in grid.columns) + " |"
     rules = "|" + "|".join(" ---: " if heading.align is Align.RIGHT else " --- " for heading in grid.columns) + "|"
-    rows = ["| " + " | ".join(map(escape_markdown, row)) + " |" for row in grid.rows]
+    rows = ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in grid.rows]
     return "\n".join([heads, rules, *rows]) + "\n"
+
+
+def _markdown_cell(cell: str) -> str:
+    """Escape a cell; a level of its indentation is marked by a dot, because Markdown drops leading blanks."""
+    text = cell.lstrip(" ")
+    return "· " * ((len(cell) - len(text)) // 2) + escape_markdown(text)
 
 
 _MARKDOWN_ESCAPES = str.maketrans(

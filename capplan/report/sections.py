@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
+from capplan.printable import printable_line
+
 Row = TypeVar("Row")
 Value = TypeVar("Value")
 
@@ -39,6 +41,34 @@ class Align(StrEnum):
     RIGHT = "right"
 
 
+class Style(StrEnum):
+    """What a span stands for."""
+
+    PLAIN = "plain"
+    HEADING = "heading"
+    CHOSEN = "chosen"
+    UNSURE = "unsure"
+    FAILED = "failed"
+    ASIDE = "aside"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A piece of a line in one style."""
+
+    text: str
+    style: Style = Style.PLAIN
+
+
+Line = tuple[Span, ...]
+
+
+def line(*pieces: "str | Span") -> Line:
+    """Make a line of plain texts and spans; what a terminal would obey or break at is escaped."""
+    spans = (each if isinstance(each, Span) else Span(text=each) for each in pieces)
+    return tuple(Span(text=printable_line(each.text), style=each.style) for each in spans)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column(Generic[Row]):
     """One column of a table; `words`, `figure` and `data` make them.
@@ -50,6 +80,7 @@ class Column(Generic[Row]):
         value: Value of a row for programs, in base units; None where it is unknown.
         align: Where the cells stand.
         rank: Columns of the highest rank are the first to be left out on a terminal.
+        style: Returns the style of a row's cell, for colour; None where all are plain.
     """
 
     title: str | None
@@ -58,10 +89,17 @@ class Column(Generic[Row]):
     value: Callable[[Row], object]
     align: Align = Align.LEFT
     rank: int = 0
+    style: Callable[[Row], Style] | None = None
 
 
 def words(
-    title: str, value: Callable[[Row], str | None], *, name: str | None = None, rank: int = 0, unknown: str = ""
+    title: str,
+    value: Callable[[Row], str | None],
+    *,
+    name: str | None = None,
+    rank: int = 0,
+    unknown: str = "",
+    style: Callable[[Row], Style] | None = None,
 ) -> Column[Row]:
     """Return a column of text.
 
@@ -71,13 +109,14 @@ def words(
         name: Heading in a CSV, which has the same text; None leaves the column out of it.
         rank: Columns of the highest rank are the first to be left out on a terminal.
         unknown: What people see for None.
+        style: Returns the style of a row's cell, for colour.
     """
 
     def cell(row: Row) -> str:
         found = value(row)
         return unknown if found is None else found
 
-    return Column(title=title, name=name, cell=cell, value=value, rank=rank)
+    return Column(title=title, name=name, cell=cell, value=value, rank=rank, style=style)
 
 
 def figure(
@@ -149,6 +188,11 @@ class Table(Generic[Row]):
     is_attached: bool = False
 
 
+def text_of(content: str | Line) -> str:
+    """Return a line without its styles."""
+    return content if isinstance(content, str) else "".join(span.text for span in content)
+
+
 class Role(StrEnum):
     """What lines are, which decides how a format marks them."""
 
@@ -169,7 +213,7 @@ class Lines:
         only: The one format that has them; None if all have.
     """
 
-    texts: Sequence[str]
+    texts: Sequence[str | Line]
     role: Role = Role.PLAIN
     is_attached: bool = False
     only: Format | None = None

@@ -1,11 +1,7 @@
 """Lines that never exceed a width, and tables that give columns up for it."""
 
-from capplan.report.table import Align
-from capplan.report.text.styled import Span, Style, StyledColumn, cut_line, line, plain_text, styled_table
-
-
-def column(title: str, *cells: str, rank: int = 0, align: Align = Align.RIGHT) -> StyledColumn:
-    return StyledColumn(title=title, cells=tuple(Span(text=cell) for cell in cells), rank=rank, align=align)
+from capplan.report.sections import Column, Span, Style, Table, figure, line, words
+from capplan.report.text.styled import cut_line, plain_text, styled_table
 
 
 def test_a_long_line_ends_in_an_ellipsis() -> None:
@@ -16,14 +12,15 @@ def test_a_long_line_ends_in_an_ellipsis() -> None:
 
 
 def test_columns_align_and_the_least_important_go_first() -> None:
-    columns = [
-        column("GPU", "l4", "a100", align=Align.LEFT),
-        column("ms", "20", "5", rank=1),
-        column("memory", "1 GiB", "2 GiB", rank=2),
+    columns: list[Column[tuple[str, str, str]]] = [
+        words("GPU", lambda row: row[0]),
+        figure("ms", lambda row: row[1], rank=1),
+        figure("memory", lambda row: row[2], rank=2),
     ]
-    assert plain_text(styled_table(columns, width=20)) == "GPU   ms  memory\nl4    20   1 GiB\na100   5   2 GiB\n"
-    assert plain_text(styled_table(columns, width=15)) == "GPU   ms\nl4    20\na100   5\n"
-    assert plain_text(styled_table(columns, width=3)) == "GPU\nl4\na100\n"
+    table = Table(columns, [("l4", "20", "1 GiB"), ("a100", "5", "2 GiB")])
+    assert plain_text(styled_table(table, width=20)) == "GPU   ms  memory\nl4    20   1 GiB\na100   5   2 GiB\n"
+    assert plain_text(styled_table(table, width=15)) == "GPU   ms\nl4    20\na100   5\n"
+    assert plain_text(styled_table(table, width=3)) == "GPU\nl4\na100\n"
 
 
 def test_a_name_cannot_break_a_line_or_move_the_cursor() -> None:

@@ -6,7 +6,7 @@ import typer
 
 from capplan.cli import options
 from capplan.cli.groups import with_groups
-from capplan.cli.output import Format, to_json
+from capplan.cli.output import Format, laid_out, to_json
 from capplan.cli.progress import TERMINAL
 from capplan.core.workload import Configuration, Layout
 from capplan.errors import UsageError
@@ -78,17 +78,11 @@ def _depth(depth: int | None, chosen: Format) -> int | None:
 
 def _render(made: "AnalyzeAnswer", chosen: Format, *, compare: bool, depth: int | None, top: int) -> str:
     from capplan.report.documents.analysis import analysis_document
-    from capplan.report.text.counts import analysis, counters
+    from capplan.report.text.counts import analysis_sections, counter_sections
 
     if chosen is Format.JSON:
         return to_json(analysis_document(made.analysis, comparisons=made.comparisons if compare else None, depth=depth))
-    if chosen is Format.CSV:
-        return analysis.render_analysis_csv(made.analysis)
-    is_markdown = chosen is Format.MD
-    content = (analysis.render_analysis_markdown if is_markdown else analysis.render_analysis_text)(
-        made.analysis, view=analysis.AnalysisView(depth=depth, top=top)
-    )
-    if not compare:
-        return content
-    beside = counters.render_comparison_markdown if is_markdown else counters.render_comparison_text
-    return f"{content}\n{beside(made.comparisons, macs=made.analysis.macs, params=made.parameter_count)}"
+    sections = analysis_sections(made.analysis, depth=depth, top=top)
+    if compare and chosen is not Format.CSV:
+        sections += counter_sections(made.comparisons, macs=made.analysis.macs, params=made.parameter_count)
+    return laid_out(sections, chosen)

@@ -7,7 +7,7 @@ import typer
 from capplan.cli import options
 from capplan.cli.colour import ColorChoice, ColorOption, answer_width, is_coloured
 from capplan.cli.groups import with_groups
-from capplan.cli.output import Format, emit_coloured, to_json
+from capplan.cli.output import Format, emit_coloured, laid_out, to_json
 from capplan.cli.progress import TERMINAL
 from capplan.core.batches import parse_batches
 from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Precision, Workload, known_words
@@ -108,22 +108,16 @@ def _chosen(words: type[Word], given: list[str] | None, kind: str) -> tuple[Word
 
 def _show(made: "Comparison", chosen: Format, *, color: ColorChoice, answer: options.AnswerOptions) -> None:
     from capplan.report.documents.comparison import comparison_document
-    from capplan.report.text.comparison import (
-        comparison_lines,
-        render_comparison_csv,
-        render_comparison_markdown,
-    )
-    from capplan.report.text.styled import plain_text
+    from capplan.report.text.comparison import comparison_sections
+    from capplan.report.text.styled import plain_text, styled_lines
 
     if chosen is Format.JSON:
         answer.emit(to_json(comparison_document(made)))
-    elif chosen is Format.CSV:
-        answer.emit(render_comparison_csv(made))
-    elif chosen is Format.MD:
-        answer.emit(render_comparison_markdown(made))
-    else:
-        lines = comparison_lines(made, width=answer_width())
+    elif chosen is Format.TABLE:
+        lines = styled_lines(comparison_sections(made, width=answer_width()), width=answer_width())
         if answer.output is None and is_coloured(color):
             emit_coloured(lines)
         else:
             answer.emit(plain_text(lines))
+    else:
+        answer.emit(laid_out(comparison_sections(made), chosen))

@@ -7,7 +7,7 @@ import typer
 
 from capplan.cli import options
 from capplan.cli.groups import with_groups
-from capplan.cli.output import Format, check_plots, to_json, write_plot
+from capplan.cli.output import Format, check_plots, laid_out, to_json, write_plot
 from capplan.cli.progress import TERMINAL
 from capplan.core.batches import BatchChoice, parse_batches
 from capplan.errors import UsageError
@@ -88,24 +88,14 @@ def estimate(
 
 def _render(made: "EstimateAnswer", chosen: Format, *, top: int, explain: bool) -> str:
     from capplan.report.documents.estimate import estimate_document
-    from capplan.report.text.estimate import estimate_csv, estimate_text
-    from capplan.report.text.frameworks import frameworks_text
+    from capplan.report.text.estimate import estimate_sections
 
     if chosen is Format.JSON:
         return to_json(estimate_document(made.reports, top=top, compared=made.compared))
-    if chosen is Format.CSV:
-        return estimate_csv(made.reports)
-    is_markdown = chosen is Format.MD
-    batch = made.reports[0].curve[-1].batch
-    return "\n".join(
-        [
-            *(
-                estimate_text(report, top=top, explain=explain, calibration=made.calibration, markdown=is_markdown)
-                for report in made.reports
-            ),
-            *(frameworks_text(runs, gpu=gpu, batch=batch, markdown=is_markdown) for gpu, runs in made.compared.items()),
-        ]
+    sections = estimate_sections(
+        made.reports, top=top, explain=explain, calibration=made.calibration, compared=made.compared
     )
+    return laid_out(sections, chosen)
 
 
 def _draw(reports: "Sequence[EstimateReport]", *, plot: Path | None, roofline: Path | None) -> None:

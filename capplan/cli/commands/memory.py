@@ -7,7 +7,7 @@ import typer
 
 from capplan.cli import options
 from capplan.cli.groups import with_groups
-from capplan.cli.output import Format, check_plots, to_json, write_plot
+from capplan.cli.output import Format, check_plots, laid_out, to_json, write_plot
 from capplan.cli.progress import TERMINAL
 from capplan.core.workload import DEFAULT_UTILIZATION
 from capplan.errors import UnknownNameError
@@ -101,14 +101,11 @@ def _shardings(names: list[str]) -> "tuple[Sharding, ...]":
 
 def _render(answer: "MemoryAnswer", chosen: Format, *, rule_of_thumb: bool) -> str:
     from capplan.report.documents.memory import memory_document
-    from capplan.report.text.memory import render_memory_csv, render_memory_markdown, render_memory_text
+    from capplan.report.text.memory import memory_sections
 
     if chosen is Format.JSON:
         return to_json(memory_document(answer))
-    if chosen is Format.CSV:
-        return render_memory_csv(answer)
-    render = render_memory_markdown if chosen is Format.MD else render_memory_text
-    return render(answer, rule_of_thumb=rule_of_thumb)
+    return laid_out(memory_sections(answer, rule_of_thumb=rule_of_thumb), chosen)
 
 
 def _draw(made: "MemoryResult") -> "Drawing":

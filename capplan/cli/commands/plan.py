@@ -9,13 +9,13 @@ import typer
 from capplan.cli import options
 from capplan.cli.colour import ColorChoice, ColorOption, answer_width, is_coloured
 from capplan.cli.groups import with_groups
-from capplan.cli.output import Format, emit_coloured, text_width, to_json, warn
+from capplan.cli.output import Format, emit_coloured, laid_out, to_json, warn
 from capplan.cli.progress import TERMINAL
 from capplan.core.batches import parse_batches
 
 if TYPE_CHECKING:
     from capplan.core.plan.types import Plan
-    from capplan.report.text.styled import Line
+    from capplan.report.sections import Line
 
 
 @with_groups
@@ -89,13 +89,12 @@ def _short_answers(plans: "Sequence[Plan]", *, top: int | None) -> "list[Line]":
 
 def _render(plans: "Sequence[Plan]", chosen: Format) -> str:
     from capplan.report.documents.plan import plan_document
-    from capplan.report.render import render
     from capplan.report.text.plan import plan_sections
 
     if chosen is Format.JSON:
         documents = [plan_document(each) for each in plans]
         return to_json(documents[0] if len(documents) == 1 else documents)
-    return render(plan_sections(plans), chosen, width=text_width())
+    return laid_out(plan_sections(plans), chosen)
 
 
 def _conclude(plans: "Sequence[Plan]") -> None:

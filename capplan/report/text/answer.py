@@ -10,8 +10,8 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.plan.cpus import device_word
 from capplan.core.plan.recommend import SHORTLIST_LENGTH
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
-from capplan.report.table import Align
-from capplan.report.text.styled import Line, Span, Style, StyledColumn, cut_line, line, plain_text, styled_table
+from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, words
+from capplan.report.text.styled import cut_line, plain_text, styled_table
 from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds, format_speedup
 
 WIDTH = 100
@@ -217,86 +217,73 @@ def _batches(plan: Plan) -> int:
 def _table(plan: Plan, ids: Sequence[str], *, width: int) -> list[Line]:
     shown = [[fit for fit in plan.fits if fit.gpu.id == gpu_id] for gpu_id in ids]
     per_gpu = len({fit.batch for fits in shown for fit in fits}) == 1 or all(len(fits) == 1 for fits in shown)
-    columns = _columns(plan, [fits[0] for fits in shown]) if per_gpu else _batch_columns(plan, shown)
-    return styled_table(columns, width=width)
+    if per_gpu:
+        fits = [fits[0] for fits in shown]
+        columns = _columns(fits)
+    else:
+        fits = [max(fits, key=lambda fit: fit.latency.throughput_per_s.expected) for fits in shown]
+        columns = _batch_columns([fit for fits in shown for fit in fits])
+    chosen = {each.fit.gpu.id for each in plan.recommended}
+    gpu: Column[Fit] = words(
+        "GPU",
+        lambda fit: fit.gpu.id,
+        style=lambda fit: Style.CHOSEN if fit.gpu.id in chosen else Style.PLAIN,
+    )
+    return styled_table(Table([gpu, *columns, *_closing_columns(plan, fits)], fits), width=width)
 
 
-def _columns(plan: Plan, fits: Sequence[Fit]) -> list[StyledColumn]:
+def _columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
     """Return the columns of a table with one batch per GPU."""
-    batches = {fit.batch for fit in fits}
-    columns = [_gpu_column(plan, fits)]
-    if len(batches) > 1:
-        columns.append(_column("batch", [f"{fit.batch:,}" for fit in fits], rank=1))
-    columns += [
-        _column("latency", [format_seconds(fit.latency.latency_s.expected) for fit in fits], rank=0),
-        _column("from … to", [_span(fit) for fit in fits], rank=6),
-        _column("samples/s", [format_rate(fit.latency.throughput_per_s.expected) for fit in fits], rank=3),
-        _column("memory", [_memory(fit) for fit in fits], rank=5),
-        _column("max batch", [largest_batch(fit) for fit in fits], rank=8),
+    batch: list[Column[Fit]] = [figure("batch", lambda fit: fit.batch, "{:,}".format, rank=1)]
+    return [
+        *(batch if len({fit.batch for fit in fits}) > 1 else []),
+        figure("latency", lambda fit: fit.latency.latency_s.expected, format_seconds),
+        figure("from … to", _span, rank=6),
+        figure("samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
+        figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=5),
+        figure("max batch", largest_batch, rank=8),
     ]
-    return [*columns, *_closing_columns(plan, fits)]
 
 
-def _batch_columns(plan: Plan, rows: Sequence[Sequence[Fit]]) -> list[StyledColumn]:
-    """Return the columns of a table with the latency at each batch side by side."""
-    sizes = sorted({fit.batch for fits in rows for fit in fits})
+def _batch_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
+    """Return the columns of a table with the latency at each batch side by side, one row per GPU."""
+    sizes = sorted({fit.batch for fit in fits})
     if len(sizes) > _MOST_BATCH_COLUMNS:
         sizes = [sizes[round(i * (len(sizes) - 1) / (_MOST_BATCH_COLUMNS - 1))] for i in range(_MOST_BATCH_COLUMNS)]
-    best = [max(fits, key=lambda fit: fit.latency.throughput_per_s.expected) for fits in rows]
-    columns = [_gpu_column(plan, best)]
-    for size in sizes:
-        at_size = [next((fit for fit in fits if fit.batch == size), None) for fits in rows]
-        times = [format_seconds(fit.latency.latency_s.expected) if fit else "no" for fit in at_size]
-        columns.append(_column(f"batch {size}", times, rank=1))
-    columns += [
-        _column("most samples/s", [format_rate(fit.latency.throughput_per_s.expected) for fit in best], rank=3),
-        _column("max batch", [largest_batch(fit) for fit in best], rank=8),
-    ]
-    return [*columns, *_closing_columns(plan, best)]
+    times_s = {(fit.gpu.id, fit.batch): fit.latency.latency_s.expected for fit in fits}
 
-
-def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[StyledColumn]:
-    unsure = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
-    evidence = tuple(
-        Span(
-            text=EVIDENCE_WORDS[fit.latency.evidence],
-            style=Style.UNSURE if fit.latency.evidence in unsure else Style.PLAIN,
+    def at_batch(size: int) -> Column[Fit]:
+        return figure(
+            f"batch {size}", lambda fit: times_s.get((fit.gpu.id, size)), format_seconds, rank=1, unknown="no"
         )
-        for fit in fits
-    )
-    hours = [f"{found.expected:,.3g}" if (found := plan.gpu_hours(fit)) else "" for fit in fits]
-    borderline = any(fit.status is FitStatus.BORDERLINE for fit in fits)
-    words = ["borderline" if fit.status is FitStatus.BORDERLINE else "yes" for fit in fits]
-    job = [_column("GPU-hours", hours, rank=0)] if plan.job else []
+
     return [
-        *([_column("fits", words, rank=0)] if borderline else []),
-        *job,
-        _column("USD/h", [f"{fit.rent.usd_per_hour:.2f}" if fit.rent else "" for fit in fits], rank=4),
-        _column("USD/M", [_cost(fit) for fit in fits], rank=2),
-        StyledColumn(title="evidence", cells=evidence, align=Align.LEFT, rank=1),
+        *map(at_batch, sizes),
+        figure("most samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
+        figure("max batch", largest_batch, rank=8),
     ]
 
 
-def _gpu_column(plan: Plan, fits: Sequence[Fit]) -> StyledColumn:
-    chosen = {each.fit.gpu.id for each in plan.recommended}
-    cells = tuple(Span(text=fit.gpu.id, style=Style.CHOSEN if fit.gpu.id in chosen else Style.PLAIN) for fit in fits)
-    return StyledColumn(title="GPU", cells=cells, align=Align.LEFT)
-
-
-def _column(title: str, cells: Sequence[str], *, rank: int) -> StyledColumn:
-    return StyledColumn(title=title, cells=tuple(Span(text=cell) for cell in cells), rank=rank)
+def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
+    unsure = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
+    borderline: Column[Fit] = figure("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes")
+    hours: Column[Fit] = figure("GPU-hours", plan.gpu_hours, lambda found: f"{found.expected:,.3g}")
+    return [
+        *([borderline] if any(fit.status is FitStatus.BORDERLINE for fit in fits) else []),
+        *([hours] if plan.job else []),
+        figure("USD/h", lambda fit: fit.rent.usd_per_hour if fit.rent else None, "{:.2f}".format, rank=4),
+        figure("USD/M", lambda fit: fit.usd_per_million_samples, "{:.3g}".format, rank=2),
+        words(
+            "evidence",
+            lambda fit: EVIDENCE_WORDS[fit.latency.evidence],
+            rank=1,
+            style=lambda fit: Style.UNSURE if fit.latency.evidence in unsure else Style.PLAIN,
+        ),
+    ]
 
 
 def _span(fit: Fit) -> str:
     return f"{format_seconds(fit.latency.latency_s.low)} … {format_seconds(fit.latency.latency_s.high)}"
-
-
-def _memory(fit: Fit) -> str:
-    return format_bytes(fit.memory.total_bytes.expected)
-
-
-def _cost(fit: Fit) -> str:
-    return "" if fit.usd_per_million_samples is None else f"{fit.usd_per_million_samples:.3g}"
 
 
 def _changes_lines(plan: Plan, width: int) -> list[Line]:

@@ -1,96 +1,58 @@
-"""A comparison for people and sheets: rows side by side in a narrow table, Markdown, CSV."""
+"""A comparison as sections: rows side by side, the best of them, and why others have no figures."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
 from capplan.core.workload import Precision
-from capplan.report.table import Align, render_csv, render_markdown, table
+from capplan.report.sections import (
+    Block,
+    Column,
+    Format,
+    Line,
+    Lines,
+    Role,
+    Section,
+    Span,
+    Style,
+    Table,
+    data,
+    figure,
+    line,
+    words,
+)
 from capplan.report.text.answer import EVIDENCE_WORDS, WIDTH, evidence_legend, largest_batch
-from capplan.report.text.styled import Line, Span, Style, StyledColumn, cut_line, line, plain_text, styled_table
 from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
 
+Value = TypeVar("Value")
 _MOST_REASONS = 6
 _UNSURE = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
 
-CSV_TITLES = (
-    "model|precision|framework|layout|gpu|batch|status|reason|params|flops_per_sample|peak_allocated_bytes|"
-    "peak_reserved_bytes|total_bytes|total_low_bytes|total_high_bytes|max_batch|latency_bound_s|latency_low_s|latency_s|"
-    "latency_high_s|throughput_per_s|gain|bound_by|usd_per_hour|usd_per_million_samples|evidence"
-)
 
+def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[Section]:
+    """Return a comparison, of which `styled_lines` makes the table for people.
 
-def comparison_lines(comparison: Comparison, *, width: int = WIDTH) -> list[Line]:
-    """Lay a comparison out in lines of at most `width` characters."""
-    rows = comparison.rows
-    lines = [_head(comparison), *_model_lines(comparison), line("")]
-    lines += styled_table(_columns(comparison), width=width)
-    lines += [*_best_lines(comparison), *_reason_lines(rows)]
-    if used := _evidence(comparison):
-        lines.append(line(Span(text=evidence_legend(used, width), style=Style.ASIDE)))
-    lines += [line(Span(text=note, style=Style.UNSURE)) for note in comparison.notes]
-    return [cut_line(each, width) for each in lines]
-
-
-def render_comparison(comparison: Comparison, *, width: int = WIDTH) -> str:
-    """Write a comparison as plain text."""
-    return plain_text(comparison_lines(comparison, width=width))
-
-
-def render_comparison_markdown(comparison: Comparison) -> str:
-    """Write a comparison as a Markdown table with all columns."""
-    columns = _columns(comparison)
-    titles = "|".join(f"{each.title}{'>' if each.align is Align.RIGHT else ''}" for each in columns)
-    rows = [[column.cells[place].text for column in columns] for place in range(len(comparison.rows))]
-    head = "".join(span.text for span in _head(comparison))
-    beside = [
-        f"- {''.join(span.text for span in each)}"
-        for each in (*_best_lines(comparison), *_reason_lines(comparison.rows))
+    Args:
+        comparison: The rows.
+        width: The room for the line that explains the evidence. [characters]
+    """
+    blocks: list[Block] = [
+        Lines([_head(comparison)], role=Role.TITLE),
+        Lines(_model_lines(comparison), is_attached=True, only=Format.TABLE),
+        Table([*_columns(comparison), *_data(comparison)], comparison.rows),
     ]
-    notes = [f"- {each}" for each in comparison.notes]
-    return "\n".join([f"**{head}**", "", render_markdown(table(titles, rows)), *beside, *notes]).rstrip() + "\n"
-
-
-def render_comparison_csv(comparison: Comparison) -> str:
-    """Write a row for each row compared in base units; what is unknown is empty."""
-    columns = comparison_columns(comparison)
-    rows = [tuple(map(_csv_value, row)) for row in zip(*columns.values(), strict=True)]
-    return render_csv(table(CSV_TITLES, rows))
-
-
-def comparison_columns(comparison: Comparison) -> dict[str, list[object]]:
-    """Return a column of values in base units for each title of the CSV; None is unknown."""
-    facts = {each.label: each.facts for each in comparison.models}
-    rows = []
-    for row in comparison.rows:
-        way = row.workload
-        counts = (facts[row.model].parameter_count, facts[row.model].flops_per_sample)
-        head = (row.model, way.precision.value, way.framework.value, way.layout.value, row.gpu.id, row.batch)
-        status = row.fit.status.value if row.fit else FitStatus.DOES_NOT_FIT.value if row.rejection else "failed"
-        rows.append((*head, status, row.reason, *counts, *_figures(row)))
-    return {title: [row[place] for row in rows] for place, title in enumerate(CSV_TITLES.split("|"))}
-
-
-def _figures(row: ComparisonRow) -> tuple[object, ...]:
-    if row.fit is None:
-        return (*[None] * 5, row.rejection.max_batch if row.rejection else None, *[None] * 10)
-    memory, latency = row.fit.memory, row.fit.latency
-    total = memory.total_bytes
-    return (
-        round(memory.peak_allocated_bytes.expected), round(memory.peak_reserved_bytes.expected),
-        round(total.expected), round(total.low), round(total.high), row.fit.max_batch, latency.bound_s,
-        latency.latency_s.low, latency.latency_s.expected, latency.latency_s.high, latency.throughput_per_s.expected,
-        row.gain, latency.bound_by.value, row.fit.rent.usd_per_hour if row.fit.rent else None,
-        row.fit.usd_per_million_samples, latency.evidence.value,
-    )  # fmt: skip
-
-
-def _csv_value(value: object) -> str:
-    if value is None:
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)
+    if beside := [*_best_lines(comparison), *_reason_lines(comparison.rows)]:
+        blocks.append(Lines(beside, role=Role.ITEM, is_attached=True))
+    if used := _evidence(comparison):
+        legend = line(Span(text=evidence_legend(used, width), style=Style.ASIDE))
+        blocks.append(Lines([legend], is_attached=True, only=Format.TABLE))
+    if comparison.notes:
+        notes = [line(Span(text=note, style=Style.UNSURE)) for note in comparison.notes]
+        blocks.append(Lines(notes, role=Role.ITEM, is_attached=True))
+    return [Section(blocks)]
 
 
 def _head(comparison: Comparison) -> Line:
@@ -120,41 +82,82 @@ def _model_lines(comparison: Comparison) -> list[Line]:
     ]
 
 
-def _columns(comparison: Comparison) -> list[StyledColumn]:
-    """Return the columns; what all rows share has none."""
+def _columns(comparison: Comparison) -> list[Column[ComparisonRow]]:
+    """Return the columns for people; what all rows share has none."""
     rows = comparison.rows
     dtypes = {each.label: each.facts.dtype for each in comparison.models}
-    columns = [_words("model", [row.model for row in rows])]
-    columns.append(_words("precision", [_precision(row, dtypes[row.model]) for row in rows]))
-    columns.append(_words("framework", [row.workload.framework.value for row in rows]))
-    optional: tuple[tuple[str, Callable[[ComparisonRow], str]], ...] = (
-        ("layout", lambda row: row.workload.layout.value),
-        ("GPU", lambda row: row.gpu.id),
-        ("batch", lambda row: "" if row.batch is None else f"{row.batch:,}"),
-    )
-    columns += [_words(title, cells) for title, cell in optional if len(set(cells := [cell(row) for row in rows])) > 1]
-    if any(row.fit is None or row.fit.status is FitStatus.BORDERLINE for row in rows):
-        columns.append(_words("fits", [_status(row) for row in rows]))
-    return [*columns, *_figure_columns(rows)]
-
-
-def _figure_columns(rows: Sequence[ComparisonRow]) -> list[StyledColumn]:
-    evidence = tuple(
-        Span(text=EVIDENCE_WORDS[kind], style=Style.UNSURE if kind in _UNSURE else Style.PLAIN)
-        if kind
-        else Span(text="")
-        for kind in (row.fit.latency.evidence if row.fit else None for row in rows)
-    )
-    return [
-        _numbers("latency", rows, lambda fit: format_seconds(fit.latency.latency_s.expected), rank=0),
-        _numbers("from … to", rows, _span, rank=6),
-        _numbers("samples/s", rows, lambda fit: format_rate(fit.latency.throughput_per_s.expected), rank=1),
-        StyledColumn(title="×", cells=tuple(Span(text=_gain(row)) for row in rows), rank=2),
-        _numbers("memory", rows, lambda fit: format_bytes(fit.memory.total_bytes.expected), rank=3),
-        _numbers("max batch", rows, largest_batch, rank=8),
-        _numbers("USD/M", rows, _cost, rank=4),
-        StyledColumn(title="evidence", cells=evidence, align=Align.LEFT, rank=5),
+    optional: list[Column[ComparisonRow]] = [
+        words("layout", lambda row: row.workload.layout.value),
+        words("GPU", lambda row: row.gpu.id),
+        words("batch", lambda row: "" if row.batch is None else f"{row.batch:,}"),
     ]
+    columns: list[Column[ComparisonRow]] = [
+        words("model", lambda row: row.model),
+        words("precision", lambda row: _precision(row, dtypes[row.model])),
+        words("framework", lambda row: row.workload.framework.value),
+        *(column for column in optional if len({column.cell(row) for row in rows}) > 1),
+    ]
+    if any(row.fit is None or row.fit.status is FitStatus.BORDERLINE for row in rows):
+        columns.append(words("fits", _status))
+    return [
+        *columns,
+        figure("latency", _of_fit(lambda fit: fit.latency.latency_s.expected), format_seconds),
+        figure("from … to", _of_fit(_span), rank=6),
+        figure("samples/s", _of_fit(lambda fit: fit.latency.throughput_per_s.expected), format_rate, rank=1),
+        figure("×", lambda row: row.gain, "{:.2f}".format, rank=2),
+        figure("memory", _of_fit(lambda fit: fit.memory.total_bytes.expected), format_bytes, rank=3),
+        figure("max batch", _of_fit(largest_batch), rank=8),
+        figure("USD/M", _of_fit(_cost), rank=4),
+        words("evidence", _of_fit(lambda fit: EVIDENCE_WORDS[fit.latency.evidence]), rank=5, style=_evidence_style),
+    ]
+
+
+def _of_fit(value: Callable[[Fit], Value]) -> Callable[[ComparisonRow], Value | None]:
+    """Return what a row that fits has of a value; None for the others."""
+    return lambda row: None if row.fit is None else value(row.fit)
+
+
+def _evidence_style(row: ComparisonRow) -> Style:
+    return Style.UNSURE if row.fit and row.fit.latency.evidence in _UNSURE else Style.PLAIN
+
+
+def _data(comparison: Comparison) -> list[Column[ComparisonRow]]:
+    """Return the columns for programs, in base units."""
+    facts = {each.label: each.facts for each in comparison.models}
+    return [
+        data("model", lambda row: row.model),
+        data("precision", lambda row: row.workload.precision.value),
+        data("framework", lambda row: row.workload.framework.value),
+        data("layout", lambda row: row.workload.layout.value),
+        data("gpu", lambda row: row.gpu.id),
+        data("batch", lambda row: row.batch),
+        data("status", _status_value),
+        data("reason", lambda row: row.reason),
+        data("params", lambda row: facts[row.model].parameter_count),
+        data("flops_per_sample", lambda row: facts[row.model].flops_per_sample),
+        data("peak_allocated_bytes", _of_fit(lambda fit: round(fit.memory.peak_allocated_bytes.expected))),
+        data("peak_reserved_bytes", _of_fit(lambda fit: round(fit.memory.peak_reserved_bytes.expected))),
+        data("total_bytes", _of_fit(lambda fit: round(fit.memory.total_bytes.expected))),
+        data("total_low_bytes", _of_fit(lambda fit: round(fit.memory.total_bytes.low))),
+        data("total_high_bytes", _of_fit(lambda fit: round(fit.memory.total_bytes.high))),
+        data("max_batch", lambda row: (row.fit or row.rejection).max_batch if row.fit or row.rejection else None),
+        data("latency_bound_s", _of_fit(lambda fit: fit.latency.bound_s)),
+        data("latency_low_s", _of_fit(lambda fit: fit.latency.latency_s.low)),
+        data("latency_s", _of_fit(lambda fit: fit.latency.latency_s.expected)),
+        data("latency_high_s", _of_fit(lambda fit: fit.latency.latency_s.high)),
+        data("throughput_per_s", _of_fit(lambda fit: fit.latency.throughput_per_s.expected)),
+        data("gain", lambda row: row.gain if row.fit else None),
+        data("bound_by", _of_fit(lambda fit: fit.latency.bound_by.value)),
+        data("usd_per_hour", _of_fit(lambda fit: fit.rent.usd_per_hour if fit.rent else None)),
+        data("usd_per_million_samples", _of_fit(lambda fit: fit.usd_per_million_samples)),
+        data("evidence", _of_fit(lambda fit: fit.latency.evidence.value)),
+    ]
+
+
+def _status_value(row: ComparisonRow) -> str:
+    if row.fit:
+        return row.fit.status.value
+    return FitStatus.DOES_NOT_FIT.value if row.rejection else "failed"
 
 
 def _precision(row: ComparisonRow, dtype: str | None) -> str:
@@ -169,25 +172,12 @@ def _status(row: ComparisonRow) -> str:
     return "borderline" if row.fit.status is FitStatus.BORDERLINE else "yes"
 
 
-def _gain(row: ComparisonRow) -> str:
-    return "" if row.gain is None else f"{row.gain:.2f}"
-
-
 def _span(fit: Fit) -> str:
     return f"{format_seconds(fit.latency.latency_s.low)} … {format_seconds(fit.latency.latency_s.high)}"
 
 
 def _cost(fit: Fit) -> str:
     return "" if fit.usd_per_million_samples is None else f"{fit.usd_per_million_samples:.3g}"
-
-
-def _words(title: str, cells: Sequence[str]) -> StyledColumn:
-    return StyledColumn(title=title, cells=tuple(Span(text=cell) for cell in cells), align=Align.LEFT)
-
-
-def _numbers(title: str, rows: Sequence[ComparisonRow], cell: Callable[[Fit], str], *, rank: int) -> StyledColumn:
-    cells = tuple(Span(text=cell(row.fit) if row.fit else "") for row in rows)
-    return StyledColumn(title=title, cells=cells, rank=rank)
 
 
 def _best_lines(comparison: Comparison) -> list[Line]:

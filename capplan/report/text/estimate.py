@@ -1,12 +1,16 @@
-"""The estimate of a model on a GPU as text."""
+"""The estimate of a model on GPUs as sections: curve, costliest kernels and modules, advice, every way to run it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
+from capplan.core.latency.breakdown import KernelShare, ModuleShare
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.choices.advice import Advice
+from capplan.core.latency.choices.frameworks import ComparedRun
 from capplan.core.latency.choices.knee import device_batch, knee_batch, saturating_batch
+from capplan.core.latency.types import LatencyEstimate
 from capplan.report.estimates import EstimateReport
-from capplan.report.table import render_csv, render_markdown, render_text, table
+from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, words
 from capplan.report.text.answer import EVIDENCE_WORDS
 from capplan.report.text.explain import explain_classic_bound, explain_latency
 from capplan.units import format_flops, format_fraction, format_rate, format_seconds
@@ -15,43 +19,68 @@ _BATCHING_HELPS = 1.2
 
 
 _OVER_BOUND = (
-    "above 100 % of its bound a kernel's share is not known by itself: measurements of whole models fix the sum over\n"
-    "a chain of convolution, norm, activation and addition, not how it is divided.\n"
+    "above 100 % of its bound a kernel's share is not known by itself: measurements of whole models fix the sum over",
+    "a chain of convolution, norm, activation and addition, not how it is divided.",
 )
 
 
-def estimate_text(
-    report: EstimateReport, *, top: int, explain: bool, calibration: Calibration | None, markdown: bool
-) -> str:
-    """Write an estimate as tables with the sentences that go with them."""
-    render = render_markdown if markdown else render_text
-    workload = report.workload
-    lines = [
-        f"{report.model} on {report.breakdown.gpu.name}: {workload.precision}, {workload.layout}, {workload.framework},"
-        f" {workload.release}",
-        f"evidence: {EVIDENCE_WORDS[report.curve[-1].evidence]} ({report.curve[-1].evidence_reason})",
-        "",
-        render(table("batch>|latency>|90 % from>|to>|samples/s>|bound>|compute>|bandwidth>|launches>", _curve(report))),
-        *filter(None, [_knee_sentence(report), _device_sentence(report)]),
+def estimate_sections(
+    reports: Sequence[EstimateReport],
+    *,
+    top: int,
+    explain: bool = False,
+    calibration: Calibration | None = None,
+    compared: Mapping[str, Sequence[ComparedRun]] | None = None,
+) -> list[Section]:
+    """Return estimates of one model, one GPU after the other; a CSV has a row per GPU and batch.
+
+    Args:
+        reports: What was estimated on each GPU.
+        top: How many of the costliest kernels and modules are shown.
+        explain: True to write out the arithmetic at the largest batch.
+        calibration: What the estimates rest on, which the arithmetic names.
+        compared: The ways to run the model at its largest batch, by GPU.
+    """
+    batch = reports[0].curve[-1].batch
+    points = [(report, point) for report in reports for point in report.curve]
+    return [
+        *(_section(report, top=top, explain=explain, calibration=calibration) for report in reports),
+        *(
+            Section([Lines([f"every way to run it on {gpu} at batch {batch}"]), Table(_RUNS, runs)])
+            for gpu, runs in (compared or {}).items()
+        ),
+        Section([Table(_DATA, points)]),
     ]
+
+
+def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Calibration | None) -> Section:
+    workload, breakdown, last = report.workload, report.breakdown, report.curve[-1]
+    conditions = f"{workload.precision}, {workload.layout}, {workload.framework}, {workload.release}"
+    evidence = f"evidence: {EVIDENCE_WORDS[last.evidence]} ({last.evidence_reason})"
+    shares = [figure(name, _binding_share(index), format_fraction) for index, name in enumerate(_BINDINGS)]
+    blocks: list[Block] = [
+        Lines([f"{report.model} on {breakdown.gpu.name}: {conditions}", evidence]),
+        Table([*_CURVE, *shares], report.curve),
+    ]
+    if sentences := [sentence for sentence in (_knee_sentence(report), _device_sentence(report)) if sentence]:
+        blocks.append(Lines(sentences))
     if top:
-        lines += ["", f"costliest kernels at batch {report.breakdown.batch}"]
-        lines.append(
-            render(table("share>|time>|?runs>|kernel|?class|bound by|of bound>|operands", _kernels(report, top)))
-        )
-        if any(kernel.efficiency_fraction > 1 for kernel in report.breakdown.kernels[:top]):
-            lines.append(_OVER_BOUND)
-        lines += ["", f"costliest modules at batch {report.breakdown.batch}"]
-        lines.append(render(table("share>|time>|kernels>|module|bound by", _modules(report, top))))
+        blocks.append(Lines([f"costliest kernels at batch {breakdown.batch}"]))
+        blocks.append(Table(_KERNELS, breakdown.kernels[:top], is_attached=True))
+        if any(kernel.efficiency_fraction > 1 for kernel in breakdown.kernels[:top]):
+            blocks.append(Lines(_OVER_BOUND))
+        blocks.append(Lines([f"costliest modules at batch {breakdown.batch}"]))
+        blocks.append(Table(_MODULES, breakdown.modules[:top], is_attached=True))
     if report.advice:
-        lines += ["", f"what would help at batch {report.breakdown.batch}"]
-        lines += [f"  ×{advice.speedup:.2f}  {advice.change}{_cost(advice)}" for advice in report.advice]
+        advice = [f"  ×{advice.speedup:.2f}  {advice.change}{_cost(advice)}" for advice in report.advice]
+        blocks.append(Lines([f"what would help at batch {breakdown.batch}", *advice]))
     if explain:
-        lines += ["", *explain_classic_bound(report.classic, report.breakdown.gpu)]
-        lines += ["", *explain_latency(report.breakdown, report.curve[-1], calibration=calibration)]
+        blocks.append(Lines(explain_classic_bound(report.classic, breakdown.gpu)))
+        blocks.append(Lines(explain_latency(breakdown, last, calibration=calibration)))
     else:
-        lines += [f"note: {note}" for note in report.curve[-1].notes]
-    return "\n".join(lines) + "\n"
+        follows_lines = isinstance(blocks[-1], Lines)
+        blocks.append(Lines([f"note: {note}" for note in last.notes], is_attached=follows_lines))
+    return Section(blocks)
 
 
 def _cost(advice: Advice) -> str:
@@ -61,46 +90,79 @@ def _cost(advice: Advice) -> str:
     return f", USD {advice.usd_per_million_samples:.3g} per million samples{now}"
 
 
-def estimate_csv(reports: Sequence[EstimateReport]) -> str:
-    """Write the curves for a sheet: a row per GPU and batch, times in seconds."""
-    heads = (
-        "model", "gpu", "precision", "layout", "framework", "torch", "batch", "latency_s", "latency_low_s",
-        "latency_high_s", "samples_per_s", "bound_s", "bound_by", "evidence",
-    )  # fmt: skip
-    rows = [
-        (
-            report.model,
-            report.breakdown.gpu.id,
-            report.workload.precision.value,
-            report.workload.layout.value,
-            report.workload.framework.value,
-            ".".join(map(str, report.workload.torch_version)),
-            str(point.batch),
-            *(f"{time_s:.6g}" for time_s in (point.latency_s.expected, point.latency_s.low, point.latency_s.high)),
-            f"{point.throughput_per_s.expected:.6g}",
-            f"{point.bound_s:.6g}",
-            point.bound_by.value,
-            point.evidence.value,
-        )
-        for report in reports
-        for point in report.curve
-    ]
-    return render_csv(table("|".join(heads), rows))
+def _binding_share(index: int) -> Callable[[LatencyEstimate], float]:
+    return lambda point: point.share_by_binding[index][1]
 
 
-def _curve(report: EstimateReport) -> Sequence[Sequence[str]]:
-    return [
-        (
-            str(point.batch),
-            format_seconds(point.latency_s.expected),
-            format_seconds(point.latency_s.low),
-            format_seconds(point.latency_s.high),
-            format_rate(point.throughput_per_s.expected),
-            format_seconds(point.bound_s),
-            *(format_fraction(share) for _, share in point.share_by_binding),
-        )
-        for point in report.curve
-    ]
+_BINDINGS = ("compute", "bandwidth", "launches")
+_CURVE: tuple[Column[LatencyEstimate], ...] = (
+    figure("batch", lambda point: point.batch),
+    figure("latency", lambda point: point.latency_s.expected, format_seconds),
+    figure("90 % from", lambda point: point.latency_s.low, format_seconds),
+    figure("to", lambda point: point.latency_s.high, format_seconds),
+    figure("samples/s", lambda point: point.throughput_per_s.expected, format_rate),
+    figure("bound", lambda point: point.bound_s, format_seconds),
+)
+_KERNELS: tuple[Column[KernelShare], ...] = (
+    figure("share", lambda kernel: kernel.share_fraction, format_fraction),
+    figure("time", lambda kernel: kernel.time_s, format_seconds),
+    figure("runs", lambda kernel: kernel.calls, rank=1),
+    words("kernel", lambda kernel: kernel.name),
+    words("class", lambda kernel: kernel.label, rank=1),
+    words("bound by", lambda kernel: kernel.binding.value),
+    figure("of bound", lambda kernel: kernel.efficiency_fraction, format_fraction),
+    words("operands", lambda kernel: kernel.shapes + (f" ({format_flops(kernel.flops)})" if kernel.flops else "")),
+)
+_MODULES: tuple[Column[ModuleShare], ...] = (
+    figure("share", lambda module: module.share_fraction, format_fraction),
+    figure("time", lambda module: module.time_s, format_seconds),
+    figure("kernels", lambda module: module.calls),
+    words("module", lambda module: module.path),
+    words("bound by", lambda module: module.binding.value),
+)
+Value = TypeVar("Value")
+
+
+def _of_run(value: Callable[[LatencyEstimate], Value]) -> Callable[[ComparedRun], Value | None]:
+    """Return what the estimate of a way to run has; None where there is none."""
+    return lambda run: None if run.estimate is None else value(run.estimate)
+
+
+_RUNS: tuple[Column[ComparedRun], ...] = (
+    words("framework", lambda run: run.workload.framework.value),
+    words("layout", lambda run: run.workload.layout.value),
+    words("precision", lambda run: run.workload.precision.value),
+    figure("latency", _of_run(lambda estimate: estimate.latency_s.expected), format_seconds),
+    figure("90 % from", _of_run(lambda estimate: estimate.latency_s.low), format_seconds),
+    figure("to", _of_run(lambda estimate: estimate.latency_s.high), format_seconds),
+    figure("samples/s", _of_run(lambda estimate: estimate.throughput_per_s.expected), format_rate),
+    figure("gain", lambda run: run.gain, "×{:.2f}".format),
+    words("calibrated", _of_run(lambda estimate: estimate.calibration or "no")),
+    words("why not", lambda run: None if run.estimate else run.reason),
+)
+
+
+def _time(value: Callable[[LatencyEstimate], float]) -> Callable[[tuple[EstimateReport, LatencyEstimate]], str]:
+    """Return a time of a point with six digits. [s]"""
+    return lambda row: f"{value(row[1]):.6g}"
+
+
+_DATA: tuple[Column[tuple[EstimateReport, LatencyEstimate]], ...] = (
+    data("model", lambda row: row[0].model),
+    data("gpu", lambda row: row[0].breakdown.gpu.id),
+    data("precision", lambda row: row[0].workload.precision.value),
+    data("layout", lambda row: row[0].workload.layout.value),
+    data("framework", lambda row: row[0].workload.framework.value),
+    data("torch", lambda row: ".".join(map(str, row[0].workload.torch_version))),
+    data("batch", lambda row: row[1].batch),
+    data("latency_s", _time(lambda point: point.latency_s.expected)),
+    data("latency_low_s", _time(lambda point: point.latency_s.low)),
+    data("latency_high_s", _time(lambda point: point.latency_s.high)),
+    data("samples_per_s", _time(lambda point: point.throughput_per_s.expected)),
+    data("bound_s", _time(lambda point: point.bound_s)),
+    data("bound_by", lambda row: row[1].bound_by.value),
+    data("evidence", lambda row: row[1].evidence.value),
+)
 
 
 def _knee_sentence(report: EstimateReport) -> str:
@@ -125,32 +187,3 @@ def _device_sentence(report: EstimateReport) -> str:
     if first is None:
         return f"the host's launches decide up to batch {report.curve[-1].batch}, the largest asked for"
     return f"the host's launches decide below batch {first}, the device from there on"
-
-
-def _kernels(report: EstimateReport, top: int) -> Sequence[Sequence[str]]:
-    return [
-        (
-            format_fraction(kernel.share_fraction),
-            format_seconds(kernel.time_s),
-            str(kernel.calls),
-            kernel.name,
-            kernel.label,
-            kernel.binding.value,
-            format_fraction(kernel.efficiency_fraction),
-            kernel.shapes + (f" ({format_flops(kernel.flops)})" if kernel.flops else ""),
-        )
-        for kernel in report.breakdown.kernels[:top]
-    ]
-
-
-def _modules(report: EstimateReport, top: int) -> Sequence[Sequence[str]]:
-    return [
-        (
-            format_fraction(module.share_fraction),
-            format_seconds(module.time_s),
-            str(module.calls),
-            module.path,
-            module.binding.value,
-        )
-        for module in report.breakdown.modules[:top]
-    ]

@@ -1,68 +1,83 @@
-"""A memory answer for people: text, Markdown, CSV."""
+"""A memory answer as sections: parts and peak, what is live there, GPUs, ways to share, and what would change it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
 from capplan.core.memory.advice import Advice
+from capplan.core.memory.sharding import RankMemory
 from capplan.core.memory.summary import GpuMemory, MemoryAnswer, RuleOfThumb
-from capplan.core.memory.types import LiveTensor, MemoryPart
+from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
-from capplan.report.table import Table, render_csv, render_markdown, render_text, table
+from capplan.report.sections import Block, Column, Lines, Role, Section, Table, data, figure, words
 from capplan.units import format_bytes, format_fraction
 
 
-def render_memory_text(answer: MemoryAnswer, *, rule_of_thumb: bool) -> str:
-    """Lay an answer out for the terminal."""
-    return "\n".join(_pieces(answer, render_text, rule_of_thumb=rule_of_thumb)).rstrip() + "\n"
+def memory_sections(answer: MemoryAnswer, *, rule_of_thumb: bool = False) -> list[Section]:
+    """Return an answer about memory; a CSV has a row per part and peak, for each GPU, or for none.
 
-
-def render_memory_markdown(answer: MemoryAnswer, *, rule_of_thumb: bool) -> str:
-    """Lay an answer out as GitHub-flavoured Markdown."""
-    return "\n".join(_pieces(answer, render_markdown, rule_of_thumb=rule_of_thumb)).rstrip() + "\n"
-
-
-def render_memory_csv(answer: MemoryAnswer) -> str:
-    """Write a row per part and peak in bytes, for each GPU, or for none."""
-    rows = []
-    asked = [(each.gpu.id, each.estimate) for each in answer.gpus] or [("", answer.estimate)]
-    for gpu, estimate in asked:
-        for part in estimate.all_parts:
-            rows.append((answer.name, gpu, str(estimate.batch), part.name, *_plain(part.size_bytes), part.origin))
-        for name, peak in _peaks(estimate.peak_allocated_bytes, estimate.peak_reserved_bytes, estimate.total_bytes):
-            rows.append((answer.name, gpu, str(estimate.batch), name, *_plain(peak), ""))
-    return render_csv(table("model|gpu|batch|part|low_bytes|expected_bytes|high_bytes|origin", rows))
-
-
-def _plain(size_bytes: Interval) -> tuple[str, str, str]:
-    return str(round(size_bytes.low)), str(round(size_bytes.expected)), str(round(size_bytes.high))
-
-
-def _peaks(allocated: Interval, reserved: Interval, total: Interval) -> tuple[tuple[str, Interval], ...]:
-    return ("peak allocated", allocated), ("peak reserved", reserved), ("process total", total)
-
-
-def _pieces(answer: MemoryAnswer, render: Callable[[Table], str], *, rule_of_thumb: bool) -> Iterator[str]:
-    yield _headline(answer)
-    yield ""
-    yield render(_parts_table(answer))
+    Args:
+        answer: The answer.
+        rule_of_thumb: True to compare with the classic estimate, too.
+    """
     estimate = answer.estimate
     where = f" in {estimate.peak_module}" if estimate.peak_module else ""
-    yield f"The peak stands at {estimate.peak_op}{where}. Live there, largest first:"
-    yield ""
-    yield render(_tensor_table(estimate.largest))
+    blocks: list[Block] = [
+        Lines([_headline(answer)]),
+        Table(_PARTS, _parts(estimate)),
+        Lines([f"The peak stands at {estimate.peak_op}{where}. Live there, largest first:"]),
+        Table(_TENSORS, estimate.largest),
+    ]
     if answer.gpus:
-        yield render(_gpu_table(answer))
+        blocks.append(Table(_GPUS, answer.gpus))
     if answer.ranks:
-        yield f"Each of {answer.ranks[0].gpus} GPUs, at batch {estimate.batch} on every one:"
-        yield ""
-        yield render(_rank_table(answer))
-    if advice := _advice_rows(answer):
-        yield "What would change it:"
-        yield ""
-        yield render(table("change|GPU|batch>|needs>|saves>|then", advice))
+        blocks.append(Lines([f"Each of {answer.ranks[0].gpus} GPUs, at batch {estimate.batch} on every one:"]))
+        blocks.append(Table(_RANKS, answer.ranks))
+    advice = [(gpu.gpu.id, advice) for gpu in answer.gpus for advice in gpu.advice]
+    advice += [("", each) for each in answer.advice]
+    if advice:
+        blocks += [Lines(["What would change it:"]), Table(_ADVICE, advice)]
     if rule_of_thumb:
-        yield _rule_line(answer.rule_of_thumb, estimate.total_bytes)
-        yield ""
-    yield from (f"  · {line}" for line in _notes(answer))
+        blocks.append(Lines([_rule_line(answer.rule_of_thumb, estimate.total_bytes)]))
+    blocks.append(Lines(list(_notes(answer)), role=Role.NOTE))
+    estimates = [(gpu.gpu.id, gpu.estimate) for gpu in answer.gpus] or [("", estimate)]
+    rows = [_PartOf(gpu, each.batch, part) for gpu, each in estimates for part in (*each.all_parts, *_peaks(each))]
+    return [Section(blocks), Section([Table(_part_data(answer), rows)])]
+
+
+def _peaks(estimate: MemoryEstimate) -> tuple[MemoryPart, MemoryPart, MemoryPart]:
+    return (
+        MemoryPart(name="peak allocated", size_bytes=estimate.peak_allocated_bytes, origin=""),
+        MemoryPart(name="peak reserved", size_bytes=estimate.peak_reserved_bytes, origin=""),
+        MemoryPart(name="process total", size_bytes=estimate.total_bytes, origin=""),
+    )
+
+
+def _parts(estimate: MemoryEstimate) -> list[MemoryPart]:
+    """Return the parts, each sum below what it adds up."""
+    allocated, reserved, total = (replace(peak, name=f"= {peak.name}") for peak in _peaks(estimate))
+    return [*estimate.parts, allocated, estimate.fragmentation, reserved, estimate.context, total]
+
+
+class _PartOf(NamedTuple):
+    """A part of the memory of a GPU at a batch; the GPU is empty where none was named."""
+
+    gpu: str
+    batch: int
+    part: MemoryPart
+
+
+def _part_data(answer: MemoryAnswer) -> tuple[Column[_PartOf], ...]:
+    return (
+        data("model", lambda _: answer.name),
+        data("gpu", lambda row: row.gpu),
+        data("batch", lambda row: row.batch),
+        data("part", lambda row: row.part.name),
+        data("low_bytes", lambda row: round(row.part.size_bytes.low)),
+        data("expected_bytes", lambda row: round(row.part.size_bytes.expected)),
+        data("high_bytes", lambda row: round(row.part.size_bytes.high)),
+        data("origin", lambda row: row.part.origin),
+    )
 
 
 def _headline(answer: MemoryAnswer) -> str:
@@ -84,49 +99,30 @@ def _spell(size_bytes: Interval) -> str:
     return f"{expected} ({format_bytes(size_bytes.low)} to {format_bytes(size_bytes.high)})"
 
 
-def _parts_table(answer: MemoryAnswer) -> Table:
-    estimate = answer.estimate
-    rows = [_part_row(part) for part in estimate.parts]
-    rows.append(_total_row("= peak allocated", estimate.peak_allocated_bytes))
-    rows.append(_part_row(estimate.fragmentation))
-    rows.append(_total_row("= peak reserved", estimate.peak_reserved_bytes))
-    rows.append(_part_row(estimate.context))
-    rows.append(_total_row("= process total", estimate.total_bytes))
-    return table("part|low>|expected>|high>|from", rows)
-
-
-def _part_row(part: MemoryPart) -> tuple[str, ...]:
+def _origin(part: MemoryPart) -> str:
     first, *others = part.origin.split("; ")
-    more = f" and {len(others)} more" if others else ""
-    return part.name, *_cells(part.size_bytes), first + more
+    return first + (f" and {len(others)} more" if others else "")
 
 
-def _total_row(name: str, size_bytes: Interval) -> tuple[str, ...]:
-    return name, *_cells(size_bytes), ""
+_PARTS: tuple[Column[MemoryPart], ...] = (
+    words("part", lambda part: part.name),
+    figure("low", lambda part: part.size_bytes.low, format_bytes),
+    figure("expected", lambda part: part.size_bytes.expected, format_bytes),
+    figure("high", lambda part: part.size_bytes.high, format_bytes),
+    words("from", _origin),
+)
+_TENSORS: tuple[Column[LiveTensor], ...] = (
+    figure("size", lambda tensor: tensor.size_bytes, format_bytes),
+    words("shape", lambda tensor: "×".join(map(str, tensor.shape))),
+    words("type", lambda tensor: tensor.dtype),
+    words("made by", lambda tensor: tensor.label),
+)
 
 
-def _cells(size_bytes: Interval) -> tuple[str, str, str]:
-    return format_bytes(size_bytes.low), format_bytes(size_bytes.expected), format_bytes(size_bytes.high)
-
-
-def _tensor_table(tensors: Sequence[LiveTensor]) -> Table:
-    rows = [(format_bytes(t.size_bytes), "×".join(map(str, t.shape)), t.dtype, t.label) for t in tensors]
-    return table("size>|shape|type|made by", rows)
-
-
-def _gpu_table(answer: MemoryAnswer) -> Table:
-    rows = [
-        (
-            each.gpu.id,
-            format_bytes(each.available_bytes),
-            _spell(each.estimate.total_bytes),
-            each.status.value,
-            _largest(each),
-            "" if each.min_gpus == 1 else f"at least {each.min_gpus}" if each.min_gpus else "more than sharding gives",
-        )
-        for each in answer.gpus
-    ]
-    return table("GPU|to be filled>|needs>|batch fits|largest batch>|GPUs, weights spread", rows)
+def _gpus_needed(gpu: GpuMemory) -> str:
+    if gpu.min_gpus == 1:
+        return ""
+    return f"at least {gpu.min_gpus}" if gpu.min_gpus else "more than sharding gives"
 
 
 def _largest(each: GpuMemory) -> str:
@@ -136,30 +132,38 @@ def _largest(each: GpuMemory) -> str:
     return f"{each.certain_batch}, up to {each.max_batch}"
 
 
+_GPUS: tuple[Column[GpuMemory], ...] = (
+    words("GPU", lambda gpu: gpu.gpu.id),
+    figure("to be filled", lambda gpu: gpu.available_bytes, format_bytes),
+    figure("needs", lambda gpu: gpu.estimate.total_bytes, _spell),
+    words("batch fits", lambda gpu: gpu.status.value),
+    figure("largest batch", _largest),
+    words("GPUs, weights spread", _gpus_needed),
+)
 _OF_A_RANK = {
     "weights", "gradients", "optimizer states", "gradient buckets", "gathered weights", "communication",
 }  # fmt: skip
 """What sharing changes."""
 
 
-def _rank_table(answer: MemoryAnswer) -> Table:
-    rows = []
-    for rank in answer.ranks:
-        shares = ", ".join(
-            f"{part.name} {format_bytes(part.size_bytes.expected)}" for part in rank.parts if part.name in _OF_A_RANK
-        )
-        rows.append((rank.sharding.value, _spell(rank.total_bytes), shares))
-    return table("sharing|each needs>|of which", rows)
+def _shares(rank: RankMemory) -> str:
+    parts = (part for part in rank.parts if part.name in _OF_A_RANK)
+    return ", ".join(f"{part.name} {format_bytes(part.size_bytes.expected)}" for part in parts)
 
 
-def _advice_rows(answer: MemoryAnswer) -> list[tuple[str, ...]]:
-    by_gpu = [(each.gpu.id, advice) for each in answer.gpus for advice in each.advice]
-    return [_advice_row(gpu, advice) for gpu, advice in [*by_gpu, *(("", advice) for advice in answer.advice)]]
-
-
-def _advice_row(gpu: str, advice: Advice) -> tuple[str, ...]:
-    then = advice.status.value if advice.status else ""
-    return advice.change, gpu, str(advice.batch), _spell(advice.total_bytes), format_bytes(advice.saved_bytes), then
+_RANKS: tuple[Column[RankMemory], ...] = (
+    words("sharing", lambda rank: rank.sharding.value),
+    figure("each needs", lambda rank: rank.total_bytes, _spell),
+    words("of which", _shares),
+)
+_ADVICE: tuple[Column[tuple[str, Advice]], ...] = (
+    words("change", lambda row: row[1].change),
+    words("GPU", lambda row: row[0]),
+    figure("batch", lambda row: row[1].batch),
+    figure("needs", lambda row: row[1].total_bytes, _spell),
+    figure("saves", lambda row: row[1].saved_bytes, format_bytes),
+    words("then", lambda row: row[1].status.value if row[1].status else ""),
+)
 
 
 def _rule_line(rule: RuleOfThumb, ours: Interval) -> str:

@@ -1,45 +1,29 @@
-"""Text with a meaning for colour: lines of spans, which the command line colours and everything else joins."""
+"""Lines with styles: laid out in a narrow terminal, in colour there, as HTML in notebooks, and plain elsewhere."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterable
 from html import escape
 
 from capplan.printable import printable_line
-from capplan.report.table import Align
+from capplan.report.sections import Align, AnyTable, Line, Lines, Section, Span, Style, Table, line, text_of
 
 
-class Style(StrEnum):
-    """What a span stands for."""
-
-    PLAIN = "plain"
-    HEADING = "heading"
-    CHOSEN = "chosen"
-    UNSURE = "unsure"
-    FAILED = "failed"
-    ASIDE = "aside"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A piece of a line in one style."""
-
-    text: str
-    style: Style = Style.PLAIN
-
-
-Line = tuple[Span, ...]
-
-
-def line(*pieces: "str | Span") -> Line:
-    """Make a line of plain texts and spans; what a terminal would obey or break at is escaped."""
-    spans = (each if isinstance(each, Span) else Span(text=each) for each in pieces)
-    return tuple(Span(text=printable_line(each.text), style=each.style) for each in spans)
+def styled_lines(sections: Iterable[Section], *, width: int) -> list[Line]:
+    """Lay sections out in lines of at most `width` characters; tables give columns up for it, and lines are cut."""
+    found: list[Line] = []
+    for section in sections:
+        for block in section.blocks:
+            if found and isinstance(block, Lines | Table) and not block.is_attached:
+                found.append(())
+            if isinstance(block, Lines):
+                found += [line(text) if isinstance(text, str) else text for text in block.texts]
+            elif isinstance(block, Table):
+                found += styled_table(block, width=width)
+    return [cut_line(each, width) for each in found]
 
 
 def plain_text(lines: Iterable[Line]) -> str:
     """Join lines without their styles."""
-    return "".join(f"{_text(each).rstrip()}\n" for each in lines)
+    return "".join(f"{text_of(each).rstrip()}\n" for each in lines)
 
 
 _HTML_STYLES = {
@@ -65,7 +49,7 @@ def _html_span(span: Span) -> str:
 
 def cut_line(content: Line, width: int) -> Line:
     """Return a line of at most `width` characters; what is cut off ends in an ellipsis."""
-    if len(_text(content)) <= width:
+    if len(text_of(content)) <= width:
         return content
     kept: list[Span] = []
     room = width - 1
@@ -78,44 +62,22 @@ def cut_line(content: Line, width: int) -> Line:
     return tuple(kept)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StyledColumn:
-    """A column of a narrow table; those of the lowest `rank` are the last to be left out."""
-
-    title: str
-    cells: tuple[Span, ...]
-    align: Align = Align.RIGHT
-    rank: int = 0
-
-    @property
-    def width(self) -> int:
-        """Return the characters that the widest cell takes."""
-        return max(len(self.title), *(len(cell.text) for cell in self.cells))
-
-
-def styled_table(columns: Sequence[StyledColumn], *, width: int) -> list[Line]:
+def styled_table(table: AnyTable, *, width: int) -> list[Line]:
     """Align columns under their titles; columns of the highest rank are left out until the table fits the width."""
-    kept = list(columns)
-    while sum(column.width + 2 for column in kept) - 2 > width and len(kept) > 1:
-        kept.remove(max(kept, key=lambda column: column.rank))
-    titles = [Span(text=column.title, style=Style.HEADING) for column in kept]
-    rows = [titles, *([column.cells[row] for column in kept] for row in range(len(kept[0].cells)))]
-    return [_row(cells, kept) for cells in rows]
-
-
-def _row(cells: Sequence[Span], columns: Sequence[StyledColumn]) -> Line:
-    padded = [
-        Span(
-            text=cell.text.rjust(column.width) if column.align is Align.RIGHT else cell.text.ljust(column.width),
-            style=cell.style,
-        )
-        for cell, column in zip(cells, columns, strict=True)
+    kept = [
+        (column, [column.title, *(printable_line(column.cell(row)) for row in table.rows)])
+        for column in table.columns
+        if column.title is not None
     ]
-    pieces = [padded[0]]
-    for cell in padded[1:]:
-        pieces += [Span(text="  "), cell]
-    return line(*pieces)
-
-
-def _text(content: Line) -> str:
-    return "".join(span.text for span in content)
+    while sum(max(map(len, cells)) + 2 for _, cells in kept) - 2 > width and len(kept) > 1:
+        kept.remove(max(kept, key=lambda item: item[0].rank))
+    lines = []
+    for index, row in enumerate((None, *table.rows)):
+        pieces: list[str | Span] = []
+        for column, cells in kept:
+            room = max(map(len, cells))
+            text = cells[index].rjust(room) if column.align is Align.RIGHT else cells[index].ljust(room)
+            style = Style.HEADING if row is None else column.style(row) if column.style else Style.PLAIN
+            pieces += [*(["  "] if pieces else []), Span(text=text, style=style)]
+        lines.append(line(*pieces))
+    return lines

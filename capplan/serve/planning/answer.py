@@ -280,7 +280,9 @@ def _memory(question: types.MemoryQuestion, case: Case) -> Reply:
     from capplan.app.memory import MemoryRequest, memory
     from capplan.core.memory.sharding import Sharding
     from capplan.report.documents.memory import memory_document
-    from capplan.report.text.memory import render_memory_csv, render_memory_markdown, render_memory_text
+    from capplan.report.render import render
+    from capplan.report.sections import Format
+    from capplan.report.text.memory import memory_sections
 
     request = MemoryRequest(
         model=case.model(question),
@@ -299,9 +301,9 @@ def _memory(question: types.MemoryQuestion, case: Case) -> Reply:
     return case.spell(
         {
             "json": lambda: to_json(memory_document(made)),
-            "table": lambda: render_memory_text(made, rule_of_thumb=False),
-            "csv": lambda: render_memory_csv(made),
-            "md": lambda: render_memory_markdown(made, rule_of_thumb=False),
+            "table": lambda: render(memory_sections(made), Format.TABLE),
+            "csv": lambda: render(memory_sections(made), Format.CSV),
+            "md": lambda: render(memory_sections(made), Format.MD),
         },
         exit_code=1 if fits_nowhere else 0,
     )
@@ -311,7 +313,9 @@ def _memory(question: types.MemoryQuestion, case: Case) -> Reply:
 def _estimate(question: types.EstimateQuestion, case: Case) -> Reply:
     from capplan.app.estimate import EstimateRequest, estimate
     from capplan.report.documents.estimate import estimate_document
-    from capplan.report.text.estimate import estimate_csv, estimate_text
+    from capplan.report.render import render
+    from capplan.report.sections import Format
+    from capplan.report.text.estimate import estimate_sections
 
     if not question.gpus:
         raise UsageError('`gpus` names no GPU; an estimate is of one or more, such as ["l4"].')
@@ -331,18 +335,14 @@ def _estimate(question: types.EstimateQuestion, case: Case) -> Reply:
     )
     made = estimate(request)
 
-    def text(*, markdown: bool) -> str:
-        return "\n".join(
-            estimate_text(each, top=question.top, explain=False, calibration=made.calibration, markdown=markdown)
-            for each in made.reports
-        )
+    sections = estimate_sections(made.reports, top=question.top)
 
     return case.spell(
         {
             "json": lambda: to_json(estimate_document(made.reports, top=question.top, compared=made.compared)),
-            "table": lambda: text(markdown=False),
-            "csv": lambda: estimate_csv(made.reports),
-            "md": lambda: text(markdown=True),
+            "table": lambda: render(sections, Format.TABLE),
+            "csv": lambda: render(sections, Format.CSV),
+            "md": lambda: render(sections, Format.MD),
         }
     )
 

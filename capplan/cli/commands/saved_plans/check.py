@@ -6,7 +6,7 @@ import typer
 
 from capplan.app.documents import read_json
 from capplan.cli import options
-from capplan.cli.output import JsonOption, emit, to_json
+from capplan.cli.output import Format, JsonOption, emit, laid_out, to_json
 from capplan.errors import UsageError
 from capplan.units import SECONDS, parse_quantity
 
@@ -46,7 +46,7 @@ def check(
     """
     from capplan.report.documents.gate import Gate, check_document, check_plan
     from capplan.report.documents.plan import read_plan
-    from capplan.report.text.gate import render_outcomes
+    from capplan.report.text.saved_plans import outcome_sections
     from capplan.specs import load_gpus
 
     gate = Gate(
@@ -70,6 +70,6 @@ def check(
     if json_:
         emit(to_json(check_document(outcomes)), output=None)
     else:
-        emit(render_outcomes(outcomes), output=None)
+        emit(laid_out(outcome_sections(outcomes), Format.TABLE), output=None)
     if not kept:
         raise typer.Exit(1)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from capplan.app.documents import read_json
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
+from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, laid_out, resolve_format, to_json
 from capplan.errors import UsageError
 
 
@@ -25,7 +25,7 @@ def diff(
       capplan diff before.json after.json --format md
     """
     from capplan.report.documents.diff import compare_documents, diff_document
-    from capplan.report.text.diff import render_changes_markdown, render_changes_text
+    from capplan.report.text.saved_plans import change_sections
 
     spelling = resolve_format(format_, json_flag=json_, output=output)
     if spelling is Format.CSV:
@@ -34,5 +34,4 @@ def diff(
     if spelling is Format.JSON:
         emit(to_json(diff_document(changes)), output=output)
     else:
-        render = render_changes_markdown if spelling is Format.MD else render_changes_text
-        emit(render(changes), output=output)
+        emit(laid_out(change_sections(changes), spelling), output=output)

@@ -1,1 +1,0 @@
-"""What `analyze` prints: modules, operators, dtypes, and other counters."""
