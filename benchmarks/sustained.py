@@ -102,14 +102,14 @@ def refitted(gpus: Gpus, before: SustainedLaws, table: Path | None) -> tuple[Sus
     """
     known = list(gpus.values())
     burst = burst_exponents(gpus, table) if table else before.burst
-    at_clock = fitting.issued_at_clock(known)
+    at_clock, families = fitting.issued_at_clock(known), fitting.chip_families(known)
     half_seen = fitting.half_observations(known, burst=burst, issued_at_clock=at_clock)
     single_seen = fitting.single_observations(known, burst=burst)
-    half_out = fitting.leave_out(half_seen, fitting.fit_half)
-    single_out = fitting.leave_out(single_seen, fitting.fit_single)
+    half_out = fitting.leave_out(half_seen, families, fitting.fit_half)
+    single_out = fitting.leave_out(single_seen, families, fitting.fit_single)
     laws = SustainedLaws(
-        half=with_spreads(fitting.fit_half(half_seen), half_out),
-        single=with_spreads(fitting.fit_single(single_seen), single_out),
+        half=with_spreads(fitting.fit_half(half_seen, families), half_out),
+        single=with_spreads(fitting.fit_single(single_seen, families), single_out),
         copies=fitting.fit_copies(known), burst=burst, issued_at_clock=at_clock,
     )  # fmt: skip
     return laws, half_out, single_out

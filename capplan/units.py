@@ -26,6 +26,7 @@ HERTZ: Mapping[str, float] = {f"{prefix}Hz": scale for prefix, scale in _DECIMAL
 SECONDS: Mapping[str, float] = {
     "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400,
 }  # fmt: skip
+METRES: Mapping[str, float] = {"nm": 1e-9}
 WATTS: Mapping[str, float] = {"mW": 1e-3, "W": 1, "kW": 1e3, "MW": 1e6}
 BITS_PER_S: Mapping[str, float] = {f"{prefix}bit/s": scale for prefix, scale in _DECIMAL.items()}
 

@@ -25,7 +25,7 @@ class FitRows:
 
     Per kernel: `row`, `label`, `count`, and its work and rates before any fitted factor. Per row:
     `latency_s`, `weight`, GPU, host calls, launches and convolutions, and the level of each kind of deviation.
-    `laws` are those that the rates follow.
+    `laws` are those that the rates follow, `relatives` the architectures nearest to each architecture.
     """
 
     row: IntArray
@@ -46,6 +46,7 @@ class FitRows:
     levels: Mapping[str, IntArray]
     gpu_names: tuple[str, ...]
     level_names: Mapping[str, tuple[str, ...]]
+    relatives: Mapping[str, tuple[str, ...]]
     laws: RateLaws
 
     def without_microbenchmarks(self) -> "FitRows":
@@ -90,7 +91,7 @@ class TimedStep:
     """One measured step as the fit sees it: the kernels that run on that GPU at that batch, and its time. [s]
 
     `family` groups models that share kernels by construction; held-out errors are taken over whole families.
-    `cell` names the interval width that such a step belongs to.
+    `cell` names the interval width that such a step belongs to, `relatives` the architectures nearest to the GPU's.
     """
 
     gpu: str
@@ -110,6 +111,7 @@ class TimedStep:
     weight: float = 1.0
     family: str = ""
     cell: str = ""
+    relatives: tuple[str, ...] = ()
 
 
 def timed_step(
@@ -152,6 +154,7 @@ def timed_step(
         host_convolutions=convolution_calls(table) * slowness,
         latency_s=latency_s,
         family=family,
+        relatives=gpu.design.relatives,
     )
 
 
@@ -206,6 +209,7 @@ def lay_out(
         levels={kind: _positions([step.levels[kind] for step in steps], level_names[kind]) for kind in LEVEL_KINDS},
         gpu_names=tuple(gpu_names),
         level_names={kind: tuple(level_names[kind]) for kind in LEVEL_KINDS},
+        relatives={step.levels["architecture"]: step.relatives for step in steps},
         laws=laws,
     )
 

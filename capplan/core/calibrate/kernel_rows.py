@@ -76,6 +76,7 @@ def _serving_step(kernel: MeasuredKernel, gpu: GpuSpec, laws: RateLaws) -> Timed
     return TimedStep(
         gpu=gpu.id,
         levels={"architecture": architecture_key(gpu), "torch": "", "precision": precision_key(workload)},
+        relatives=gpu.design.relatives,
         label=label,
         count=_one(1.0),
         work=KernelWork(

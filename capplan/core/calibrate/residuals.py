@@ -219,7 +219,9 @@ class LatencyFit:
             here = rows.gpu == index
             level = int(rows.levels["architecture"][int(np.argmax(here))])
             architecture = rows.level_names["architecture"][level] if level >= 0 else ""
-            inherited = inherited_factors(known, architecture, rows.laws.transfer)
+            inherited = inherited_factors(
+                known, architecture, rows.laws.transfer, relatives=rows.relatives.get(architecture, ())
+            )
             found[:, here] = [[inherited.compute], [inherited.bandwidth]]
         return found
 

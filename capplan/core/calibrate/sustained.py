@@ -6,7 +6,7 @@ can do for a joule. Capacities of families follow the process and the kind of me
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,26 +14,17 @@ import numpy as np
 from capplan.core.calibrate.solver import Problem, minimise
 from capplan.core.gpus.rate_laws import BurstExponents, CopyShares, PowerLaw
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Quality, Regime
-from capplan.core.gpus.sustained import FAMILIES, half_peak, is_consumer, power_law
+from capplan.core.gpus.sustained import half_peak, is_consumer, power_law
 from capplan.core.numbers import FloatArray
-
-_PROCESS_NM = {
-    "gp10x": 16, "gp100": 16, "gv100": 12, "tu10x": 12, "ga100": 7, "ga10x": 8, "ad10x": 5, "gh100": 5, "gb20x": 4.5,
-    "gb10x": 4.5, "cdna1": 7, "cdna2": 6, "cdna3": 5, "cdna4": 3, "rdna3": 5, "gaudi2": 7, "gaudi3": 5, "xe-hpg": 6,
-    "xe2-hpg": 5,
-}  # fmt: skip
-"""The foundry's name of the process in nanometres; 4N and 4NP are 5 nm processes, the latter slightly denser."""
-
-_STACKED_MEMORY = frozenset(
-    {"gp100", "gv100", "ga100", "gh100", "gb10x", "cdna1", "cdna2", "cdna3", "cdna4", "gaudi2", "gaudi3"}
-)
-"""Families with HBM, which takes fewer joules a byte than GDDR and leaves more of the limit to arithmetic."""
-
-_SHARED_DATAPATH = frozenset({"ga10x", "ad10x", "gb20x"})
-"""Families with 128 FMA lanes a multiprocessor, of which matrix products keep about two thirds busy."""
 
 _SD_SUSTAINED, _SD_BURST, _SD_CLOCK = 0.08, 0.12, 0.12
 _LAPTOPS_AND_BOARDS = ("Jetson",)
+_USUAL_PROCESS_M = 5e-9
+"""Process of a chip whose family is not known. [m]"""
+
+
+def _shrink(process_m: float) -> float:
+    return math.log(12e-9 / process_m)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +38,42 @@ class Observation:
     tdp_w: float
     log_share: float
     log_sd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChipFamily:
+    """What the capacity of a chip family follows.
+
+    Attributes:
+        shrink: Log of how much smaller its process is than 12 nm.
+        has_stacked_memory: It has HBM, which takes fewer joules a byte than GDDR and leaves more of the limit to
+            arithmetic.
+        has_shared_datapath: Half of its fp32 lanes also run integers; matrix products keep about two thirds busy.
+    """
+
+    shrink: float
+    has_stacked_memory: bool
+    has_shared_datapath: bool
+
+
+def chip_families(gpus: Sequence[GpuSpec]) -> dict[str, ChipFamily]:
+    """Return the families of a database's chips whose process is known, by name.
+
+    Args:
+        gpus: The database.
+    """
+    members: dict[str, list[GpuSpec]] = defaultdict(list)
+    for gpu in gpus:
+        if gpu.design.family and gpu.design.process_m:
+            members[gpu.design.family].append(gpu)
+    return {
+        name: ChipFamily(
+            shrink=_shrink(chips[0].design.process_m or _USUAL_PROCESS_M),
+            has_stacked_memory=any((chip.memory_type or "").startswith("HBM") for chip in chips),
+            has_shared_datapath=chips[0].design.has_shared_datapath,
+        )
+        for name, chips in sorted(members.items())
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +138,8 @@ def _observed(gpu: GpuSpec, printed: float | None, kind: Microbenchmark, exponen
 
 
 def _observation(gpu: GpuSpec, printed: float | None, log: float, sd: float) -> Observation | None:
-    family = FAMILIES.get(gpu.architecture_id)
-    if family is None or not printed or gpu.tdp_w is None or any(word in gpu.name for word in _LAPTOPS_AND_BOARDS):
+    family = gpu.design.family
+    if not family or not printed or gpu.tdp_w is None or any(word in gpu.name for word in _LAPTOPS_AND_BOARDS):
         return None
     return Observation(
         gpu=gpu.id, family=family, consumer=is_consumer(gpu), flops_per_s=printed, tdp_w=gpu.tdp_w,
@@ -129,43 +156,37 @@ class _Layout:
     law: Callable[[FloatArray], PowerLaw]
 
 
-_NAMES = tuple(_PROCESS_NM)
-_USUAL_NM = 5
-
-
-def _shrunk(family: str) -> float:
-    """Return the log of how much smaller a family's process is than 12 nm."""
-    return math.log(12 / _PROCESS_NM[family])
-
-
-def _half_layout() -> _Layout:
+def _half_layout(families: Mapping[str, ChipFamily]) -> _Layout:
     """Return the layout: clock shares, capacity, its growth with process and HBM, slope, deviations by family."""
-    mean = np.array([math.log(1.04), math.log(0.95), math.log(0.3e12), 1.0, 0.4, math.log(0.7), *[0.0] * len(_NAMES)])
-    sd = np.array([0.05, 0.04, 0.4, 0.5, 0.4, 0.2, *[0.25] * len(_NAMES)])
+    mean = np.array([math.log(1.04), math.log(0.95), math.log(0.3e12), 1.0, 0.4, math.log(0.7), *[0.0] * len(families)])
+    sd = np.array([0.05, 0.04, 0.4, 0.5, 0.4, 0.2, *[0.25] * len(families)])
 
     def law(x: FloatArray) -> PowerLaw:
-        def capacity_of(name: str) -> float:
-            return float(np.exp(x[2] + x[3] * _shrunk(name) + x[4] * (name in _STACKED_MEMORY)))
-
-        capacity = {name: capacity_of(name) * float(np.exp(x[6 + index])) for index, name in enumerate(_NAMES)}
-        capacity[""] = float(np.exp(x[2] + x[3] * math.log(12 / _USUAL_NM)))
+        capacity = {
+            name: float(np.exp(x[2] + x[3] * chip.shrink + x[4] * chip.has_stacked_memory + x[6 + index]))
+            for index, (name, chip) in enumerate(families.items())
+        }
+        capacity[""] = float(np.exp(x[2] + x[3] * _shrink(_USUAL_PROCESS_M)))
         return _law(x[0], x[1], x[5], capacity, {"": 1.0})
 
     return _Layout(mean=mean, sd=sd, law=law)
 
 
-def _single_layout() -> _Layout:
+def _single_layout(families: Mapping[str, ChipFamily]) -> _Layout:
     """Return the layout: clock shares, ceilings of datapaths, capacity and its growth, slope, ceilings by family."""
     mean = np.array([
-        math.log(1.05), 0.0, math.log(0.65), math.log(0.92), math.log(0.06e12), 1.0, math.log(0.7), *[0.0] * len(_NAMES)
+        math.log(1.05), 0.0, math.log(0.65), math.log(0.92), math.log(0.06e12), 1.0, math.log(0.7),
+        *[0.0] * len(families),
     ])  # fmt: skip
-    sd = np.array([0.05, 0.02, 0.1, 0.05, 0.5, 0.3, 0.2, *[0.07] * len(_NAMES)])
+    sd = np.array([0.05, 0.02, 0.1, 0.05, 0.5, 0.3, 0.2, *[0.07] * len(families)])
 
     def law(x: FloatArray) -> PowerLaw:
-        capacity = {name: float(np.exp(x[4] + x[5] * _shrunk(name))) for name in _NAMES}
-        capacity[""] = float(np.exp(x[4] + x[5] * math.log(12 / _USUAL_NM)))
-        shared = {name: x[2 if name in _SHARED_DATAPATH else 3] for name in _NAMES}
-        ceiling = {name: float(np.exp(shared[name] + x[7 + index])) for index, name in enumerate(_NAMES)}
+        capacity = {name: float(np.exp(x[4] + x[5] * chip.shrink)) for name, chip in families.items()}
+        capacity[""] = float(np.exp(x[4] + x[5] * _shrink(_USUAL_PROCESS_M)))
+        ceiling = {
+            name: float(np.exp(x[2 if chip.has_shared_datapath else 3] + x[7 + index]))
+            for index, (name, chip) in enumerate(families.items())
+        }
         ceiling[""] = float(np.exp(x[3]))
         return _law(x[0], x[1], x[6], capacity, ceiling)
 
@@ -181,14 +202,14 @@ def _law(
     )  # fmt: skip
 
 
-def fit_half(seen: Sequence[Observation]) -> PowerLaw:
+def fit_half(seen: Sequence[Observation], families: Mapping[str, ChipFamily]) -> PowerLaw:
     """Fit the law of 16-bit tensor rates; its spreads are placeholders until GPUs were left out."""
-    return _fit(seen, _half_layout())
+    return _fit(seen, _half_layout(families))
 
 
-def fit_single(seen: Sequence[Observation]) -> PowerLaw:
+def fit_single(seen: Sequence[Observation], families: Mapping[str, ChipFamily]) -> PowerLaw:
     """Fit the law of fp32 rates outside tensor cores; its spreads are placeholders until GPUs were left out."""
-    return _fit(seen, _single_layout())
+    return _fit(seen, _single_layout(families))
 
 
 def _fit(seen: Sequence[Observation], layout: _Layout) -> PowerLaw:
@@ -215,8 +236,16 @@ def predicted(law: PowerLaw, each: Observation) -> float:
     return power_law(law, family=each.family, consumer=each.consumer, flops_per_s=each.flops_per_s, tdp_w=each.tdp_w)
 
 
-def leave_out(seen: Sequence[Observation], fit: Callable[[Sequence[Observation]], PowerLaw]) -> list[LeftOut]:
+def leave_out(
+    seen: Sequence[Observation],
+    families: Mapping[str, ChipFamily],
+    fit_law: Callable[[Sequence[Observation], Mapping[str, ChipFamily]], PowerLaw],
+) -> list[LeftOut]:
     """Predict every GPU from a fit without it, and from one without its family."""
+
+    def fit(kept: Sequence[Observation]) -> PowerLaw:
+        return fit_law(kept, families)
+
     without_family = {
         family: fit([each for each in seen if each.family != family]) for family in {each.family for each in seen}
     }

@@ -1,17 +1,16 @@
 """Slices of one GPU that run apart from each other (Multi-Instance GPU): their sizes, and each as a device of its own.
 
-Source: NVIDIA Multi-Instance GPU User Guide, supported profiles. GPUs of compute capability 8.0, 9.0, 10.0 and 10.3
-have seven slices of compute and eight of memory, the A30 four of each.
+Source: NVIDIA Multi-Instance GPU User Guide, supported profiles. GPUs have seven slices of compute and eight of memory,
+the A30 four of each. Which architectures can be cut stands in their files.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from capplan.core.gpus.spec import GpuSpec
+from capplan.core.gpus.spec import GpuSpec, MigKind
 from capplan.errors import UnknownNameError, UsageError
 
-_CAPABILITIES = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
 _FOUR_SLICES_UP_TO = 56
 """Multiprocessors of an A30, which has four slices of compute and of memory; larger GPUs have seven and eight."""
 _RESERVED_FRACTION = 0.0053
@@ -59,7 +58,7 @@ def mig_profiles(parent: GpuSpec) -> tuple[MigProfile, ...]:
     Args:
         parent: The whole GPU.
     """
-    return tuple(_profiles(parent)) if parent.compute_capability in _CAPABILITIES and parent.unit_count else ()
+    return tuple(_profiles(parent)) if parent.design.mig and parent.unit_count else ()
 
 
 def _profiles(parent: GpuSpec) -> Iterator[MigProfile]:
@@ -70,7 +69,7 @@ def _profiles(parent: GpuSpec) -> Iterator[MigProfile]:
     sizes = ((1, 1), (2, 2), (4, 4)) if has_four else ((1, 1), (1, 2), (2, 2), (3, 4), (4, 4), (7, 8))
     for compute, memory in sizes:
         gigabytes = int(parent.memory_bytes / 2**30 * memory / of_memory + 0.5)
-        is_whole = memory == of_memory and parent.compute_capability != (8, 0)
+        is_whole = memory == of_memory and parent.design.mig is MigKind.FULL
         units = whole if is_whole else compute * (whole // 4 if has_four else 2 * round(whole / 16))
         yield MigProfile(
             name=f"{compute}g.{gigabytes}gb", compute=compute, memory=memory, units=units,

@@ -146,6 +146,32 @@ class Figure:
     regime: Regime | None = None
 
 
+class MigKind(StrEnum):
+    """How a GPU is cut by Multi-Instance GPU: its largest slice has as many units as its share, or all of them."""
+
+    FIXED = "fixed"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChipDesign:
+    """What an architecture has in common with others, besides its rates.
+
+    Attributes:
+        family: Chips of the same process and multiprocessor, hence of the same arithmetic per joule; empty if unknown.
+        process_m: The foundry's name of the process. [m]
+        has_shared_datapath: Half of the fp32 lanes also run integers, so that matrix products keep fewer of them busy.
+        relatives: Architectures whose kernels it shares most, nearest first, by compute capability or architecture id.
+        mig: How it is cut into instances; None where it cannot be cut.
+    """
+
+    family: str = ""
+    process_m: float | None = None
+    has_shared_datapath: bool = False
+    relatives: tuple[str, ...] = ()
+    mig: MigKind | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
     """What all GPUs of one design share.
@@ -162,6 +188,7 @@ class Architecture:
     gfx_target: str | None = None
     operations_per_clock: Mapping[PeakKind, float | None] = field(default_factory=dict)
     sparse_factor: float | None = None
+    design: ChipDesign = field(default_factory=ChipDesign)
     figures: Mapping[str, Figure] = field(default_factory=dict)
 
 
@@ -183,6 +210,7 @@ class GpuSpec:
     vendor: str
     architecture: str
     architecture_id: str = ""
+    design: ChipDesign = field(default_factory=ChipDesign)
     aliases: tuple[str, ...] = ()
     pci_ids: tuple[str, ...] = ()
     compute_capability: tuple[int, int] | None = None

@@ -11,17 +11,6 @@ from dataclasses import dataclass
 from capplan.core.gpus.rate_laws import PowerLaw, StreamingCost, SustainedLaws
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime, Segment
 
-FAMILIES = {
-    "pascal": "gp10x", "pascal-gp100": "gp100", "pascal-tegra": "gp10x", "volta": "gv100", "volta-tegra": "gv100",
-    "turing": "tu10x", "turing-geforce": "tu10x", "ampere-ga100": "ga100", "ampere": "ga10x", "ampere-geforce": "ga10x",
-    "ampere-a10g": "ga10x", "ampere-tegra": "ga10x", "ada": "ad10x", "ada-l40": "ad10x", "ada-geforce": "ad10x",
-    "hopper": "gh100", "blackwell": "gb20x", "blackwell-geforce": "gb20x", "blackwell-tegra": "gb20x",
-    "blackwell-gb100": "gb10x", "blackwell-ultra": "gb10x", "cdna1": "cdna1", "cdna2": "cdna2", "cdna3": "cdna3",
-    "cdna4": "cdna4", "rdna3": "rdna3", "gaudi2": "gaudi2", "gaudi3": "gaudi3", "xe-hpg": "xe-hpg",
-    "xe2-hpg": "xe2-hpg",
-}  # fmt: skip
-"""Architectures by chip family: same process, same multiprocessor, so the same arithmetic per joule."""
-
 _CONSUMER = ("geforce", "radeon", "titan", "gtx", "arc a", "arc b")
 _SHARPNESS = 4
 """How suddenly the power limit takes over: the exponent that joins the two regimes."""
@@ -93,7 +82,7 @@ def single_share(gpu: GpuSpec, laws: SustainedLaws, *, use_own: bool = True) -> 
 def vector_share(gpu: GpuSpec, laws: SustainedLaws) -> Share:
     """Estimate the share of the printed fp32 rate that instructions outside matrix products sustain: clock alone."""
     model = _modelled(laws.single, gpu, gpu.peak(PeakKind.FP32))
-    ceiling = laws.single.ceiling.get(_family(gpu), laws.single.ceiling[""])
+    ceiling = laws.single.ceiling.get(gpu.design.family, laws.single.ceiling[""])
     return Share(fraction=model.fraction / ceiling, log_sd=model.log_sd, is_own=False)
 
 
@@ -143,7 +132,7 @@ def power_law(law: PowerLaw, *, family: str, consumer: bool, flops_per_s: float,
 
     Args:
         law: the fitted constants.
-        family: a chip family of `FAMILIES`; an unknown one takes the typical constants.
+        family: a chip family, as `ChipDesign` has it; an unknown one takes the typical constants.
         consumer: a card for players, whose clock exceeds the printed one.
         flops_per_s: the printed dense rate. [FLOP/s]
         tdp_w: the power limit. [W]
@@ -155,7 +144,7 @@ def power_law(law: PowerLaw, *, family: str, consumer: bool, flops_per_s: float,
 
 
 def _modelled(law: PowerLaw, gpu: GpuSpec, printed: float | None) -> Share:
-    family, consumer = _family(gpu), is_consumer(gpu)
+    family, consumer = gpu.design.family, is_consumer(gpu)
     known = family in law.capacity_flops_per_joule
     spread = (law.log_sd_consumer if consumer else law.log_sd_other) if known else law.log_sd_unknown
     if not printed or gpu.tdp_w is None:
@@ -164,10 +153,6 @@ def _modelled(law: PowerLaw, gpu: GpuSpec, printed: float | None) -> Share:
         return Share(fraction=clock * ceiling, log_sd=spread, is_own=False)
     log = power_law(law, family=family, consumer=consumer, flops_per_s=printed, tdp_w=gpu.tdp_w)
     return Share(fraction=math.exp(log), log_sd=spread, is_own=False)
-
-
-def _family(gpu: GpuSpec) -> str:
-    return FAMILIES.get(gpu.architecture_id, "")
 
 
 def _joined(model: Share, own: MeasuredRate | None, printed: float, *, exponent: float) -> Share:

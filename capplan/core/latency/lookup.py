@@ -44,14 +44,6 @@ FEW_ROWS = "device few rows"
 KERNELS = "kernels"
 """The cell of single kernels."""
 
-_RELATIVES: Mapping[str, tuple[str, ...]] = {
-    "12.0": ("8.9", "8.6"), "12.1": ("12.0", "8.9"), "8.9": ("8.6", "12.0"), "8.6": ("8.9", "12.0"),
-    "8.7": ("8.6", "8.9"), "10.0": ("9.0", "8.0"), "10.3": ("10.0", "9.0", "8.0"), "9.0": ("8.0", "10.0"),
-    "8.0": ("9.0", "7.0"), "7.0": ("7.5", "8.0"), "7.5": ("7.0", "8.0"), "7.2": ("7.0", "7.5"), "6.0": ("7.0",),
-    "6.1": ("6.0", "7.0"), "cdna1": ("cdna2",), "cdna3": ("cdna2",), "cdna4": ("cdna3", "cdna2"),
-}  # fmt: skip
-"""Whose kernels a compute capability shares most, nearest first."""
-
 REFERENCE_ARCHITECTURES = ("8.6", "8.9", "12.0", "12.1")
 """Architectures whose GPUs fix the constants' scale; factors of other GPUs are taken from their relatives."""
 
@@ -209,7 +201,9 @@ def _device_factors(calibration: Calibration, gpu: GpuSpec, workload: Workload) 
     """
     own, architecture = calibration.gpus.get(gpu.id), architecture_key(gpu)
     if own is None:
-        return inherited_factors(list(calibration.gpus.values()), architecture, calibration.laws.transfer)
+        return inherited_factors(
+            list(calibration.gpus.values()), architecture, calibration.laws.transfer, relatives=gpu.design.relatives
+        )
     if _knows_precision(calibration, gpu, workload):
         return own
     timed = _timed_in_single(calibration)
@@ -217,7 +211,9 @@ def _device_factors(calibration: Calibration, gpu: GpuSpec, workload: Workload) 
     return replace(own, compute=float(np.exp(_mean_logs(related or timed)[0])))
 
 
-def inherited_factors(measured: Sequence[DeviceFactors], architecture: str, transfer: Transfer) -> DeviceFactors:
+def inherited_factors(
+    measured: Sequence[DeviceFactors], architecture: str, transfer: Transfer, *, relatives: Sequence[str]
+) -> DeviceFactors:
     """Return the factors of a GPU that was not measured: a weighted mean of logs.
 
     What the reference GPUs have in common counts as some measurements of the architecture itself. GPUs of one
@@ -228,10 +224,11 @@ def inherited_factors(measured: Sequence[DeviceFactors], architecture: str, tran
         measured: the factors of GPUs with timed steps or kernels.
         architecture: the architecture of the GPU asked for, as `architecture_key` names it.
         transfer: the weights of GPUs with many rows, and of what all have in common.
+        relatives: architectures whose kernels it shares most, nearest first.
     """
     logs = _mean_logs([found for found in measured if is_reference(found)])
     is_cuda = architecture[:1].isdigit()
-    for wanted in (architecture, *(() if is_cuda else _RELATIVES.get(architecture, ()))):
+    for wanted in (architecture, *(() if is_cuda else relatives)):
         related = [found for found in measured if found.architecture == wanted]
         if related:
             weights = np.array([transfer.rich_weight if found.rows >= MANY_ROWS else 1.0 for found in related])
@@ -271,7 +268,7 @@ def architecture_source(calibration: Calibration, gpu: GpuSpec) -> str | None:
     """Return the architecture whose measurements serve a GPU: its own, the nearest relative's, or None."""
     key = architecture_key(gpu)
     return next(
-        (name for name in (key, *_RELATIVES.get(key, ())) if f"architecture {name}" in calibration.deviations), None
+        (name for name in (key, *gpu.design.relatives) if f"architecture {name}" in calibration.deviations), None
     )
 
 

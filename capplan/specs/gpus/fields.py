@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from capplan.core.gpus.spec import Microbenchmark, PeakKind, Segment, Status
-from capplan.units import BITS_PER_S, BYTES, BYTES_PER_S, FLOPS_PER_S, HERTZ, SECONDS, WATTS
+from capplan.core.gpus.spec import Microbenchmark, MigKind, PeakKind, Segment, Status
+from capplan.units import BITS_PER_S, BYTES, BYTES_PER_S, FLOPS_PER_S, HERTZ, METRES, SECONDS, WATTS
 
 BITS: Mapping[str, float] = {"bit": 1}
 
@@ -171,6 +171,25 @@ ARCHITECTURE_FIELDS: Mapping[str, Field] = {
     ),
     "gfx_target": Field(form=Form.WORD, help="AMD's compile target, such as gfx942", pattern=r"gfx[0-9a-f]{3,4}"),
     "sparse_factor": FIELDS["sparse_factor"],
+    "family": Field(
+        form=Form.WORD, help="chips of the same process and multiprocessor, such as ga10x", pattern="[a-z0-9][a-z0-9-]*"
+    ),
+    "process": Field(
+        form=Form.QUANTITY, help="the foundry's name of the process", units=_some(METRES, "nm"), low=1e-9, high=1e-6
+    ),
+    "fp32_datapath": Field(
+        form=Form.WORD, help="shared: half of the fp32 lanes also run integers", words=("shared", "own")
+    ),
+    "relatives": Field(
+        form=Form.WORDS,
+        help="architectures whose kernels it shares most, nearest first: compute capability, else the stem of its file",
+        pattern=r"[0-9]{1,2}\.[0-9]|[a-z][a-z0-9-]*",
+    ),
+    "mig": Field(
+        form=Form.WORD,
+        help="Multi-Instance GPU: full where the largest slice has all units, fixed where it has those of its share",
+        words=tuple(kind.value for kind in MigKind),
+    ),
     **{
         f"operations_per_clock.{kind}": Field(
             form=Form.COUNT, help=f"dense {kind} operations of one unit in one clock", low=1, high=2**20, nullable=True

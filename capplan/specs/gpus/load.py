@@ -7,7 +7,7 @@ from pathlib import Path
 
 from capplan.core.gpus.mig import mig_slice, split_name
 from capplan.core.gpus.names import GpuNames, NamedGpus
-from capplan.core.gpus.spec import Architecture, GpuSpec, PeakKind, Segment, Status
+from capplan.core.gpus.spec import Architecture, ChipDesign, GpuSpec, MigKind, PeakKind, Segment, Status
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.folders import ARCHITECTURES, BUILT_IN, CPUS, built_in_folder, own_overlays, spec_files
 from capplan.specs.gpus.entries import Entries
@@ -206,6 +206,13 @@ def _build_architecture(sheet: Sheet) -> Architecture:
             kind: entries.number(key) for kind in PeakKind if (key := f"operations_per_clock.{kind}") in entries
         },
         sparse_factor=entries.number("sparse_factor"),
+        design=ChipDesign(
+            family=entries.text("family") or "",
+            process_m=entries.number("process"),
+            has_shared_datapath=entries.text("fp32_datapath") == "shared",
+            relatives=entries.texts("relatives"),
+            mig=MigKind(kind) if (kind := entries.text("mig")) else None,
+        ),
         figures=entries.figures(),
     )
 
@@ -270,6 +277,7 @@ def _spec(sheet: Sheet, architecture: Architecture, *, nominal_tdp_w: float | No
         vendor=architecture.vendor,
         architecture=architecture.name,
         architecture_id=architecture.id,
+        design=architecture.design,
         aliases=sheet.aliases,
         pci_ids=entries.texts("pci_ids"),
         compute_capability=architecture.compute_capability,

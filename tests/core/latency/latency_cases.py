@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.gpus.spec import ChipDesign, GpuSpec, PeakKind
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Kernel, Op, Operand, Recording, Role, Storage
 from capplan.core.workload import Configuration, Variant
@@ -43,6 +43,14 @@ LAWS = load_rate_laws(Path(__file__).parents[2] / "fixtures" / "calibrations" / 
 """Laws across GPUs that no refit changes."""
 
 
+FAMILIES = {"ampere-ga100": "ga100", "hopper": "gh100", "ada": "ad10x", "volta": "gv100", "turing": "tu10x"}
+RELATIVES = {
+    (7, 5): ("7.0", "8.0"), (8, 0): ("9.0", "7.0"), (8, 6): ("8.9", "12.0"), (8, 9): ("8.6", "12.0"),
+    (9, 0): ("8.0", "10.0"), (10, 0): ("9.0", "8.0"), (12, 0): ("8.9", "8.6"),
+}  # fmt: skip
+"""What the files of these architectures state."""
+
+
 def gpu(**changes: object) -> GpuSpec:
     """A round card: 100 TFLOP/s in 16 bits, 10 in fp32, 1 TB/s, 100 multiprocessors."""
     values: dict[str, object] = {
@@ -58,4 +66,12 @@ def gpu(**changes: object) -> GpuSpec:
         "unit_count": 100,
         "peak_flops_per_s": {PeakKind.FP32: 10e12, PeakKind.TF32: 50e12, PeakKind.FP16: 100e12, PeakKind.BF16: 100e12},
     }
-    return GpuSpec(**{**values, **changes})  # type: ignore[arg-type]  # a test's keyword arguments
+    values |= changes
+    values.setdefault(
+        "design",
+        ChipDesign(
+            family=FAMILIES.get(str(values["architecture_id"]), ""),
+            relatives=RELATIVES.get(values["compute_capability"], ()),  # type: ignore[call-overload]  # a pair or None
+        ),
+    )
+    return GpuSpec(**values)  # type: ignore[arg-type]  # a test's keyword arguments

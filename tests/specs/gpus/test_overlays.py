@@ -1,15 +1,19 @@
 """Own specs laid over the built-in ones."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from capplan.core.gpus.spec import PeakKind
+from capplan.core.gpus.mig import mig_profiles
+from capplan.core.gpus.spec import ChipDesign, MigKind, PeakKind
+from capplan.core.gpus.sustained import half_share
 from capplan.errors import SpecError
 from capplan.specs import load_gpus
 from capplan.specs.gpus.validate import validate_specs
 from capplan.specs.prices import load_prices
+from capplan.specs.rate_laws import load_rate_laws
 
 Write = Callable[..., Path]
 
@@ -93,3 +97,63 @@ def test_an_architecture_of_ones_own(write: Write) -> None:
     path = write(card.replace("architecture: ampere", "architecture: mine").replace(fp32, ""))
     spec = load_gpus(overlays=[path.parent])["example-10"]
     assert (spec.vendor, spec.architecture, spec.peak_flops_per_s[PeakKind.FP32]) == ("Me", "Mine", None)
+
+
+NEXT = """\
+name: Next
+vendor: NVIDIA
+unit: SM
+compute_capability: {value: "13.0", source: m}
+sparse_factor: {value: 2, source: m}
+family: {value: gh100, source: m}
+process: {value: 3, unit: nm, source: m}
+fp32_datapath: {value: shared, source: m}
+relatives: {value: ["9.0", "8.0"], source: m}
+mig: {value: full, source: m}
+operations_per_clock: {fp16: {value: 1024, source: m}, fp32: {value: 256, source: m}}
+sources: {m: {kind: example, title: made up}}
+"""
+
+
+def test_a_new_architecture_is_one_file(write: Write) -> None:
+    """Its family, process, relatives and slices are in force without another file or a line of code."""
+    card = (Path(__file__).parents[1] / "example-10.yaml").read_text()
+    write(NEXT, "architectures/next.yaml")
+    path = write(card.replace("architecture: ampere", "architecture: next"))
+    spec = load_gpus(overlays=[path.parent])["example-10"]
+    assert spec.design.process_m == pytest.approx(3e-9)
+    assert replace(spec.design, process_m=None) == ChipDesign(
+        family="gh100", has_shared_datapath=True, relatives=("9.0", "8.0"), mig=MigKind.FULL
+    )
+    assert mig_profiles(spec)[-1].units == spec.unit_count
+    # what a power limit leaves follows the capacity fitted for the family, not the typical one
+    laws, stranger = load_rate_laws().sustained, replace(spec, design=ChipDesign())
+    fitted, typical = (laws.half.capacity_flops_per_joule[name] for name in ("gh100", ""))
+    assert fitted > typical
+    assert half_share(spec, laws).fraction > half_share(stranger, laws).fraction
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("mig: {value: seven, source: m}", r"mig\.value: 'seven'"),
+        ("process: {value: 3, source: m}", r"process\.unit"),
+        ("relatives: {value: [Hopper], source: m}", r"relatives"),
+        ("familly: {value: gh100, source: m}", r"familly.*unknown"),
+    ],
+)
+def test_facts_of_an_architecture_are_read_strictly(write: Write, line: str, refused: str) -> None:
+    key = line.partition(":")[0]
+    kept = [each for each in NEXT.splitlines() if not each.startswith(f"{key}:")]
+    path = write("\n".join([*kept[:-1], line, kept[-1]]), "architectures/next.yaml")
+    with pytest.raises(SpecError, match=refused):
+        load_gpus(overlays=[path.parents[1]])
+
+
+def test_architectures_of_one_compute_capability_have_one_family_of_kernels() -> None:
+    stated: dict[tuple[int, int], set[tuple[object, ...]]] = {}
+    for architecture in load_gpus().architectures.values():
+        if architecture.compute_capability:
+            design = architecture.design
+            stated.setdefault(architecture.compute_capability, set()).add((design.relatives, design.mig))
+    assert {capability for capability, facts in stated.items() if len(facts) > 1} == set()
