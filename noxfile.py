@@ -3,7 +3,6 @@
 They run in the environment that nox was started from (README, second command), so that nothing is installed twice.
 """
 
-import os
 import shutil
 from pathlib import Path
 
@@ -12,12 +11,13 @@ import nox
 nox.options.default_venv_backend = "none"
 nox.options.sessions = ["fast", "lint", "types", "imports"]
 
-WORKERS = os.environ.get("CAPPLAN_TEST_WORKERS", "2")
+WORKERS = "auto"
+"""One per core, as tests/conftest.py counts them; `CAPPLAN_TEST_WORKERS=8` uses eight."""
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run every test, with branch coverage, and compare each package with its floor."""
+    """Run the README's tests, with branch coverage, and compare each package with its floor."""
     session.run("python", "-m", "pytest", "-n", WORKERS, "--cov", *session.posargs)
     coverage(session)
 
@@ -28,8 +28,19 @@ def fast(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-n", WORKERS, "-m", FAST, *session.posargs)
 
 
-FAST = "not zoo and not slow and not browser and not office and not device"
+FAST = "not nightly and not zoo and not slow and not browser and not office and not device"
 """What `fast` selects."""
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """Run what the tests leave out: the laws on every model and GPU, more kills, a hundred examples of each law."""
+    session.run("python", "-m", "pytest", "-n", WORKERS, "-m", "nightly", *session.posargs, env=NIGHTLY)
+    session.run("python", "-m", "pytest", "-n", WORKERS, *FUZZED, "tests/faults", env=NIGHTLY)
+
+
+NIGHTLY = {"CAPPLAN_TEST_EXAMPLES": "100", "CAPPLAN_FUZZ_CASES": "250", "CAPPLAN_FAULTS": "20"}
+"""How many examples a law, cases a bent file and kills a command get at night."""
 
 
 @nox.session

@@ -10,7 +10,15 @@ from hypothesis import HealthCheck, settings
 
 from tests.skips import SkipReport, skip_what_is_missing
 
-EXAMPLES = int(os.environ.get("CAPPLAN_TEST_EXAMPLES", "100"))
+# PyTorch and numpy compute on one thread in tests and in the processes that tests start: CPU kernels allocate a buffer
+# per thread, so that peaks would depend on the machine, and workers with a thread per core each wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+EXAMPLES = int(os.environ.get("CAPPLAN_TEST_EXAMPLES", "25"))
+"""How many examples a law gets: few in every run, a hundred in `nox -s nightly`, a thousand in `nox -s fuzz`."""
+
+WORKER_BYTES = 3 * 2**30
+"""Memory of a worker that has imported PyTorch and the model libraries and traces a model. [bytes]"""
 
 # How long an example takes depends on the machine and on what else runs there: neither its time nor the time to make
 # it may fail a law. Speed is measured in benchmarks/speed.py. The same examples are tried in every run, so that a
@@ -31,42 +39,36 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SkipReport(config), "capplan-skips")
 
 
-SLOW = (
-    "app/sweep/test_cluster.py",
-    "app/sweep/test_isolation.py",
-    "app/sweep/test_measuring.py",
-    "app/sweep/test_run.py",
-    "app/sweep/test_serving.py",
-    "app/test_cache.py",
-    "app/test_counts_and_memory.py",
-    "app/test_measure.py",
-    "cli/test_analyze_compare.py",
-    "cli/test_code_from_data.py",
-    "cli/test_measure.py",
-    "cli/test_report.py",
-    "cli/test_report_fleet.py",
-    "cli/test_terminal_width.py",
-    "core/serving/test_simulation.py",
-    "data_acceptance/",
-    "faults/",
-    "fuzz/",
-    "probe/measure/test_fake_cuda.py",
-    "probe/measure/test_public.py",
-    "probe/target/test_exported.py",
-    "report/documents/test_documents.py",
-    "report/procurement/",
-    "serve/",
-    "specs/test_any_input.py",
-    "specs/test_wheel.py",
-)
-"""Files and folders whose tests take most of a run's time: they trace, measure or render in processes of their own."""
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many workers `-n auto` starts: one per core at hand, and no more than memory holds."""
+    chosen = os.environ.get("CAPPLAN_TEST_WORKERS")
+    if chosen:
+        return int(chosen)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(cores, memory_bytes // WORKER_BYTES))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Let a worker run all tests of a group, so that what they share is started once in a run."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "loadgroup"
+
+
+SHARED_FIXTURES = ("served",)
+"""Fixtures that cost more than the tests that use them: those tests run on one worker, which starts first."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that `nox -s fast` leaves out for their time."""
+    """Group the tests that share a costly fixture, and put them first, so that no worker is left alone with them."""
     for item in items:
-        if str(item.path.relative_to(Path(__file__).parent)).startswith(SLOW):
-            item.add_marker("slow")
+        shared = [name for name in SHARED_FIXTURES if name in getattr(item, "fixturenames", ())]
+        if shared:
+            item.add_marker(pytest.mark.xdist_group(shared[0]))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 def pytest_collection_finish() -> None:
@@ -87,17 +89,21 @@ def fixture_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Calculate with the calibration and prices of tests/fixtures, so that a refit or a new price breaks no test.
 
     Set for the session, because fixtures of a session or a module read the data too. tests/data_acceptance unsets it.
+    The workers of a run share one cache of traces, so that a model which several tests ask about is traced once; a
+    test about the cache itself takes `own_cache`.
     """
+    folder = tmp_path_factory.getbasetemp()
+    run = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CAPPLAN_CALIBRATIONS", str(FIXTURES / "calibrations"))
         patch.setenv("CAPPLAN_PRICES", str(FIXTURES / "prices"))
-        patch.setenv("CAPPLAN_CACHE", str(tmp_path_factory.mktemp("session-cache")))
+        patch.setenv("CAPPLAN_CACHE", str(run / "traces"))
         yield
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep traces of tests out of the user's cache, and of each other's."""
+    """Give a test an empty cache of traces, which no other test reads."""
     monkeypatch.setenv("CAPPLAN_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 

@@ -10,6 +10,8 @@ from capplan.app.kept_traces.cache import DAMAGED, Question, TraceCache, default
 from capplan.core.trace.types import Provenance, Trace
 from capplan.core.workload import Configuration, Variant
 
+pytestmark = pytest.mark.slow
+
 
 def a_trace(name: str) -> Trace:
     return Trace(

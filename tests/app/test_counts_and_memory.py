@@ -19,6 +19,8 @@ from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.request import ModelRequest
 from tests.app.conftest import builds
 
+pytestmark = pytest.mark.slow
+
 
 def ask(nets: Path, name: str) -> ModelRequest:
     return ModelRequest(words=f"{nets}:{name}", inputs=("x=8",))

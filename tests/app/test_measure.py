@@ -22,6 +22,8 @@ from capplan.probe.measure.point import Rules
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 from tests.timed_cpu import timed_cpu  # noqa: F401 - a fixture
 
+pytestmark = pytest.mark.slow
+
 
 def ask(nets: Path, *sizes: int) -> MeasureRequest:
     return MeasureRequest(

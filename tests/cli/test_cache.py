@@ -6,6 +6,7 @@ import pytest
 from typer.testing import Result
 
 Run = Callable[..., Result]
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture

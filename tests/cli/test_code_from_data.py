@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.conftest import Run
 
+pytestmark = pytest.mark.slow
+
 HEAD = "model,gpu,framework,torch,precision,layout,task,batch,input_size,latency_ms\n"
 BAD = "\x1b[31m\x9b2J\x07\u202e"
 

@@ -13,6 +13,8 @@ from tests.cli.conftest import EXAMPLES, Run
 from tests.report.procurement.made_up import plan_document
 from tests.snapshot import assert_is_snapshot
 
+pytestmark = pytest.mark.slow
+
 SERVICE = EXAMPLES / "image-service.load.yaml"
 
 

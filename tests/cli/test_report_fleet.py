@@ -10,6 +10,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.report.procurement.made_up import plan_document
 
+pytestmark = pytest.mark.slow
+
 SERVICES = """
 services:
   - {name: images, model: a.plan.json, service: {peak: 500/s, latency: 50 ms, growth_per_year: 20 %}}

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 WIDTH = 80
 COMMANDS = (
     ("gpus",),

@@ -20,6 +20,8 @@ from capplan.specs.gpus.usable import USABLE_FILE, memory_kind
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.rate_laws import RATES_FILE, SECTIONS, load_origins
 
+pytestmark = pytest.mark.slow
+
 WORKLOADS = {
     "eager": Workload(precision=Precision.AMP_FP16),
     "compile": Workload(precision=Precision.AMP_FP16, framework=Framework.COMPILE),

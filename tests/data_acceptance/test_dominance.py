@@ -14,6 +14,8 @@ from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration
 from tests.core.latency.latency_cases import linear_recording
 
+pytestmark = pytest.mark.slow
+
 FACTOR_BETWEEN_ARCHITECTURES = 1.15
 """Architectures run different kernels; GPUs left out whole were off by up to this much (docs/accuracy.md)."""
 

@@ -15,6 +15,8 @@ import pytest
 
 from examples.renew import DAY, EXAMPLE, FOLDER, PLANS, README, REPORTS
 
+pytestmark = pytest.mark.slow
+
 RENEW = "run `python examples/renew.py` and read the diff"
 FIGURE = re.compile(r"\d[\d.,]*|∞")
 

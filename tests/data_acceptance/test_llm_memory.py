@@ -18,6 +18,8 @@ from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.specs import load_gpus
 
+pytestmark = pytest.mark.slow
+
 CONFIGS = Path(__file__).parents[3] / "shared" / "data" / "llm" / "configs" / "index.json"
 LOGS = Path(__file__).parents[3] / "shared" / "data" / "llm" / "vllm-memory-h100.csv.gz"
 GIB = 1 << 30

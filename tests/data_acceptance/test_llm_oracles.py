@@ -30,6 +30,8 @@ from capplan.llm.read.runs.serving_rows import parse_run
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
 
+pytestmark = pytest.mark.slow
+
 GIB = 1 << 30
 H100 = "h100-sxm5-80gb"
 LLAMA_70B = "llama-3.1-70b-instruct"

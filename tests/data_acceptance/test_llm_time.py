@@ -17,6 +17,8 @@ from capplan.llm.read.runs.serving_rows import parse_run, read_serving
 from capplan.llm.read.time_calibration import dump_time_calibration, load_time_calibration
 from capplan.specs import load_gpus
 
+pytestmark = pytest.mark.slow
+
 SERVING = Path(__file__).parents[3] / "shared" / "data" / "llm" / "serving.csv.gz"
 
 

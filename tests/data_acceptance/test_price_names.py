@@ -1,7 +1,11 @@
 """The shipped prices name the GPU that their instance names."""
 
+import pytest
+
 from capplan.specs import load_gpus
 from capplan.specs.prices import load_prices
+
+pytestmark = pytest.mark.slow
 
 
 def plain(name: str) -> str:

@@ -2,9 +2,13 @@
 
 from datetime import date
 
+import pytest
+
 from capplan.core.gpus.prices import Term
 from capplan.specs import load_gpus
 from capplan.specs.prices import load_prices
+
+pytestmark = pytest.mark.slow
 
 
 def test_prices_name_known_gpus_and_carry_their_day_and_source() -> None:

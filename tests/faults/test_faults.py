@@ -1,6 +1,6 @@
 """Killed, interrupted, out of space, without permission, several at once: what was there stays whole.
 
-CI runs the short form; `CAPPLAN_FAULTS=100 pytest tests/faults` kills a hundred times.
+Every run kills twice, `nox -s nightly` twenty times, `CAPPLAN_FAULTS=100 pytest tests/faults` a hundred times.
 """
 
 import json
@@ -19,7 +19,9 @@ import pytest
 from capplan.core.trace.format import load_trace
 from tests.cli.conftest import NET
 
-ROUNDS = int(os.environ.get("CAPPLAN_FAULTS", "4"))
+pytestmark = pytest.mark.slow
+
+ROUNDS = int(os.environ.get("CAPPLAN_FAULTS", "2"))
 CAPPLAN = [sys.executable, "-m", "capplan"]
 
 ANSWERS: dict[str, Callable[[Path, Path], list[str]]] = {

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-CASES = int(os.environ.get("CAPPLAN_FUZZ_CASES", "250"))
-"""Cases of each test; CI runs the default, `CAPPLAN_FUZZ_CASES=5000 pytest tests/fuzz` searches longer."""
+CASES = int(os.environ.get("CAPPLAN_FUZZ_CASES", "50"))
+"""Cases of each test; `nox -s nightly` tries 250, `CAPPLAN_FUZZ_CASES=5000 pytest tests/fuzz` searches longer."""
 
 many = settings(
     max_examples=CASES,
@@ -20,7 +20,7 @@ many = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
 )
 
-few = settings(many, max_examples=max(10, CASES // 12))
+few = settings(many, max_examples=max(8, CASES // 12))
 """For whole commands, which take some tenths of a second each."""
 
 NUMBERS = [

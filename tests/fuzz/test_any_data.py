@@ -31,6 +31,8 @@ from tests.fuzz.conftest import Check
 from tests.fuzz.mutations import as_json, bent, damaged, few, many
 from tests.specs.test_calibration import FILE
 
+pytestmark = pytest.mark.slow
+
 GPUS = load_gpus()
 NAMES = ("net", "attends", "trained")
 LISTED = Batches(choice=BatchChoice.LISTED, sizes=(4,))

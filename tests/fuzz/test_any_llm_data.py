@@ -24,6 +24,8 @@ from capplan.specs.prices import load_price_file
 from tests.fuzz.conftest import Check
 from tests.fuzz.mutations import as_json, bent, damaged, few, many
 
+pytestmark = pytest.mark.slow
+
 GPUS = load_gpus()
 MODELS = ("llama-3.1-8b-instruct", "deepseek-v2-lite", "gemma-2-27b-it")
 """A dense model, one with experts and compressed attention, one with sliding windows."""

@@ -90,7 +90,6 @@ def serving(folder: Path, *options: str, **environment: str) -> Iterator[Served]
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")]),
                 "XDG_CACHE_HOME": str(folder / "cache"),
-                "OMP_NUM_THREADS": "1",
                 **environment,
             },
         )

@@ -12,6 +12,8 @@ import yaml
 from capplan.serve.page.results import address_of
 from tests.serve.conftest import EXAMPLES, Served, command, sentence, serving
 
+pytestmark = pytest.mark.slow
+
 GPUS = ["l4", "t4", "rtx-4090", "h100-sxm5-80gb"]
 
 

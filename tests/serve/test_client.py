@@ -10,6 +10,8 @@ from capplan.cli.main import app
 from capplan.errors import UsageError
 from tests.serve.conftest import Served, command, sentence
 
+pytestmark = pytest.mark.slow
+
 GPUS = "l4,t4,rtx-4090"
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.serve.conftest import Served, command
 
+pytestmark = pytest.mark.slow
+
 
 class Links(HTMLParser):
     """Gathers the links of a piece of HTML with their texts."""

@@ -13,7 +13,7 @@ import pytest
 
 from tests.serve.conftest import Served, serving
 
-pytestmark = pytest.mark.zoo
+pytestmark = [pytest.mark.slow, pytest.mark.zoo]
 TINY = {
     "model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
 }  # fmt: skip

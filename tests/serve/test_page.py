@@ -10,6 +10,8 @@ import pytest
 from tests.serve.browser import Browser, browsing
 from tests.serve.conftest import Served, command
 
+pytestmark = pytest.mark.slow
+
 GPUS = "l4,t4,rtx-4090"
 
 

@@ -14,6 +14,8 @@ from capplan.serve.planning.naming import checked_arguments, checked_config
 from capplan.serve.settings import Settings
 from tests.serve.conftest import EXAMPLES, Served, sentence, serving
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "words",

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,8 @@ from capplan.specs import load_gpus
 from capplan.specs.gpus.sheets import read_architecture_sheet, read_gpu_sheet
 from capplan.specs.prices import read_prices
 from capplan.specs.yaml.strict import read_yaml
+
+pytestmark = pytest.mark.slow
 
 CARD = (Path(__file__).parent / "example-10.yaml").read_text()
 ARCHITECTURE = """\

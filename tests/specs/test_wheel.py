@@ -13,6 +13,8 @@ import capplan
 from capplan.specs import load_gpus
 from capplan.specs.folders import built_in_folder
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(capplan.__file__).parents[1]
 
 

@@ -28,6 +28,7 @@ from tests.app.sweep.test_measuring import Points, here
 from tests.app.sweep.test_run import Seen
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.ray,
     # Ray leaves sockets and processes to the garbage collector, and warns of its own future releases.
     pytest.mark.filterwarnings("ignore"),

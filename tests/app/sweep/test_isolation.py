@@ -18,7 +18,7 @@ from capplan.app.sweep.run import sweep
 from tests.app.sweep.conftest import make_request
 from tests.app.sweep.test_run import Seen
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")]
 
 UNRULY = """
 import os, signal, time

@@ -16,6 +16,8 @@ from capplan.probe.measure.devices import cpu_name
 from tests.app.sweep.conftest import make_request
 from tests.app.sweep.test_run import Seen
 
+pytestmark = pytest.mark.slow
+
 L4 = Path(__file__).parents[3] / "gpu_specs" / "l4.yaml"
 
 

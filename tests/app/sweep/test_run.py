@@ -17,6 +17,8 @@ from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
 from tests.app.sweep.conftest import make_request
 
+pytestmark = pytest.mark.slow
+
 
 class Seen:
     """Remembers what a sweep reported."""

@@ -15,6 +15,8 @@ from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
 from tests.app.sweep.conftest import make_request
 
+pytestmark = pytest.mark.slow
+
 GPUS = ["h100-sxm5-80gb", "l4"]
 SERVING = {"mode": "serving", "concurrency": [1, 16], "tp": 2, "input_len": 512, "output_len": 128}
 

@@ -7,6 +7,8 @@ from capplan.core.serving.queueing_batched import greedy_batching
 from capplan.core.serving.simulation import Observed, Randomness, Station, simulate
 from tests.core.serving.closed_forms import MarkovQueue, constant_service_wait_quantile_s, mean_wait_constant_service_s
 
+pytestmark = pytest.mark.slow
+
 
 def affine(fixed_s: float, per_sample_s: float, largest: int) -> list[float]:
     return [fixed_s + per_sample_s * batch for batch in range(1, largest + 1)]

@@ -28,6 +28,8 @@ from capplan.probe.measure.timing import Rounds, StopRule, WarmUpRule
 from capplan.probe.target.resolve import load_target
 from tests.probe.measure.fake_cuda import LAUNCH_S, FakeCuda
 
+pytestmark = pytest.mark.slow
+
 WORK_S = 10e-3
 MIB = 2**20
 

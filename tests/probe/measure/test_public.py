@@ -11,6 +11,8 @@ import capplan
 from capplan.core.measurement.types import Failure, FailureKind, Measurement
 from capplan.errors import MeasurementError, UsageError
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"device": "cpu", "warm_up_runs": 2, "repetitions": 6}
 
 

@@ -17,6 +17,8 @@ from capplan.probe.target.resolve import load_target
 from capplan.probe.target.types import Target
 from capplan.probe.trace.tracer import trace_target
 
+pytestmark = pytest.mark.slow
+
 
 class Net(nn.Module):
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import copy
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -251,6 +251,16 @@ class Attention(nn.Module):
         return self.out(functional.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2))
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Compute on one thread: attention on a CPU allocates a buffer per thread, which no GPU does."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
     "module",
     [nn.Sequential(*[Block() for _ in range(3)]), nn.Sequential(Attention(), Block(), Attention())],

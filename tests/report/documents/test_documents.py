@@ -20,6 +20,8 @@ from tests.core.measurement.test_measurement import FAILED, FULL
 from tests.report.documents.any_document import any_of
 from tests.report.procurement.made_up import plan_document
 
+pytestmark = pytest.mark.slow
+
 UNHURRIED = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

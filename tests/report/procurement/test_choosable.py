@@ -8,6 +8,8 @@ from capplan.core.economics.evidence import Concern
 from capplan.report.procurement.rows.candidates import choosable, choosable_at_another_price
 from tests.report.procurement.made_up import made_report
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("concerns", "here", "elsewhere"),

@@ -10,6 +10,8 @@ from capplan.report.procurement.tables import price_table
 from capplan.report.procurement.types import Report
 from tests.report.procurement.made_up import EXAMPLES, made_report
 
+pytestmark = pytest.mark.slow
+
 QUOTE = """prices:
   - currency: USD
     provider: ours

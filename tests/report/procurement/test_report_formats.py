@@ -24,6 +24,8 @@ from capplan.report.procurement.types import Report
 from capplan.report.procurement.xlsx import render_report_xlsx
 from tests.report.procurement.made_up import made_report
 
+pytestmark = pytest.mark.slow
+
 near = pytest.approx
 LOADS = ["image-service", "nightly-job", "training", None]
 NASTY = [

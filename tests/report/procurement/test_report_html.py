@@ -15,6 +15,8 @@ from capplan.report.procurement.html import render_report_html
 from tests.report.procurement.made_up import made_answer, made_report
 from tests.skips import find_chromium
 
+pytestmark = pytest.mark.slow
+
 LOADS = ["image-service", "nightly-job", "training", None]
 
 DRIVER = """

@@ -14,6 +14,8 @@ from capplan.report.procurement.xlsx import render_report_xlsx
 from tests.report.procurement.made_up import EXAMPLES, made_report
 from tests.skips import find_office
 
+pytestmark = pytest.mark.slow
+
 near = pytest.approx
 
 ALWAYS_RECALCULATE = """<?xml version="1.0" encoding="UTF-8"?>

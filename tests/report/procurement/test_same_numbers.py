@@ -11,6 +11,8 @@ from tests.report.procurement.made_up import EXAMPLES, made_report
 from tests.report.procurement.test_report_html import drive
 from tests.report.procurement.test_report_xlsx import decision, recalculate, rows_of, with_sentinels
 
+pytestmark = pytest.mark.slow
+
 near = pytest.approx
 
 # What is changed: by the page's field, the workbook's label, and the load file's assumption.
