@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capplan.core.economics.assumptions import CostAssumptions
-from capplan.core.gpus.prices import LASTING_TERMS, Price, PriceTier, Term, current_offers
+from capplan.core.gpus.prices import LASTING_TERMS, PriceTier, current_offers
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
@@ -69,25 +69,17 @@ def assumed_money() -> CostAssumptions:
 
 
 def offers_of(gpu: GpuSpec, prices: Prices) -> Offers:
-    """Return the cheapest current price of a GPU by term: vendors' before marketplaces', dated before hearsay.
+    """Return the current offers of a GPU under lasting terms, and its cheapest purchase price, dated before hearsay.
 
     Args:
         gpu: The GPU.
         prices: All known prices.
     """
-    rents: dict[Term, Price] = {}
-    for price in current_offers(prices.hourly):
-        held = rents.get(price.term)
-        lasts = price.term in LASTING_TERMS and price.gpu == gpu.id
-        if lasts and (held is None or _order(price) < _order(held)):
-            rents[price.term] = price
+    current = current_offers(prices.hourly)
+    rents = tuple(price for price in current if price.gpu == gpu.id and price.term in LASTING_TERMS)
     purchases = [price for price in prices.purchase if price.gpu == gpu.id]
     purchase = min(purchases, key=lambda price: (price.tier is PriceTier.HEARSAY, price.usd), default=None)
-    return Offers(rents=tuple(rents.values()), purchase=purchase, form_factor=gpu.form_factor)
-
-
-def _order(price: Price) -> tuple[bool, bool, float]:
-    return price.tier is PriceTier.HEARSAY, price.is_marketplace, price.usd_per_hour
+    return Offers(rents=rents, purchase=purchase, form_factor=gpu.form_factor)
 
 
 def known_prices(gpus: Mapping[str, GpuSpec], overlays: Sequence[Path] = ()) -> Prices:

@@ -3,14 +3,19 @@
 from collections.abc import Sequence
 
 from capplan.llm.answer.rents import searched_gpus
-from capplan.llm.core.fleet.deployment_plan import RentedGpu
+from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion
 from capplan.llm.read.load_file import ServingLoadFile
 from capplan.specs import Gpus
 
 
 def question_of(
-    model: str, asked: ServingLoadFile, *, gpus: Gpus, rents: dict[str, RentedGpu], named: Sequence[str] = ()
+    model: str,
+    asked: ServingLoadFile,
+    *,
+    gpus: Gpus,
+    rents: dict[str, tuple[RentedGpu, ...]],
+    named: Sequence[str] = (),
 ) -> PlanQuestion:
     """Return the question of one model under the load of a file.
 
@@ -18,7 +23,7 @@ def question_of(
         model: The words that name the model.
         asked: What the file states; what it leaves out takes the defaults of `capplan llm plan`.
         gpus: The database.
-        rents: What GPUs cost per hour, by id.
+        rents: The on-demand offers of GPUs, by id.
         named: GPUs to consider instead of the file's.
 
     Raises:

@@ -1,29 +1,37 @@
-"""What the GPUs of a search cost per hour, and which GPUs are searched by default."""
+"""Which offers a search knows of its GPUs, and which GPUs are searched by default."""
 
 from collections.abc import Mapping
 
-from capplan.core.gpus.prices import cheapest_on_demand
+from capplan.core.gpus.prices import Price, PriceTier, Term, current_offers
 from capplan.core.gpus.spec import GpuSpec
-from capplan.llm.core.fleet.deployment_plan import RentedGpu
+from capplan.llm.core.fleet.rented import RentedGpu, rented_gpu
 from capplan.specs.prices import Prices
 
 _SEARCHED_SEGMENTS = ("data-centre",)
 
 
-def cheapest_rents(known: Prices) -> dict[str, RentedGpu]:
-    """Return the lowest current on-demand rent of every GPU that has one.
+def on_demand_offers(known: Prices) -> dict[str, tuple[RentedGpu, ...]]:
+    """Return the current on-demand offers of every GPU that has some.
+
+    Hearsay and offers of third-party hosts count only for a GPU of which nothing better is known.
 
     Args:
         known: All known prices.
     """
+    offers: dict[str, list[Price]] = {}
+    for price in current_offers(known.hourly):
+        if price.term is Term.ON_DEMAND:
+            offers.setdefault(price.gpu, []).append(price)
     return {
-        gpu: RentedGpu(
-            usd_per_hour=price.usd_per_hour, provider=price.provider, day=price.date.isoformat(), tier=price.tier.value
-        )
-        for gpu, price in cheapest_on_demand(known.hourly).items()
+        gpu: tuple(rented_gpu(price) for price in found if not _is_weak(price) or all(map(_is_weak, found)))
+        for gpu, found in offers.items()
     }
 
 
-def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, RentedGpu]) -> tuple[str, ...]:
+def _is_weak(price: Price) -> bool:
+    return price.tier is PriceTier.HEARSAY or price.is_marketplace
+
+
+def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, tuple[RentedGpu, ...]]) -> tuple[str, ...]:
     """Return the GPUs that are searched where none is named: those of data centres that can be rented."""
     return tuple(gpu.id for gpu in gpus.values() if gpu.id in rents and str(gpu.segment) in _SEARCHED_SEGMENTS)

@@ -9,7 +9,7 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.fleet_money import MoneyQuestion, known_prices
 from capplan.llm.answer.load_question import question_of
 from capplan.llm.answer.plan_serving import plan_fleet, plan_serving
-from capplan.llm.answer.rents import cheapest_rents
+from capplan.llm.answer.rents import on_demand_offers
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.fleet.candidates import ShardingChoice
@@ -55,7 +55,7 @@ def report_serving(request: ServingReportRequest) -> ServingReport:
     asked = read_serving_load(request.load_file)
     gpus = load_gpus(overlays=request.specs)
     prices = known_prices(gpus, request.specs)
-    rents = cheapest_rents(prices)
+    rents = on_demand_offers(prices)
     question = question_of(request.model, asked, gpus=gpus, rents=rents, named=request.gpus)
     deployments, calibration = Deployments(gpus=gpus), load_time_calibration(None)
     fleet = plan_fleet(

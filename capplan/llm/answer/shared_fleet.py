@@ -8,7 +8,7 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.fleet_money import known_prices
 from capplan.llm.answer.load_question import question_of
 from capplan.llm.answer.plan_serving import plan_serving
-from capplan.llm.answer.rents import cheapest_rents
+from capplan.llm.answer.rents import on_demand_offers
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.shared_fleet import SharedFleet, shared_fleets
 from capplan.llm.read.load_file import read_fleet_file
@@ -40,7 +40,7 @@ def plan_shared_fleet(
     """
     asked = read_fleet_file(file)
     gpus = load_gpus(overlays=specs)
-    rents = cheapest_rents(known_prices(gpus, specs))
+    rents = on_demand_offers(known_prices(gpus, specs))
     deployments, constants = Deployments(gpus=gpus), load_time_calibration(calibration)
     plans = tuple(
         plan_serving(question_of(model, each, gpus=gpus, rents=rents), deployments=deployments, calibration=constants)

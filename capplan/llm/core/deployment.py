@@ -27,7 +27,10 @@ _NARROW_CACHE = {"fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentWords:
-    """What names a deployment; empty words stand for defaults."""
+    """What names a deployment; empty words stand for defaults.
+
+    `fast_gpus` GPUs of its server are joined by fast links; None for as many as a server of this GPU joins.
+    """
 
     model: str
     gpu: str
@@ -38,6 +41,7 @@ class DeploymentWords:
     version: str = ""
     link_bytes_per_s: float | None = None
     max_sequences: int | None = None
+    fast_gpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +103,12 @@ def build_deployment(
         CapplanError: The engine or format is not known, or the model cannot be shared that way.
     """
     engine = find_engine(words.engine)
-    machine = machine_of(gpu, link_bytes_per_s=words.link_bytes_per_s)
+    machine = machine_of(
+        gpu,
+        group=words.sharding.tensor * words.sharding.data,
+        fast_gpus=words.fast_gpus,
+        link_bytes_per_s=words.link_bytes_per_s,
+    )
     if machine is None:
         raise UsageError(f"{gpu.id} states no peak rate in 16 or 32 bits, so that no time can be computed for it.")
     quantisation = model.stored_as(words.weights or None)

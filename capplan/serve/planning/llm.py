@@ -140,13 +140,13 @@ def answer_llm_plan(question: LlmPlanQuestion, case: Case) -> "PlannedFleet":
     from capplan.llm.answer.deployments import Deployments
     from capplan.llm.answer.fleet_money import MoneyQuestion
     from capplan.llm.answer.plan_serving import plan_fleet
-    from capplan.llm.answer.rents import cheapest_rents, searched_gpus
+    from capplan.llm.answer.rents import on_demand_offers, searched_gpus
     from capplan.llm.core.fleet.candidates import ShardingChoice
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion
     from capplan.llm.read.time_calibration import load_time_calibration
 
-    rents = cheapest_rents(case.data.prices)
+    rents = on_demand_offers(case.data.prices)
     gpus = case.data.gpus
     return plan_fleet(
         PlanQuestion(

@@ -21,7 +21,9 @@ def test_a_plan_sizes_replicas_so_that_each_stays_below_its_highest_rate(run: Ru
         assert fit["tpot_s"]["expected"] <= 0.040
         assert fit["gpus"] == fit["replicas"] * fit["tp"]
         if fit["rent"]:
-            hourly = fit["gpus"] * fit["rent"]["usd_per_hour"]
+            held = fit["machines"] * fit["rent"]["machine_gpus"]
+            assert held >= fit["gpus"]
+            hourly = held * fit["rent"]["usd_per_hour"]
             # 30 requests of 256 tokens are 27.648 million tokens an hour.
             assert fit["usd_per_million_output_tokens"] == pytest.approx(hourly / 27.648, rel=1e-9)
 

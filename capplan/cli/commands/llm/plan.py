@@ -110,10 +110,10 @@ def _question(
     model: str, load: "TokenLoad", limits: "LatencyLimits", search: SearchOptions, *, prices: "Prices", gpus: "Gpus"
 ) -> "PlanQuestion":
     """Return the question that the options ask; without `--gpu`, of every GPU with a rent that is searched."""
-    from capplan.llm.answer.rents import cheapest_rents, searched_gpus
+    from capplan.llm.answer.rents import on_demand_offers, searched_gpus
     from capplan.llm.core.search.search import PlanQuestion
 
-    rents = cheapest_rents(prices)
+    rents = on_demand_offers(prices)
     return PlanQuestion(
         model=model,
         load=load,

@@ -7,20 +7,11 @@ from capplan.core.choice import choose, evidence_rank
 from capplan.core.economics.finance import cost_per_million
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
+from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RentedGpu:
-    """What one GPU costs per hour, and where that is known from. [USD]"""
-
-    usd_per_hour: float
-    provider: str
-    day: str
-    tier: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +48,8 @@ class DeploymentFit:
         holds_at_worst: True if the limits hold at the far ends of the intervals, too.
         is_transferred: True if no GPU of this vendor or kind, or no run of this engine, was measured.
         tdp_w: Printed power limit of one GPU. [W]
+        rent: The offer whose machines hold all replicas at the least cost; None where no offer does.
+        fast_gpus: The largest stage that was timed over fast links.
     """
 
     gpu: str
@@ -82,6 +75,7 @@ class DeploymentFit:
     holds_at_worst: bool
     is_transferred: bool = False
     rent: RentedGpu | None = None
+    fast_gpus: int = 8
     tdp_w: float | None = None
     vendor: str = "NVIDIA"
     simulated: LoadAnswer | None = None
@@ -92,9 +86,16 @@ class DeploymentFit:
         return self.replicas * self.sharding.gpus
 
     @property
+    def machines(self) -> int | None:
+        """Return the rented machines that hold all replicas; None where no offer does."""
+        rent = self.rent
+        return None if rent is None else rent.machines_for(self.sharding, self.replicas, fast_gpus=self.fast_gpus)
+
+    @property
     def usd_per_hour(self) -> float | None:
-        """Return the rent of all replicas; None where no price is known. [USD/h]"""
-        return None if self.rent is None else self.gpus * self.rent.usd_per_hour
+        """Return the rent of whole machines for all replicas; None where no offer holds them. [USD/h]"""
+        machines = self.machines
+        return None if self.rent is None or machines is None else machines * self.rent.usd_per_machine_hour
 
     @property
     def output_tokens_per_s(self) -> float:

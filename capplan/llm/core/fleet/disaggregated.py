@@ -10,6 +10,7 @@ from math import ceil
 import numpy as np
 
 from capplan.llm.core.fleet.limits import SATURATION, broken_limit
+from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.service import Service, decode_step_s, lone_ttft_s, most_running
 from capplan.llm.core.sharding import Sharding
@@ -58,7 +59,8 @@ class DisaggregatedFit:
     rate_per_s: float
     output_len: float
     decode_running: float
-    usd_per_gpu_hour: float | None
+    rent: RentedGpu | None
+    fast_gpus: int
 
     @property
     def gpus(self) -> int:
@@ -67,8 +69,13 @@ class DisaggregatedFit:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Return the rent of all replicas; None where no price is known. [USD/h]"""
-        return None if self.usd_per_gpu_hour is None else self.gpus * self.usd_per_gpu_hour
+        """Return the rent of whole machines, each side in its own; None where no offer holds both. [USD/h]"""
+        if self.rent is None:
+            return None
+        sides = ((self.prefill, self.prefill_replicas), (self.decode, self.decode_replicas))
+        found = [self.rent.machines_for(*side, fast_gpus=self.fast_gpus) for side in sides]
+        machines = [each for each in found if each is not None]
+        return sum(machines) * self.rent.usd_per_machine_hour if len(machines) == len(found) else None
 
     @property
     def ratio(self) -> float:
@@ -90,12 +97,13 @@ class DisaggregatedFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A GPU for disaggregated serving: its names, its rent [USD/h], and how many replicas of each kind are spare."""
+    """A GPU for disaggregated serving: its names, the offer that is rented, and how many replicas of each are spare."""
 
     gpu: str
     engine: str
     weights: str
-    usd_per_gpu_hour: float | None
+    rent: RentedGpu | None
+    fast_gpus: int = 8
     redundancy: int = 0
 
 
@@ -148,7 +156,8 @@ def disaggregate(
                 rate_per_s=load.rate_per_s,
                 output_len=load.output_len,
                 decode_running=float(sizes[index]),
-                usd_per_gpu_hour=offer.usd_per_gpu_hour,
+                rent=offer.rent,
+                fast_gpus=offer.fast_gpus,
             )
     return None
 

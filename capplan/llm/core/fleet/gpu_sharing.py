@@ -5,7 +5,7 @@ default. No measured run of this kind was compared.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, exp, sqrt
 
@@ -68,9 +68,8 @@ class SharedGpus:
 
     @property
     def usd_per_hour(self) -> float:
-        """Return the rent of all groups. [USD/h]"""
-        rent = self.parts[0].fit.rent
-        return self.gpus * rent.usd_per_hour if rent is not None else 0.0
+        """Return the rent of whole machines for all groups. [USD/h]"""
+        return replace(self.parts[0].fit, replicas=self.replicas).usd_per_hour or 0.0
 
     @property
     def words(self) -> str:

@@ -16,8 +16,9 @@ from capplan.core.economics.cost import (
 )
 from capplan.core.economics.finance import HOURS_PER_YEAR, SECONDS_PER_HOUR
 from capplan.core.economics.options import server_slots
-from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PurchasePrice, Term
+from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PriceTier, PurchasePrice, Term
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
+from capplan.llm.core.fleet.rented import rented_gpu
 
 _SECONDS_PER_YEAR = HOURS_PER_YEAR * SECONDS_PER_HOUR
 
@@ -86,7 +87,7 @@ class PaymentOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """What one GPU costs by term, the cheapest of each, and what decides how it is bought.
+    """The offers of one GPU under all terms, and what decides how it is bought.
 
     `form_factor` says whether servers are bought full.
     """
@@ -99,7 +100,9 @@ class Offers:
 def payment_options(
     fit: DeploymentFit, offers: Offers, money: CostAssumptions, *, growth_fraction: float
 ) -> tuple[PaymentOption, ...]:
-    """Return every way to pay for a fleet, the cheapest first.
+    """Return the cheapest way to pay for a fleet under every term, in whole machines that hold it, the cheapest first.
+
+    Vendors' offers go before those of third-party hosts, dated prices before hearsay.
 
     Rent follows the fleet from year to year. A commitment holds the fleet at what its last year needs, and a bought
     fleet is the last year's from the first day, as in the procurement report.
@@ -112,18 +115,27 @@ def payment_options(
     """
     fleets = fleets_by_year(fit, growth_fraction=growth_fraction, years=money.years)[1:]
     tokens = _tokens_per_year(fit, growth_fraction, money.years)
-    options = [
-        PaymentOption(
+    cheapest: dict[Term, tuple[bool, bool, float]] = {}
+    by_term: dict[Term, PaymentOption] = {}
+    for rent in offers.rents:
+        hours = _hours(fit, fleets, rent)
+        if hours is None:
+            continue
+        cost = cost_of_renting(gpu_hours_by_year=hours, price=rent, money=money)
+        order = (rent.tier is PriceTier.HEARSAY, rent.is_marketplace, cost.per_year)
+        if rent.term in cheapest and cheapest[rent.term] <= order:
+            continue
+        cheapest[rent.term] = order
+        by_term[rent.term] = PaymentOption(
             term=rent.term,
             usd_per_gpu=rent.usd_per_hour,
             seller=rent.provider,
             day=rent.date.isoformat(),
-            cost=cost_of_renting(gpu_hours_by_year=_hours(fleets, rent.term), price=rent, money=money),
+            cost=cost,
             tokens_per_year=tokens,
             is_marketplace=rent.is_marketplace,
         )
-        for rent in offers.rents
-    ]
+    options = list(by_term.values())
     if offers.purchase is not None and fit.tdp_w is not None:
         options.append(_bought(fit, fleets, offers.purchase, money, form_factor=offers.form_factor, tokens=tokens))
     return tuple(sorted(options, key=lambda option: option.usd_per_year))
@@ -135,10 +147,16 @@ def _tokens_per_year(fit: DeploymentFit, growth_fraction: float, years: int) -> 
     return fit.output_tokens_per_s * _SECONDS_PER_YEAR * grown
 
 
-def _hours(fleets: Sequence[FleetYear], term: Term) -> tuple[float, ...]:
-    length, last = COMMITMENT_YEARS.get(term, 1), len(fleets) - 1
+def _hours(fit: DeploymentFit, fleets: Sequence[FleetYear], rent: Price) -> tuple[float, ...] | None:
+    """Return the GPU-hours of each year, all GPUs of whole machines counted; None where the offer cannot hold them."""
+    length, last = COMMITMENT_YEARS.get(rent.term, 1), len(fleets) - 1
     held = [fleets[min(last, year // length * length + length - 1)] for year in range(len(fleets))]
-    return tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in held)
+    offer = rented_gpu(rent)
+    found = [offer.machines_for(fit.sharding, fleet.replicas, fast_gpus=fit.fast_gpus) for fleet in held]
+    machines = [count for count in found if count is not None]
+    if len(machines) < len(found):
+        return None
+    return tuple(float(count * rent.instance_gpus * HOURS_PER_YEAR) for count in machines)
 
 
 def _bought(

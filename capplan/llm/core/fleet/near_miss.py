@@ -70,7 +70,7 @@ def near_miss(fit: DeploymentFit, load: TokenLoad, limits: LatencyLimits) -> Nea
     return NearMiss(
         fit=fit,
         replicas=replicas,
-        usd_per_hour=replicas * fit.sharding.gpus * fit.rent.usd_per_hour,
+        usd_per_hour=replace(fit, replicas=replicas).usd_per_hour or 0.0,
         expected=needed * expected,
         best=needed * best,
     )

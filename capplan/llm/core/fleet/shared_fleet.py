@@ -1,9 +1,9 @@
 """Serve several language models on one fleet: one kind of GPU for all, or the cheapest of each, in servers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from capplan.llm.core.fleet.deployment_plan import DeploymentPlan, rank_key
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedGpus, sharing_groups
 
 SLOTS = 8
@@ -28,9 +28,34 @@ class SharedFleet:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Return the rent of all models; None where a price is not known. [USD/h]"""
-        rents = [*(part.fit.usd_per_hour for part in self.parts), *(group.usd_per_hour for group in self.shared)]
-        return None if None in rents else sum(rent or 0.0 for rent in rents)
+        """Return the rent of whole machines for all models; None where no offer holds them. [USD/h]"""
+        rented = [self._rented(gpu) for gpu in self._kinds]
+        return None if None in rented else sum(rent or 0.0 for rent in rented)
+
+    @property
+    def _kinds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*(part.fit.gpu for part in self.parts), *(group.gpu for group in self.shared))))
+
+    def _fits(self, gpu: str) -> list[DeploymentFit]:
+        """Return the deployments on one kind of GPU, models that share GPUs as one."""
+        alone = [part.fit for part in self.parts if part.fit.gpu == gpu]
+        groups = [replace(group.parts[0].fit, replicas=group.replicas) for group in self.shared if group.gpu == gpu]
+        return alone + groups
+
+    def _rented(self, gpu: str) -> float | None:
+        """Return the least rent of one kind of GPU: every model in machines of its own, or all in one kind of machine.
+
+        [USD/h]
+        """
+        fits = self._fits(gpu)
+        apart = [fit.usd_per_hour for fit in fits]
+        found = [] if None in apart else [sum(cost or 0.0 for cost in apart)]
+        for offer in {fit.rent for fit in fits if fit.rent is not None}:
+            together = [replace(fit, rent=offer) for fit in fits]
+            if all(fit.machines is not None and fit.sharding.gpus <= offer.machine_gpus for fit in together):
+                sizes = [fit.sharding.gpus for fit in together for _ in range(fit.replicas)]
+                found.append(pack(sizes, slots=offer.machine_gpus) * offer.usd_per_machine_hour)
+        return min(found, default=None)
 
     @property
     def servers(self) -> int:

@@ -47,7 +47,8 @@ def _pairs(search: Search, best: DeploymentFit, fits: tuple[DeploymentFit, ...])
         gpu=best.gpu,
         engine=best.engine,
         weights=best.weights,
-        usd_per_gpu_hour=best.rent.usd_per_hour if best.rent else None,
+        rent=best.rent,
+        fast_gpus=best.fast_gpus,
         redundancy=asked.redundancy,
     )
     for prefill in sides.values():
@@ -78,6 +79,7 @@ def words_of_fit(search: Search, fit: DeploymentFit) -> DeploymentWords:
         sharding=fit.sharding,
         weights=fit.weights,
         kv=fit.kv,
+        fast_gpus=search.fast_gpus(fit.gpu),
     )
 
 

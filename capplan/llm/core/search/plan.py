@@ -2,6 +2,7 @@
 
 import heapq
 from dataclasses import replace
+from math import inf
 
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import DeploymentWords
@@ -22,6 +23,7 @@ from capplan.llm.core.search.rescue import advice, with_rescues
 from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion, Search
 from capplan.llm.core.simulation.load_answer import Statistic
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.units import counted
 
 MOST_SIMULATED = 24
 """Deployments whose percentiles are simulated: the best ones."""
@@ -61,6 +63,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
         disaggregated=disaggregated_fits(search, fits),
         notes=(
             *_half_notes(fits[:1], search),
+            *_offer_notes(question, fits),
             *_notes(question),
             *_cost_notes(question, fits),
             *_near_miss_notes(question, fits),
@@ -149,7 +152,34 @@ def _assumptions(question: PlanQuestion) -> tuple[str, ...]:
         f"limits are held by the {_words(question.limits.statistic)}; the best deployments are simulated, request by "
         "request, and the simulation decides",
         f"a replica is planned with up to {SATURATION:.0%} of the rate at which it is full",
-        "rent is the lowest current on-demand price per GPU-hour, however many GPUs an instance holds",
+        "rent is that of whole machines on demand, of the offer that holds all replicas at the least cost: GPUs that "
+        "exchange data in every layer stand in one machine, within the fast links that their times assume",
+    )
+
+
+def _offer_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
+    """Return notes on the cheapest price per GPU that looks cheaper than the recommended fleet, and why it is none."""
+    if not fits:
+        return ()
+    best = fits[0]
+    if best.rent is None:
+        return (f"no offer of the price list holds {best.words}: ask for a quote before deciding",)
+    seeming = [
+        (fit.gpus * offer.usd_per_hour, fit, offer)
+        for fit in fits
+        for offer in question.rents.get(fit.gpu, ())
+        if offer.machines_for(fit.sharding, fit.replicas, fast_gpus=fit.fast_gpus) is None
+    ]
+    usd_per_hour, fit, offer = min(seeming, key=lambda each: each[0], default=(inf, best, best.rent))
+    if usd_per_hour >= (best.usd_per_hour or inf):
+        return ()
+    group = fit.sharding.tensor * fit.sharding.data
+    lacks = f"has {counted(offer.machine_gpus, 'GPU')}"
+    if offer.machine_gpus >= group:
+        lacks += ", joined by no fast link" if offer.joined == 1 else f", of which fast links join {offer.joined}"
+    return (
+        f"{fit.gpus} × {fit.gpu} at {offer.usd_per_hour:.4g} USD per GPU-hour would be {usd_per_hour:.4g} USD/h, but a "
+        f"machine of that offer ({offer.words}) {lacks}, and {group} exchange data in every layer",
     )
 
 

@@ -6,6 +6,7 @@ from math import ceil
 
 import numpy as np
 
+from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine, find_engine
@@ -17,10 +18,10 @@ from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentRejection,
     Obstacle,
-    RentedGpu,
     ReplicaMemory,
 )
 from capplan.llm.core.fleet.limits import BrokenLimit, broken_at, broken_limit, fullest_point, highest_point
+from capplan.llm.core.fleet.rented import RentedGpu, best_offer, fast_link_gpus
 from capplan.llm.core.fleet.support import support_problem
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model import LanguageModel
@@ -53,7 +54,7 @@ class PlanQuestion:
         choice: Ways to share a model between the GPUs of a replica.
         batch_limits: Sequences at a time to consider; 0 stands for the engine's default.
         redundancy: Replicas beyond need (N+k).
-        rents: What GPUs cost per hour, by id.
+        rents: The on-demand offers of GPUs, by id.
         link_bytes_per_s: Network of one GPU to another server, over which prefilled caches are moved. [bytes/s]
     """
 
@@ -67,7 +68,7 @@ class PlanQuestion:
     choice: ShardingChoice = field(default_factory=ShardingChoice)
     batch_limits: tuple[int, ...] = (0,)
     redundancy: int = 0
-    rents: dict[str, RentedGpu] = field(default_factory=dict)
+    rents: dict[str, tuple[RentedGpu, ...]] = field(default_factory=dict)
     link_bytes_per_s: float | None = None
 
 
@@ -98,6 +99,7 @@ class Search:
         asked = self.question
         has_experts = self.model.architecture.is_moe
         for gpu in asked.gpus:
+            fast_gpus = self.fast_gpus(gpu)
             for engine in asked.engines:
                 divides_layers = engine == Engine.LLAMACPP
                 for sharding in shardings(asked.choice, has_experts=has_experts, divides_layers=divides_layers):
@@ -105,8 +107,19 @@ class Search:
                         for limit in asked.batch_limits:
                             yield DeploymentWords(
                                 model=asked.model, gpu=gpu, engine=engine, sharding=sharding, weights=weights,
-                                kv=asked.kv, max_sequences=limit or None,
+                                kv=asked.kv, max_sequences=limit or None, fast_gpus=fast_gpus,
                             )  # fmt: skip
+
+    def fast_gpus(self, gpu: str) -> int:
+        """Return how many GPUs of a kind exchange data over fast links, as they are offered."""
+        spec = self.find_gpu(gpu)
+        offers = self.question.rents.get(gpu, ())
+        return fast_link_gpus(offers, in_one_server=joined_gpus(spec), is_bridged=is_bridged(spec))
+
+    def offer_for(self, fit: DeploymentFit) -> DeploymentFit:
+        """Return a deployment with the offer whose machines hold all its replicas at the least cost."""
+        offers = self.question.rents.get(fit.gpu, ())
+        return replace(fit, rent=best_offer(offers, fit.sharding, fit.replicas, fast_gpus=fit.fast_gpus))
 
     def judge(self, words: DeploymentWords) -> DeploymentFit | DeploymentRejection:
         """Return how a deployment carries the load by its mean times, or why it does not."""
@@ -157,7 +170,7 @@ class Search:
             needed = max(1, ceil(load.concurrency / max(1.0, np.floor(fullest.running + 1e-6)) - 1e-9))
         replicas = needed + self.question.redundancy
         times = self._times(deployment, self._point(deployment, curve, capacity, replicas=replicas), replicas)
-        return DeploymentFit(
+        fit = DeploymentFit(
             gpu=deployment.gpu.id,
             sharding=deployment.words.sharding,
             engine=deployment.words.engine,
@@ -173,7 +186,7 @@ class Search:
             batch_limit=max(1, int(fullest.running + 1e-6)),
             memory=_replica_memory(deployment, capacity),
             curve=curve,
-            rent=self.question.rents.get(deployment.gpu.id),
+            fast_gpus=self.fast_gpus(deployment.gpu.id),
             tdp_w=deployment.gpu.tdp_w,
             vendor=deployment.gpu.vendor,
             ttft_s=times.ttft_s,
@@ -184,6 +197,7 @@ class Search:
             is_transferred=times.evidence is Evidence.TRANSFER,
             holds_at_worst=times.holds_at_worst,
         )
+        return self.offer_for(fit)
 
     def _point(
         self, deployment: ServingDeployment, curve: tuple[LoadPoint, ...], capacity: float, *, replicas: int
@@ -274,7 +288,7 @@ class Search:
         most = fit.max_rate_per_s
         if needed > fit.needed and load.rate_per_s is not None:
             most = min(most, load.rate_per_s / needed)
-        return replace(
+        made = replace(
             fit,
             needed=needed,
             replicas=replicas,
@@ -287,6 +301,7 @@ class Search:
             simulated=answer,
             holds_at_worst=broken_limit(ttft.high, tpot.high, e2e.high, limits) is None,
         )
+        return self.offer_for(made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

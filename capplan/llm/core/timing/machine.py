@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, PeakKind
 from capplan.llm.core.timing.weight_kernels import Arithmetic
 
@@ -46,11 +47,23 @@ Attention on vector units converts and loads more than it multiplies, so that is
 fp32 units, which doubled with Ampere's consumer cards and Hopper."""
 
 
-def machine_of(gpu: GpuSpec, *, link_bytes_per_s: float | None = None) -> Machine | None:
-    """Describe a GPU; None where no 16-bit or fp32 peak is known.
+_NETWORK_BYTES_PER_S = 2 * 50e9
+"""Network of one GPU to another server, both directions: a port of 400 Gbit/s for each GPU of a board, as DGX H100
+has. [bytes/s]"""
+
+
+def machine_of(
+    gpu: GpuSpec, *, group: int = 1, fast_gpus: int | None = None, link_bytes_per_s: float | None = None
+) -> Machine | None:
+    """Describe a GPU among those that exchange data in every layer; None where no 16-bit or fp32 peak is known.
+
+    A group within the server's fast links uses them. A larger one of cards goes over PCIe, one of board modules leaves
+    the server and goes over the network.
 
     Args:
         gpu: The GPU's spec.
+        group: GPUs that exchange data in every layer.
+        fast_gpus: GPUs of the server that fast links join; None for as many as a server of this GPU joins.
         link_bytes_per_s: A stated link between the GPUs, both directions, instead of the printed one. [bytes/s]
     """
     half = next((peak for kind in _HALF_PEAKS if (peak := gpu.peak(kind))), None)
@@ -60,8 +73,13 @@ def machine_of(gpu: GpuSpec, *, link_bytes_per_s: float | None = None) -> Machin
     peaks |= {arithmetic: peak for arithmetic, kind in _PEAKS.items() if (peak := gpu.peak(kind))}
     if gpu.unit_count and gpu.boost_clock_hz:
         peaks[Arithmetic.VECTOR] = gpu.unit_count * gpu.boost_clock_hz * _ISSUED_PER_CLOCK
-    switched = bool(gpu.nvlink_bytes_per_s)
-    printed = gpu.nvlink_bytes_per_s or 2 * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
+    joined = joined_gpus(gpu) if fast_gpus is None else fast_gpus
+    switched = bool(gpu.nvlink_bytes_per_s) and group <= joined
+    printed = gpu.nvlink_bytes_per_s if switched else None
+    if printed is None:
+        printed = 2 * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
+        if gpu.nvlink_bytes_per_s and not is_bridged(gpu):
+            printed = min(printed, _NETWORK_BYTES_PER_S)
     return Machine(
         id=gpu.id,
         vendor=gpu.vendor,

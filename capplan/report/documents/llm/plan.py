@@ -11,13 +11,13 @@ from capplan.llm.core.fleet.deployment_plan import (
     DeploymentRejection,
     FrontPoint,
     Obstacle,
-    RentedGpu,
     ReplicaMemory,
     front,
     load_front,
 )
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.sharding import Sharding
@@ -93,6 +93,7 @@ class DeploymentFitDocument(msgspec.Struct, frozen=True, kw_only=True):
     usd_per_million_output_tokens: float | None
     usd_per_million_tokens: float | None
     split_usd_per_million_tokens: TokenPrices | None
+    machines: Annotated[int | None, Meta(description="rented machines that hold all replicas; null: no offer does")]
     rent: RentedGpu | None
     evidence: str
     holds_at_worst: Annotated[bool, Meta(description="true: the limits hold at the far ends of the intervals, too")]
@@ -286,6 +287,7 @@ def _fit(fit: DeploymentFit, *, on_front: bool, with_curve: bool) -> DeploymentF
         usd_per_million_output_tokens=fit.usd_per_million_output_tokens,
         usd_per_million_tokens=fit.usd_per_million_tokens,
         split_usd_per_million_tokens=None if split is None else TokenPrices(input=split[0], output=split[1]),
+        machines=fit.machines,
         rent=fit.rent,
         evidence=fit.evidence,
         holds_at_worst=fit.holds_at_worst,

@@ -10,7 +10,7 @@ from capplan.llm.core.fleet.deployment_plan import (
 from capplan.llm.core.fleet.token_load import Task, TokenLoad
 from capplan.llm.core.sharding import Sharding
 from capplan.report.table import Table, render_csv, render_markdown, render_text, table
-from capplan.units import format_fraction, format_rate, format_seconds
+from capplan.units import counted, format_fraction, format_rate, format_seconds
 
 SHOWN = 10
 _REJECTED_GPUS = 5
@@ -65,13 +65,23 @@ def headline(plan: DeploymentPlan) -> str:
     generates = plan.load.task is Task.GENERATE
     cost = best.usd_per_million_output_tokens if generates else best.usd_per_million_tokens
     kind = "output tokens" if generates else "tokens"
-    money = f", {best.usd_per_hour:,.2f} USD/h, {cost:.3g} USD per million {kind}" if cost else ", no known price"
+    money = f": {best.usd_per_hour:,.2f} USD/h, {cost:.3g} USD per million {kind}" if cost else ""
     spare = best.replicas - best.needed
     redundancy = f" ({best.needed} needed, {spare} spare)" if spare else ""
     return (
         f"{asked}: {best.gpu}, {best.words}{redundancy}, {shared_words(best.sharding)}, "
-        f"{best.engine}, weights {best.weights}{money}."
+        f"{best.engine}, weights {best.weights}. {offer_words(best)}{money}."
     )
+
+
+def offer_words(fit: DeploymentFit) -> str:
+    """Return the machines that are rented, such as "Rent 2 × aws g6.12xlarge, us-east-1 (8 GPUs)"."""
+    rent, machines = fit.rent, fit.machines
+    if rent is None or machines is None:
+        return "No offer of the price list holds it"
+    held = machines * rent.machine_gpus
+    unused = f", {held - fit.gpus} unused" if held > fit.gpus else ""
+    return f"Rent {machines} × {rent.words} ({counted(held, 'GPU')}{unused}; {rent.known_by or rent.tier}, {rent.day})"
 
 
 def shared_words(sharding: Sharding) -> str:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.fleet.deployment_plan import DeploymentFit, RentedGpu, ReplicaMemory
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, ReplicaMemory
+from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.sharding import Sharding
 
@@ -24,7 +25,10 @@ MEMORY = ReplicaMemory(
 
 
 def fit(**changes: Any) -> DeploymentFit:
-    """Return four replicas of two GPUs that carry 16 requests/s of 1,000 tokens in and 100 out, for 10 USD/h."""
+    """Return four replicas of two GPUs that carry 16 requests/s of 1,000 tokens in and 100 out, for 10 USD/h.
+
+    They stand in four machines of two joined GPUs.
+    """
     given: dict[str, Any] = {
         "gpu": "some-gpu",
         "sharding": Sharding(tensor=2),
@@ -47,7 +51,7 @@ def fit(**changes: Any) -> DeploymentFit:
         "curve": CURVE,
         "evidence": "measured",
         "holds_at_worst": True,
-        "rent": RentedGpu(usd_per_hour=1.25, provider="one", day="2026-01-01", tier="quoted"),
+        "rent": RentedGpu(usd_per_hour=1.25, provider="one", day="2026-01-01", tier="quoted", machine_gpus=2, joined=2),
         "tdp_w": 700.0,
     }
     return DeploymentFit(**{**given, **changes})

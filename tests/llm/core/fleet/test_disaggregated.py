@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, Offer, Side, disaggregate
+from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.service import decode_step_s, lone_ttft_s
 from capplan.llm.core.sharding import Sharding
@@ -15,7 +16,8 @@ from tests.llm.core.serving.test_service import service
 
 LOAD = TokenLoad(rate_per_s=20.0, input_len=512, output_len=128)
 SIDE = Side(service=service(), sharding=Sharding(), capacity=256, kv_bytes_per_token=131_072.0)
-OFFER = Offer(gpu="some-gpu", engine="vllm", weights="bf16", usd_per_gpu_hour=2.0)
+RENT = RentedGpu(usd_per_hour=2.0, provider="one", day="2026-01-01", tier="quoted")
+OFFER = Offer(gpu="some-gpu", engine="vllm", weights="bf16", rent=RENT)
 
 
 def found(limits: LatencyLimits, **changes: float) -> DisaggregatedFit | None:

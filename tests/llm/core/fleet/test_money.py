@@ -38,6 +38,8 @@ def rent(term: Term, usd_per_hour: float) -> Price:
         usd_per_hour=usd_per_hour,
         date=date(2026, 1, 1),
         source="",
+        instance_gpus=2,
+        joined=2,
     )
 
 

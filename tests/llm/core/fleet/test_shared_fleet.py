@@ -2,7 +2,8 @@
 
 import pytest
 
-from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, RentedGpu
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
+from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.shared_fleet import pack, shared_fleets
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.sharding import Sharding
@@ -24,7 +25,8 @@ def plan(model: str, *fits: DeploymentFit) -> DeploymentPlan:
 
 
 def of(gpu: str, *, replicas: int, tensor: int, usd: float) -> DeploymentFit:
-    rent = RentedGpu(usd_per_hour=usd, provider="one", day="2026-01-01", tier="quoted")
+    size = {"machine_gpus": tensor, "joined": tensor}
+    rent = RentedGpu(usd_per_hour=usd, provider="one", day="2026-01-01", tier="quoted", **size)
     return fit(gpu=gpu, replicas=replicas, needed=replicas, sharding=Sharding(tensor=tensor), rent=rent)
 
 
