@@ -3,6 +3,8 @@
 The verbs of the command line, for Python callers. Importing capplan loads neither torch nor numpy.
 """
 
+from typing import Any
+
 from capplan.api.client import Client
 from capplan.api.verbs import (
     analyze,
@@ -14,12 +16,12 @@ from capplan.api.verbs import (
     make_report,
     measure,
     memory,
-    plan,
     read_sweep,
     sweep,
     trace,
     validate,
 )
+from capplan.verbs.registry import PYTHON_NAMES
 from capplan.version import __version__
 
 __all__ = [
@@ -40,3 +42,15 @@ __all__ = [
     "trace",
     "validate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the function that asks a verb; it is made when it is first asked for, so that importing loads nothing."""
+    if name not in PYTHON_NAMES:
+        raise AttributeError(f"module 'capplan' has no attribute {name!r}")
+    from capplan.api.asking import python_function
+    from capplan.verbs.registry import find_verb
+
+    function = python_function(find_verb(PYTHON_NAMES[name]), name)
+    globals()[name] = function
+    return function

@@ -75,25 +75,6 @@ class AnalyzeOptions(ModelOptions, total=False):
     strict: bool
 
 
-class PlanOptions(GpuOptions, total=False):
-    """Limits of a plan: share of memory that may be filled, latency [s], throughput [samples/s], price; its order.
-
-    `calibration` is a file of the caller's own.
-    """
-
-    utilization_fraction: float
-    max_latency_s: float
-    min_throughput_per_s: float
-    providers: Sequence[str]
-    priced: bool
-    max_usd_per_hour: float
-    samples: int
-    epochs: float
-    calibration: Path
-    sort: str
-    strict: bool
-
-
 class CompareOptions(ModelOptions, total=False):
     """What is set side by side, on which GPUs, and the limits: latency [s], share of memory, price [USD]; the order."""
 

@@ -40,7 +40,6 @@ from capplan.api.options import (
     MeasureOptions,
     MemoryOptions,
     ModelOptions,
-    PlanOptions,
     ReportOptions,
     SweepOptions,
     TraceOptions,
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
 
     from capplan.api.options import ModelLike
     from capplan.app.analyze import AnalyzeAnswer
-    from capplan.app.answers import CompareAnswer, PlanAnswer
+    from capplan.app.answers import CompareAnswer
     from capplan.app.calibration.validate import ValidateAnswer
     from capplan.app.estimate import EstimateAnswer
     from capplan.app.sweep.results import SweepResults
@@ -201,62 +200,6 @@ def analyze(model: "ModelLike", **options: Unpack[AnalyzeOptions]) -> "AnalyzeAn
     return count(request)
 
 
-def plan(model: "ModelLike", *, batches: Sequence[int] | str = "auto", **options: Unpack[PlanOptions]) -> "PlanAnswer":
-    """Return for every GPU and batch whether it fits, how fast it is and what binds it, and which GPUs to take.
-
-    The answer prints as the short answer of the command line, and shows it in a notebook. `best()` is the recommended
-    fit, `to_frame()` everything as a pandas frame. A model that does not scale with the batch is traced anew at every
-    batch listed.
-
-    Args:
-        model: words as on the command line, an `nn.Module`, or a trace.
-        batches: sizes, or words as on the command line: "1,8,32", "1..1024", "auto" (the recommended batch of each
-            GPU) or "max".
-        **options: those of a model, of the workload and of GPUs; `utilization_fraction` of usable memory that may be
-            filled, `max_latency_s`, `min_throughput_per_s`; `providers` whose on-demand prices count, `priced` GPUs
-            only, `max_usd_per_hour` of one GPU; `calibration`, a file of the caller's own; `samples` and `epochs` of a
-            job, which adds its GPU-hours; `sort` by "throughput", "latency", "memory", "cost" or "name"; `strict`, to
-            refuse a model with operators that could not be counted.
-
-    Returns:
-        `fits` and `rejections`. A fit has `latency.latency_s` [s] and `memory.total_bytes` [bytes] as intervals with
-        `low`, `expected` and `high`, `max_batch`, and `usd_per_million_samples` [USD]; a rejection says by how much
-        it misses.
-
-    Raises:
-        UsageError: there is no such model or GPU.
-        TraceError: the model could not be traced, or is refused by `strict`.
-        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
-
-    Examples:
-        >>> from torch import nn
-        >>> plan(nn.Linear(1000, 10), inputs=["1000"], batches=[32], gpus=["l4"]).best().gpu.id
-        'l4'
-    """
-    from capplan.app.answers import PlanAnswer
-    from capplan.app.plan import PlanRequest
-    from capplan.app.plan import plan as make_plans
-    from capplan.core.plan.types import Job, SortKey
-
-    left: dict[str, Any] = dict(options)
-    request = PlanRequest(
-        models=(take_source(model, left),),
-        gpus=take_gpu_request(left),
-        batches=read_batches(batches),
-        tries_half="precision" not in left and left.get("training") is None,
-        workload=take_workload(left),
-        limits=take_limits(left),
-        prices=take_price_filters(left),
-        job=Job(samples=left.pop("samples"), epochs=left.pop("epochs", 1.0)) if "samples" in left else None,
-        sort=choose(SortKey, left.pop("sort", "throughput"), "sort key"),
-        is_strict=left.pop("strict", False),
-        calibration=left.pop("calibration", None),
-    )
-    refuse_unknown("plan", left)
-    (made,) = make_plans(request)
-    return PlanAnswer.of(made)
-
-
 def compare(
     models: "ModelLike | Sequence[ModelLike]",
     *,
@@ -287,7 +230,7 @@ def compare(
     from capplan.app.answers import CompareAnswer
     from capplan.app.compare import DEFAULT_FRAMEWORKS, DEFAULT_PRECISIONS, CompareRequest
     from capplan.app.compare import compare as make_comparison
-    from capplan.core.plan.comparison import RowOrder
+    from capplan.core.plan.order import RowOrder
     from capplan.core.workload import Framework, Layout, Precision
 
     left: dict[str, Any] = dict(options)

@@ -8,9 +8,10 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus.choice import GpuFilters, GpuRequest
 from capplan.app.gpus.priced import PriceFilters
 from capplan.app.models import Model, ModelSource, open_model
-from capplan.app.plan import PlanContext, PlanRequest, plan_at_batches
+from capplan.app.plan import PlanContext, PlanTerms, plan_at_batches
 from capplan.core.batches import BatchChoice, Batches
-from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow, RowOrder, in_order, with_gains
+from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow, in_order, with_gains
+from capplan.core.plan.order import RowOrder
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Limits, Plan
 from capplan.core.workload import Framework, Layout, Precision, Workload
@@ -102,9 +103,7 @@ def _labels(models: Sequence[Model], names: Sequence[str]) -> list[str]:
 def _recommended_gpus(model: Model, request: CompareRequest, context: PlanContext) -> PlanContext:
     """Narrow the GPUs to those that the first model's plan recommends."""
     workload = _workloads(request)[0]
-    planned = with_recommendations(
-        plan_at_batches(model, _plan_request(request, workload), context), offers=context.offers
-    )
+    planned = with_recommendations(plan_at_batches(model, _terms(request, workload), context), offers=context.offers)
     chosen = list({each.fit.gpu.id: each.fit.gpu for each in planned.recommended}.values())
     if not chosen:
         return context
@@ -132,10 +131,8 @@ def _left_out(request: CompareRequest) -> tuple[str, ...]:
     return (f"{' and '.join(formats)} {needs} an engine, and {is_out} left out under {' and '.join(others)}.",)
 
 
-def _plan_request(request: CompareRequest, workload: Workload) -> PlanRequest:
-    return PlanRequest(
-        models=request.models, batches=request.batches, workload=workload, limits=request.limits, prices=request.prices
-    )
+def _terms(request: CompareRequest, workload: Workload) -> PlanTerms:
+    return PlanTerms(batches=request.batches, workload=workload, limits=request.limits)
 
 
 def _plans(model: Model, request: CompareRequest, context: PlanContext) -> dict[Workload, Plan | str]:
@@ -148,7 +145,7 @@ def _plans(model: Model, request: CompareRequest, context: PlanContext) -> dict[
     failure: TraceError | MissingRecordingError | None = None
     for workload in _workloads(request):
         try:
-            made[workload] = plan_at_batches(model, _plan_request(request, workload), context)
+            made[workload] = plan_at_batches(model, _terms(request, workload), context)
         except (TraceError, MissingRecordingError) as error:
             failure = error
             made[workload] = str(error)

@@ -8,16 +8,17 @@ from pathlib import Path
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus.choice import GpuRequest
 from capplan.app.gpus.priced import PriceFilters, find_priced_gpus
-from capplan.app.models import Model, ModelSource, QuantisedModel, TracedModel, open_model, refuse_uncertain
+from capplan.app.models import Model, QuantisedModel, TracedModel, refuse_uncertain
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.plan.cpus import without_gpu
+from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations
-from capplan.core.plan.types import Change, Fit, Job, Limits, Plan, SortKey
+from capplan.core.plan.types import Change, Fit, Job, Limits, Plan
 from capplan.core.quantisation.rewrite import scheme_name
 from capplan.core.workload import Configuration, Framework, Layout, Precision, Workload
 from capplan.specs.calibration import load_calibration
@@ -28,25 +29,13 @@ _FULL_DTYPES = frozenset({"float32", "float64"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
-    """A request for the GPUs that can run models.
+class PlanTerms:
+    """What is asked of a model on every GPU: batches, conditions, limits, and the order of the answer."""
 
-    `job` is a finite amount of work, for which GPU-hours are worked out. `tries_half` works out what half precision
-    would change on the recommended GPU, beside compiling and channels_last. `is_strict` refuses a model with operators
-    that could not be counted. `calibration` is a file of the caller's own, None for the shipped one.
-    """
-
-    models: tuple[ModelSource, ...]
-    gpus: GpuRequest = field(default_factory=GpuRequest)
     batches: Batches = field(default_factory=partial(Batches, choice=BatchChoice.AUTO))
     workload: Workload = field(default_factory=Workload)
     limits: Limits = field(default_factory=Limits)
     sort: SortKey = SortKey.THROUGHPUT
-    prices: PriceFilters = field(default_factory=PriceFilters)
-    job: Job | None = None
-    tries_half: bool = False
-    is_strict: bool = False
-    calibration: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,34 +78,42 @@ class PlanContext:
         )
 
 
-def plan(request: PlanRequest, *, feedback: Feedback = SILENCE) -> tuple[Plan, ...]:
-    """Return one plan for each model, in the order in which they are asked for.
+def plan(
+    model: Model,
+    terms: PlanTerms,
+    context: PlanContext,
+    *,
+    job: Job | None = None,
+    tries_half: bool = False,
+    is_strict: bool = False,
+) -> Plan:
+    """Return the plan of a model: the GPUs that can run it, which to take, and what other conditions would change.
 
     A model that does not scale with the batch is traced anew at every batch listed.
 
     Args:
-        request: the models, GPUs, batches, conditions and limits.
-        feedback: where progress is shown.
+        model: the model, opened.
+        terms: the batches, conditions and limits.
+        context: the GPUs, prices and calibrations.
+        job: a finite amount of work, for which GPU-hours are worked out.
+        tries_half: work out what half precision would change on the recommended GPU, beside compiling and
+            channels_last.
+        is_strict: refuse a model with operators that could not be counted.
 
     Raises:
-        UsageError: no such model or GPU; or batches must be listed for a model that does not scale with the batch.
-        TraceError: a model could not be traced, or is refused by `is_strict`.
+        UsageError: batches must be listed for a model that does not scale with the batch.
+        TraceError: the model could not be traced, or is refused by `is_strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    context = PlanContext.of(request.gpus, request.prices, calibration=request.calibration, feedback=feedback)
-    return tuple(_plan_model(open_model(each, feedback=feedback), request, context) for each in request.models)
+    if is_strict:
+        refuse_uncertain(model.words, model.recording(terms.workload.configuration))
+    made = plan_at_batches(model, terms, context)
+    made = _with_choices(made, model, terms, context, tries_half=tries_half)
+    beside = (*_beside_full_width(made, model, terms, context), *without_gpu(made))
+    return replace(made, job=job, notes=(*context.notes, *beside, *made.notes))
 
 
-def _plan_model(model: Model, request: PlanRequest, context: PlanContext) -> Plan:
-    if request.is_strict:
-        refuse_uncertain(model.words, model.recording(request.workload.configuration))
-    made = plan_at_batches(model, request, context)
-    made = _with_choices(made, model, request, context)
-    beside = (*_beside_full_width(made, model, request, context), *without_gpu(made))
-    return replace(made, job=request.job, notes=(*context.notes, *beside, *made.notes))
-
-
-def _beside_full_width(made: Plan, model: Model, request: PlanRequest, context: PlanContext) -> tuple[str, ...]:
+def _beside_full_width(made: Plan, model: Model, terms: PlanTerms, context: PlanContext) -> tuple[str, ...]:
     """Compare a quantised model with the same model at full width, on the recommended GPU at its batch."""
     best = made.best()
     quantised = None if best is None else _at_full_width(model, made.workload.configuration)
@@ -124,9 +121,9 @@ def _beside_full_width(made: Plan, model: Model, request: PlanRequest, context: 
         return ()
     name, inner = quantised
     asked = replace(
-        request,
+        terms,
         batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
-        limits=replace(request.limits, max_latency_s=None, min_throughput_per_s=None),
+        limits=replace(terms.limits, max_latency_s=None, min_throughput_per_s=None),
     )
     fits = plan_at_batches(inner, asked, replace(context, gpus=(best.gpu,))).fits
     here = f"{best.gpu.id} at batch {best.batch}"
@@ -151,12 +148,12 @@ def _at_full_width(model: Model, configuration: Configuration) -> tuple[str, Mod
     return name, model.at_full_width()
 
 
-def plan_at_batches(model: Model, request: PlanRequest, context: PlanContext) -> Plan:
+def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Plan:
     """Plan all batches from one trace, or each from its own where the model does not scale with the batch.
 
     Args:
         model: the model, opened.
-        request: batches, conditions and limits; its models and GPUs are not read.
+        terms: batches, conditions and limits.
         context: the GPUs, prices and calibrations.
 
     Raises:
@@ -164,35 +161,36 @@ def plan_at_batches(model: Model, request: PlanRequest, context: PlanContext) ->
         TraceError: the model could not be traced.
         MissingRecordingError: a trace lacks the recording of these conditions.
     """
-    traced = model.traces_for(request.workload.configuration, request.batches)
+    traced = model.traces_for(terms.workload.configuration, terms.batches)
     with context.feedback.progress(f"planning {model.words} on {counted(len(context.gpus), 'GPU')}"):
         plans = [
             make_plan(
                 model.prepared(
                     trace,
-                    request.workload,
+                    terms.workload,
                     calibration=context.calibration,
                     memory_calibration=context.memory_calibration,
                 ),
                 gpus=context.gpus,
                 batches=batches,
-                limits=request.limits,
+                limits=terms.limits,
                 prices=context.prices,
-                sort=request.sort,
+                sort=terms.sort,
             )
             for trace, batches in traced
         ]
-    return plans[0] if len(plans) == 1 else merge_plans(plans, sort=request.sort)
+    return plans[0] if len(plans) == 1 else merge_plans(plans, sort=terms.sort)
 
 
-def _with_choices(made: Plan, model: Model, request: PlanRequest, context: PlanContext) -> Plan:
+def _with_choices(made: Plan, model: Model, terms: PlanTerms, context: PlanContext, *, tries_half: bool) -> Plan:
     """Add the recommendations, and what other conditions would change on the first of them."""
     made = with_recommendations(made, named=context.named, offers=context.offers)
     best = made.best()
     if best is None:
         return made
     changes = [
-        _changed(best, each, model=model, request=request, context=context) for each in _alternatives(model, request)
+        _changed(best, other, model=model, terms=terms, context=context)
+        for other in _alternatives(model, terms, tries_half=tries_half)
     ]
     return replace(made, changes=tuple(each for each in changes if each is not None))
 
@@ -206,16 +204,16 @@ class _Alternative:
     workload: Workload
 
 
-def _alternatives(model: Model, request: PlanRequest) -> list[_Alternative]:
+def _alternatives(model: Model, terms: PlanTerms, *, tries_half: bool) -> list[_Alternative]:
     """Return the conditions worth trying in addition to those asked for."""
-    workload = request.workload
+    workload = terms.workload
     if workload.training is not None:
         return []
     recording = model.recording(workload.configuration)
     dtypes = {operand.dtype for kernel in recording.kernels for operand in kernel.inputs}
     convolves = any(kernel.name.startswith("aten.convolution") for kernel in recording.kernels)
     found = []
-    if request.tries_half and dtypes & _FULL_DTYPES:
+    if tries_half and dtypes & _FULL_DTYPES:
         half = replace(workload, precision=Precision.FP16)
         found.append(_Alternative(name="half precision", option="--precision fp16", workload=half))
     if workload.framework is Framework.EAGER:
@@ -227,19 +225,17 @@ def _alternatives(model: Model, request: PlanRequest) -> list[_Alternative]:
     return found
 
 
-def _changed(
-    best: Fit, other: _Alternative, *, model: Model, request: PlanRequest, context: PlanContext
-) -> Change | None:
+def _changed(best: Fit, other: _Alternative, *, model: Model, terms: PlanTerms, context: PlanContext) -> Change | None:
     """Return what a condition would change; None where the model cannot be traced under it or does not fit then.
 
     This is a remark beside the answer. Tracing runs the model's own code, which may fail in any way under another
     number format, and that must not cost the answer.
     """
     asked = replace(
-        request,
+        terms,
         workload=other.workload,
         batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
-        limits=replace(request.limits, max_latency_s=None, min_throughput_per_s=None),
+        limits=replace(terms.limits, max_latency_s=None, min_throughput_per_s=None),
     )
     try:
         fits = plan_at_batches(model, asked, replace(context, gpus=(best.gpu,))).fits

@@ -18,8 +18,9 @@ from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.constraints import Constraints
 from capplan.core.gpus.prices import Price
 from capplan.core.measurement.format import parse_points
+from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import make_plan, merge_plans
-from capplan.core.plan.types import Limits, SortKey
+from capplan.core.plan.types import Limits
 from capplan.core.workload import DEFAULT_UTILIZATION, Workload
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest

@@ -61,6 +61,8 @@ class LazyGroup(SparingGroup):
 def _build(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
     found = getattr(import_module(module), attribute)
+    if module.startswith("capplan.verbs."):
+        return _build_verb(name, found)
     if isinstance(found, typer.Typer):
         command: Any = get_group(found)
     else:
@@ -68,6 +70,22 @@ def _build(name: str, place: str) -> Any:
         single.command(name)(found)
         command = get_command(single)
     command.name = name
+    give_topics(command)
+    guard_outputs(command)
+    return command
+
+
+def _build_verb(name: str, verb: Any) -> Any:
+    """Build the command of a verb, its options under the headings that the verb states."""
+    from capplan.cli.asking import command_function, topics_of
+
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(command_function(verb))
+    command: Any = get_command(single)
+    command.name, command.verb = name, verb
+    topics = topics_of(verb)
+    for parameter in command.params:
+        parameter.topic = topics.get(parameter.name)
     give_topics(command)
     guard_outputs(command)
     return command

@@ -35,7 +35,7 @@ EPILOG = (
 
 
 COMMANDS = {
-    "plan": "capplan.cli.commands.plan:plan",
+    "plan": "capplan.verbs.plan:PLAN",
     "compare": "capplan.cli.commands.compare:compare",
     "analyze": "capplan.cli.commands.analyze:analyze",
     "memory": "capplan.cli.commands.memory:memory",
@@ -147,8 +147,19 @@ def configured_defaults(command: str | None) -> dict[str, dict[str, Any]]:
     if command not in CONFIGURABLE:
         return {}
     found = in_force(load_settings(), command)
-    renamed = {"torch": "torch_version"}
-    return {command: {renamed.get(key, key.replace("-", "_")): _default(command, each) for key, each in found.items()}}
+    renamed = _parameters_of(command) if found else {}
+    names = {key: renamed.get(key, key.replace("-", "_")) for key in found}
+    return {command: {names[key]: _default(command, setting) for key, setting in found.items()}}
+
+
+def _parameters_of(command: str) -> dict[str, str]:
+    """Return the parameters of a command by the names of options, where these differ."""
+    module, _, attribute = COMMANDS[command].partition(":")
+    if not module.startswith("capplan.verbs."):
+        return {"torch": "torch_version"}
+    from importlib import import_module
+
+    return {field.key: field.name for field in getattr(import_module(module), attribute).fields}
 
 
 def _default(command: str, setting: "Setting") -> Any:

@@ -15,7 +15,8 @@ from capplan.units import SECONDS, parse_quantity
 if TYPE_CHECKING:
     from capplan.app.gpus.choice import GpuRequest
     from capplan.app.gpus.priced import PriceFilters
-    from capplan.core.plan.types import Job, Limits, SortKey
+    from capplan.core.plan.order import SortKey
+    from capplan.core.plan.types import Job, Limits
     from capplan.probe.inputs.request import ModelRequest
 
 _MODEL_HELP = (
@@ -431,7 +432,7 @@ class ExtentOptions:
         Raises:
             UnknownNameError: there is no such key.
         """
-        from capplan.core.plan.types import SortKey
+        from capplan.core.plan.order import SortKey
 
         if self.sort not in SORT_KEYS:
             raise UnknownNameError("sort key", self.sort, SORT_KEYS, hint=f"Known: {', '.join(SORT_KEYS)}.")

@@ -87,12 +87,43 @@ def answered_remotely(command: Any, name: str, server: str) -> Any:
     """
     if name not in ASKED:
         _refuse(name)
+    if getattr(command, "verb", None) is not None:
+        command.callback = _asking_verb(command.verb, server)
+        return command
     answers = {"report": _write_reports, "trace": _write_trace}.get(name, _answer)
     if hasattr(command, "commands"):
         _ask_subcommands(command, name, server)
     if name != "llm":  # a group alone
         command.callback = _asking(command, name, server, answers)
     return command
+
+
+def _asking_verb(verb: Any, server: str) -> Callable[..., None]:
+    """Return what a verb's command does with the values of its options: ask the service, and write what it answers."""
+    from capplan.cli.asking import Writing, read_asked
+    from capplan.verbs.read import to_wire
+
+    def asked(**values: Any) -> None:
+        values.pop("force", None)
+        writing = Writing(**{name: values.pop(name) for name in ("color", "format_", "json_", "output")})
+        chosen = writing.format()
+        question, models = read_asked(verb, values)
+        fields = to_wire(question)
+        client = Client(server, token=os.environ.get(TOKEN_VARIABLE))
+        named = models if verb.takes_several else [fields.pop("model", None)]
+        answers = [
+            client.ask(
+                verb.path.replace(" ", "/"),
+                {**fields, **_model_fields(words, client)},
+                spelling=chosen.value,
+                width=answer_width(),
+            )
+            for words in named
+        ]
+        emit(_joined(answers, chosen), output=writing.output)
+        _conclude(answers)
+
+    return asked
 
 
 def _asking(command: Any, name: str, server: str, answers: Callable[[str, dict[str, Any], Client], None]) -> Any:

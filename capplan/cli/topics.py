@@ -30,6 +30,7 @@ OPTION_TOPICS: Mapping[str, tuple[str, ...]] = {
 _FEWEST_GROUPED = 9
 """Commands with fewer options list them under one heading."""
 OTHER_COMMANDS = "More"
+_OWN = "Options"
 _EXAMPLES = "Examples:"
 
 
@@ -46,7 +47,7 @@ class TopicCommand(TyperCommand):
         records = [(each, each.get_help_record(ctx)) for each in self.get_params(ctx)]
         shown = [(each, record) for each, record in records if record is not None]
         arguments = [record for each, record in shown if each.param_type_name == "argument"]
-        options = [(str(each.name), record) for each, record in shown if each.param_type_name != "argument"]
+        options = [(_topic(each), record) for each, record in shown if each.param_type_name != "argument"]
         for title, rows in (("Arguments", arguments), *_by_topic(options)):
             if rows:
                 with formatter.section(heading(title)):
@@ -94,14 +95,20 @@ def commands_by_topic(names: Sequence[str], topics: Mapping[str, Sequence[str]])
     return [(topic, listed) for topic, listed in found if listed]
 
 
+def _topic(parameter: Any) -> str:
+    """Return the heading under which an option stands: as its verb states it, else by its name."""
+    stated = getattr(parameter, "topic", None)
+    if stated is not None:
+        return str(stated.value)
+    return next((topic for topic, names in OPTION_TOPICS.items() if parameter.name in names), _OWN)
+
+
 def _by_topic(options: Sequence[tuple[str, Any]]) -> list[tuple[str, list[Any]]]:
-    """Return the options' rows under their topics, those of this command alone first."""
+    """Return the options' rows under their topics; those of a command alone stand before the last topic."""
     if len(options) < _FEWEST_GROUPED:
-        return [("Options", [record for _, record in options])]
-    topic_of = {name: topic for topic, names in OPTION_TOPICS.items() for name in names}
-    own = [record for name, record in options if name not in topic_of]
-    grouped = [(topic, [record for name, record in options if topic_of.get(name) == topic]) for topic in OPTION_TOPICS]
-    return [*grouped[:-1], ("Options", own), grouped[-1]]
+        return [(_OWN, [record for _, record in options])]
+    topics = [*[*OPTION_TOPICS][:-1], _OWN, [*OPTION_TOPICS][-1]]
+    return [(topic, [record for name, record in options if name == topic]) for topic in topics]
 
 
 def _broken(example: str, *, width: int) -> list[str]:

@@ -11,12 +11,13 @@ from capplan.app.compare import CompareRequest, compare
 from capplan.app.estimate import EstimateRequest, estimate
 from capplan.app.feedback import Silence
 from capplan.app.gpus.choice import GpuRequest
-from capplan.app.plan import PlanRequest, plan
 from capplan.app.report import ReportRequest, report
 from capplan.cli.progress import live_line, live_words, progress
 from capplan.core.batches import BatchChoice, Batches
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.timing import Progress
+from capplan.verbs.local import LocalContext
+from capplan.verbs.plan import PlanQuestion, answer_plan
 
 
 class Terminal(io.StringIO):
@@ -79,7 +80,8 @@ def test_planning_comparing_estimating_and_reporting_show_progress(net_trace: Pa
     model = ModelRequest(words=str(net_trace))
     listed = Batches(choice=BatchChoice.LISTED, sizes=(8,))
     gpus = GpuRequest(ids=("l4", "t4"))
-    plan(PlanRequest(models=(model,), gpus=gpus, batches=listed), feedback=heard)
+    question = PlanQuestion(model=str(net_trace), gpus=("l4", "t4"), batches=listed)
+    answer_plan(question, LocalContext(feedback=heard))
     assert f"planning {net_trace} on 2 GPUs" in heard.labels
     for ask in (
         lambda: compare(CompareRequest(models=(model,), gpus=gpus, batches=listed), feedback=heard),

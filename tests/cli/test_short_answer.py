@@ -9,21 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.gpus.choice import GpuRequest
-from capplan.app.plan import PlanRequest, plan
 from capplan.core.batches import parse_batches
 from capplan.core.plan.types import Plan
-from capplan.probe.inputs.request import ModelRequest
+from capplan.core.workload import Precision
 from capplan.report.text.answer import MOST_LINES, Selection, render_answer
+from capplan.verbs.local import LocalContext
+from capplan.verbs.plan import PlanQuestion, answer_plan
 from tests.cli.conftest import Run
 from tests.snapshot import assert_is_snapshot
 
 
 def made(net_trace: Path, batches: str, *gpus: str) -> Plan:
-    request = PlanRequest(
-        models=(ModelRequest(words=str(net_trace)),), batches=parse_batches(batches), gpus=GpuRequest(ids=gpus)
-    )
-    return plan(request)[0]
+    question = PlanQuestion(model=str(net_trace), batches=parse_batches(batches), gpus=gpus, precision=Precision.FP32)
+    return answer_plan(question, LocalContext())
 
 
 @pytest.mark.zoo
@@ -55,8 +53,8 @@ def test_models_side_by_side(run: Run) -> None:
 
 @pytest.mark.zoo
 def test_the_short_answer_in_80_columns() -> None:
-    request = PlanRequest(models=(ModelRequest(words="torchvision:resnet50"),), batches=parse_batches("32"))
-    assert_is_snapshot("answer-resnet50-80.txt", render_answer(plan(request)[0], width=80))
+    question = PlanQuestion(model="torchvision:resnet50", batches=parse_batches("32"), precision=Precision.FP32)
+    assert_is_snapshot("answer-resnet50-80.txt", render_answer(answer_plan(question, LocalContext()), width=80))
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])

@@ -64,7 +64,7 @@ def compare(
     """
     from capplan.app.compare import DEFAULT_FRAMEWORKS, DEFAULT_PRECISIONS, CompareRequest
     from capplan.app.compare import compare as make_comparison
-    from capplan.core.plan.comparison import RowOrder
+    from capplan.core.plan.order import RowOrder
     from capplan.core.plan.types import Limits
 
     chosen = answer.format()

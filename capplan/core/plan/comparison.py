@@ -2,21 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.plan.order import RowOrder
 from capplan.core.plan.types import Fit, Limits, ModelFacts, Rejection
 from capplan.core.workload import Workload
-
-
-class RowOrder(StrEnum):
-    """Orders of a comparison's rows."""
-
-    ASKED = "asked"
-    THROUGHPUT = "throughput"
-    LATENCY = "latency"
-    MEMORY = "memory"
-    COST = "cost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,8 @@ from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.plan.cautions import cautions
-from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, SortKey, rank_fits
+from capplan.core.plan.order import SortKey
+from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, rank_fits
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
 from capplan.core.workload import Framework, Mode, Precision, Workload
 from capplan.units import format_bytes, format_rate, format_seconds

@@ -11,18 +11,9 @@ from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
+from capplan.core.plan.order import SortKey
 from capplan.core.trace.types import HasParameters
 from capplan.core.workload import DEFAULT_UTILIZATION, Precision, Workload
-
-
-class SortKey(StrEnum):
-    """Orders of the GPUs in a plan."""
-
-    THROUGHPUT = "throughput"
-    LATENCY = "latency"
-    MEMORY = "memory"
-    COST = "cost"
-    NAME = "name"
 
 
 class Constraint(StrEnum):

@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -21,9 +20,10 @@ from capplan.serve.questions import llm, results, types
 from capplan.serve.questions.read import question_from_json, question_from_mapping, question_from_query
 from capplan.serve.service import Service
 from capplan.serve.tracing.queue import BusyError
+from capplan.verbs.registry import find_verb
 
-QUESTIONS: dict[str, type[Struct]] = {
-    "plan": types.PlanQuestion,
+QUESTIONS: dict[str, type[Any]] = {
+    "plan": find_verb("plan").question,
     "memory": types.MemoryQuestion,
     "estimate": types.EstimateQuestion,
     "report": types.ReportQuestion,
@@ -59,7 +59,7 @@ def api_routes(service: Service) -> list[Route]:
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def _asking(service: Service, kind: type[Struct]) -> Endpoint:
+def _asking(service: Service, kind: type[Any]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         pairs = request.query_params.multi_items()
         asked = [pair for pair in pairs if pair[0] not in _ABOUT_WRITING]

@@ -10,11 +10,13 @@ import msgspec
 from capplan.serve.http.problems import PROBLEM_TYPE
 from capplan.serve.planning.replies import MEDIA_TYPES
 from capplan.serve.questions import llm, results, types
+from capplan.verbs.read import wire_type
+from capplan.verbs.registry import find_verb
 from capplan.version import __version__
 
 _REF = "#/components/schemas/{name}"
 _ASKED = {
-    "plan": (types.PlanQuestion, "plan"),
+    "plan": (wire_type(find_verb("plan")), "plan"),
     "memory": (types.MemoryQuestion, "memory"),
     "estimate": (types.EstimateQuestion, "estimate"),
     "report": (types.ReportQuestion, "report"),

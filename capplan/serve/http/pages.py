@@ -9,7 +9,6 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -20,7 +19,7 @@ from capplan.serve.http.api import ask
 from capplan.serve.http.bodies import content_response, read_body
 from capplan.serve.http.guard import COOKIE
 from capplan.serve.http.problems import ProblemError, refused
-from capplan.serve.page.question import PageQuestion
+from capplan.serve.page.question import PageQuestion, question_of_page
 from capplan.serve.page.render import render_page, render_template
 from capplan.serve.planning.replies import Refusal, Reply, Task
 from capplan.serve.questions.llm import LlmPageQuestion
@@ -69,7 +68,7 @@ def _page(service: Service) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         try:
-            question = question_from_query(PageQuestion, request.query_params.multi_items())
+            question = question_of_page(request.query_params.multi_items())
         except CapplanError as error:
             content = render_page(PageQuestion(), answer=None, error=str(error), has_results=has_results)
             return HTMLResponse(content, status_code=400)
@@ -84,7 +83,7 @@ def _page(service: Service) -> Endpoint:
     return endpoint
 
 
-async def _first_answer(service: Service, question: msgspec.Struct) -> tuple[str | None, str]:
+async def _first_answer(service: Service, question: Any) -> tuple[str | None, str]:
     """Return the answer, if it comes soon, and the sentence that says why there is none."""
     try:
         async with asyncio.timeout(FIRST_ANSWER_S):
@@ -99,7 +98,7 @@ async def _first_answer(service: Service, question: msgspec.Struct) -> tuple[str
 def _answer(service: Service) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
-            question = question_from_query(PageQuestion, request.query_params.multi_items())
+            question = question_of_page(request.query_params.multi_items())
             if not question.models:
                 return HTMLResponse(render_template("start.html.j2"))
             reply = await ask(service, request, Task(question=question, spelling="html"))

@@ -1,53 +1,93 @@
 """What the page asks: the state of its form, which is also its address."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from capplan.serve.questions.types import Batch, ModelWords, Name, Names, PlanQuestion, Positive, Words
+from capplan.core.batches import LARGEST_BATCH
+from capplan.serve.questions.bounds import check_bounds
+from capplan.verbs.fields import Text
+from capplan.verbs.options import Door, Field, Option
+from capplan.verbs.plan import PLAN, PlanQuestion
+from capplan.verbs.read import read_question
 
 MOST_MODELS = 4
 
 
-class PageQuestion(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The fields of the form."""
+@dataclass(frozen=True, kw_only=True)
+class _PageFields:
+    """The fields of the form that no other door has."""
 
-    models: Annotated[list[ModelWords], Meta(max_length=MOST_MODELS)] = []
-    batch: Batch = 32
-    precision: Words = ""
-    framework: Words = "eager"
-    layout: Words = "nchw"
-    seq_len: Annotated[int, Meta(ge=1, le=10**7)] | None = None
-    max_latency: Words = ""
-    load: Positive | None = None
-    gpus: Names = []
-    providers: Names = []
-    max_price: Positive | None = None
-    sort: Name = "throughput"
-    every: bool = False
-    explain: Words = ""
+    models: Annotated[tuple[Text, ...], Meta(max_length=MOST_MODELS), Option(flags=("--model",), doors=Door.PAGE)] = ()
+    batch: Annotated[int, Meta(ge=1, le=LARGEST_BATCH), Option(doors=Door.PAGE)] = 32
+    load: Annotated[float | None, Meta(ge=0.0, le=1e15), Option(doors=Door.PAGE)] = None
+    every: Annotated[bool, Option(doors=Door.PAGE)] = False
+    explain: Annotated[Text, Option(doors=Door.PAGE)] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageQuestion(_PageFields):
+    """The state of the form.
+
+    `options` are the fields that the question of a plan has on the page, in words, by their names in the form; those
+    that are empty are left out.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def plan_of(self, model: str) -> PlanQuestion:
         """Return the plan that is asked of one model.
 
         Args:
             model: its words.
+
+        Raises:
+            UsageError: a field of the form cannot be read.
         """
-        return PlanQuestion(
-            model=model,
-            batches=[self.batch],
-            precision=self.precision or None,
-            framework=self.framework,
-            layout=self.layout,
-            seq_len=self.seq_len,
-            max_latency_s=self.max_latency or None,
-            gpus=self.gpus or None,
-            providers=self.providers,
-            max_usd_per_hour=self.max_price,
-            sort=self.sort,
+        asked = {**self.options, "model": model, "batches": [self.batch]}
+        return read_question(
+            PlanQuestion, asked, door=Door.HTTP, name_of=lambda field: field.option.label, is_text=True
         )
+
+
+@cache
+def form_fields() -> Mapping[str, Field]:
+    """Return the fields of a plan's question that the form shows, by their names there."""
+    fields = [field for field in PLAN.fields_at(Door.PAGE) if not field.option.is_argument]
+    return {field.name if field.is_list else field.key.replace("-", "_"): field for field in fields}
+
+
+def question_of_page(pairs: Sequence[tuple[str, str]]) -> PageQuestion:
+    """Read the state of the form from the pairs of a query string.
+
+    Args:
+        pairs: names and values; models are repeated or parted by commas.
+
+    Raises:
+        UsageError: a field is unknown, or cannot be read.
+    """
+    own: dict[str, Any] = {}
+    options: dict[str, str] = {}
+    for name, value in pairs:
+        if not value:
+            continue
+        if name in form_fields():
+            options[name] = f"{options[name]},{value}" if name in options else value
+        elif name in ("model", "models"):
+            own.setdefault("models", []).extend(piece.strip() for piece in value.split(",") if piece.strip())
+        else:
+            own[name] = value
+    check_bounds({**own, **options})
+    state = read_question(_PageFields, own, door=Door.PAGE, is_text=True)
+    values = {each: getattr(state, each) for each in ("models", "batch", "load", "every", "explain")}
+    question = PageQuestion(**values, options=options)
+    question.plan_of("")
+    return question
 
 
 def address(question: PageQuestion, **changed: Any) -> str:
@@ -55,11 +95,25 @@ def address(question: PageQuestion, **changed: Any) -> str:
 
     Args:
         question: the state.
-        **changed: fields that are to differ.
+        **changed: fields that are to differ; those of `options` in words.
     """
-    state = msgspec.structs.replace(question, **changed)
-    models = [("model", each) for each in state.models]
-    return _query([*models, *_changed_pairs(msgspec.structs.replace(state, models=[]))])
+    options = {**question.options, **{name: str(value) for name, value in changed.items() if name in form_fields()}}
+    own = {name: value for name, value in changed.items() if name not in form_fields()}
+    state = replace(question, options=options, **own)
+    usual = PageQuestion()
+    pairs = [("model", model) for model in state.models]
+    pairs += [("batch", str(state.batch))] * (state.batch != usual.batch)
+    pairs += [(name, value) for name, value in state.options.items() if value and value != usual_words(name)]
+    pairs += [("load", _spelt(state.load))] * (state.load is not None)
+    pairs += [("every", "true")] * state.every
+    pairs += [("explain", state.explain)] * bool(state.explain)
+    return _query(pairs)
+
+
+def usual_words(name: str) -> str:
+    """Return the words of a form field's default; empty where it has none."""
+    default = form_fields()[name].default
+    return "" if default is None or default == () else str(getattr(default, "value", default))
 
 
 def form_address(question: msgspec.Struct, **changed: Any) -> str:

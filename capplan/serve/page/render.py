@@ -6,8 +6,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from capplan.core.workload import Framework, Layout, Precision
-from capplan.serve.page.question import MOST_MODELS, PageQuestion, address
+from capplan.serve.page.question import MOST_MODELS, PageQuestion, address, form_fields, usual_words
 from capplan.serve.page.view import ModelView
 from capplan.version import __version__
 
@@ -44,9 +43,8 @@ def render_page(
         has_results=has_results,
         error=error,
         spare=len(question.models) < MOST_MODELS,
-        precisions=[each.value for each in Precision],
-        frameworks=[each.value for each in Framework],
-        layouts=[each.value for each in Layout],
+        fields=form_fields(),
+        usual=usual_words,
         version=__version__,
         address=address(question),
     )  # fmt: skip
@@ -73,25 +71,20 @@ def render_template(name: str, **values: Any) -> str:
 
 def _shared_pairs(question: PageQuestion, model: str) -> list[tuple[str, str]]:
     """Return what a link to the API takes from the form."""
-    given = {
-        "model": model,
-        "precision": question.precision,
-        "framework": "" if question.framework == "eager" else question.framework,
-        "layout": "" if question.layout == "nchw" else question.layout,
-        "seq_len": question.seq_len,
-        "gpus": ",".join(question.gpus),
-        "providers": ",".join(question.providers),
-    }
-    return [(name, str(value)) for name, value in given.items() if value]
+    pairs = [(name, value) for name, value in question.options.items() if value and value != usual_words(name)]
+    return [("model", model), *pairs]
 
 
 def _report_address(question: PageQuestion, model: str, spelling: str) -> str:
-    pairs = [*_shared_pairs(question, model), ("batches", str(question.batch)), ("format", spelling), ("download", "1")]
+    shared = [(name, value) for name, value in _shared_pairs(question, model) if name in _OF_REPORTS]
+    pairs = [*shared, ("batches", str(question.batch)), ("format", spelling), ("download", "1")]
     return f"/api/v1/report?{urlencode(pairs)}"
 
 
 def _plan_address(question: PageQuestion, model: str, spelling: str) -> str:
-    limit = [("max_latency", question.max_latency)] if question.max_latency else []
-    price = [("max_price", f"{question.max_price:g}")] if question.max_price else []
-    pairs = [*_shared_pairs(question, model), ("batches", str(question.batch)), *limit, *price]
-    return f"/api/v1/plan?{urlencode([*pairs, ('sort', question.sort), ('format', spelling), ('download', '1')])}"
+    pairs = [*_shared_pairs(question, model), ("batches", str(question.batch))]
+    return f"/api/v1/plan?{urlencode([*pairs, ('format', spelling), ('download', '1')])}"
+
+
+_OF_REPORTS = ("model", "precision", "framework", "layout", "seq_len", "gpus", "providers")
+"""The fields of the form that a report takes, too."""

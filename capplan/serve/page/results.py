@@ -95,7 +95,8 @@ def address_of(row: Mapping[str, Any]) -> str:
     except CapplanError:
         return ""
     given = {name: row[name] for name in ("batch", "precision", "framework", "layout") if row.get(name)}
-    return f"/{address(PageQuestion(models=[model], gpus=gpus), **given)}"
+    named = {"gpus": ",".join(gpus)} if gpus else {}
+    return f"/{address(PageQuestion(models=(model,), options=named), **given)}"
 
 
 def _command(question: ResultsQuestion, folder: Path) -> str:

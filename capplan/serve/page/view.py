@@ -21,9 +21,10 @@ from capplan.serve.page.curves import (
 )
 from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
 from capplan.serve.page.question import PageQuestion, address
-from capplan.serve.planning.answer import Case, make_plan, opened
-from capplan.serve.questions.words import plan_command
+from capplan.serve.planning.answer import Case, opened
 from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds, format_speedup
+from capplan.verbs.plan import PLAN, PlanQuestion, answer_plan
+from capplan.verbs.read import command_of
 
 SHOWN = 12
 _NOTHING = Markup("")
@@ -103,7 +104,7 @@ def view_model(question: PageQuestion, words: str, case: Case, *, identity: str)
     """
     asked = question.plan_of(words)
     try:
-        plan = make_plan(asked, case)
+        plan = answer_plan(asked, case)
         return _view(question, plan, words, case, identity)
     except CapplanError as error:
         return ModelView(words=words, identity=identity, error=str(error))
@@ -139,8 +140,14 @@ def _view(question: PageQuestion, plan: Plan, words: str, case: Case, identity: 
         throughput=throughput_chart(curves, f"{identity}-throughput"),
         cost=cost_chart(shown[:SHOWN], f"{identity}-cost"),
         explained=_explained(question, plan, ready, calibration, identity),
-        command=plan_command(asked),
+        command=_command(asked),
     )
+
+
+def _command(asked: PlanQuestion) -> str:
+    """Return the command that makes the same plan; the service alone knows a trace or config that was uploaded."""
+    is_own = asked.model.startswith(("trace:", "config:"))
+    return command_of(PLAN, asked, program="capplan --server URL" if is_own else "capplan")
 
 
 def _shown(plan: Plan, *, every: bool) -> list[Fit]:

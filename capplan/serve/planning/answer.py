@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from capplan.api.requests import choose, listed_batches, read_batches, take_constraints
+from capplan.api.requests import choose, listed_batches, take_constraints
+from capplan.app.gpus.choice import GpuRequest
 from capplan.app.gpus.priced import PriceFilters
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
 from capplan.core.quantisation.schemes import find_scheme
@@ -17,20 +18,24 @@ from capplan.core.workload import Framework, Layout, Optimizer, Precision, Train
 from capplan.errors import CapplanError, UsageError
 from capplan.printable import printable
 from capplan.report.documents.codec import to_plain
+from capplan.report.text.styled import plain_text
 from capplan.serve.planning.data import Data
 from capplan.serve.planning.jobs import Failure, TraceJob
 from capplan.serve.planning.models import ServedModel, UploadedModel
 from capplan.serve.planning.naming import CONFIG_PREFIX, TRACE_PREFIX, checked_config, config_name, model_request
 from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
 from capplan.serve.questions import types
-from capplan.units import SECONDS, parse_quantity
+from capplan.verbs.contract import Context, Look
+from capplan.verbs.fields import GpuFields, ModelFields
+from capplan.verbs.plan import PlanQuestion
+from capplan.verbs.registry import verb_of
 
 if TYPE_CHECKING:
     from capplan.core.latency.calibration import Calibration
     from capplan.core.plan.planner import Prepared
 
 
-class Case:
+class Case(Context):
     """One task, with the data that it is answered from and the traces that it turns out to need."""
 
     def __init__(self, task: Task, data: Data) -> None:
@@ -44,7 +49,11 @@ class Case:
         self.data = data
         self.needed: dict[TraceJob, None] = {}
 
-    def model(self, part: types.ModelPart) -> ModelSource:
+    def gpus(self, question: GpuFields) -> GpuRequest:
+        """Return the request for the GPUs that a question names, in the database of the service."""
+        return self.data.gpu_request(question)
+
+    def model(self, part: types.ModelPart | ModelFields) -> ModelSource:
         """Return the model that a question is about: an uploaded trace, or one whose traces are looked up.
 
         Raises:
@@ -54,7 +63,7 @@ class Case:
         scheme = find_scheme(part.weights, part.activations)
         return found if scheme is None else QuantisedSource(source=found, scheme=scheme)
 
-    def _full_width(self, part: types.ModelPart) -> Model:
+    def _full_width(self, part: types.ModelPart | ModelFields) -> Model:
         words = (part.model or "").strip()
         if part.config is not None:
             if words:
@@ -70,7 +79,7 @@ class Case:
         request = model_request(part)
         return self._served(request, None)
 
-    def _config_model(self, part: types.ModelPart, config: Mapping[str, Any]) -> ServedModel:
+    def _config_model(self, part: types.ModelPart | ModelFields, config: Mapping[str, Any]) -> ServedModel:
         content = checked_config(config)
         named = model_request(_as_named(part))
         return self._served(replace(named, words=f"hf:{config_name(config)}/config.json"), content)
@@ -102,8 +111,10 @@ class Case:
         return Reply(content=encoded, media_type=MEDIA_TYPES[spelling], exit_code=exit_code, warning=warning)
 
 
-def _as_named(part: types.ModelPart) -> types.ModelPart:
+def _as_named(part: types.ModelPart | ModelFields) -> types.ModelPart | ModelFields:
     """Return the same arguments and inputs for a model named by its architecture alone."""
+    if isinstance(part, ModelFields):
+        return replace(part, model="hf:config", config=None)
     return types.ModelPart(
         model="hf:config",
         arguments=part.arguments,
@@ -135,12 +146,14 @@ def as_failure(error: CapplanError) -> Failure:
     return Failure(message=str(error), exit_code=error.exit_code)
 
 
-def workload_of(part: types.WorkloadPart) -> Workload:
+def workload_of(part: types.WorkloadPart | PlanQuestion) -> Workload:
     """Return the conditions that a question states.
 
     Raises:
         UsageError: a word is unknown.
     """
+    if isinstance(part, PlanQuestion):
+        return part.workload(part.default_precision())
     return Workload(
         precision=choose(Precision, part.precision or Precision.FP32.value, "precision"),
         framework=choose(Framework, part.framework, "framework"),
@@ -174,74 +187,32 @@ def to_json(document: Any) -> str:
 
 
 @singledispatch
-def work_out(question: Any, _case: Case) -> Reply:
-    """Answer a question of some type; each type's answer is registered here.
+def work_out(question: Any, case: Case) -> Reply:
+    """Answer a question: by its verb, or by what is registered here for its type.
 
     Raises:
         CapplanError: it has no answer, or a trace is needed first.
     """
-    raise TypeError(f"no answer to a {type(question).__name__}")
+    verb = verb_of(question)
+    if verb is None:
+        raise TypeError(f"no answer to a {type(question).__name__}")
+    answer = verb.answer(question, case)
+    outcome = verb.outcome(answer)
+    look = Look(format=case.task.spelling, width=case.task.width)
 
+    def written() -> str | bytes:
+        content = verb.write([answer], question, look)
+        return content if isinstance(content, str | bytes) else plain_text(content)
 
-@work_out.register
-def _plan(question: types.PlanQuestion, case: Case) -> Reply:
-    from capplan.core.memory.types import FitStatus
-    from capplan.report.documents.plan import plan_document
-    from capplan.report.render import render
-    from capplan.report.sections import Format
-    from capplan.report.text.answer import render_answer
-    from capplan.report.text.plan import plan_sections
-
-    made = make_plan(question, case)
-    is_borderline = bool(made.fits) and all(fit.status is FitStatus.BORDERLINE for fit in made.fits)
-    return case.spell(
-        {
-            "json": lambda: to_json(plan_document(made)),
-            "table": lambda: render_answer(made, width=case.task.width),
-            "csv": lambda: render(plan_sections([made]), Format.CSV),
-            "md": lambda: render(plan_sections([made]), Format.MD),
-        },
-        exit_code=0 if made.fits else 1,
-        warning=f"warning: {made.model.name}: every fit is borderline; its interval straddles a limit."
-        if is_borderline
-        else "",
-    )
-
-
-def make_plan(question: types.PlanQuestion, case: Case) -> Any:
-    """Return the plan that answers a question.
-
-    Raises:
-        CapplanError: it has none, or a trace is needed first.
-    """
-    from capplan.app.plan import PlanRequest, plan
-    from capplan.core.plan.types import Job, Limits, SortKey
-
-    request = PlanRequest(
-        models=(case.model(question),),
-        gpus=case.data.gpu_request(question),
-        batches=read_batches(question.batches),
-        workload=workload_of(question),
-        limits=Limits(
-            utilization_fraction=question.utilization_fraction,
-            max_latency_s=_seconds(question.max_latency_s),
-            min_throughput_per_s=question.min_throughput_per_s,
-        ),
-        sort=choose(SortKey, question.sort, "sort key"),
-        prices=_price_filters(question),
-        job=None if question.samples is None else Job(samples=question.samples, epochs=question.epochs),
-        tries_half=question.precision is None and not question.training,
-        is_strict=question.strict,
-    )
-    (made,) = plan(request)
-    return made
+    writers = dict.fromkeys(verb.formats, written)
+    return case.spell(writers, exit_code=outcome.exit_code, warning=" ".join(outcome.warnings))
 
 
 def _names_gpus(part: types.GpuPart) -> bool:
     return bool(part.gpus or part.where or part.vendors or part.architectures or part.min_memory)
 
 
-def _price_filters(question: types.PlanQuestion | types.EstimateQuestion) -> PriceFilters:
+def _price_filters(question: types.EstimateQuestion) -> PriceFilters:
     return PriceFilters(
         providers=tuple(question.providers),
         only_priced=question.priced,
@@ -249,7 +220,7 @@ def _price_filters(question: types.PlanQuestion | types.EstimateQuestion) -> Pri
     )
 
 
-def opened(part: types.WorkloadPart, case: Case) -> "tuple[Prepared, Calibration]":
+def opened(part: PlanQuestion, case: Case) -> "tuple[Prepared, Calibration]":
     """Return what plans of a question's model share, and the calibration of its times.
 
     Raises:
@@ -263,16 +234,6 @@ def opened(part: types.WorkloadPart, case: Case) -> "tuple[Prepared, Calibration
     trace = model.trace([workload.configuration])
     ready = model.prepared(trace, workload, calibration=calibration, memory_calibration=load_memory_calibration())
     return ready, calibration
-
-
-def _seconds(value: float | str | None) -> float | None:
-    """Return a time given in seconds, or in words such as 50ms."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return parse_quantity(value, SECONDS, what="max_latency_s")
 
 
 @work_out.register

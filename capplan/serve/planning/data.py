@@ -16,6 +16,7 @@ from capplan.serve.questions.types import GpuPart
 from capplan.serve.settings import Settings
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.prices import Prices, load_price_file, load_prices
+from capplan.verbs.fields import GpuFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +117,11 @@ class Data:
         self.configs = Configs(folder=folders.configs)
         self.shelf = TraceShelf(cache=folders.cache(), uploads=folders.uploads)
 
-    def gpu_request(self, part: GpuPart) -> GpuRequest:
+    def gpu_request(self, part: GpuPart | GpuFields) -> GpuRequest:
         """Return the request for the GPUs that a question names."""
         return GpuRequest(
             ids=tuple(part.gpus or ()),
+            with_cpus=part.with_cpus if isinstance(part, GpuFields) else False,
             filters=GpuFilters(
                 where=tuple(part.where),
                 vendors=tuple(part.vendors),

@@ -15,6 +15,8 @@ from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words
 from capplan.serve.questions.bounds import check_bounds
 from capplan.serve.questions.types import ModelPart
+from capplan.verbs.fields import ModelFields
+from capplan.verbs.words import assignment
 
 TRACE_PREFIX = "trace:"
 CONFIG_PREFIX = "config:"
@@ -50,7 +52,7 @@ def is_trace_id(words: str) -> bool:
     return _TRACE_ID.fullmatch(words) is not None
 
 
-def model_request(part: ModelPart) -> ModelRequest:
+def model_request(part: ModelPart | ModelFields) -> ModelRequest:
     """Return the request for a model that a question names, of zoo names and architectures only.
 
     Raises:
@@ -60,10 +62,11 @@ def model_request(part: ModelPart) -> ModelRequest:
     words = checked_name(part.model or "")
     return ModelRequest(
         words=words,
-        arg=tuple(f"{name}={value!r}" for name, value in checked_arguments(part.arguments).items()),
+        arg=tuple(assignment(name, value) for name, value in checked_arguments(part.arguments).items()),
         inputs=tuple(part.inputs),
         input_size=_size(part.input_size),
         seq_len=part.seq_len,
+        selected_share=part.selected_share if isinstance(part, ModelFields) else None,
     )
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import msgspec
+from typing import Any
 
 from capplan.serve.planning.jobs import Failure, TraceJob
 from capplan.serve.questions.types import Spelling
@@ -23,7 +22,7 @@ MEDIA_TYPES: Mapping[str, str] = {
 class Task:
     """A question, how its answer is written, and what is known to have failed."""
 
-    question: msgspec.Struct
+    question: Any
     spelling: Spelling = "json"
     width: int = 100
     failures: Mapping[TraceJob, Failure] = field(default_factory=dict)

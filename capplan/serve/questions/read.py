@@ -9,8 +9,10 @@ import msgspec
 from capplan.errors import UnknownNameError, UsageError
 from capplan.serve.questions.bounds import check_bounds
 from capplan.strict_json import JsonError, read_json
+from capplan.verbs.options import Door
+from capplan.verbs.read import read_question
 
-Kind = TypeVar("Kind", bound=msgspec.Struct)
+Kind = TypeVar("Kind")
 
 ALIASES: Final[Mapping[str, str]] = {
     "model": "models",
@@ -67,6 +69,8 @@ def question_from_mapping(kind: type[Kind], document: Mapping[str, Any], *, is_s
         UsageError: a field is unknown, or holds something else than it must.
     """
     check_bounds(document)
+    if not issubclass(kind, msgspec.Struct):
+        return read_question(kind, document, door=Door.HTTP, is_text=not is_strict)
     known = {field.name: field for field in msgspec.structs.fields(kind)}
     fields: dict[str, Any] = {}
     for name, value in document.items():

@@ -73,22 +73,6 @@ class GpuPart(WorkloadPart, kw_only=True, forbid_unknown_fields=True):
     min_memory: Words | None = None
 
 
-class PlanQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
-    """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
-
-    batches: Batches = "auto"
-    utilization_fraction: Share = DEFAULT_UTILIZATION
-    max_latency_s: Positive | Words | None = None
-    min_throughput_per_s: Positive | None = None
-    providers: Names = []
-    priced: bool = False
-    max_usd_per_hour: Positive | None = None
-    samples: Count | None = None
-    epochs: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.0
-    sort: Words = "throughput"
-    strict: bool = False
-
-
 class MemoryQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
     """How much GPU memory a model needs, by part, and the largest batch that fits."""
 
@@ -175,14 +159,7 @@ class TraceQuestion(WorkloadPart, kw_only=True, forbid_unknown_fields=True):
 
 
 Question = (
-    PlanQuestion
-    | MemoryQuestion
-    | EstimateQuestion
-    | ReportQuestion
-    | GpusQuestion
-    | GpuQuestion
-    | PricesQuestion
-    | TraceQuestion
+    MemoryQuestion | EstimateQuestion | ReportQuestion | GpusQuestion | GpuQuestion | PricesQuestion | TraceQuestion
 )
 
 Spelling = Literal["json", "table", "csv", "md", "html", "pdf", "xlsx"]

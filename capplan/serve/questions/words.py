@@ -2,7 +2,7 @@
 
 import shlex
 
-from capplan.serve.questions.types import GpuPart, PlanQuestion, ReportQuestion
+from capplan.serve.questions.types import GpuPart, ReportQuestion
 
 
 def report_command(question: ReportQuestion) -> str:
@@ -13,29 +13,6 @@ def report_command(question: ReportQuestion) -> str:
     words += _repeated("--provider", question.providers) + _repeated("--region", question.regions)
     words += ["--title", question.title] if question.title else []
     return shlex.join(words)
-
-
-def plan_command(question: PlanQuestion) -> str:
-    """Return the command that makes the same plan."""
-    words = [*_capplan(question), "plan", *_model_words(question), "--batch", _batches(question.batches)]
-    words += _gpu_words(question)
-    if question.max_latency_s is not None:
-        limit = question.max_latency_s
-        words += ["--max-latency", limit if isinstance(limit, str) else f"{limit}s"]
-    words += _repeated("--provider", question.providers)
-    words += ["--priced"] if question.priced else []
-    for option, value in (
-        ("--min-throughput", question.min_throughput_per_s),
-        ("--max-price", question.max_usd_per_hour),
-    ):
-        words += [option, f"{value:g}"] if value is not None else []
-    return shlex.join(words)
-
-
-def _capplan(part: GpuPart) -> list[str]:
-    """Return the program's words; a trace or config that was uploaded is known to the service alone."""
-    is_own = (part.model or "").startswith(("trace:", "config:"))
-    return ["capplan", "--server", "URL"] if is_own else ["capplan"]
 
 
 def _model_words(part: GpuPart) -> list[str]:

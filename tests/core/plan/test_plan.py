@@ -7,8 +7,9 @@ import pytest
 from capplan.core.batches import Batches, parse_batches
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.memory.types import FitStatus
+from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import Prepared, make_plan
-from capplan.core.plan.types import Constraint, Limits, Plan, SortKey
+from capplan.core.plan.types import Constraint, Limits, Plan
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import (
     ALWAYS,

@@ -1,0 +1,110 @@
+"""Ask a verb from Python: options by name, objects of this process in the place of words."""
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from capplan.errors import UsageError
+from capplan.verbs.contract import Verb
+from capplan.verbs.local import LocalContext
+from capplan.verbs.options import Door, Field
+from capplan.verbs.read import read_question
+
+
+def python_function(verb: Verb[Any, Any], name: str) -> Callable[..., Any]:
+    """Return the function that asks a verb.
+
+    Args:
+        verb: the verb.
+        name: what Python calls it.
+    """
+    fields = verb.fields_at(Door.PYTHON)
+    model = next((field for field in fields if field.option.is_argument), None)
+
+    def ask(*positional: Any, **options: Any) -> Any:
+        if positional:
+            if model is None or len(positional) > 1 or model.name in options:
+                raise TypeError(f"{name}() takes {0 if model is None else 1} positional argument")
+            options = {model.name: positional[0], **options}
+        if model is not None and model.name not in options:
+            raise TypeError(f"{name}() missing 1 required positional argument: {model.name!r}")
+        return answer_call(verb, name, options)
+
+    ask.__name__ = ask.__qualname__ = name
+    ask.__doc__ = docstring(verb)
+    ask.__module__ = "capplan"
+    ask.__signature__ = _signature(fields)  # type: ignore[attr-defined]  # inspect reads it
+    return ask
+
+
+def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> Any:
+    """Answer a call's options.
+
+    Args:
+        verb: the verb that is asked.
+        name: what Python calls it.
+        options: the arguments of the call, by name.
+
+    Raises:
+        TypeError: an option is none of the verb's.
+        CapplanError: the question has no answer.
+    """
+    known = {field.name: field for field in verb.fields_at(Door.PYTHON)}
+    for option in options:
+        if option not in known and not (option == "training" and "train" in known):
+            raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")
+    words, context = _apart(options)
+    question = read_question(verb.question, words, door=Door.PYTHON)
+    answer = verb.answer(question, context)
+    return answer if verb.in_python is None else verb.in_python(answer)
+
+
+def _apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], LocalContext]:
+    """Take what only this process holds out of the options of a call: modules, functions, GPUs, a database."""
+    from capplan.specs.gpus.load import Gpus
+
+    words = {name: value for name, value in options.items() if value is not None}
+    live: dict[str, Any] = {}
+    if "model" in words and not isinstance(words["model"], str):
+        live["model"] = words.pop("model")
+    if callable(words.get("inputs")):
+        live["inputs"] = words.pop("inputs")
+    if not all(map(_is_plain, dict(words.get("arguments") or {}).values())):
+        live["arguments"] = words.pop("arguments")
+    database, specs = None, ()
+    gpus = words.get("gpus")
+    if isinstance(gpus, Gpus):
+        database = words.pop("gpus")
+    elif gpus is not None and not isinstance(gpus, str):
+        named = list(gpus)
+        if not named:
+            raise UsageError("gpus is empty: name at least one GPU, or leave it out for all.")
+        words["gpus"] = [gpu for gpu in named if isinstance(gpu, str)]
+        specs = tuple(gpu for gpu in named if not isinstance(gpu, str))
+    return words, LocalContext(live=live, database=database, gpu_specs=specs)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return True if a value survives being written as words: numbers, texts and containers of them."""
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError):
+        return False
+
+
+def _signature(fields: tuple[Field, ...]) -> inspect.Signature:
+    parameters = []
+    for field in fields:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if field.option.is_argument else inspect.Parameter.KEYWORD_ONLY
+        default = inspect.Parameter.empty if field.option.is_argument else field.default
+        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
+    return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
+
+
+def docstring(verb: Verb[Any, Any]) -> str:
+    """Return what Python's help shows of a verb: its summary, and each field with its meaning."""
+    lines = [verb.summary, "", "Args:"]
+    for field in verb.fields_at(Door.PYTHON):
+        lines.append(f"    {field.name}: {field.option.help}")
+    return "\n".join(lines)

@@ -1,0 +1,198 @@
+"""Make a command from a verb: its parameters from the question's fields, its help from the verb's words."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from capplan.cli.colour import ColorChoice, ColorOption, answer_width, is_coloured
+from capplan.cli.completion import complete_gpus, complete_models
+from capplan.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    OutputOption,
+    emit,
+    emit_coloured,
+    resolve_format,
+    text_width,
+    warn,
+    write_atomically,
+)
+from capplan.cli.progress import TERMINAL
+from capplan.verbs.contract import Look, Outcome, Verb
+from capplan.verbs.local import LocalContext
+from capplan.verbs.options import Door, Field, Topic
+from capplan.verbs.read import read_question, with_model
+
+_COMPLETIONS: Mapping[str, Callable[..., Any]] = {"gpus": complete_gpus, "models": complete_models}
+_WRITING = ("color", "format_", "json_", "output")
+"""Parameters about how an answer is written, which every verb's command has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """How an answer is written, and where to."""
+
+    color: ColorChoice = ColorChoice.AUTO
+    format_: Format | None = None
+    json_: bool = False
+    output: Path | None = None
+
+    def format(self) -> Format:
+        """Return the format to write: an explicit one, else the output file's extension, else a table.
+
+        Raises:
+            UsageError: contradictory or unknown formats, or an output folder that does not exist.
+        """
+        return resolve_format(self.format_, json_flag=self.json_, output=self.output)
+
+
+def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
+    """Return the function that typer makes a verb's command from.
+
+    Args:
+        verb: the verb.
+    """
+
+    def run(**values: Any) -> None:
+        writing = Writing(**{name: values.pop(name) for name in _WRITING})
+        _ask(verb, values, writing)
+
+    parameters = [
+        *(_parameter(verb, field) for field in verb.fields_at(Door.COMMAND)),
+        _keyword("color", ColorOption, ColorChoice.AUTO),
+        _keyword("format_", FormatOption, None),
+        _keyword("json_", JsonOption, False),
+        _keyword("output", OutputOption, None),
+    ]
+    run.__name__ = verb.path.rpartition(" ")[2]
+    run.__doc__ = help_text(verb)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect reads it
+    return run
+
+
+def help_text(verb: Verb[Any, Any]) -> str:
+    """Return what a verb's help says: its summary, and its examples, one a paragraph."""
+    return "\n\n".join([verb.summary, "Examples:", *(f"  {example}" for example in verb.examples)])
+
+
+def topics_of(verb: Verb[Any, Any]) -> dict[str, Topic]:
+    """Return the heading of help under which each parameter stands."""
+    return {parameter_name(verb, field): field.option.topic for field in verb.fields_at(Door.COMMAND)}
+
+
+def parameter_name(verb: Verb[Any, Any], field: Field) -> str:
+    """Return the name of a field's parameter: the field's, in the plural where a command takes several models."""
+    return "models" if field.option.is_argument and verb.takes_several else field.name
+
+
+def read_asked(verb: Verb[Any, Any], values: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """Return the question that a command's values ask, and the models that it is asked of.
+
+    Args:
+        verb: the verb.
+        values: the values of its parameters; None and empty ones were not given.
+
+    Raises:
+        UsageError: a value cannot be read.
+    """
+    given = {name: value for name, value in values.items() if value not in (None, [], ())}
+    models = given.pop("models", []) if verb.takes_several else []
+    question = read_question(verb.question, given, door=Door.COMMAND, name_of=lambda field: field.flag)
+    return question, list(models)
+
+
+def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> None:
+    """Ask on this machine, and write the answers."""
+    chosen = writing.format()
+    question, models = read_asked(verb, values)
+    context = LocalContext(feedback=TERMINAL)
+    asked = [with_model(question, words) for words in models] if verb.takes_several else [question]
+    look = Look(format=chosen.value, width=answer_width(), table_width=text_width())
+    if verb.check is not None:
+        verb.check(question, look)
+    answers = [verb.answer(each, context) for each in asked]
+    write_answers(verb, answers, question, writing=writing, look=look)
+    if verb.files is not None:
+        for path, content in verb.files(answers, question).items():
+            write_atomically(path, content)
+    conclude([verb.outcome(answer) for answer in answers])
+
+
+def write_answers(verb: Verb[Any, Any], answers: Sequence[Any], question: Any, *, writing: Writing, look: Look) -> None:
+    """Write answers to stdout or into the file that is named.
+
+    Raises:
+        UsageError: they cannot be written.
+    """
+    content = verb.write(answers, question, look)
+    assert not isinstance(content, bytes)  # those formats have commands of their own
+    if not isinstance(content, str):
+        from capplan.report.text.styled import plain_text
+
+        if writing.output is None and is_coloured(writing.color):
+            return emit_coloured(content)
+        content = plain_text(content)
+    return emit(content, output=writing.output)
+
+
+def conclude(outcomes: Sequence[Outcome]) -> None:
+    """Print the warnings of answers, and exit with the highest of their codes."""
+    for outcome in outcomes:
+        for warning in outcome.warnings:
+            warn(warning)
+    code = max((outcome.exit_code for outcome in outcomes), default=0)
+    if code:
+        raise typer.Exit(code)
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
+    option = field.option
+    completion = _COMPLETIONS.get(option.completes or "")
+    kind, default = _type_and_default(field)
+    if option.is_argument:
+        several = verb.takes_several
+        info: Any = typer.Argument(
+            metavar=option.metavar, help=option.help, show_default=False, autocompletion=completion
+        )
+        annotation: Any = Annotated[list[str] if several else str, info]
+        return _keyword(parameter_name(verb, field), annotation, inspect.Parameter.empty)
+    bounds: dict[str, Any] = {}
+    if option.words is None and field.meta is not None and not field.is_list:
+        bounds = {"min": field.meta.ge, "max": field.meta.le}
+    info = typer.Option(
+        field.flag,
+        *option.flags[1:],
+        help=option.help,
+        metavar=option.metavar,
+        show_default=option.shows_default,
+        autocompletion=completion,
+        **bounds,
+    )
+    return _keyword(field.name, Annotated[kind, info], default)
+
+
+def _type_and_default(field: Field) -> tuple[Any, Any]:
+    """Return the type of a parameter's value before it is read, and its default."""
+    words, default = field.option.words, field.default
+    if field.is_list or field.is_mapping:
+        item = Path if any(Path in getattr(kind, "__args__", ()) for kind in field.kinds) else str
+        return list[item] | None, None  # type: ignore[valid-type]  # typer reads it
+    if words is not None:
+        return (str | None, None) if default is None else (str, words.write(default))
+    enumeration = field.enumeration
+    if enumeration is not None and field.option.metavar is None:
+        return (enumeration | None, None) if default is None else (enumeration, default)
+    if enumeration is not None:
+        return (str | None, None) if default is None else (str, default.value)
+    (kind,) = field.kinds
+    return (kind | None, None) if default is None else (kind, default)

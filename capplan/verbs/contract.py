@@ -1,0 +1,162 @@
+"""What a verb is: a question with typed fields, the function that answers it, and the formats of its answer.
+
+A verb is one module of this folder. Its question is a frozen dataclass whose fields are in base units and enumerations;
+each field's annotation holds an `Option`, which says how people write the field, and a `msgspec.Meta` with its bounds.
+Nothing else declares the name, help, bounds or default of an option: the command line, the Python function, the HTTP
+route, the configuration file, the sweep file and the page read them from here.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.errors import UsageError
+from capplan.verbs.fields import GpuFields, ModelFields
+from capplan.verbs.options import Door, Field, fields_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from capplan.app.gpus.choice import GpuRequest
+    from capplan.app.models import ModelSource
+    from capplan.report.sections import Section
+    from capplan.report.text.styled import Line
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+class Context(ABC):
+    """What a question is answered from: how models and GPUs that it names are found at this door.
+
+    The command line and Python find files and packages of this machine; a service finds what it holds.
+    """
+
+    feedback: Feedback = SILENCE
+
+    @abstractmethod
+    def model(self, question: ModelFields) -> "ModelSource":
+        """Return the model that a question names.
+
+        Raises:
+            UsageError: there is no such model here.
+        """
+
+    @abstractmethod
+    def gpus(self, question: GpuFields) -> "GpuRequest":
+        """Return the request for the GPUs that a question names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How an answer is laid out.
+
+    Attributes:
+        format: table, json, csv, md, html, pdf or xlsx.
+        width: characters in a line of a short answer.
+        table_width: the room of a terminal, which tables are fitted to; None leaves lines whole. [characters]
+    """
+
+    format: str = "table"
+    width: int = 100
+    table_width: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What ends an answer: the exit code of a command, and what it warns of."""
+
+    exit_code: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+TEXT_FORMATS = ("table", "csv", "md")
+"""The formats that sections are written in by `capplan.report.render`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb(Generic[Question, Answer]):
+    """A question that capplan answers.
+
+    Attributes:
+        path: the command's words, such as "plan" or "llm plan".
+        question: the dataclass of its fields.
+        summary: help: what the verb does, in a sentence or two.
+        examples: commands that can be copied.
+        answer: answers a question from what a door provides.
+        sections: lays answers out, one for each model asked about; they are written as table, Markdown and CSV.
+        document: the answers as JSON holds them: structs, or plain values.
+        lines: the short answer in colours; None, or where it returns None, the table stands for it.
+        files_in: further formats by name (html, pdf, xlsx), each with the function that writes it.
+        outcome: the exit code and warnings that answers end with.
+        takes_several: the command line takes several models, each of which is asked about alone.
+        check: refuses, before anything is worked out, what the question or its format cannot be.
+        files: the files besides the answer that a command writes, such as plots, with their contents.
+        schema: the JSON Schema of the answer's document.
+        in_python: what a Python caller receives in the place of the answer.
+        returns: the type of that, as "module:Name", for the stub that editors read.
+    """
+
+    path: str
+    question: type[Question]
+    summary: str
+    examples: tuple[str, ...] = ()
+    answer: Callable[[Question, Context], Answer]
+    sections: "Callable[[Sequence[Answer], Question], Iterable[Section]] | None" = None
+    document: Callable[[Sequence[Answer], Question], Any] | None = None
+    lines: "Callable[[Sequence[Answer], Question, Look], list[Line] | None] | None" = None
+    files_in: Mapping[str, Callable[[Sequence[Answer], Question], str | bytes]] = field(default_factory=dict)
+    outcome: Callable[[Answer], Outcome] = lambda _: Outcome()
+    takes_several: bool = False
+    check: Callable[[Question, Look], None] | None = None
+    files: "Callable[[Sequence[Answer], Question], Mapping[Path, bytes]] | None" = None
+    schema: str | None = None
+    in_python: Callable[[Answer], Any] | None = None
+    returns: str = ""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Return the question's fields."""
+        return fields_of(self.question)
+
+    def fields_at(self, door: Door) -> tuple[Field, ...]:
+        """Return the fields that may be written at a door."""
+        return tuple(each for each in self.fields if each.option.doors & door)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Return the formats that answers are written in."""
+        text = TEXT_FORMATS if self.sections is not None else ()
+        return (*(("json",) if self.document is not None else ()), *text, *self.files_in)
+
+    def write(self, answers: Sequence[Answer], question: Question, look: Look) -> "str | bytes | list[Line]":
+        """Return answers in a format; the short answer as lines of styled words, which the door colours or not.
+
+        Args:
+            answers: the answers, one for each model asked about.
+            question: what was asked.
+            look: the format and the room that there is.
+
+        Raises:
+            UsageError: the answers have no such format.
+        """
+        if look.format in self.files_in:
+            return self.files_in[look.format](answers, question)
+        if look.format == "json" and self.document is not None:
+            from capplan.report.documents.codec import to_plain
+
+            document = to_plain(self.document(answers, question))
+            return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        if look.format == "table" and self.lines is not None:
+            lines = self.lines(answers, question, look)
+            if lines is not None:
+                return lines
+        if look.format not in TEXT_FORMATS or self.sections is None:
+            raise UsageError(f"this answer has no format {look.format!r}; use {', '.join(self.formats)}.")
+        from capplan.report.render import render
+        from capplan.report.sections import Format
+
+        return render(self.sections(answers, question), Format(look.format), width=look.table_width)

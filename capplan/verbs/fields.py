@@ -1,0 +1,419 @@
+"""The parts of questions that several verbs share: a model, its conditions, GPUs, prices, limits, a job."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Optimizer, Precision, Training, Workload
+from capplan.errors import UsageError
+from capplan.verbs.options import ANYWHERE, HERE, Door, Option, Topic
+from capplan.verbs.words import ASSIGNMENTS, SHAPE, TIME, TORCH_VERSION, assignment
+
+if TYPE_CHECKING:
+    from capplan.app.gpus.choice import GpuFilters
+    from capplan.app.gpus.priced import PriceFilters
+    from capplan.core.plan.types import Job, Limits
+    from capplan.probe.inputs.request import ModelRequest
+
+Text = Annotated[str, Meta(max_length=200)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Share = Annotated[float, Meta(ge=0.01, le=1.0)]
+
+EVERYWHERE = ANYWHERE | Door.CONFIG
+"""A field of any question, whose default a configuration file may set."""
+ON_PAGE = EVERYWHERE | Door.PAGE
+"""Such a field, which the form of the page shows, too."""
+SWEPT = ANYWHERE | Door.SWEEP
+
+MODEL_HELP = (
+    "resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, "
+    "or a trace file."
+)
+_TORCHAO = "torchao="
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFields:
+    """A model, its constructor's arguments, its inputs, and how its layers are quantised."""
+
+    model: Annotated[
+        Text,
+        Option(
+            help=MODEL_HELP, metavar="MODEL", topic=Topic.MODEL, is_argument=True, completes="models", doors=SWEPT,
+            label="Model",
+        ),
+    ] = ""  # fmt: skip
+    config: Annotated[
+        dict[str, Any] | None,
+        Option(help="The content of a transformers config.json, in the place of a model's name.", doors=Door.HTTP),
+    ] = None
+    arguments: Annotated[
+        dict[str, Any],
+        Option(
+            help="Constructor or config argument; repeatable.", flags=("--arg",), metavar="KEY=VALUE",
+            topic=Topic.MODEL, words=ASSIGNMENTS, doors=SWEPT,
+        ),
+    ] = field(default_factory=dict)  # fmt: skip
+    inputs: Annotated[
+        tuple[Text, ...],
+        Meta(max_length=32),
+        Option(
+            help="An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.", flags=("--input",),
+            metavar="[NAME=][DTYPE:]DIMS", topic=Topic.MODEL, doors=SWEPT,
+        ),
+    ] = ()  # fmt: skip
+    input_size: Annotated[
+        str | None,
+        Option(help="Image size, such as 3x640x640.", metavar="CxHxW", topic=Topic.MODEL, words=SHAPE, doors=SWEPT),
+    ] = None
+    seq_len: Annotated[
+        int | None,
+        Meta(ge=1, le=10**7),
+        Option(
+            help="Tokens per sample, for text models.", topic=Topic.MODEL, doors=SWEPT | Door.PAGE,
+            label="Tokens per sample", placeholder="default",
+        ),
+    ] = None  # fmt: skip
+    inputs_from: Annotated[
+        str | None,
+        Option(
+            help="Function of the batch size that returns the inputs.", metavar="FILE.py:FUNCTION", topic=Topic.MODEL,
+            doors=HERE | Door.SWEEP,
+        ),
+    ] = None  # fmt: skip
+    prepare: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; "
+            "repeatable.",
+            metavar="NAME|FILE.py:FUNCTION", topic=Topic.MODEL, doors=HERE | Door.SWEEP,
+        ),
+    ] = ()  # fmt: skip
+    selected_share: Annotated[
+        float | None,
+        Option(
+            help="Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by "
+            "default.",
+            metavar="SHARE", topic=Topic.MODEL,
+        ),
+    ] = None  # fmt: skip
+    weights: Annotated[
+        Text | None,
+        Option(
+            help="Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.",
+            metavar="int8|int4|fp8|nvfp4|NAME", topic=Topic.MODEL, doors=SWEPT,
+        ),
+    ] = None  # fmt: skip
+    activations: Annotated[
+        Text | None,
+        Option(help="Quantise their activations, too.", metavar="int8|fp8", topic=Topic.MODEL, doors=SWEPT),
+    ] = None
+
+    def quantised_weights(self) -> str | None:
+        """Return the format of quantised weights that `weights`, or the step torchao=NAME of `prepare`, asks for.
+
+        Raises:
+            UsageError: both do, or several.
+        """
+        steps = [step.removeprefix(_TORCHAO) for step in self.prepare if step.startswith(_TORCHAO)]
+        named = [*steps, *([] if self.weights is None else [self.weights])]
+        if len(named) > 1:
+            raise UsageError(f"the weights are quantised twice: {', '.join(named)}; name one.")
+        return named[0] if named else None
+
+    def default_precision(self) -> Precision:
+        """Return the precision of what is not quantised: fp32, or the 16 bits that kernels of a format take."""
+        weights = self.quantised_weights()
+        if weights is None and self.activations is None:
+            return Precision.FP32
+        return Precision.FP16 if "int8" in (weights or self.activations or "").lower() else Precision.BF16
+
+    def model_request(self) -> "ModelRequest":
+        """Return the request for the model, whatever its words name.
+
+        Raises:
+            UsageError: the weights are quantised twice.
+        """
+        from capplan.probe.inputs.request import ModelRequest
+
+        return ModelRequest(
+            words=self.model,
+            arg=tuple(assignment(name, value) for name, value in self.arguments.items()),
+            inputs=self.inputs,
+            input_size=self.input_size,
+            seq_len=self.seq_len,
+            inputs_from=self.inputs_from,
+            prepare=tuple(step for step in self.prepare if not step.startswith(_TORCHAO)),
+            selected_share=self.selected_share,
+            weights=self.quantised_weights(),
+            activations=self.activations,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingFields:
+    """Whether a question is about training steps, and how a step is made up."""
+
+    train: Annotated[
+        bool,
+        Option(help="Answer for training steps instead of inference.", topic=Topic.WORKLOAD),
+    ] = False
+    optimizer: Annotated[
+        Optimizer,
+        Option(help="Optimizer of a training step.", topic=Topic.WORKLOAD, shows_default=True, doors=SWEPT),
+    ] = Optimizer.ADAMW
+    checkpointing: Annotated[
+        bool, Option(help="Recompute activations in the backward pass.", topic=Topic.WORKLOAD, doors=SWEPT)
+    ] = False
+    accumulate: Annotated[
+        int,
+        Meta(ge=1, le=2**20),
+        Option(
+            help="Micro-batches per optimizer step.", topic=Topic.WORKLOAD, shows_default=True, doors=SWEPT
+        ),
+    ] = 1  # fmt: skip
+
+    def training(self) -> Training | None:
+        """Return the training step, or None for inference.
+
+        Raises:
+            UsageError: options of a training step without `train`.
+        """
+        if self.train:
+            return Training(optimizer=self.optimizer, checkpointing=self.checkpointing, accumulate=self.accumulate)
+        if self.checkpointing or self.accumulate > 1:
+            raise UsageError("--checkpointing and --accumulate describe a training step; add --train.")
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadFields(TrainingFields):
+    """The conditions under which a model runs."""
+
+    precision: Annotated[
+        Precision | None,
+        Option(
+            help="Number formats; by default the model's own, as PyTorch would run it.", topic=Topic.WORKLOAD,
+            doors=ON_PAGE | Door.SWEEP, label="Precision",
+        ),
+    ] = None  # fmt: skip
+    framework: Annotated[
+        Framework,
+        Option(
+            help="How the graph is executed.", topic=Topic.WORKLOAD, shows_default=True, doors=ON_PAGE | Door.SWEEP,
+            label="Framework",
+        ),
+    ] = Framework.EAGER  # fmt: skip
+    layout: Annotated[
+        Layout,
+        Option(
+            help="Memory format of images: nhwc is channels_last.", topic=Topic.WORKLOAD, shows_default=True,
+            doors=ON_PAGE | Door.SWEEP, label="Layout",
+        ),
+    ] = Layout.NCHW  # fmt: skip
+    torch_version: Annotated[
+        tuple[int, int],
+        Option(
+            help="PyTorch version to answer for; it decides kernels.", flags=("--torch",), metavar="MAJOR.MINOR",
+            topic=Topic.WORKLOAD, words=TORCH_VERSION, shows_default=True, doors=EVERYWHERE | Door.SWEEP,
+        ),
+    ] = (2, 11)  # fmt: skip
+
+    def workload(self, default: Precision = Precision.FP32) -> Workload:
+        """Return the workload.
+
+        Args:
+            default: the precision where none is asked for.
+
+        Raises:
+            UsageError: fields contradict each other.
+        """
+        return Workload(
+            precision=self.precision or default,
+            framework=self.framework,
+            layout=self.layout,
+            training=self.training(),
+            torch_version=self.torch_version,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuFields:
+    """Which GPUs a question is about."""
+
+    gpus: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=400),
+        Option(
+            help="A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.",
+            flags=("--gpu",), metavar="NAME", topic=Topic.GPUS, doors=ON_PAGE, completes="gpus", label="GPUs",
+            placeholder="all; or l4,a100",
+        ),
+    ] = ()  # fmt: skip
+    vendors: Annotated[
+        tuple[Name, ...],
+        Option(
+            help="NVIDIA, AMD, ...; repeatable.", flags=("--vendor",), metavar="NAME", topic=Topic.GPUS,
+            doors=EVERYWHERE,
+        ),
+    ] = ()  # fmt: skip
+    architectures: Annotated[
+        tuple[Name, ...],
+        Option(
+            help="Hopper, ada-geforce, ...; repeatable.", flags=("--arch",), metavar="NAME", topic=Topic.GPUS,
+            doors=EVERYWHERE,
+        ),
+    ] = ()  # fmt: skip
+    min_memory: Annotated[
+        Text | None,
+        Option(help="At least this printed memory: 24GiB.", metavar="SIZE", topic=Topic.GPUS, doors=EVERYWHERE),
+    ] = None
+    where: Annotated[
+        tuple[Name, ...],
+        Option(
+            help="'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.",
+            metavar="CONDITION", topic=Topic.GPUS, doors=EVERYWHERE,
+        ),
+    ] = ()  # fmt: skip
+    specs: Annotated[
+        tuple[Path, ...],
+        Option(
+            help="Own GPU specs, laid over the built-in ones.", metavar="DIR|FILE", topic=Topic.GPUS,
+            doors=HERE | Door.CONFIG,
+        ),
+    ] = ()  # fmt: skip
+    with_cpus: Annotated[
+        bool,
+        Option(help="Answer for the x86 CPUs of the database, too: is a GPU needed at all?"),
+    ] = False
+
+    @property
+    def narrows(self) -> bool:
+        """Return True if GPUs are named or filtered, so that not all of the database are meant."""
+        return any((self.gpus, self.vendors, self.architectures, self.min_memory, self.where))
+
+    def gpu_filters(self) -> "GpuFilters":
+        """Return the conditions that the GPUs must meet."""
+        from capplan.app.gpus.choice import GpuFilters
+
+        return GpuFilters(
+            where=self.where, vendors=self.vendors, architectures=self.architectures, min_memory=self.min_memory
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceFields:
+    """Which prices count, and which GPUs they leave."""
+
+    providers: Annotated[
+        tuple[Name, ...],
+        Option(
+            help="Only GPUs that this provider rents, at its prices; repeatable.", flags=("--provider",),
+            metavar="NAME", topic=Topic.PRICES, doors=ON_PAGE, label="Providers", placeholder="all; or aws,gcp",
+        ),
+    ] = ()  # fmt: skip
+    priced: Annotated[bool, Option(help="Only GPUs with an on-demand price.", topic=Topic.PRICES, doors=EVERYWHERE)] = (
+        False
+    )
+    max_usd_per_hour: Annotated[
+        float | None,
+        Meta(ge=0.0, le=1e15),
+        Option(
+            help="Only GPUs up to this price per hour.", flags=("--max-price",), metavar="USD", topic=Topic.PRICES,
+            doors=ON_PAGE, label="Most USD per hour",
+        ),
+    ] = None  # fmt: skip
+
+    def price_filters(self) -> "PriceFilters":
+        """Return the filters of prices."""
+        from capplan.app.gpus.priced import PriceFilters
+
+        return PriceFilters(providers=self.providers, only_priced=self.priced, max_usd_per_hour=self.max_usd_per_hour)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UtilizationFields:
+    """The share of usable memory that may be filled."""
+
+    utilization_fraction: Annotated[
+        float,
+        Meta(ge=0.01, le=1.0),
+        Option(
+            help="Share of usable memory that may be filled.", flags=("--utilization",), topic=Topic.LIMITS,
+            shows_default=True, doors=EVERYWHERE | Door.SWEEP,
+        ),
+    ] = DEFAULT_UTILIZATION  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitFields(UtilizationFields):
+    """What an answer must keep: latency, throughput, and the share of memory that may be filled."""
+
+    max_latency_s: Annotated[
+        float | None,
+        Meta(ge=0.0, le=1e15),
+        Option(
+            help="Latency limit per batch, such as 50ms.", flags=("--max-latency",), metavar="TIME", words=TIME,
+            topic=Topic.LIMITS, doors=ON_PAGE | Door.SWEEP, label="Latency limit", placeholder="50ms",
+        ),
+    ] = None  # fmt: skip
+    min_throughput_per_s: Annotated[
+        float | None,
+        Meta(ge=0.0, le=1e15),
+        Option(
+            help="Samples per second wanted.", flags=("--min-throughput",), metavar="SAMPLES/S", topic=Topic.LIMITS,
+            doors=EVERYWHERE | Door.SWEEP,
+        ),
+    ] = None  # fmt: skip
+
+    def limits(self) -> "Limits":
+        """Return the limits."""
+        from capplan.core.plan.types import Limits
+
+        return Limits(
+            utilization_fraction=self.utilization_fraction,
+            max_latency_s=self.max_latency_s,
+            min_throughput_per_s=self.min_throughput_per_s,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFields:
+    """A finite amount of work."""
+
+    samples: Annotated[
+        int | None,
+        Meta(ge=1, le=10**15),
+        Option(help="Samples of a whole job: adds the GPU-hours it takes.", topic=Topic.LIMITS),
+    ] = None
+    epochs: Annotated[
+        float,
+        Meta(ge=0.0, le=1e9),
+        Option(help="How often the job takes each of its samples.", topic=Topic.LIMITS, shows_default=True),
+    ] = 1.0
+
+    def job(self) -> "Job | None":
+        """Return the job; None where none is stated."""
+        from capplan.core.plan.types import Job
+
+        return None if self.samples is None else Job(samples=self.samples, epochs=self.epochs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrictFields:
+    """Whether a model that could not be counted whole is refused."""
+
+    strict: Annotated[
+        bool, Option(help="Refuse a model with operators that could not be counted.", topic=Topic.LIMITS)
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationFields:
+    """The calibration that times are estimated with."""
+
+    calibration: Annotated[
+        Path | None, Option(help="A calibration of your own; the shipped one by default.", doors=HERE)
+    ] = None

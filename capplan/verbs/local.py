@@ -1,0 +1,96 @@
+"""Answer questions on this machine: models are files, packages and objects of this process."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.gpus.choice import GpuRequest
+from capplan.errors import UsageError
+from capplan.verbs.contract import Context
+from capplan.verbs.fields import GpuFields, ModelFields
+
+if TYPE_CHECKING:
+    from capplan.app.models import ModelSource
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.probe.inputs.grammar import InputRequest
+    from capplan.probe.target.types import Target
+    from capplan.specs import Gpus
+
+
+@dataclass(kw_only=True)
+class LocalContext(Context):
+    """What this machine and this process hold.
+
+    Attributes:
+        feedback: where progress is shown.
+        live: what a Python caller passed in the place of words: `model` (a module or trace), `inputs` (a function),
+            `arguments` that are not plain.
+        database: the GPUs that were loaded already.
+        gpu_specs: GPUs that were handed over whole.
+    """
+
+    feedback: Feedback = SILENCE
+    live: Mapping[str, Any] = field(default_factory=dict)
+    database: "Gpus | None" = None
+    gpu_specs: "tuple[GpuSpec, ...]" = ()
+
+    def model(self, question: ModelFields) -> "ModelSource":
+        """Return the model that a question's words name, or the object that stands for it.
+
+        Raises:
+            UsageError: there is no such model, or it does not take these arguments and inputs.
+        """
+        if not self.live:
+            return question.model_request()
+        return live_source(question, self.live)
+
+    def gpus(self, question: GpuFields) -> GpuRequest:
+        """Return the request for the GPUs that a question names, in the database of this installation."""
+        return GpuRequest(
+            ids=question.gpus,
+            specs=self.gpu_specs,
+            with_cpus=question.with_cpus,
+            overlays=question.specs,
+            database=self.database,
+            filters=question.gpu_filters(),
+        )
+
+
+def live_source(question: ModelFields, live: Mapping[str, Any]) -> "ModelSource":
+    """Return a model that this process holds: a trace, or a module with its inputs; or one built of its objects.
+
+    Args:
+        question: the words of the question.
+        live: `model`, `inputs` (a function of the batch size) and `arguments`, where they are objects.
+
+    Raises:
+        UsageError: the model does not take these arguments and inputs.
+    """
+    from capplan.app.models import QuantisedSource
+    from capplan.core.quantisation.schemes import find_scheme
+    from capplan.core.trace.types import Trace
+
+    model, make = live.get("model", question.model), live.get("inputs")
+    values = dict(live.get("arguments", question.arguments))
+    request = replace(question.model_request(), arg=(), weights=None, activations=None)
+    scheme = find_scheme(question.quantised_weights(), question.activations)
+    if isinstance(model, str) and make is not None:
+        raise UsageError(f"{model}: inputs made by a function need the module itself; pass it instead of its name.")
+    source: Trace | Target
+    if isinstance(model, Trace):
+        if values or make is not None or request != type(request)(words=request.words):
+            raise UsageError(f"{model.name} is a trace: its arguments and inputs are fixed; trace the model again.")
+        source = model
+    else:
+        source = _target(model, replace(request.parse(), arguments=tuple(values.items())), make)
+    return source if scheme is None else QuantisedSource(source=source, scheme=scheme)
+
+
+def _target(model: Any, request: "InputRequest", make: Callable[[int], Any] | None) -> "Target":
+    from capplan.probe.target.resolve import load_target
+    from capplan.probe.target.sources.code import module_target
+
+    if isinstance(model, str):
+        return load_target(model, request=request)
+    return replace(module_target(model, request=request, make=make), selected_share=request.selected_share)

@@ -1,0 +1,178 @@
+"""The fields of questions: what each holds, and how people write it at each door."""
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Hashable
+from dataclasses import MISSING, dataclass
+from enum import Flag, StrEnum, auto
+from functools import cache
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from capplan.verbs.words import Words
+
+
+class Door(Flag):
+    """Where a field may be written."""
+
+    COMMAND = auto()
+    PYTHON = auto()
+    HTTP = auto()
+    CONFIG = auto()
+    SWEEP = auto()
+    PAGE = auto()
+
+
+ANYWHERE = Door.COMMAND | Door.PYTHON | Door.HTTP
+"""A field of any question."""
+HERE = Door.COMMAND | Door.PYTHON
+"""A field that names what only this machine has, such as a file."""
+
+
+class Topic(StrEnum):
+    """The headings under which help lists options, in this order; `OWN` holds those of one command alone."""
+
+    MODEL = "Model and inputs"
+    WORKLOAD = "Batch and number formats"
+    GPUS = "GPUs"
+    PRICES = "Prices"
+    LIMITS = "Limits"
+    OWN = "Options"
+    ANSWER = "Answer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """How people write a field.
+
+    Attributes:
+        help: one sentence, for help texts and schemas.
+        flags: the option's spellings; by default the field's name. The first, without dashes, is also the field's name
+            in configuration files, sweep files and query strings, besides the field's own.
+        topic: the heading of help.
+        metavar: what stands for the value in help.
+        words: how a value is read from text; None where the type says it.
+        doors: where the field may be written.
+        is_argument: stands without a flag.
+        shows_default: the default is printed in help.
+        completes: what shells complete the value with: "models" or "gpus".
+        label: the field's name in the form of the page.
+        placeholder: what the form shows where the field is empty.
+    """
+
+    help: str = ""
+    flags: tuple[str, ...] = ()
+    topic: Topic = Topic.OWN
+    metavar: str | None = None
+    words: Words | None = None
+    doors: Door = ANYWHERE
+    is_argument: bool = False
+    shows_default: bool = False
+    completes: str | None = None
+    label: str = ""
+    placeholder: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Field:
+    """One field of a question: its name, type, bounds, default, and how people write it."""
+
+    name: str
+    type: Any
+    default: Any
+    option: Option
+    meta: msgspec.Meta | None
+
+    @property
+    def flag(self) -> str:
+        """Return the option's first spelling, such as --max-latency; an argument's metavar."""
+        if self.option.is_argument:
+            return self.option.metavar or self.name.upper()
+        return self.option.flags[0] if self.option.flags else f"--{self.name.replace('_', '-')}"
+
+    @property
+    def key(self) -> str:
+        """Return the field's name in configuration files and sweep files, such as max-latency."""
+        return self.name if self.option.is_argument else self.flag.removeprefix("--")
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """Return the plain types that the field admits, None left out."""
+        return plain_types(self.type)
+
+    @property
+    def enumeration(self) -> type[StrEnum] | None:
+        """Return the enumeration whose words the field, or each item of it, takes; None where it takes none."""
+        kinds = [item for kind in self.kinds for item in (plain_types(kind) if get_origin(kind) else (kind,))]
+        items = [argument for kind in kinds for argument in (get_args(kind) or (kind,))]
+        return next((item for item in items if isinstance(item, type) and issubclass(item, StrEnum)), None)
+
+    @property
+    def is_list(self) -> bool:
+        """Return True if the field holds several values of one kind."""
+        return any(get_origin(kind) is tuple and Ellipsis in get_args(kind) for kind in self.kinds)
+
+    @property
+    def is_number(self) -> bool:
+        """Return True if the field holds one plain number that people write without a unit."""
+        return self.option.words is None and any(kind in (int, float) for kind in self.kinds)
+
+    @property
+    def is_whole(self) -> bool:
+        """Return True if the field holds one whole number."""
+        return int in self.kinds
+
+    @property
+    def is_mapping(self) -> bool:
+        """Return True if the field holds values by name."""
+        return any((get_origin(kind) or kind) is dict for kind in self.kinds)
+
+
+def plain_types(annotation: Any) -> tuple[Any, ...]:
+    """Return the types that an annotation admits, without None and without what is annotated to them."""
+    if get_origin(annotation) is Annotated:
+        return plain_types(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(kind for part in get_args(annotation) for kind in plain_types(part))
+    return () if annotation is type(None) else (annotation,)
+
+
+def fields_of(question: type) -> tuple[Field, ...]:
+    """Return the fields of a question, those of its first base class first.
+
+    Args:
+        question: a dataclass whose fields are annotated with `Option`.
+
+    Raises:
+        TypeError: a field has no `Option`.
+    """
+    return _fields_of(question)
+
+
+@cache
+def _fields_of(question: Hashable) -> tuple[Field, ...]:
+    assert isinstance(question, type)
+    hints = get_type_hints(question, include_extras=True)
+    by_name = {each.name: each for each in dataclasses.fields(question)}
+    return tuple(_field(by_name[name], hints[name], question) for name in _ordered_names(question))
+
+
+def _ordered_names(question: type) -> list[str]:
+    names = [name for base in question.__bases__ if dataclasses.is_dataclass(base) for name in _ordered_names(base)]
+    return list(dict.fromkeys([*names, *inspect.get_annotations(question)]))
+
+
+def _field(declared: "dataclasses.Field[Any]", hint: Any, question: type) -> Field:
+    notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    options = [note for note in notes if isinstance(note, Option)]
+    if not options:
+        raise TypeError(f"{question.__name__}.{declared.name} has no Option.")
+    return Field(
+        name=declared.name,
+        type=get_args(hint)[0],
+        default=declared.default if declared.default_factory is MISSING else declared.default_factory(),
+        option=options[-1],
+        meta=next((note for note in reversed(notes) if isinstance(note, msgspec.Meta)), None),
+    )

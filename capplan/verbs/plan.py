@@ -1,0 +1,172 @@
+"""`plan`: which GPU fits a model at a batch, how fast it runs there, and what binds it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.plan.order import SortKey
+from capplan.verbs.contract import Context, Look, Outcome, Verb
+from capplan.verbs.fields import (
+    ON_PAGE,
+    CalibrationFields,
+    GpuFields,
+    JobFields,
+    LimitFields,
+    ModelFields,
+    PriceFields,
+    StrictFields,
+    WorkloadFields,
+)
+from capplan.verbs.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.words import BATCHES
+
+if TYPE_CHECKING:
+    from capplan.core.plan.types import Plan
+    from capplan.report.sections import Section
+    from capplan.report.text.styled import Line
+
+
+_AUTO = Batches(choice=BatchChoice.AUTO)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchFields:
+    """The batches that are planned."""
+
+    batches: Annotated[
+        Batches,
+        Option(
+            help="8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.", flags=("--batch", "-b"),
+            words=BATCHES, topic=Topic.WORKLOAD, shows_default=True, doors=ANYWHERE | Door.CONFIG | Door.SWEEP,
+        ),
+    ] = _AUTO  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanQuestion(
+    ModelFields, BatchFields, GpuFields, WorkloadFields, LimitFields, JobFields, PriceFields, StrictFields,
+    CalibrationFields,
+):  # fmt: skip
+    """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
+
+    everything: Annotated[
+        bool,
+        Option(
+            help="Show every GPU, with all columns and notes, not the short answer.", flags=("--all",),
+            topic=Topic.ANSWER, doors=Door.COMMAND,
+        ),
+    ] = False  # fmt: skip
+    top: Annotated[
+        int | None,
+        Meta(ge=1),
+        Option(
+            help="Show the first N GPUs in order of --sort.", metavar="N", topic=Topic.ANSWER, doors=Door.COMMAND
+        ),
+    ] = None  # fmt: skip
+    sort: Annotated[
+        SortKey,
+        Option(
+            help=f"Rank by {', '.join(SortKey)}; memory puts the smallest GPU first.", metavar="TEXT",
+            topic=Topic.ANSWER, shows_default=True, doors=ON_PAGE, label="Order by",
+        ),
+    ] = SortKey.THROUGHPUT  # fmt: skip
+
+
+def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
+    """Return the plan that answers a question.
+
+    Args:
+        question: the model, GPUs, batches, conditions and limits.
+        context: how the door finds models and GPUs.
+
+    Raises:
+        UsageError: no such model or GPU; or batches must be listed for a model that does not scale with the batch.
+        TraceError: the model could not be traced, or is refused by `strict`.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+    """
+    from capplan.app.models import open_model
+    from capplan.app.plan import PlanContext, PlanTerms, plan
+
+    shared = PlanContext.of(
+        context.gpus(question),
+        question.price_filters(),
+        calibration=question.calibration,
+        feedback=context.feedback,
+    )
+    terms = PlanTerms(
+        batches=question.batches,
+        workload=question.workload(question.default_precision()),
+        limits=question.limits(),
+        sort=question.sort,
+    )
+    return plan(
+        open_model(context.model(question), feedback=context.feedback),
+        terms,
+        shared,
+        job=question.job(),
+        tries_half=question.precision is None and not question.train,
+        is_strict=question.strict,
+    )
+
+
+def _sections(plans: "Sequence[Plan]", _question: PlanQuestion) -> "Iterable[Section]":
+    from capplan.report.text.plan import plan_sections
+
+    return plan_sections(plans)
+
+
+def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) -> "list[Line] | None":
+    from capplan.report.text.answer import Selection, answer_lines
+
+    if question.everything:
+        return None
+    lines: list[Line] = []
+    for plan in plans:
+        lines += [(), *answer_lines(plan, width=look.width, selection=Selection(top=question.top))]
+    return lines[1:]
+
+
+def _document(plans: "Sequence[Plan]", _question: PlanQuestion) -> Any:
+    from capplan.report.documents.plan import plan_document
+
+    documents = [plan_document(plan) for plan in plans]
+    return documents[0] if len(documents) == 1 else documents
+
+
+def _outcome(plan: "Plan") -> Outcome:
+    """Warn where every fit is borderline; a model that fits nowhere ends in exit code 1."""
+    from capplan.core.memory.types import FitStatus
+
+    is_borderline = bool(plan.fits) and all(fit.status is FitStatus.BORDERLINE for fit in plan.fits)
+    warning = f"warning: {plan.model.name}: every fit is borderline; its interval straddles a limit."
+    return Outcome(exit_code=0 if plan.fits else 1, warnings=(warning,) if is_borderline else ())
+
+
+def _in_python(plan: "Plan") -> Any:
+    from capplan.app.answers import PlanAnswer
+
+    return PlanAnswer.of(plan)
+
+
+PLAN = Verb(
+    path="plan",
+    question=PlanQuestion,
+    summary="Find the GPUs that fit a model, how fast it runs there and what binds it.",
+    examples=(
+        "capplan plan resnet50 --batch 32",
+        "capplan plan timm:vit_base_patch16_224 --batch 1,8,32 --precision fp16 --gpu l4 --max-latency 50ms",
+        "capplan plan hf:path/to/config.json --seq-len 128 --batch 32 --format json -o plan.json",
+    ),
+    answer=answer_plan,
+    sections=_sections,
+    document=_document,
+    lines=_short_answers,
+    outcome=_outcome,
+    takes_several=True,
+    schema="plan",
+    in_python=_in_python,
+    returns="capplan.app.answers:PlanAnswer",
+)

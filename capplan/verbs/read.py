@@ -1,0 +1,269 @@
+"""Read a question from what a door received, and write a question as a door takes it."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from capplan.core.workload import known_words
+from capplan.errors import UnknownNameError, UsageError
+from capplan.verbs.contract import Verb
+from capplan.verbs.options import Door, Field, fields_of
+from capplan.verbs.words import assignment
+
+Kind = TypeVar("Kind")
+
+
+def read_question(
+    kind: type[Kind],
+    given: Mapping[str, Any],
+    *,
+    door: Door,
+    name_of: Callable[[Field], str] = lambda field: field.name,
+    is_text: bool = False,
+) -> Kind:
+    """Convert values by name to a question.
+
+    Args:
+        kind: the question's dataclass.
+        given: the values, by the fields' names or by their options' names.
+        door: where they were written; fields of other doors are unknown here.
+        name_of: what errors call a field.
+        is_text: numbers and truth values may be given as text, as in a query string.
+
+    Raises:
+        UnknownNameError: there is no such field here, or an enumeration has no such word.
+        UsageError: a field is given twice, or holds what it must not.
+    """
+    values: dict[str, Any] = {}
+    known = {field.name: field for field in fields_of(kind) if field.option.doors & door}
+    for name, value in _expanded(given, known).items():
+        field = _find(name, known)
+        if field.name in values:
+            raise UsageError(f"the field {field.name!r} is given twice.")
+        values[field.name] = read_field(field, value, what=name_of(field), door=door, is_text=is_text)
+    return kind(**values)
+
+
+def _expanded(given: Mapping[str, Any], known: Mapping[str, Field]) -> Mapping[str, Any]:
+    """Write `training`, which holds a whole training step or a truth value, as the fields of a step."""
+    if "training" not in given or "train" not in known:
+        return given
+    values = {name: value for name, value in given.items() if name != "training"}
+    step = given["training"]
+    if step is None or isinstance(step, bool | str):
+        return values | ({} if step is None else {"train": step})
+    if not isinstance(step, Mapping):
+        step = msgspec.to_builtins(step)
+    for name in step:
+        if name not in ("optimizer", "checkpointing", "accumulate"):
+            raise UnknownNameError("field", str(name)[:100], ("optimizer", "checkpointing", "accumulate"))
+    return values | {"train": True, **step}
+
+
+def _find(name: str, known: Mapping[str, Field]) -> Field:
+    """Return the field of a name, of its option's name, or of a list's name in the singular.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    by_option = {field.key.replace("-", "_"): field for field in known.values()}
+    plain = name.replace("-", "_")
+    for word in (plain, f"{plain}s", _SINGULAR.get(plain, plain)):
+        if word in known:
+            return known[word]
+        if word in by_option:
+            return by_option[word]
+    raise UnknownNameError("field", name[:100], known, hint=f"Known: {', '.join(known)}.")
+
+
+_SINGULAR = {"models": "model", "batches": "batch"}
+
+
+def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool = False) -> Any:
+    """Convert one value to what a field holds.
+
+    Args:
+        field: the field.
+        value: what was given.
+        what: what errors call the field.
+        door: where it was given.
+        is_text: numbers may be given as text.
+
+    Raises:
+        UsageError: the field cannot hold the value.
+    """
+    words = field.option.words
+    value = _shaped(field, value, door=door)
+    if words is not None and value is not None:
+        if is_text and words.is_number and isinstance(value, str):
+            value = _number(value)
+        value = words.read(value, what)
+        if field.meta is None or not isinstance(value, int | float):
+            return value
+    _check_words(field, value)
+    try:
+        return msgspec.convert(value, bounded_type(field), strict=not is_text, dec_hook=_hook)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{what}: {_lowered(str(error))}, not {_short(value)}.") from error
+    except (RecursionError, OverflowError) as error:
+        raise UsageError(f"{what}: it is nested too deeply, or holds a number too large.") from error
+
+
+def bounded_type(field: Field) -> Any:
+    """Return the type of a field with its bounds, which msgspec wants on each type, not on the union with None."""
+    if field.meta is None:
+        return field.type
+    bounded: Any = reduce(or_, [Annotated[kind, field.meta] for kind in field.kinds])
+    return bounded | None if field.default is None else bounded
+
+
+def _shaped(field: Field, value: Any, *, door: Door) -> Any:
+    """Put one value where several are wanted into a list, and take the only item of a list where one value is."""
+    if field.is_list:
+        if isinstance(value, str) or (isinstance(value, Path | int | float) and not isinstance(value, bool)):
+            value = [value]
+        if field.enumeration is not None or (door & Door.HTTP):
+            return _parted(value)
+        return list(value) if isinstance(value, tuple | set | frozenset) else value
+    if field.option.words is None and not field.is_mapping and isinstance(value, list) and len(value) == 1:
+        return value[0]
+    return value
+
+
+def _parted(values: Any) -> Any:
+    """Return the items of a list, texts parted at their commas."""
+    if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
+        return values
+    return [piece.strip() for value in values for piece in value.split(",") if piece.strip()]
+
+
+def _check_words(field: Field, value: Any) -> None:
+    """Refuse a word that an enumeration does not have.
+
+    Raises:
+        UnknownNameError: always where one stands.
+    """
+    members = field.enumeration
+    if members is None:
+        return
+    known = [member.value for member in members]
+    for word in value if isinstance(value, list) else [value]:
+        if isinstance(word, str) and word not in known:
+            kind = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in members.__name__).strip()
+            raise UnknownNameError(kind, word[:100], known, hint=known_words(members, word))
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _hook(wanted: Any, value: Any) -> Any:
+    """Convert what msgspec does not know: paths."""
+    if wanted is Path and isinstance(value, str | Path):
+        return Path(value)
+    raise NotImplementedError(f"{wanted} cannot be read")
+
+
+def _lowered(words: str) -> str:
+    return words[:1].lower() + words[1:300].partition(" - at `$")[0]
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def changed_fields(question: Any, *, door: Door) -> dict[Field, Any]:
+    """Return the fields of a question that differ from their defaults and may be written at a door.
+
+    Args:
+        question: the question.
+        door: the door.
+    """
+    fields = [field for field in fields_of(type(question)) if field.option.doors & door]
+    values = {field: getattr(question, field.name) for field in fields}
+    return {field: value for field, value in values.items() if value != field.default}
+
+
+def to_wire(question: Any) -> dict[str, Any]:
+    """Return a question as JSON holds it: what differs from the defaults, of the fields that a service takes.
+
+    Raises:
+        UsageError: a field is set that needs what only this machine has.
+    """
+    for field in changed_fields(question, door=~Door.HTTP):
+        if not field.option.doors & Door.HTTP:
+            raise UsageError(f"{field.flag} works on this machine only; leave it out, or leave out --server.")
+    found = changed_fields(question, door=Door.HTTP)
+    return {
+        field.name: msgspec.to_builtins(value if field.option.words is None else field.option.words.to_wire(value))
+        for field, value in found.items()
+    }
+
+
+def command_of(verb: Verb[Any, Any], question: Any, *, program: str = "capplan") -> str:
+    """Return the command that asks a question.
+
+    Args:
+        verb: the verb.
+        question: the question.
+        program: the words before the verb's.
+    """
+    words = [program, verb.path] if verb.path else [program]
+    options: list[str] = []
+    for field, value in changed_fields(question, door=Door.COMMAND).items():
+        if field.option.is_argument:
+            words.append(str(value))
+        else:
+            options += _option_words(field, value)
+    return " ".join([*words[:2], shlex.join([*words[2:], *options])]).strip()
+
+
+def _option_words(field: Field, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [field.flag] if value else []
+    if isinstance(value, Mapping):
+        return [word for name, item in value.items() for word in (field.flag, assignment(name, item))]
+    if isinstance(value, tuple) and field.is_list:
+        texts = [getattr(item, "value", str(item)) for item in value]
+        return [field.flag, ",".join(texts)] if field.name == "gpus" else [w for t in texts for w in (field.flag, t)]
+    if field.option.words is not None:
+        return [field.flag, field.option.words.write(value)]
+    text = getattr(value, "value", None)
+    return [field.flag, text if text is not None else f"{value:g}" if isinstance(value, float) else str(value)]
+
+
+def wire_type(verb: Verb[Any, Any]) -> type[msgspec.Struct]:
+    """Return a struct with the fields of a question as JSON holds them, for schemas."""
+    fields = []
+    for field in verb.fields_at(Door.HTTP):
+        meta = msgspec.Meta(description=field.option.help) if field.option.help else None
+        plain: Any = bounded_type(field) if field.option.words is None else field.option.words.wire
+        if field.option.words is not None and field.default is None:
+            plain = plain | None
+        annotated: Any = plain if meta is None else Annotated[plain, meta]
+        default = field.default if field.option.words is None else _wire_default(field)
+        fields.append((field.name, annotated, default))
+    made = msgspec.defstruct(verb.question.__name__, fields, kw_only=True, forbid_unknown_fields=True)
+    made.__doc__ = verb.summary
+    return made
+
+
+def _wire_default(field: Field) -> Any:
+    assert field.option.words is not None
+    value = None if field.default is None else field.option.words.to_wire(field.default)
+    return msgspec.field(default_factory=dict) if value == {} else value
+
+
+def with_model(question: Kind, words: str) -> Kind:
+    """Return the same question of another model."""
+    return replace(question, model=words)  # type: ignore[type-var]  # a dataclass with a field `model`

@@ -1,0 +1,161 @@
+"""The one reader of what people write: 50ms, 1..256, 2.11, 3x224x224, KEY=VALUE; for every door.
+
+A `Words` reads a value in any form in which a door receives it (text, a number, a list) and writes it back.
+"""
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from capplan.core.batches import LARGEST_BATCH, BatchChoice, Batches, parse_batches
+from capplan.errors import UsageError
+from capplan.units import BYTES, SECONDS, parse_quantity
+
+_Text = Annotated[str, Meta(max_length=200)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """How the values of a field are read and written.
+
+    Attributes:
+        read: returns the value; takes what was given, and the field's name for the message of an error.
+        write: returns the words that `read` turns into a value again.
+        wire: the type of what JSON holds, for schemas.
+        to_wire: returns the value as JSON holds it.
+        is_number: text that is a plain number stands for it in a query string, where all is text.
+    """
+
+    read: Callable[[Any, str], Any]
+    write: Callable[[Any], str] = str
+    wire: Any = str
+    to_wire: Callable[[Any], Any] = lambda value: value
+    is_number: bool = False
+
+
+def _quantity(units: Mapping[str, float]) -> Callable[[Any, str], Any]:
+    def read(given: Any, what: str) -> Any:
+        return parse_quantity(given, units, what=what) if isinstance(given, str) else given
+
+    return read
+
+
+TIME = Words(
+    read=_quantity(SECONDS),
+    write=lambda value: f"{value:.12g}s",
+    wire=float | _Text,
+    is_number=True,
+)
+"""A time in seconds, or with its unit: 50ms."""
+
+SIZE = Words(read=_quantity(BYTES), write=lambda value: f"{value:.15g}B", wire=float | _Text, is_number=True)
+"""A size in bytes, or with its unit: 24GiB."""
+
+
+def _read_batches(given: Any, what: str) -> Batches:
+    if isinstance(given, Batches):
+        return given
+    if isinstance(given, str):
+        return parse_batches(given, what=what)
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = [given]
+    if not isinstance(given, Sequence) or not given:
+        raise UsageError(f"{what} {given!r} lists no batches; give sizes, or words such as '1..256'.")
+    if not all(isinstance(size, int) and not isinstance(size, bool) for size in given):
+        return parse_batches(",".join(map(str, given)), what=what)
+    if not all(1 <= size <= LARGEST_BATCH for size in given):
+        raise UsageError(f"{what} {list(given)!r}: a batch lies between 1 and 2^40.")
+    return Batches(choice=BatchChoice.LISTED, sizes=tuple(dict.fromkeys(given)))
+
+
+def write_batches(batches: Batches) -> str:
+    """Return the words of batches: auto, max, 1,8,32 or 1..1024.
+
+    >>> write_batches(parse_batches("1..256")), write_batches(parse_batches("1,8"))
+    ('1..256', '1,8')
+    """
+    if batches.choice is not BatchChoice.LISTED:
+        return batches.choice.value
+    first, last = batches.sizes[0], batches.sizes[-1]
+    span = f"{first}..{last}"
+    is_span = len(batches.sizes) > 2 and first < last and parse_batches(span) == batches
+    return span if is_span else ",".join(map(str, batches.sizes))
+
+
+BATCHES = Words(
+    read=_read_batches,
+    write=write_batches,
+    wire=Annotated[list[Annotated[int, Meta(ge=1, le=LARGEST_BATCH)]], Meta(min_length=1, max_length=64)] | _Text,
+    to_wire=write_batches,
+)
+"""Batch sizes: a list, or 8, 1,8,32, 1..1024 (powers of two), auto, max."""
+
+
+def _read_version(given: Any, what: str) -> tuple[int, int]:
+    if not isinstance(given, str):
+        given = ".".join(map(str, given)) if isinstance(given, Sequence) else str(given)
+    pieces = given.split("+", maxsplit=1)[0].split(".")
+    if len(pieces) < 2 or not all(piece.isascii() and piece.isdecimal() and len(piece) < 5 for piece in pieces[:2]):
+        raise UsageError(f"{what} {given!r} is not a PyTorch version; write MAJOR.MINOR, such as 2.11.")
+    return int(pieces[0]), int(pieces[1])
+
+
+def _write_version(version: tuple[int, int]) -> str:
+    return "{}.{}".format(*version)
+
+
+TORCH_VERSION = Words(read=_read_version, write=_write_version, wire=_Text, to_wire=_write_version)
+"""A PyTorch release: 2.11, or 2.11.0+cu130."""
+
+
+def _read_shape(given: Any, what: str) -> str:
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, Sequence) or not all(isinstance(size, int) for size in given):
+        raise UsageError(f"{what} {given!r} is not a shape; write CxHxW, such as 3x224x224.")
+    return "x".join(map(str, given))
+
+
+SHAPE = Words(read=_read_shape, wire=Annotated[list[Annotated[int, Meta(ge=1)]], Meta(max_length=8)] | _Text)
+"""The shape of one image without the batch: 3x640x640, or a list of sizes."""
+
+
+def _read_assignments(given: Any, what: str) -> dict[str, Any]:
+    if isinstance(given, Mapping):
+        return dict(given)
+    values: dict[str, Any] = {}
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"{what} holds arguments by name, such as depth=50.")
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(f"{what} {text!r} is not NAME=VALUE, e.g. {what} depth=50 or {what} act='gelu'.")
+        values[name] = _literal(value)
+    return values
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def assignment(name: str, value: Any) -> str:
+    """Return NAME=VALUE, from which the same value is read again.
+
+    >>> assignment("depth", 50), assignment("act", "gelu"), assignment("act", "1")
+    ('depth=50', 'act=gelu', "act='1'")
+    """
+    is_plain = isinstance(value, str) and _literal(value) == value
+    return f"{name}={value}" if is_plain else f"{name}={value!r}"
+
+
+ASSIGNMENTS = Words(
+    read=_read_assignments, wire=dict[Annotated[str, Meta(min_length=1, max_length=200)], Any], to_wire=dict
+)
+"""Arguments by name: a mapping, or texts NAME=VALUE whose values are Python literals, or else texts."""
