@@ -18,7 +18,7 @@ from capplan.cli.output import (
     emit,
     emit_coloured,
     resolve_format,
-    text_width,
+    table_width,
     warn,
     write_atomically,
 )
@@ -113,7 +113,7 @@ def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> N
     question, models = read_asked(verb, values)
     context = LocalContext(feedback=TERMINAL)
     asked = [with_model(question, words) for words in models] if verb.takes_several else [question]
-    look = Look(format=chosen.value, width=answer_width(), table_width=text_width())
+    look = Look(format=chosen.value, width=answer_width(), table_width=table_width())
     if verb.check is not None:
         verb.check(question, look)
     answers = [verb.answer(each, context) for each in asked]

@@ -123,12 +123,18 @@ def to_json(document: object) -> str:
     return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def table_width() -> int | None:
+    """Return the room of the terminal that text is fitted to; None where there is none. [characters]"""
+    from capplan.report.narrow import text_width
+
+    return text_width.get()
+
+
 def laid_out(sections: "Iterable[Section]", chosen: Format) -> str:
     """Return an answer's sections as text, Markdown or CSV; text for a terminal is fitted to its width."""
-    from capplan.report.narrow import text_width
     from capplan.report.render import render
 
-    return render(sections, chosen, width=text_width.get())
+    return render(sections, chosen, width=table_width())
 
 
 def render_table(content: "Table", chosen: Format) -> str:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from capplan.app.gpus.choice import GpuRequest
     from capplan.app.models import ModelSource
-    from capplan.report.sections import Section
-    from capplan.report.text.styled import Line
+    from capplan.report.sections import Line, Section
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")

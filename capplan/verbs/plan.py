@@ -25,8 +25,7 @@ from capplan.verbs.words import BATCHES
 
 if TYPE_CHECKING:
     from capplan.core.plan.types import Plan
-    from capplan.report.sections import Section
-    from capplan.report.text.styled import Line
+    from capplan.report.sections import Line, Section
 
 
 _AUTO = Batches(choice=BatchChoice.AUTO)
