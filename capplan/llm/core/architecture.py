@@ -51,7 +51,7 @@ class Architecture:
     rotary embedding, 0 without one; engines keep it as tables of `rope_rows` rows in all.
     `position_rows` counts learned position embeddings. `vision` is None for text models; `vision_note` names an
     encoder whose size is unknown. `draft_layers` counts layers for multi-token prediction, which engines load only for
-    speculation; they are in no total here.
+    speculation; they are in no total here. `ignored_fields` are those of its configuration that decided nothing here.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Architecture:
     vision: VisionTower | None = None
     vision_note: str | None = None
     draft_layers: int = 0
+    ignored_fields: tuple[str, ...] = ()
     publisher_id: str | None = None
 
     def attention_layers(self) -> Iterator[tuple[int, Attention | LatentAttention]]:

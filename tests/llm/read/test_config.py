@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import CapplanError
+from capplan.llm.core.layers import Attention
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import kv_bytes_per_token
 from capplan.llm.core.tensors import Role, all_tensors, count_active_parameters, count_parameters
 from capplan.llm.read.config.parse import parse_config
+from capplan.llm.read.config.unusual import UnusualModelError
 from tests.llm.core import architectures as cases
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "llm" / "configs"
@@ -88,3 +92,72 @@ def test_checked_configurations_give_the_published_totals():
             wrong[row["id"]] = error
     assert len(checked) > 80
     assert not wrong
+
+
+QWEN3_NEXT = {
+    "model_type": "qwen3_next", "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 16,
+    "num_key_value_heads": 2, "head_dim": 256, "intermediate_size": 5120, "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512, "num_experts": 512, "num_experts_per_tok": 10, "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_value_head_dim": 128,
+    "vocab_size": 151936, "max_position_embeddings": 262144,
+}  # fmt: skip
+"""Qwen3-Next-80B-A3B as its model card and the defaults of transformers state it."""
+
+
+def full_attention_layers(config):
+    layers = parse_config(config, name="next").layers
+    return [index for index, layer in enumerate(layers) if isinstance(layer.mixer, Attention)]
+
+
+@pytest.mark.parametrize("change", [{"full_attention_interval": 4}, {}])
+def test_every_fourth_layer_of_qwen3_next_has_a_cache(change):
+    """The card: 12 × (3 × Gated DeltaNet, 1 × gated attention). K and V of 2 heads of 256 in 2 bytes: 2,048 a layer."""
+    config = QWEN3_NEXT | change
+    assert full_attention_layers(config) == list(range(3, 48, 4))
+    model = LanguageModel(architecture=parse_config(config, name="next"), dtype="bf16", quantisation=None, source="")
+    assert kv_bytes_per_token(model) == 12 * 2 * 2 * 256 * 2 == 24_576
+
+
+def test_another_interval_and_a_list_of_layers_are_followed():
+    assert full_attention_layers(QWEN3_NEXT | {"full_attention_interval": 6}) == list(range(5, 48, 6))
+    kinds = ["full_attention"] + ["linear_attention"] * 47
+    assert full_attention_layers(QWEN3_NEXT | {"full_attention_interval": 6, "layer_types": kinds}) == [0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"global_attention_interval": 8},
+        {"layer_pattern": "LLG"},
+        {"sliding_window": 4096},  # Llama's code has no window
+        {"attention_chunk_size": 8192},
+        {"kv_compression_ratio": 4, "compress_kv": True},
+        {"num_zero_experts": 256},
+        {"moe_every": 2},
+        {"mamba_layers": [1, 2]},
+    ],
+)
+def test_a_field_that_describes_layers_and_is_not_understood_refuses_the_model(change):
+    with pytest.raises(UnusualModelError, match=rf"({'|'.join(change)}) is not understood for the family llama"):
+        parse_config(cases.LLAMA_8B | change, name="llama")
+    # said to be absent, it refuses nothing
+    parse_config(cases.LLAMA_8B | dict.fromkeys(change), name="llama")
+
+
+def test_fields_that_decide_nothing_are_listed():
+    harmless = {
+        "attention_dropout": 0.1,
+        "router_aux_loss_coef": 0.001,
+        "hidden_act": "silu",
+        "moe_router_dtype": "fp32",
+    }
+    ignored = parse_config(cases.LLAMA_8B | harmless, name="llama").ignored_fields
+    assert set(harmless) <= set(ignored)
+    assert not {"hidden_size", "num_hidden_layers", "vocab_size"} & set(ignored)
+
+
+def test_lightning_attention_is_refused_by_its_list_of_layers():
+    config = {**cases.LLAMA_8B, "model_type": "minimax_m2", "num_local_experts": 8, "num_experts_per_tok": 2}
+    assert parse_config({**config, "attn_type_list": [1] * 32}, name="m2").is_moe
+    with pytest.raises(UnusualModelError, match="lightning attention"):
+        parse_config({**config, "attn_type_list": [0, 1] * 16}, name="m2")

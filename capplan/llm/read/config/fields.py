@@ -20,6 +20,8 @@ class Fields:
 
     def __init__(self, values: Mapping[str, Any], *, where: str, defaults: Mapping[str, Any] | None = None) -> None:
         self._values = {**(defaults or {}), **values}
+        self._stated = frozenset(name for name, value in values.items() if value)
+        self._read: set[str] = set()
         self.where = where
 
     def error(self, what: str) -> SpecError:
@@ -32,15 +34,27 @@ class Fields:
 
     def has(self, name: str) -> bool:
         """Return True if the field is present and is neither null nor false nor zero nor empty."""
-        return bool(self._values.get(name))
+        return bool(self._get(name))
 
     def names(self) -> frozenset[str]:
         """Return the names of all fields."""
         return frozenset(self._values)
 
+    def understood(self, *names: str) -> None:
+        """Count fields as read, because others that were read say the same or outrank them."""
+        self._read.update(names)
+
+    def unread(self) -> tuple[str, ...]:
+        """Return the fields that say something (not null, false, zero or empty) and that nobody has read, by name."""
+        return tuple(sorted(self._stated - self._read))
+
+    def _get(self, name: str) -> Any:
+        self._read.add(name)
+        return self._values.get(name)
+
     def raw(self, name: str) -> Any:
         """Return the field as it is, None if it is absent."""
-        return self._values.get(name)
+        return self._get(name)
 
     def size(self, *names: str, default: int | None = None, least: int = 1) -> int:
         """Return a whole number from the first of several spellings of a field.
@@ -59,6 +73,7 @@ class Fields:
 
     def optional_size(self, *names: str, least: int = 1) -> int | None:
         """Return a whole number from the first present spelling of a field, None if there is none."""
+        self.understood(*names)
         for name in names:
             value = self._values.get(name)
             if value is None:
@@ -70,7 +85,7 @@ class Fields:
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a true-or-false field."""
-        value = self._values.get(name)
+        value = self._get(name)
         if value is None:
             return default
         if not isinstance(value, bool):
@@ -79,7 +94,7 @@ class Fields:
 
     def word(self, name: str) -> str | None:
         """Return a text field, None if it is absent."""
-        value = self._values.get(name)
+        value = self._get(name)
         if value is not None and not isinstance(value, str):
             raise self.error(f"{name} must be text, not {_brief(value)}")
         return value
@@ -105,7 +120,7 @@ class Fields:
 
     def sizes(self, name: str, *, length: int) -> list[int] | None:
         """Return a list of one whole number per layer, None if the field is absent or is not a list."""
-        if not isinstance(self._values.get(name), list):
+        if not isinstance(self._get(name), list):
             return None
         values = self._per_layer(name, length)
         if values is not None and not all(isinstance(value, int) for value in values):
@@ -121,7 +136,7 @@ class Fields:
 
     def object(self, name: str) -> "Fields | None":
         """Return a nested object, None if it is absent."""
-        value = self._values.get(name)
+        value = self._get(name)
         return None if value is None else self._object(name, value)
 
     def _object(self, name: str, value: Any) -> "Fields":
@@ -130,7 +145,7 @@ class Fields:
         return Fields(value, where=f"{self.where}: {name}")
 
     def _per_layer(self, name: str, length: int) -> list[Any] | None:
-        value = self._values.get(name)
+        value = self._get(name)
         if value is None:
             return None
         if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != length:

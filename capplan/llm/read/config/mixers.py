@@ -5,6 +5,7 @@ from dataclasses import replace
 from capplan.llm.core.layers import Attention, GatedDeltaNet, Indexer, LatentAttention, Mamba2, Mixer
 from capplan.llm.read.config.fields import Fields
 from capplan.llm.read.config.traits import QueryKeyNorm, Traits, Windows
+from capplan.llm.read.config.unusual import UnusualModelError
 
 _WINDOW_NAMES = ("sliding_window", "sliding_window_size")
 _MULTI_HEAD = ("gpt2", "gptj", "gpt_neox", "opt")
@@ -30,12 +31,14 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
     Raises:
         SpecError: A field is missing, or a layer is of a kind that no formula covers.
     """
-    kinds = fields.words("layer_types", length=layer_count, known=_LAYER_KINDS)
+    kinds = _layer_kinds(fields, layer_count)
     if fields.has("kv_lora_rank"):
         return _latent_mixers(fields, layer_count)
     attention = _plain_attention(fields, traits)
     local = _local_layers(fields, traits, layer_count=layer_count, kinds=kinds)
-    window = _window(fields, traits, is_needed=any(local))
+    window = _window(fields, traits) if any(local) else None
+    if kinds is not None or traits.windows is not Windows.NONE:
+        fields.understood(*_WINDOW_NAMES)
     mixers: list[Mixer | None] = []
     for index, is_local in enumerate(local):
         if kinds is not None and kinds[index] == "linear_attention":
@@ -46,6 +49,47 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
             mixers.append(_global_attention(attention, fields, traits))
     _apply_layer_sizes(mixers, fields, traits)
     return _share_caches(mixers, fields, kinds, layer_count)
+
+
+_PATTERNS = (
+    "sliding_window_pattern",
+    "_sliding_window_pattern",
+    "no_rope_layer_interval",
+    "no_rope_layers",
+    "hybrid_layer_pattern",
+    "max_window_layers",
+    "sliding_window_layers",
+    "use_sliding_window",
+)
+"""Patterns of layers that a list of layers outranks."""
+_DELTA_SIZES = (
+    "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
+    "linear_conv_kernel_dim",
+)  # fmt: skip
+
+
+def _layer_kinds(fields: Fields, layer_count: int) -> list[str] | None:
+    """Return the kind of every layer where the configuration lists them or states how often full attention comes.
+
+    `full_attention_interval` n makes every nth layer full attention and the others linear, as Qwen3-Next's and
+    Qwen3.5's code does; `layer_types` outranks it. `attn_type_list` marks layers of full attention (1) and of lightning
+    attention (0).
+    """
+    marks = fields.sizes("attn_type_list", length=layer_count)
+    if marks is not None and any(mark != 1 for mark in marks):
+        raise UnusualModelError(
+            f"{fields.where}: attn_type_list has layers of lightning attention, which no memory formula here covers, "
+            "so nothing is guessed."
+        )
+    interval = fields.optional_size("full_attention_interval")
+    kinds = fields.words("layer_types", length=layer_count, known=_LAYER_KINDS)
+    if kinds is None and interval is not None:
+        kinds = ["linear_attention" if (index + 1) % interval else "full_attention" for index in range(layer_count)]
+    if kinds is not None:
+        fields.understood(*_PATTERNS)
+        if "linear_attention" not in kinds:
+            fields.understood(*_DELTA_SIZES)
+    return kinds
 
 
 def _apply_layer_sizes(mixers: list[Mixer | None], fields: Fields, traits: Traits) -> None:
@@ -136,11 +180,13 @@ def _query_key_norms(fields: Fields, traits: Traits, query_heads: int, kv_heads:
     return (key_dim, key_dim) if kind is QueryKeyNorm.PER_HEAD else (0, 0)
 
 
-def _window(fields: Fields, traits: Traits, *, is_needed: bool) -> int | None:
+def _window(fields: Fields, traits: Traits) -> int | None:
     """Return how many tokens local layers attend to, None for all; a window as long as the context limits nothing."""
     names = ("attention_chunk_size",) if fields.word("model_type") == "llama4_text" else _WINDOW_NAMES
     window = fields.optional_size(*names, least=0) or None
-    if is_needed and window is None and traits.windows is not Windows.ALL:
+    if window is not None:
+        fields.understood(*_WINDOW_NAMES, "attention_chunk_size")
+    if window is None and traits.windows is not Windows.ALL:
         raise fields.error("layers have a sliding window, but sliding_window is not stated")
     longest = fields.optional_size("max_position_embeddings", "n_positions")
     return None if window is not None and longest is not None and window >= longest else window
@@ -164,7 +210,8 @@ def _local_layers(fields: Fields, traits: Traits, *, layer_count: int, kinds: li
         case Windows.ALTERNATING:
             return [index % 2 == 0 for index in range(layer_count)]
         case Windows.ALL_BUT_EVERY_NTH:
-            period = fields.size("sliding_window_pattern", "no_rope_layer_interval", default=traits.window_period)
+            names = ("sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval")
+            period = fields.size(*names, default=traits.window_period)
             return [(index + 1) % period != 0 for index in range(layer_count)]
         case Windows.LATE_IF_ENABLED:
             first = fields.size("max_window_layers", default=layer_count, least=0)
@@ -239,6 +286,8 @@ def _latent_mixers(fields: Fields, layer_count: int) -> list[Mixer | None]:
     )
     if not fields.has("index_n_heads"):
         return [attention] * layer_count
+    if fields.raw("indexer_types") is not None:
+        fields.understood("index_topk_freq")
     indexer = Indexer(
         heads=fields.size("index_n_heads"), head_dim=fields.size("index_head_dim"), top_k=fields.size("index_topk")
     )

@@ -6,6 +6,11 @@ from capplan.llm.read.config.traits import Traits
 
 _EXPERT_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 _PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "num_experts_per_token", "moe_k", "moe_topk")
+_OF_EXPERTS = (
+    *_PER_TOKEN, "moe_intermediate_size", "n_shared_experts", "num_shared_experts", "shared_expert_intermediate_size",
+    "first_k_dense_replace", "moe_layer_freq", "decoder_sparse_step", "mlp_only_layers",
+)  # fmt: skip
+"""Fields that decide nothing where a configuration states no number of experts, or one."""
 EXPERTS_OF_PLAIN_WIDTH = (
     "mixtral",
     "gpt_oss",
@@ -44,6 +49,7 @@ def read_mlps(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mlp |
         SpecError: A field is missing or absurd.
     """
     if not has_experts(fields):
+        fields.understood(*_OF_EXPERTS)
         return [read_dense(fields, traits)] * layer_count
     experts = read_experts(fields, traits)
     routed = _routed_layers(fields, layer_count)
@@ -83,7 +89,8 @@ def read_experts(fields: Fields, traits: Traits) -> Experts:
     count, per_token = fields.size(*_EXPERT_COUNTS), fields.size(*_PER_TOKEN)
     if per_token > count:
         raise fields.error(f"{per_token} experts per token are more than the {count} experts")
-    width = fields.size(*(("intermediate_size",) if family in EXPERTS_OF_PLAIN_WIDTH else ("moe_intermediate_size",)))
+    width = fields.size("intermediate_size" if family in EXPERTS_OF_PLAIN_WIDTH else "moe_intermediate_size")
+    fields.understood("moe_intermediate_size")
     beside = read_dense(fields, traits) if fields.flag("enable_moe_block") else None
     hidden = fields.size("hidden_size")
     return Experts(
@@ -108,6 +115,7 @@ def _shared_width(fields: Fields, family: str, width: int) -> int:
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size", least=0
     )
     if stated is not None:
+        fields.understood("n_shared_experts", "num_shared_experts")
         return stated
     return (fields.optional_size("n_shared_experts", "num_shared_experts", least=0) or 0) * width
 
@@ -116,12 +124,14 @@ def _routed_layers(fields: Fields, layer_count: int) -> list[bool]:
     """Return which layers are mixtures of experts."""
     kinds = fields.words("mlp_layer_types", length=layer_count, known=("dense", "sparse"))
     if kinds is not None:
+        fields.understood("moe_layer_freq", "first_k_dense_replace", "interleave_moe_layer_step", "moe_layers")
         return [kind == "sparse" for kind in kinds]
     marks = fields.sizes("moe_layer_freq", length=layer_count)
     if marks is not None:
         return [mark == 1 for mark in marks]
     chosen = fields.raw("moe_layers")
     if isinstance(chosen, list):
+        fields.understood("interleave_moe_layer_step")
         return [index in chosen for index in range(layer_count)]
     if fields.has("interleave_moe_layer_step"):
         step = fields.size("interleave_moe_layer_step")

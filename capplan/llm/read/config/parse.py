@@ -10,7 +10,7 @@ from capplan.llm.read.config.fields import Fields
 from capplan.llm.read.config.mixers import head_dim, read_attention, read_mamba, read_mixers
 from capplan.llm.read.config.mlps import read_dense, read_experts, read_mlps
 from capplan.llm.read.config.traits import TRAITS, Traits
-from capplan.llm.read.config.unusual import refuse_unusual
+from capplan.llm.read.config.unusual import refuse_unread, refuse_unusual
 from capplan.llm.read.config.vision import read_vision
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
@@ -62,6 +62,7 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
         vision=vision,
         vision_note=vision_note,
         draft_layers=fields.optional_size(*_DRAFTS, least=0) or 0,
+        ignored_fields=refuse_unread(fields),
     )
 
 

@@ -61,7 +61,9 @@ _PLAIN = Traits(qkv_bias=False, output_bias=False, mlp_bias=False)
 _LLAMA = Traits()
 _QWEN2 = Traits(qkv_bias=True, output_bias=False, mlp_bias=False, windows=Windows.LATE_IF_ENABLED)
 _QWEN3 = Traits(query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False, windows=Windows.LATE_IF_ENABLED)
-_QWEN35 = Traits(query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False, output_gate=True)
+_QWEN35 = Traits(
+    query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False, output_gate=True, defaults={"full_attention_interval": 4}
+)
 _GEMMA3 = Traits(
     query_key_norm=QueryKeyNorm.PER_HEAD,
     norms=4,
@@ -165,7 +167,7 @@ TRAITS: Mapping[str, Traits] = {
     "glm4": Traits(output_bias=False, norms=4, mlp_bias=False),
     "glm4_moe": Traits(output_bias=False, mlp_bias=False),
     "dots1": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False),
-    "phimoe": Traits(norm_bias=True, mlp_bias=False),
+    "phimoe": Traits(norm_bias=True, mlp_bias=False, windows=Windows.ALL),
     "granitemoe": Traits(tied=True, mlp_bias=False),
     "granitemoeshared": Traits(tied=True, mlp_bias=False),
     "arcee": Traits(gated=False),

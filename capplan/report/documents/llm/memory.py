@@ -41,6 +41,9 @@ class LlmModelDocument(msgspec.Struct, frozen=True, kw_only=True):
     exact_bytes: Annotated[int | None, Meta(description="Bytes of all served tensors in the file's header.")]
     source: str
     check: str | None
+    ignored_fields: Annotated[
+        tuple[str, ...], Meta(description="Fields of the configuration that decide nothing that is computed here.")
+    ]
 
 
 class ByteInterval(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,6 +210,7 @@ def _model(model: LanguageModel) -> LlmModelDocument:
         exact_bytes=model.exact_bytes,
         source=model.source,
         check=model.check,
+        ignored_fields=architecture.ignored_fields,
     )
 
 
