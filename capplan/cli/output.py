@@ -24,7 +24,6 @@ from capplan.report.sections import Format as Format  # noqa: PLC0414 - commands
 if TYPE_CHECKING:
     from capplan.report.charts.look import Drawing
     from capplan.report.sections import Line, Section
-    from capplan.report.table import Table
 
 
 FormatOption = Annotated[
@@ -135,14 +134,6 @@ def laid_out(sections: "Iterable[Section]", chosen: Format) -> str:
     from capplan.report.render import render
 
     return render(sections, chosen, width=table_width())
-
-
-def render_table(content: "Table", chosen: Format) -> str:
-    """Return a table as text, Markdown or CSV."""
-    from capplan.report.table import render_csv, render_markdown, render_text
-
-    renderers = {Format.CSV: render_csv, Format.MD: render_markdown, Format.TABLE: render_text}
-    return renderers[chosen](content)
 
 
 def emit(content: str, *, output: Path | None) -> None:

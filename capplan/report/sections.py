@@ -156,17 +156,19 @@ def data(name: str, value: Callable[[Row], object]) -> Column[Row]:
     return Column(title=None, name=name, cell=str, value=value)
 
 
-def plain_columns(*titles: str, numbers: Sequence[str] = ()) -> tuple[Column[Sequence[str]], ...]:
+def plain_columns(*titles: str, numbers: Sequence[str] = (), is_data: bool = True) -> tuple[Column[Sequence[str]], ...]:
     """Return columns of rows that are texts already, where headings are known only with the answer.
 
     Args:
         titles: The headings, for people and programs.
         numbers: Those of them whose cells stand right.
+        is_data: False if the columns are for people alone.
     """
 
     def column(index: int, title: str) -> Column[Sequence[str]]:
         align = Align.RIGHT if title in numbers else Align.LEFT
-        return Column(title=title, name=title, cell=lambda row: row[index], value=lambda row: row[index], align=align)
+        name = title if is_data else None
+        return Column(title=title, name=name, cell=lambda row: row[index], value=lambda row: row[index], align=align)
 
     return tuple(column(index, title) for index, title in enumerate(titles))
 

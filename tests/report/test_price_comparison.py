@@ -5,7 +5,9 @@ from datetime import date
 import pytest
 
 from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, Term
-from capplan.report.text.gpus.price_comparison import PriceGroup, comparison_table
+from capplan.report.render import grid_of
+from capplan.report.sections import Table
+from capplan.report.text.prices import PriceGroup, price_comparison_sections
 
 TODAY = date(2026, 11, 22)
 
@@ -64,7 +66,9 @@ BOUGHT = (
     ],
 )
 def test_prices_are_compared(group: PriceGroup, rows: list[tuple[str, ...]]) -> None:
-    made = comparison_table(RENTS, BOUGHT, group=group, today=TODAY)
+    ((table,),) = (section.blocks for section in price_comparison_sections(RENTS, BOUGHT, group=group, today=TODAY))
+    assert isinstance(table, Table)
+    made = grid_of(table)
     assert list(made.rows) == rows
     assert [column.title for column in made.columns][-3:] == [
         "buy, USD/GPU", "on-demand, USD/GPU-h", "reserved-3y, USD/GPU-h",

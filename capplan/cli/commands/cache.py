@@ -12,7 +12,7 @@ from capplan.cli.output import (
     JsonOption,
     OutputOption,
     emit,
-    render_table,
+    laid_out,
     resolve_format,
     to_json,
 )
@@ -79,7 +79,7 @@ def _as_text(kept: "TraceCache", entries: "Sequence[Entry]", spelling: Format) -
 
 
 def _as_table(kept: "TraceCache", entries: "Sequence[Entry]", spelling: Format) -> str:
-    from capplan.report.table import table
+    from capplan.report.sections import Section, Table, plain_columns
     from capplan.units import format_bytes
 
     del kept
@@ -93,7 +93,8 @@ def _as_table(kept: "TraceCache", entries: "Sequence[Entry]", spelling: Format) 
         )
         for entry in entries
     ]
-    return render_table(table("model|options|recordings|size>|made", rows), spelling)
+    columns = plain_columns("model", "options", "recordings", "size", "made", numbers=["size"])
+    return laid_out([Section([Table(columns, rows)])], spelling)
 
 
 @app.command("clear")

@@ -14,7 +14,7 @@ from capplan.cli.output import (
     JsonOption,
     command_line,
     emit,
-    render_table,
+    laid_out,
     resolve_format,
     to_json,
     warn,
@@ -69,7 +69,7 @@ def device(
       capplan calibrate device --device cpu --spec mine -o cpu.yaml
     """
     from capplan.app.calibration.calibrate import DeviceRequest, benchmark, device_calibration, device_spec
-    from capplan.report.text.gpus.devices import device_table
+    from capplan.report.text.devices import device_sections
     from capplan.specs.calibration import dump_calibration
 
     chosen = resolve_format(format_, json_flag=json_, output=None)
@@ -93,7 +93,7 @@ def device(
         written = device_spec(made.benchmark, gpu=made.gpu, folder=spec, measured_on=date.today())
         warn(f"{written}: what was measured, for --specs {spec}")
     is_json = chosen is Format.JSON
-    emit(to_json(made.benchmark) if is_json else render_table(device_table(made.benchmark), chosen), output=None)
+    emit(to_json(made.benchmark) if is_json else laid_out(device_sections(made.benchmark), chosen), output=None)
     if output is None and spec is None:
         warn("note: nothing was written; -o FILE.yaml makes a calibration for --calibration, --spec FOLDER a spec.")
 
@@ -138,7 +138,7 @@ def host(
       capplan calibrate host -o mine.yaml
     """
     from capplan.app.calibration.host import host_calibration, host_costs
-    from capplan.report.text.gpus.devices import host_table
+    from capplan.report.text.devices import host_sections
     from capplan.specs.calibration import dump_calibration
 
     chosen = resolve_format(format_, json_flag=json_, output=None)
@@ -147,7 +147,7 @@ def host(
         calibration = host_calibration(costs, base=base, made=date.today(), command=command_line())
         emit(dump_calibration(calibration), output=output)
     is_json = chosen is Format.JSON
-    emit(to_json(costs) if is_json else render_table(host_table(costs), chosen), output=None)
+    emit(to_json(costs) if is_json else laid_out(host_sections(costs), chosen), output=None)
 
 
 @app.command("fit")

@@ -2,7 +2,7 @@
 
 from capplan.cli.groups import with_groups
 from capplan.cli.options import AnswerOptions
-from capplan.cli.output import Format, render_table, to_json
+from capplan.cli.output import Format, laid_out, to_json
 
 
 @with_groups
@@ -19,7 +19,7 @@ def config(*, answer: AnswerOptions) -> None:
 
       capplan config --json
     """
-    from capplan.report.table import table
+    from capplan.report.sections import Section, Table, plain_columns
     from capplan.specs.settings import COMMANDS, KEYS, in_force, load_settings
 
     chosen = answer.format()
@@ -36,7 +36,8 @@ def config(*, answer: AnswerOptions) -> None:
         found = tuple(SettingDocument(**dict(zip(keys, row, strict=True))) for row in rows)
         answer.emit(to_json(SettingsDocument(settings=found)))
     elif rows or chosen is not Format.TABLE:
-        answer.emit(render_table(table("command|option|value|file", rows), chosen))
+        columns = plain_columns("command", "option", "value", "file")
+        answer.emit(laid_out([Section([Table(columns, rows)])], chosen))
     else:
         answer.emit(f"no configuration file sets anything; capplan.toml may set {', '.join(KEYS)}.\n")
 

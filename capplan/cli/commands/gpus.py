@@ -8,7 +8,17 @@ import typer
 
 from capplan.cli.completion import complete_gpus
 from capplan.cli.options import SpecFolders
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
+from capplan.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    OutputOption,
+    emit,
+    laid_out,
+    resolve_format,
+    to_json,
+    warn,
+)
 from capplan.cli.sparing import SparingGroup
 from capplan.errors import UsageError
 
@@ -91,18 +101,13 @@ def gpus(
 
 def _listed(kept: "Sequence[GpuSpec]", shown: "Sequence[Attribute]", spelling: Format, *, count: str) -> str:
     """Format the devices of a list; a table ends with how many of the database they are."""
-    from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.tables import LEGEND, gpu_base_table, gpu_table
+    from capplan.report.text.gpus import gpu_list_sections
 
     if spelling is Format.JSON:
         from capplan.report.documents.gpus import gpus_document
 
         return to_json(gpus_document(kept))
-    if spelling is Format.CSV:
-        return render_csv(gpu_base_table(kept, shown))
-    if spelling is Format.MD:
-        return f"{render_markdown(gpu_table(kept, shown))}\n{LEGEND}\n"
-    return f"{render_text(gpu_table(kept, shown))}\n{count}; {LEGEND}\n"
+    return laid_out(gpu_list_sections(kept, shown, count=count), spelling)
 
 
 @app.command()
@@ -116,8 +121,8 @@ def show(
 ) -> None:
     """Show every value of a GPU as it is written, with its source and date, and known prices."""
     from capplan.report.documents.gpus import gpu_sheet_document
-    from capplan.report.text.gpus.prices_of_one import render_prices
-    from capplan.report.text.gpus.tables import render_gpu
+    from capplan.report.text.gpus import gpu_sections
+    from capplan.report.text.prices import gpu_price_sections
     from capplan.specs import load_gpus
     from capplan.specs.prices import load_prices
 
@@ -132,8 +137,8 @@ def show(
         sheet = gpu_sheet_document(spec, architecture, hourly=hourly, purchase=purchase)
         emit(to_json(sheet), output=output)
     elif spelling is Format.TABLE:
-        parts = [render_gpu(spec, architecture), render_prices(hourly, purchase)]
-        emit("\n".join(part for part in parts if part), output=output)
+        sections = [*gpu_sections(spec, architecture), *gpu_price_sections(hourly, purchase)]
+        emit(laid_out(sections, spelling), output=output)
     else:
         raise UsageError(f"gpus show has no {spelling}; use table or json.")
 
@@ -153,8 +158,7 @@ def compare(
     output: OutputOption = None,
 ) -> None:
     """Put GPUs side by side, each number with its multiple of the first GPU's."""
-    from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.tables import comparison_table
+    from capplan.report.text.gpus import gpu_comparison_sections
     from capplan.specs import load_gpus
 
     known = load_gpus(overlays=specs or ())
@@ -165,8 +169,7 @@ def compare(
 
         emit(to_json(gpus_document(chosen)), output=output)
     else:
-        render = {Format.CSV: render_csv, Format.MD: render_markdown}.get(spelling, render_text)
-        emit(render(comparison_table(chosen)), output=output)
+        emit(laid_out(gpu_comparison_sections(chosen), spelling), output=output)
 
 
 @app.command()
@@ -180,13 +183,15 @@ def detect(
     from capplan.core.gpus.installed import match_gpu
     from capplan.probe.installed_gpus import find_installed_gpus
     from capplan.report.documents.installed import installed_document
-    from capplan.report.text.gpus.installed import render_installed
+    from capplan.report.text.gpus import installed_sections
     from capplan.specs import load_gpus
 
     known = load_gpus(overlays=specs or ())
     devices, reasons = find_installed_gpus()
     matches = [(device, match_gpu(device, known.values())) for device in devices]
-    emit(to_json(installed_document(matches)) if json_flag else render_installed(matches), output=output)
+    chosen = Format.JSON if json_flag else Format.TABLE
+    sections = installed_sections(matches)
+    emit(to_json(installed_document(matches)) if json_flag else laid_out(sections, chosen), output=output)
     if not devices:
         warn(f"no GPU found ({'; '.join(reasons)})")
         raise typer.Exit(1)

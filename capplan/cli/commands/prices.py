@@ -7,12 +7,22 @@ from typing import Annotated
 import typer
 
 from capplan.cli.options import SpecFolders
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json, warn
+from capplan.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    OutputOption,
+    emit,
+    laid_out,
+    resolve_format,
+    to_json,
+    warn,
+)
 from capplan.cli.sparing import SparingGroup
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.errors import UsageError
 from capplan.files import write_file
-from capplan.report.text.gpus.price_comparison import PriceGroup
+from capplan.report.text.prices import PriceGroup
 
 app = typer.Typer(
     cls=SparingGroup,
@@ -58,9 +68,7 @@ def prices(
         return
     from capplan.app.gpus.prices import PriceRequest, list_prices
     from capplan.report.documents.gpus import prices_document
-    from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.price_comparison import comparison_table
-    from capplan.report.text.gpus.prices import price_table
+    from capplan.report.text.prices import price_comparison_sections, price_sections
 
     if old and max_age is None:
         raise UsageError("--old needs --max-age, such as --max-age 365.")
@@ -78,12 +86,11 @@ def prices(
     if spelling is Format.JSON:
         emit(to_json(prices_document(found.hourly, found.purchase)), output=output)
         return
-    render = {Format.CSV: render_csv, Format.MD: render_markdown, Format.TABLE: render_text}[spelling]
     if compare is None:
-        content = price_table(found.hourly, found.purchase)
+        sections = price_sections(found.hourly, found.purchase)
     else:
-        content = comparison_table(found.hourly, found.purchase, group=compare, today=date.today())
-    emit(render(content), output=output)
+        sections = price_comparison_sections(found.hourly, found.purchase, group=compare, today=date.today())
+    emit(laid_out(sections, spelling), output=output)
 
 
 @app.command("import")

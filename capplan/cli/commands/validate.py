@@ -7,7 +7,7 @@ import typer
 
 from capplan.cli import options
 from capplan.cli.groups import with_groups
-from capplan.cli.output import Format, check_plots, to_json, warn, write_plot
+from capplan.cli.output import Format, check_plots, laid_out, to_json, warn, write_plot
 from capplan.errors import UsageError
 from capplan.units import format_seconds
 
@@ -94,18 +94,11 @@ def validate(
 
 def _render(found: "Validation", chosen: Format, *, by: list[str], worst: int) -> str:
     from capplan.report.documents.validation import validation_document
-    from capplan.report.text.validation import (
-        render_validation_csv,
-        render_validation_markdown,
-        render_validation_text,
-    )
+    from capplan.report.text.validation import validation_sections
 
     if chosen is Format.JSON:
         return to_json(validation_document(found))
-    if chosen is Format.CSV:
-        return render_validation_csv(found, by=by)
-    render = render_validation_markdown if chosen is Format.MD else render_validation_text
-    return render(found, by=by, worst=worst)
+    return laid_out(validation_sections(found, by=by, worst=worst), chosen)
 
 
 def _warn_of_implausible(found: "Validation") -> None:

@@ -1,27 +1,16 @@
-"""Measurements for people, for a sheet, and as the CSV that `capplan validate` reads."""
+"""Measurements as sections: points, methods and runs side by side, kernels by class, and timed pipelines."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from operator import itemgetter
 
 from capplan.core.measurement.batch_search import measured_curve
-from capplan.core.measurement.compare import Pairing
+from capplan.core.measurement.compare import Comparison, Pairing
 from capplan.core.measurement.format import ROW_COLUMNS, measured_row
 from capplan.core.measurement.op_times import ProfiledBatch
+from capplan.core.measurement.pipeline import PipelineTimes, StageTimes, typical_s
 from capplan.core.measurement.types import Measurement, TheoryFigures, TimingMethod
-from capplan.report.table import Align, Heading, Table, render_csv, render_markdown, render_text, table
+from capplan.report.sections import Column, Lines, Role, Section, Table, data, figure, plain_columns, words
 from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Figure:
-    """A column of the table: its title and how a measurement fills it; None where it cannot."""
-
-    title: str
-    to_text: Callable[[Measurement], str | None]
-
-
-def _text_of(value: float | None, to_text: Callable[[float], str]) -> str | None:
-    return None if value is None else to_text(value)
 
 
 def _signed_percentage(fraction: float) -> str:
@@ -33,58 +22,70 @@ def _interval(point: Measurement) -> str | None:
     return f"{format_seconds(median.low)} to {format_seconds(median.high)}" if median else None
 
 
-def _error(point: Measurement) -> str | None:
-    return _signed_percentage(point.theory.error_fraction(point.latency.median)) if point.theory else None
+def _error(point: Measurement) -> float | None:
+    return point.theory.error_fraction(point.latency.median) if point.theory else None
 
 
-def _of_theory(to_text: Callable[[TheoryFigures], str | None]) -> Callable[[Measurement], str | None]:
-    return lambda point: to_text(point.theory) if point.theory else None
+def _of_theory(value: Callable[[TheoryFigures], float | None]) -> Callable[[Measurement], float | None]:
+    return lambda point: value(point.theory) if point.theory else None
 
 
-_FIGURES = (
-    _Figure(title="median", to_text=lambda point: format_seconds(point.latency.median)),
-    _Figure(title="95 % interval", to_text=_interval),
-    _Figure(title="mean", to_text=lambda point: format_seconds(point.latency.mean)),
-    _Figure(title="std", to_text=lambda point: format_seconds(point.latency.std)),
-    _Figure(title="p90", to_text=lambda point: format_seconds(point.latency.p90)),
-    _Figure(title="p95", to_text=lambda point: format_seconds(point.latency.p95)),
-    _Figure(title="p99", to_text=lambda point: format_seconds(point.latency.p99)),
-    _Figure(title="repetitions", to_text=lambda point: str(len(point.samples_s))),
-    _Figure(title="samples/s (FPS)", to_text=lambda point: format_rate(point.throughput_per_s)),
-    _Figure(title="allocated", to_text=lambda point: _text_of(point.memory.peak_allocated_bytes, format_bytes)),
-    _Figure(title="reserved", to_text=lambda point: _text_of(point.memory.peak_reserved_bytes, format_bytes)),
-    _Figure(title="device used", to_text=lambda point: _text_of(point.memory.device_used_bytes, format_bytes)),
-    _Figure(title="process", to_text=lambda point: _text_of(point.memory.process_bytes, format_bytes)),
-    _Figure(title="power", to_text=lambda point: f"{point.power.power_w:.0f} W" if point.power else None),
-    _Figure(title="J/sample", to_text=lambda point: f"{point.power.energy_j_per_sample:.3g}" if point.power else None),
-    _Figure(title="bound", to_text=_of_theory(lambda theory: _text_of(theory.bound_s, format_seconds))),
-    _Figure(title="estimate", to_text=_of_theory(lambda theory: _text_of(theory.expected_s, format_seconds))),
-    _Figure(title="error", to_text=_error),
-    _Figure(title="MFU", to_text=_of_theory(lambda theory: _text_of(theory.mfu_fraction, format_fraction))),
-    _Figure(title="MBU", to_text=_of_theory(lambda theory: _text_of(theory.mbu_fraction, format_fraction))),
+_BATCH: Column[Measurement] = figure("batch", lambda point: point.workload.batch)
+_FIGURES: tuple[Column[Measurement], ...] = (
+    figure("median", lambda point: point.latency.median, format_seconds),
+    figure("95 % interval", _interval, unknown="unknown"),
+    figure("mean", lambda point: point.latency.mean, format_seconds),
+    figure("std", lambda point: point.latency.std, format_seconds),
+    figure("p90", lambda point: point.latency.p90, format_seconds),
+    figure("p95", lambda point: point.latency.p95, format_seconds),
+    figure("p99", lambda point: point.latency.p99, format_seconds),
+    figure("repetitions", lambda point: len(point.samples_s)),
+    figure("samples/s (FPS)", lambda point: point.throughput_per_s, format_rate),
+    figure("allocated", lambda point: point.memory.peak_allocated_bytes, format_bytes, unknown="unknown"),
+    figure("reserved", lambda point: point.memory.peak_reserved_bytes, format_bytes, unknown="unknown"),
+    figure("device used", lambda point: point.memory.device_used_bytes, format_bytes, unknown="unknown"),
+    figure("process", lambda point: point.memory.process_bytes, format_bytes, unknown="unknown"),
+    figure("power", lambda point: point.power and point.power.power_w, "{:.0f} W".format, unknown="unknown"),
+    figure(
+        "J/sample", lambda point: point.power and point.power.energy_j_per_sample, "{:.3g}".format, unknown="unknown"
+    ),
+    figure("bound", _of_theory(lambda theory: theory.bound_s), format_seconds, unknown="unknown"),
+    figure("estimate", _of_theory(lambda theory: theory.expected_s), format_seconds, unknown="unknown"),
+    figure("error", _error, _signed_percentage, unknown="unknown"),
+    figure("MFU", _of_theory(lambda theory: theory.mfu_fraction), format_fraction, unknown="unknown"),
+    figure("MBU", _of_theory(lambda theory: theory.mbu_fraction), format_fraction, unknown="unknown"),
 )
+"""What is shown of a measurement; a column that no measurement of a table fills is left out of it."""
 
 
-def render_measurements_text(points: Sequence[Measurement]) -> str:
-    """Lay measurements out for the terminal: a table per model, device and conditions."""
-    return _render(points, render_text, bullet="  · ")
+def measurement_sections(points: Sequence[Measurement], profiles: Sequence[ProfiledBatch] = ()) -> list[Section]:
+    """Return measurements, a table per model, device and conditions.
 
+    A CSV has one row per measurement in the form that `capplan validate` reads; latencies are medians. [ms]
 
-def render_measurements_markdown(points: Sequence[Measurement]) -> str:
-    """Lay measurements out as GitHub-flavoured Markdown."""
-    return _render(points, render_markdown, bullet="- ")
-
-
-def _render(points: Sequence[Measurement], to_text: Callable[[Table], str], *, bullet: str) -> str:
+    Args:
+        points: The measurements.
+        profiles: Batches whose kernels were timed by class.
+    """
     groups: dict[str, list[Measurement]] = {}
     for point in points:
         groups.setdefault(_headline(point), []).append(point)
-    pieces = []
-    for headline, members in groups.items():
-        lines = dict.fromkeys(line for point in members for line in (*_device_lines(point), *point.notes))
-        notes = [f"{bullet}{line}" for line in (*_curve_lines(members), *lines)]
-        pieces.append("\n".join([headline, "", to_text(_table(members)), *notes]) + "\n")
-    return "\n".join(pieces)
+    sections = [_group_section(headline, members) for headline, members in groups.items()]
+    sections += [_profile_section(profiled) for profiled in profiles]
+    rows = [measured_row(point) for point in points]
+    return [*sections, Section([Table([data(name, itemgetter(name)) for name in ROW_COLUMNS], rows)])]
+
+
+def _group_section(headline: str, members: Sequence[Measurement]) -> Section:
+    lines = dict.fromkeys(line for point in members for line in (*_device_lines(point), *point.notes))
+    filled = [column for column in _FIGURES if any(column.value(point) is not None for point in members)]
+    return Section(
+        [
+            Lines([headline]),
+            Table([_BATCH, *filled], members),
+            Lines([*_curve_lines(members), *lines], role=Role.NOTE),
+        ]
+    )
 
 
 def _headline(point: Measurement) -> str:
@@ -100,21 +101,6 @@ def _headline(point: Measurement) -> str:
         f"{point.model.name} measured on {point.device.name}: {workload.precision}, {workload.framework}, "
         f"{workload.layout}, torch {point.device.torch}; {method}, L2 {flushed} between repetitions"
     )
-
-
-def _table(points: Sequence[Measurement]) -> Table:
-    cells = [[figure.to_text(point) for point in points] for figure in _FIGURES]
-    kept = [
-        (figure.title, column)
-        for figure, column in zip(_FIGURES, cells, strict=True)
-        if any(cell is not None for cell in column)
-    ]
-    columns = tuple(Heading(title=title, align=Align.RIGHT) for title in ("batch", *(title for title, _ in kept)))
-    rows = tuple(
-        (str(point.workload.batch), *(column[index] or "unknown" for _, column in kept))
-        for index, point in enumerate(points)
-    )
-    return Table(columns=columns, rows=rows)
 
 
 def _curve_lines(points: Sequence[Measurement]) -> list[str]:
@@ -143,30 +129,22 @@ def _device_lines(point: Measurement) -> list[str]:
     return lines
 
 
-def render_measurements_csv(points: Sequence[Measurement]) -> str:
-    """Write one row per measurement in the form that `capplan validate` reads; latencies are medians. [ms]"""
-    return render_csv(table("|".join(ROW_COLUMNS), [tuple(measured_row(point).values()) for point in points]))
-
-
-def methods_table(points: Sequence[Measurement]) -> Table:
-    """Put timing methods side by side; errors are against the synchronised one, where it was used."""
+def method_sections(points: Sequence[Measurement]) -> list[Section]:
+    """Return timing methods side by side; errors are against the synchronised one, where it was used."""
     true_s = {
         point.workload.batch: point.latency.median
         for point in points
         if point.method in (TimingMethod.SYNC, TimingMethod.CLOCK)
     }
-    rows = [
-        (
-            str(point.workload.batch),
-            point.method.value,
-            format_seconds(point.latency.median),
-            format_seconds(point.latency.mean),
-            str(len(point.samples_s)),
-            _against(point, true_s.get(point.workload.batch)),
-        )
-        for point in points
+    columns: list[Column[Measurement]] = [
+        figure("batch", lambda point: point.workload.batch, name="batch"),
+        words("method", lambda point: point.method.value, name="method"),
+        figure("median", lambda point: format_seconds(point.latency.median), name="median"),
+        figure("mean", lambda point: format_seconds(point.latency.mean), name="mean"),
+        figure("repetitions", lambda point: len(point.samples_s), name="repetitions"),
+        figure("against sync", lambda point: _against(point, true_s.get(point.workload.batch)), name="against sync"),
     ]
-    return table("batch>|method|median>|mean>|repetitions>|against sync>", rows)
+    return [Section([Table(columns, points)])]
 
 
 def _against(point: Measurement, true_s: float | None) -> str:
@@ -176,25 +154,24 @@ def _against(point: Measurement, true_s: float | None) -> str:
     return f"{_signed_percentage(difference_s / true_s)} ({difference_s * 1e3:+.3f} ms)"
 
 
-def comparison_table(pairing: Pairing) -> Table:
-    """Put two runs side by side: second over first, with the interval of the ratio."""
-    rows = [
-        (
-            pair.first.model.words,
-            str(pair.first.workload.batch),
-            pair.first.workload.precision.value,
-            format_seconds(pair.first.latency.median),
-            format_seconds(pair.second.latency.median),
-            f"{pair.ratio.value:.3f}",
-            f"{pair.ratio.low:.3f} to {pair.ratio.high:.3f}",
-            pair.verdict.value,
-        )
-        for pair in pairing.pairs
-    ]
-    return table("model|batch>|precision|first>|second>|ratio>|95 % interval>|second is", rows)
+def pairing_sections(pairing: Pairing) -> list[Section]:
+    """Return two runs side by side: second over first, with the interval of the ratio."""
+    return [Section([Table(_PAIRS, pairing.pairs)])]
 
 
-def profile_table(profiled: ProfiledBatch) -> Table:
+_PAIRS: tuple[Column[Comparison], ...] = (
+    words("model", lambda pair: pair.first.model.words, name="model"),
+    figure("batch", lambda pair: pair.first.workload.batch, name="batch"),
+    words("precision", lambda pair: pair.first.workload.precision.value, name="precision"),
+    figure("first", lambda pair: format_seconds(pair.first.latency.median), name="first"),
+    figure("second", lambda pair: format_seconds(pair.second.latency.median), name="second"),
+    figure("ratio", lambda pair: f"{pair.ratio.value:.3f}", name="ratio"),
+    figure("95 % interval", lambda pair: f"{pair.ratio.low:.3f} to {pair.ratio.high:.3f}", name="95 % interval"),
+    words("second is", lambda pair: pair.verdict.value, name="second is"),
+)
+
+
+def _profile_section(profiled: ProfiledBatch) -> Section:
     """Compare a step's time by class of kernel with the estimate's; a last row holds the sums."""
     total_s = sum(row.measured_s for row in profiled.classes)
     estimated_s = sum(row.estimated_s or 0.0 for row in profiled.classes)
@@ -204,12 +181,52 @@ def profile_table(profiled: ProfiledBatch) -> Table:
             f"{row.calls:g}",
             format_seconds(row.measured_s),
             format_fraction(row.measured_s / total_s) if total_s else "unknown",
-            _text_of(row.estimated_s, format_seconds) or "unknown",
-            _text_of(row.error_fraction, _signed_percentage) or "unknown",
+            "unknown" if row.estimated_s is None else format_seconds(row.estimated_s),
+            "unknown" if row.error_fraction is None else _signed_percentage(row.error_fraction),
         )
         for row in profiled.classes
     ]
-    whole = ["all", "", format_seconds(total_s), "100 %", "unknown", "unknown"]
-    if estimated_s and total_s:
-        whole[4:] = [format_seconds(estimated_s), _signed_percentage(estimated_s / total_s - 1)]
-    return table("class|calls>|measured>|share>|estimate>|error>", [*rows, whole])
+    known = estimated_s and total_s
+    sums = (format_seconds(estimated_s), _signed_percentage(estimated_s / total_s - 1)) if known else ("unknown",) * 2
+    rows.append(("all", "", format_seconds(total_s), "100 %", *sums))
+    title = f"batch {profiled.batch}, time per step by class of kernel"
+    numbers = ("calls", "measured", "share", "estimate", "error")
+    columns = plain_columns("class", *numbers, numbers=numbers, is_data=False)
+    return Section([Lines([title]), Table(columns, rows)])
+
+
+_WAYS = "latency is of one repetition waited for at its end, throughput of many, which overlap where the host is free"
+
+
+def pipeline_sections(timed: Sequence[PipelineTimes]) -> list[Section]:
+    """Return timed pipelines: per stage and end to end, with the host left free and waiting after each stage."""
+    return [section for pipeline in timed for section in _pipeline(pipeline)]
+
+
+def _pipeline(timed: PipelineTimes) -> list[Section]:
+    note = "" if timed.has_events else "; no events on this device: nothing runs behind the host"
+    head = f"{timed.name} at batch {timed.batch} on {timed.device}, {timed.repetitions} repetitions{note}"
+    free = ("host left free", timed.free_latency_s, timed.free_s, timed.free_throughput_per_s)
+    waiting = ("waiting after each stage", timed.stalled_latency_s, timed.stalled_s, timed.stalled_throughput_per_s)
+    whole = [
+        (way, format_seconds(latency_s), format_seconds(all_s / timed.repetitions), format_rate(throughput_per_s))
+        for way, latency_s, all_s, throughput_per_s in (free, waiting)
+    ]
+    numbers = ("latency of one", "one after another, each", "throughput, samples/s")
+    return [
+        Section([Lines([f"{head}; medians"]), Table(_STAGES, timed.stages)]),
+        Section(
+            [
+                Lines([f"end to end; {_WAYS}"]),
+                Table(plain_columns("way", *numbers, numbers=numbers, is_data=False), whole),
+            ]
+        ),
+    ]
+
+
+_STAGES: tuple[Column[StageTimes], ...] = (
+    words("stage", lambda stage: stage.name),
+    figure("host, left free", lambda stage: typical_s(stage.host_s), format_seconds, unknown="unknown"),
+    figure("device, by events", lambda stage: typical_s(stage.device_s), format_seconds, unknown="unknown"),
+    figure("host, waiting", lambda stage: typical_s(stage.waited_s), format_seconds, unknown="unknown"),
+)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
 from capplan.printable import printable_line
-from capplan.report.table import Align, Heading, Table, render_csv, render_markdown, render_text
+from capplan.report.sections import Align, Column, Section, Table
 from capplan.units import format_seconds
 
 _MOST_GROUPS = 12
@@ -49,23 +49,25 @@ def _group_line(group: FailureGroup) -> str:
     return f"  {group.count:5,} {group.kind}: {shown} ({', '.join(group.examples)}{' …' * (group.count > 3)})"
 
 
-def query_table(names: Sequence[str], rows: Sequence[Sequence[object]], *, spelling: str) -> str:
-    """Return a query's answer as text, Markdown or CSV: numbers in full in CSV, shortened elsewhere.
+def query_sections(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Section]:
+    """Return a query's answer: numbers in full in CSV, shortened elsewhere.
 
     Args:
-        names: the columns.
-        rows: their values; None is empty.
-        spelling: "table", "md" or "csv".
+        names: The columns.
+        rows: Their values; None is empty.
     """
-    render = {"table": render_text, "md": render_markdown, "csv": render_csv}[spelling]
-    cell = _full if spelling == "csv" else _short
-    numeric = [all(isinstance(row[index], int | float | None) for row in rows) for index in range(len(names))]
-    columns = tuple(
-        Heading(title=printable_line(name), align=Align.RIGHT if is_number else Align.LEFT)
-        for name, is_number in zip(names, numeric, strict=True)
-    )
-    lines = tuple(tuple(printable_line(cell(value)) for value in row) for row in rows)
-    return render(Table(columns=columns, rows=lines))
+
+    def column(index: int, name: str) -> Column[Sequence[object]]:
+        is_number = all(isinstance(row[index], int | float | None) for row in rows)
+        return Column(
+            title=printable_line(name),
+            name=printable_line(name),
+            cell=lambda row: _short(row[index]),
+            value=lambda row: _full(row[index]),
+            align=Align.RIGHT if is_number else Align.LEFT,
+        )
+
+    return [Section([Table([column(index, name) for index, name in enumerate(names)], rows)])]
 
 
 def _full(value: object) -> str:

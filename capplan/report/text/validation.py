@@ -1,6 +1,6 @@
-"""What a validation found, as tables for people and spreadsheets."""
+"""What a validation found, as sections: errors by cell, the worst rows, and what was skipped and why."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from capplan.core.calibrate.accuracy import ErrorStatistics
 from capplan.core.calibrate.measured import SkippedRow
@@ -8,33 +8,44 @@ from capplan.core.calibrate.validation import JudgedStep, Validation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.documents.validation import error_columns
-from capplan.report.table import Table, render_csv, render_markdown, render_text, table
+from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, plain_columns, words
 from capplan.units import format_fraction, format_seconds
 
 _MOST_REASONS = 40
 _MOST_DOTS = 2000
-_HEADINGS = "rows>|median>|mean>|p90>|bias>|≤10 %>|≤25 %>|coverage>|±width>|tau>"
+_FIGURES = ("rows", "median", "mean", "p90", "bias", "≤10 %", "≤25 %", "coverage", "±width", "tau")
 
 
-def render_validation_text(found: Validation, *, by: Sequence[str], worst: int) -> str:
-    """Lay a validation out for the terminal: cells, the worst rows, what was skipped and why."""
-    return _laid_out(found, by, worst, render_text)
+def validation_sections(found: Validation, *, by: Sequence[str], worst: int) -> list[Section]:
+    """Return the errors of predictions; a CSV has a row per cell, errors as fractions.
 
-
-def render_validation_markdown(found: Validation, *, by: Sequence[str], worst: int) -> str:
-    """Lay a validation out as Markdown."""
-    return _laid_out(found, by, worst, render_markdown)
-
-
-def render_validation_csv(found: Validation, *, by: Sequence[str]) -> str:
-    """Write a row per cell, errors as fractions; unknown ones are empty."""
-    rows = [
-        (*cell.keys.values(), *("" if value is None else f"{value:.6g}" for value in error_columns(each).values()))
-        for cell in found.cells
-        for each in (cell.statistics,)
-    ]
+    Args:
+        found: The validation.
+        by: The columns that make a cell.
+        worst: How many of the worst rows are shown.
+    """
+    blocks: list[Block] = []
+    if found.overall is not None:
+        rows = [(*cell.keys.values(), *_cells(cell.statistics)) for cell in found.cells]
+        rows.append(("all", *[""] * (len(by) - 1), *_cells(found.overall)))
+        blocks.append(Table(plain_columns(*by, *_FIGURES, numbers=_FIGURES, is_data=False), rows))
+    if worst and found.judged:
+        blocks += [Lines(["worst rows"]), Table(_worst_columns(found), found.worst(worst))]
+    if found.skipped:
+        columns = plain_columns("rows", "first", "why", numbers=["rows"], is_data=False)
+        blocks += [Lines([f"{len(found.skipped)} rows skipped"]), Table(columns, _reasons(found.skipped))]
     heads = error_columns(found.overall) if found.overall else {}
-    return render_csv(table("|".join((*by, *heads)), rows))
+    cells = [{**cell.keys, **error_columns(cell.statistics)} for cell in found.cells]
+    columns_of_cells = [data(name, _error_value(name)) for name in (*by, *heads)]
+    return [Section(blocks), Section([Table(columns_of_cells, cells)])]
+
+
+def _error_value(name: str) -> Callable[[Mapping[str, str | float | None]], object]:
+    def value(cell: Mapping[str, str | float | None]) -> object:
+        found = cell[name]
+        return found if found is None or isinstance(found, str) else f"{found:.6g}"
+
+    return value
 
 
 def validation_chart(judged: Sequence[JudgedStep]) -> Drawing:
@@ -60,35 +71,17 @@ def validation_chart(judged: Sequence[JudgedStep]) -> Drawing:
     )
 
 
-def _laid_out(found: Validation, by: Sequence[str], worst: int, render: Callable[[Table], str]) -> str:
-    pieces = []
-    if found.overall is not None:
-        rows = [(*cell.keys.values(), *_cells(cell.statistics)) for cell in found.cells]
-        rows.append(("all", *[""] * (len(by) - 1), *_cells(found.overall)))
-        pieces.append(render(table("|".join((*by, _HEADINGS)), rows)))
-    if worst and found.judged:
-        pieces.append("worst rows\n\n" + render(_worst_table(found, worst)))
-    if found.skipped:
-        rows = _reasons(found.skipped)
-        pieces.append(f"{len(found.skipped)} rows skipped\n\n" + render(table("rows>|first|why", rows)))
-    return "\n".join(pieces)
-
-
-def _worst_table(found: Validation, count: int) -> Table:
+def _worst_columns(found: Validation) -> list[Column[JudgedStep]]:
     has_several = len({row.step.file for row in found.judged}) > 1
-    rows = [
-        (
-            f"{row.step.file} {row.step.line}" if has_several else str(row.step.line),
-            row.step.model,
-            row.step.gpu,
-            str(row.step.batch),
-            format_seconds(row.step.latency_s),
-            format_seconds(row.estimate.latency_s.expected),
-            f"×{row.estimate.latency_s.expected / row.step.latency_s:.2f}",
-        )
-        for row in found.worst(count)
+    return [
+        figure("row", lambda row: f"{row.step.file} {row.step.line}" if has_several else str(row.step.line)),
+        words("model", lambda row: row.step.model),
+        words("gpu", lambda row: row.step.gpu),
+        figure("batch", lambda row: row.step.batch),
+        figure("measured", lambda row: row.step.latency_s, format_seconds),
+        figure("predicted", lambda row: row.estimate.latency_s.expected, format_seconds),
+        figure("ratio", lambda row: row.estimate.latency_s.expected / row.step.latency_s, "×{:.2f}".format),
     ]
-    return table("row>|model|gpu|batch>|measured>|predicted>|ratio>", rows)
 
 
 def _reasons(skipped: Sequence[SkippedRow]) -> list[tuple[str, ...]]:

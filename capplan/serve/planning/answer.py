@@ -350,8 +350,9 @@ def _gpus(question: types.GpusQuestion, case: Case) -> Reply:
     from capplan.core.gpus.attributes import DEFAULT_COLUMNS, find_attribute
     from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
     from capplan.report.documents.gpus import gpus_document
-    from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.tables import LEGEND, gpu_base_table, gpu_table
+    from capplan.report.render import render
+    from capplan.report.sections import Format
+    from capplan.report.text.gpus import gpu_list_sections
 
     known = case.data.gpus
     conditions = [each for text in question.where for each in parse_conditions(text)]
@@ -361,12 +362,13 @@ def _gpus(question: types.GpusQuestion, case: Case) -> Reply:
     )
     kept = sort_gpus(kept, question.sort)
     shown = [find_attribute(name) for name in DEFAULT_COLUMNS]
+    sections = gpu_list_sections(kept, shown, count=f"{len(kept)} of {len(known)} GPUs")
     return case.spell(
         {
             "json": lambda: to_json(gpus_document(kept)),
-            "table": lambda: f"{render_text(gpu_table(kept, shown))}\n{len(kept)} of {len(known)} GPUs; {LEGEND}\n",
-            "csv": lambda: render_csv(gpu_base_table(kept, shown)),
-            "md": lambda: f"{render_markdown(gpu_table(kept, shown))}\n{LEGEND}\n",
+            "table": lambda: render(sections, Format.TABLE),
+            "csv": lambda: render(sections, Format.CSV),
+            "md": lambda: render(sections, Format.MD),
         }
     )
 
@@ -374,8 +376,10 @@ def _gpus(question: types.GpusQuestion, case: Case) -> Reply:
 @work_out.register
 def _gpu(question: types.GpuQuestion, case: Case) -> Reply:
     from capplan.report.documents.gpus import gpu_sheet_document
-    from capplan.report.text.gpus.prices_of_one import render_prices
-    from capplan.report.text.gpus.tables import render_gpu
+    from capplan.report.render import render
+    from capplan.report.sections import Format
+    from capplan.report.text.gpus import gpu_sections
+    from capplan.report.text.prices import gpu_price_sections
 
     spec = case.data.gpus.find(question.gpu)
     architecture = case.data.gpus.architectures[spec.architecture_id]
@@ -386,8 +390,8 @@ def _gpu(question: types.GpuQuestion, case: Case) -> Reply:
         return to_json(gpu_sheet_document(spec, architecture, hourly=hourly, purchase=purchase))
 
     def text() -> str:
-        parts = [render_gpu(spec, architecture), render_prices(hourly, purchase)]
-        return "\n".join(part for part in parts if part)
+        sections = [*gpu_sections(spec, architecture), *gpu_price_sections(hourly, purchase)]
+        return render(sections, Format.TABLE)
 
     return case.spell({"json": document, "table": text})
 
@@ -397,8 +401,9 @@ def _prices(question: types.PricesQuestion, case: Case) -> Reply:
     from capplan.app.gpus.prices import PriceRequest, list_prices
     from capplan.core.gpus.prices import PriceTier, Term
     from capplan.report.documents.gpus import prices_document
-    from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.gpus.prices import price_table
+    from capplan.report.render import render
+    from capplan.report.sections import Format
+    from capplan.report.text.prices import price_sections
 
     if question.old and question.max_age_days is None:
         raise UsageError("`old` needs `max_age_days`, such as 365.")
@@ -419,9 +424,9 @@ def _prices(question: types.PricesQuestion, case: Case) -> Reply:
     return case.spell(
         {
             "json": lambda: to_json(prices_document(found.hourly, found.purchase)),
-            "table": lambda: render_text(price_table(found.hourly, found.purchase)),
-            "csv": lambda: render_csv(price_table(found.hourly, found.purchase)),
-            "md": lambda: render_markdown(price_table(found.hourly, found.purchase)),
+            "table": lambda: render(price_sections(found.hourly, found.purchase), Format.TABLE),
+            "csv": lambda: render(price_sections(found.hourly, found.purchase), Format.CSV),
+            "md": lambda: render(price_sections(found.hourly, found.purchase), Format.MD),
         }
     )
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from capplan.app.measure.files import compare_files, stored_measurements
 from capplan.cli.commands.measure.points import draw, render_measurements
-from capplan.cli.output import Format, emit, render_table, to_json, warn
+from capplan.cli.output import Format, emit, laid_out, to_json, warn
 from capplan.cli.progress import TERMINAL
 from capplan.core.measurement.compare import Pairing
 from capplan.core.measurement.types import Measurement
@@ -46,8 +46,8 @@ def _short(point: Measurement) -> str:
 
 def _render(pairing: Pairing, chosen: Format) -> str:
     from capplan.report.documents.measurement import comparisons_document
-    from capplan.report.text.measurement import comparison_table
+    from capplan.report.text.measurement import pairing_sections
 
     if chosen is Format.JSON:
         return to_json(comparisons_document(pairing))
-    return render_table(comparison_table(pairing), chosen)
+    return laid_out(pairing_sections(pairing), chosen)

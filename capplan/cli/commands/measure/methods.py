@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from capplan.cli.commands.measure.options import MeasureOptions
 from capplan.cli.commands.measure.points import conclude
-from capplan.cli.output import Format, emit, render_table, to_json
+from capplan.cli.output import Format, emit, laid_out, to_json
 from capplan.cli.progress import TERMINAL
 from capplan.core.measurement.format import points_to_json
 from capplan.core.measurement.types import Failure, Measurement, TimingMethod
@@ -23,14 +23,14 @@ def show_methods(request: "MeasureRequest", words: str, *, chosen: Format, outpu
         MeasurementError: the device has no events, and they were asked for.
     """
     from capplan.app.measure.methods import time_methods
-    from capplan.report.text.measurement import methods_table
+    from capplan.report.text.measurement import method_sections
 
     points = time_methods(request, _methods(words), feedback=TERMINAL)
     if chosen is Format.JSON:
         emit(to_json(points_to_json(list(points))), output=output)
     else:
         measured = [point for point in points if isinstance(point, Measurement)]
-        emit(render_table(methods_table(measured), chosen), output=output)
+        emit(laid_out(method_sections(measured), chosen), output=output)
     conclude([point for point in points if isinstance(point, Failure)])
 
 
@@ -53,11 +53,10 @@ def show_pipeline(words: str, how: MeasureOptions, *, chosen: Format, output: Pa
     """
     from capplan.app.measure.methods import time_pipeline
     from capplan.report.documents.pipeline import pipelines_document
-    from capplan.report.text.pipeline import pipeline_tables
+    from capplan.report.text.measurement import pipeline_sections
 
     timed = time_pipeline(words, curve=how.curve(), device=how.device, rules=how.rules())
     if chosen is Format.JSON:
         emit(to_json(pipelines_document(timed)), output=output)
         return
-    tables = [titled for each in timed for titled in pipeline_tables(each)]
-    emit("\n".join(f"{title}\n\n{render_table(content, chosen)}" for title, content in tables), output=output)
+    emit(laid_out(pipeline_sections(timed), chosen), output=output)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from capplan.cli.output import Format, emit, render_table, to_json, warn, write_plot
+from capplan.cli.output import Format, emit, laid_out, to_json, warn, write_plot
 from capplan.cli.progress import TERMINAL
 from capplan.core.measurement.format import points_to_json
 from capplan.core.measurement.types import Failure, Measurement
@@ -63,36 +63,21 @@ def conclude(failures: Sequence[Failure]) -> None:
 
 def _emit(made: "MeasureAnswer", chosen: Format, output: Path | None) -> None:
     from capplan.report.documents.measurement import profiles_document
-    from capplan.report.text.measurement import profile_table
+    from capplan.report.text.measurement import measurement_sections
 
     if chosen is Format.JSON:
         profiled = {"profiles": profiles_document(made.profiles)} if made.profiles else {}
         emit(to_json({**points_to_json(list(made.points)), **profiled}), output=output)
         return
     measured = [point for point in made.points if isinstance(point, Measurement)]
-    pieces = [render_measurements(measured, chosen)] if measured else []
-    if chosen is not Format.CSV:
-        pieces += [
-            f"batch {each.batch}, time per step by class of kernel\n\n" + render_table(profile_table(each), chosen)
-            for each in made.profiles
-        ]
-    if pieces:
-        emit("\n".join(pieces), output=output)
+    if measured or (made.profiles and chosen is not Format.CSV):
+        emit(laid_out(measurement_sections(measured, made.profiles), chosen), output=output)
 
 
 def render_measurements(points: Sequence[Measurement], chosen: Format) -> str:
     """Return measurements as a table, Markdown, CSV or JSON."""
-    from capplan.report.text.measurement import (
-        render_measurements_csv,
-        render_measurements_markdown,
-        render_measurements_text,
-    )
+    from capplan.report.text.measurement import measurement_sections
 
     if chosen is Format.JSON:
         return to_json(points_to_json(list(points)))
-    renderers = {
-        Format.CSV: render_measurements_csv,
-        Format.MD: render_measurements_markdown,
-        Format.TABLE: render_measurements_text,
-    }
-    return renderers[chosen](points)
+    return laid_out(measurement_sections(points), chosen)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from capplan.cli.output import emit, refuse_output, to_json, write_atomically
+from capplan.cli.output import Format, emit, laid_out, refuse_output, to_json, write_atomically
 from capplan.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _format(chosen: QueryFormat | None, *, as_json: bool, output: Path | None) -
 
 def _write(answer: "pyarrow.Table", chosen: QueryFormat, output: Path | None) -> None:
     from capplan.app.sweep.tables import parquet_bytes, plain_rows
-    from capplan.report.text.sweep import query_table
+    from capplan.report.text.sweep import query_sections
 
     if chosen is QueryFormat.PARQUET:
         assert output is not None
@@ -148,4 +148,4 @@ def _write(answer: "pyarrow.Table", chosen: QueryFormat, output: Path | None) ->
     if chosen is QueryFormat.JSON:
         emit(to_json([dict(zip(answer.column_names, row, strict=True)) for row in rows]), output=output)
         return
-    emit(query_table(answer.column_names, rows, spelling=chosen.value), output=output)
+    emit(laid_out(query_sections(answer.column_names, rows), Format(chosen.value)), output=output)

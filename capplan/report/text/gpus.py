@@ -1,12 +1,15 @@
-"""GPUs for people and programs: the list, one GPU with its sources, several side by side."""
+"""GPUs as sections: the list, one GPU with its sources, several side by side, and those of this machine."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute
+from capplan.core.gpus.installed import differences
 from capplan.core.gpus.query import ratios_to_first
 from capplan.core.gpus.spec import Architecture, Figure, GpuSpec, PeakKind, Source
 from capplan.report.documents.gpus import all_figures
-from capplan.report.table import Table, render_text, table
+from capplan.report.documents.installed import Match
+from capplan.report.sections import Align, Block, Column, Format, Lines, Role, Section, Table, plain_columns, words
 from capplan.units import format_bytes
 
 LEGEND = "- unsupported, ? unknown; peaks are dense, per device, with fp32 accumulation"
@@ -16,16 +19,30 @@ _COMPARED = (
 )  # fmt: skip
 
 
-def gpu_table(specs: Sequence[GpuSpec], columns: Sequence[Attribute]) -> Table:
-    """Make one row per GPU, values with their units."""
-    titles = "|".join(column.name + (">" if column.is_number else "") for column in columns)
-    return table(titles, [[column.cell(spec) for column in columns] for spec in specs])
+def gpu_list_sections(specs: Sequence[GpuSpec], shown: Sequence[Attribute], *, count: str) -> list[Section]:
+    """Return one row per GPU; a CSV has base units, unknown cells empty and unsupported ones marked.
+
+    Args:
+        specs: The GPUs.
+        shown: The columns.
+        count: How many they are of the database, such as "3 of 130 GPUs".
+    """
+    blocks: list[Block] = [
+        Table(list(map(_attribute_column, shown)), specs),
+        Lines([f"{count}; {LEGEND}"], only=Format.TABLE),
+        Lines([LEGEND], only=Format.MD),
+    ]
+    return [Section(blocks)]
 
 
-def gpu_base_table(specs: Sequence[GpuSpec], columns: Sequence[Attribute]) -> Table:
-    """Make one row per GPU in base units, for spreadsheets; unknown cells are empty, unsupported ones marked."""
-    titles = "|".join(column.base_name for column in columns)
-    return table(titles, [[_base_cell(column, spec) for column in columns] for spec in specs])
+def _attribute_column(attribute: Attribute) -> Column[GpuSpec]:
+    return Column(
+        title=attribute.name,
+        name=attribute.base_name,
+        cell=attribute.cell,
+        value=lambda spec: _base_cell(attribute, spec),
+        align=Align.RIGHT if attribute.is_number else Align.LEFT,
+    )
 
 
 def _base_cell(column: Attribute, spec: GpuSpec) -> str:
@@ -35,25 +52,35 @@ def _base_cell(column: Attribute, spec: GpuSpec) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def render_gpu(spec: GpuSpec, architecture: Architecture) -> str:
+def gpu_sections(spec: GpuSpec, architecture: Architecture) -> list[Section]:
     """Return every value of one GPU as it is written, where it was read and when."""
+    figures = [_WrittenFigure(key, figure) for key, figure in all_figures(spec, architecture)]
     sources = _numbered_sources(spec, architecture)
-    rows = [
-        (
-            key,
-            f"{figure.text} ({figure.quality}, {figure.regime})" if figure.quality else figure.text,
-            figure.printed or "",
-            " ".join(f"[{sources[source]}]" for source in figure.sources),
-            _origin(figure),
-        )
-        for key, figure in all_figures(spec, architecture)
+    columns: list[Column[_WrittenFigure]] = [
+        words("key", lambda row: row.key),
+        words("value", _value),
+        words("printed", lambda row: row.figure.printed),
+        words("source", lambda row: " ".join(f"[{sources[source]}]" for source in row.figure.sources)),
     ]
-    own = any(row[-1] for row in rows)
-    shown = table("key|value|printed|source" + ("|origin" if own else ""), [row if own else row[:-1] for row in rows])
-    lines = [f"{spec.name} ({spec.id})", *_headline(spec), "", render_text(shown)]
-    lines += [f"[{number}] {_spell_source(source)}" for source, number in sources.items()]
-    lines += ["", *(f"  · {note}" for note in spec.notes)] if spec.notes else []
-    return "\n".join(lines) + "\n"
+    if any(_origin(row.figure) for row in figures):
+        columns.append(words("origin", lambda row: _origin(row.figure)))
+    blocks: list[Block] = [
+        Lines([f"{spec.name} ({spec.id})", *_headline(spec)]),
+        Table(columns, figures),
+        Lines([f"[{number}] {_spell_source(source)}" for source, number in sources.items()]),
+        Lines(spec.notes, role=Role.NOTE),
+    ]
+    return [Section(blocks)]
+
+
+class _WrittenFigure(NamedTuple):
+    key: str
+    figure: Figure
+
+
+def _value(row: _WrittenFigure) -> str:
+    figure = row.figure
+    return f"{figure.text} ({figure.quality}, {figure.regime})" if figure.quality else figure.text
 
 
 def _headline(spec: GpuSpec) -> list[str]:
@@ -92,9 +119,8 @@ def _spell_source(source: Source) -> str:
     return ", ".join(parts)
 
 
-def comparison_table(specs: Sequence[GpuSpec]) -> Table:
-    """Compare GPUs, each number with its multiple of the first GPU's."""
-    titles = "|".join(["", *(f"{spec.id}>" for spec in specs)])
+def gpu_comparison_sections(specs: Sequence[GpuSpec]) -> list[Section]:
+    """Return GPUs side by side, each number with its multiple of the first GPU's."""
     rows = []
     for name in _COMPARED:
         attribute = ATTRIBUTES[name]
@@ -108,4 +134,19 @@ def comparison_table(specs: Sequence[GpuSpec]) -> Table:
             for cell, ratio in zip(cells[1:], ratios[1:], strict=True)
         ]
         rows.append([name, *cells])
-    return table(titles, rows)
+    names = [spec.id for spec in specs]
+    return [Section([Table(plain_columns("", *names, numbers=names), rows)])]
+
+
+def installed_sections(matches: Sequence[Match]) -> list[Section]:
+    """Return one paragraph per GPU of this machine: its name, its spec, and what differs."""
+    lines = []
+    for device, spec in matches:
+        pci = f", PCI {device.pci_id}" if device.pci_id else ""
+        lines.append(f"{device.index}: {device.name} ({device.told_by}{pci})")
+        if spec is None:
+            lines.append("   is not in the database; `capplan gpus new` writes a template")
+            continue
+        lines.append(f"   {spec.id}")
+        lines += [f"   {each.key}: {each.found}, specified {each.specified}" for each in differences(device, spec)]
+    return [Section([Lines(lines)])]

@@ -1,0 +1,57 @@
+"""What a device and a host reached when they were timed, as sections."""
+
+from typing import NamedTuple
+
+from capplan.core.calibrate.device import DeviceBenchmark
+from capplan.core.latency.calibration import HostCosts
+from capplan.report.sections import Column, Section, Table, figure, words
+from capplan.units import format_bytes, format_bytes_per_s, format_flops_per_s, format_seconds
+
+
+class _Timed(NamedTuple):
+    what: str
+    reached: str
+    time_s: float | None = None
+    has_time: bool = True
+
+
+def device_sections(found: DeviceBenchmark) -> list[Section]:
+    """Return what was measured of a device: products, copies, launches, memory."""
+    rows = [
+        _Timed(f"matrix product, {each.precision}, {each.size}", format_flops_per_s(each.flops_per_s), each.latency_s)
+        for each in found.matmuls
+    ]
+    rows += [
+        _Timed(f"copy of {format_bytes(each.size_bytes)}", format_bytes_per_s(each.bytes_per_s), each.latency_s)
+        for each in found.copies
+    ]
+    rows += [_Timed("smallest kernel, on the device", "", found.kernel_s)]
+    rows += [_Timed("dispatch of a kernel, on the host", "", found.dispatch_s)]
+    memory = (
+        ("context outside the allocator", found.context_bytes),
+        ("memory in all", found.total_bytes),
+        ("memory that can be allocated", found.usable_bytes),
+    )
+    rows += [_Timed(title, "unknown" if size is None else format_bytes(size), has_time=False) for title, size in memory]
+    columns: list[Column[_Timed]] = [
+        words("what", lambda row: row.what, name="what"),
+        figure("reached", lambda row: row.reached, name="reached"),
+        figure("time", lambda row: _time(row.time_s) if row.has_time else "", name="time"),
+    ]
+    return [Section([Table(columns, rows)])]
+
+
+def host_sections(costs: HostCosts) -> list[Section]:
+    """Return what calls into PyTorch cost on a host."""
+    rows: list[tuple[str, float | None]] = [(f"{label}, one call", cost) for label, cost in costs.operators_s.items()]
+    rows += [("a call that launches nothing", costs.call_s), ("a launch, on top", costs.launch_s)]
+    title = f"{costs.cpu}, torch {costs.torch}"
+    columns: list[Column[tuple[str, float | None]]] = [
+        words(title, lambda row: row[0], name=title),
+        figure("time", lambda row: _time(row[1]), name="time"),
+    ]
+    return [Section([Table(columns, rows)])]
+
+
+def _time(time_s: float | None) -> str:
+    return "unknown" if time_s is None else format_seconds(time_s)

@@ -1,1 +1,0 @@
-"""GPUs, their prices and devices as text tables."""
