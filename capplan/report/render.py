@@ -10,10 +10,12 @@ from capplan.report.narrow import Grid, Heading, narrow_grids, wrapped_lines
 from capplan.report.sections import (
     Align,
     AnyTable,
+    Bars,
     Block,
     Format,
     Lines,
     Listing,
+    Page,
     Picture,
     Role,
     Section,
@@ -49,12 +51,12 @@ def records(sections: Iterable[Section]) -> dict[str, list[object]]:
     return {name: [row[index] for row in rows] for index, name in enumerate(names)}
 
 
-def grid_of(table: AnyTable) -> Grid:
-    """Return what a table shows to people."""
+def grid_of(table: AnyTable, *, most: int | None = None) -> Grid:
+    """Return what a table shows to people, of at most so many rows."""
     shown = [column for column in table.columns if column.title is not None]
     return Grid(
         columns=tuple(Heading(title=column.title or "", align=column.align, rank=column.rank) for column in shown),
-        rows=tuple(tuple(printable_line(column.cell(row)) for column in shown) for row in table.rows),
+        rows=tuple(tuple(printable_line(column.cell(row)) for column in shown) for row in table.rows[:most]),
     )
 
 
@@ -120,13 +122,15 @@ def _plain_block(block: Block, width: int | None) -> str:
     if isinstance(block, Lines):
         if block.only not in (None, Format.TABLE):
             return ""
-        mark = "  · " if block.role is Role.NOTE else ""
+        mark = {Role.NOTE: "  · ", Role.LIST: "- "}.get(block.role, "")
         return "\n".join(f"{mark}{text_of(text)}" for text in block.texts)
     if isinstance(block, Listing):
         return block.text.rstrip("\n")
-    if isinstance(block, Picture):
+    if isinstance(block, Picture | Bars):
         return ""
-    grid = grid_of(block)
+    if block.only not in (None, Format.TABLE):
+        return ""
+    grid = grid_of(block, most=block.most)
     return plain_grid(grid, width=width).rstrip("\n") if grid.columns else ""
 
 
@@ -163,6 +167,12 @@ def _row_lines(
         yield between.join(padded).rstrip()
 
 
+def page_markdown(page: Page) -> str:
+    """Write a report as Markdown, without its charts; its texts never become markup."""
+    pieces = [piece for section in page.sections for piece in markdown_pieces(section, level=2, escapes=True)]
+    return "\n\n".join([f"# {escape_markdown(page.title)}", *pieces]) + "\n"
+
+
 def markdown_pieces(section: Section, *, level: int, escapes: bool = False) -> list[str]:
     """Return a section's heading and blocks as GitHub-flavoured Markdown, to be set apart by empty lines.
 
@@ -177,7 +187,7 @@ def markdown_pieces(section: Section, *, level: int, escapes: bool = False) -> l
             pieces += _markdown_lines(block, escapes=escapes)
         elif isinstance(block, Listing):
             pieces.append(f"```\n{block.text.rstrip()}\n```")
-        elif not isinstance(block, Picture):
+        elif isinstance(block, Table) and block.only in (None, Format.MD):
             grid = grid_of(block)
             if grid.columns:
                 pieces += [f"**{escape_markdown(block.caption)}**"] if block.caption else []

@@ -15,7 +15,7 @@ table without a column for a format is left out there.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -156,6 +156,11 @@ def data(name: str, value: Callable[[Row], object]) -> Column[Row]:
     return Column(title=None, name=name, cell=str, value=value)
 
 
+def shown_as_data(column: Column[Row]) -> Column[Row]:
+    """Return a column of which a CSV has the heading and the texts that people see."""
+    return replace(column, name=column.title, value=column.cell)
+
+
 def plain_columns(*titles: str, numbers: Sequence[str] = (), is_data: bool = True) -> tuple[Column[Sequence[str]], ...]:
     """Return columns of rows that are texts already, where headings are known only with the answer.
 
@@ -182,12 +187,16 @@ class Table(Generic[Row]):
         rows: What each row shows.
         caption: A line that a report sets above the table.
         is_attached: True if no empty line stands between the table and what is above it in plain text.
+        most: How many rows plain text shows; None for all, as other formats do.
+        only: The one format for people that has the table; None if all have.
     """
 
     columns: Sequence[Column[Row]]
     rows: Sequence[Row]
     caption: str = ""
     is_attached: bool = False
+    most: int | None = None
+    only: Format | None = None
 
 
 def text_of(content: str | Line) -> str:
@@ -202,6 +211,7 @@ class Role(StrEnum):
     TITLE = "title"
     ITEM = "item"
     NOTE = "note"
+    LIST = "list"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +220,8 @@ class Lines:
 
     Attributes:
         texts: The lines.
-        role: What they are: Markdown sets a title bold, and makes lists of items and notes; plain text marks notes.
+        role: What they are: Markdown sets a title bold, and makes lists of items and notes; plain text marks notes
+            and lists.
         is_attached: True if no empty line stands above them in plain text.
         only: The one format that has them; None if all have.
     """
@@ -237,7 +248,33 @@ class Picture:
 
 
 AnyTable = Table[Any]
-Block = Lines | AnyTable | Listing | Picture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One part of a bar: its name, its size in words, and which share of the bar it takes."""
+
+    name: str
+    size: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A bar of parts that add up to one; the parts of all bars have the same names and order."""
+
+    name: str
+    shares: Sequence[Share]
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars under each other, which pages draw; formats of text leave them out."""
+
+    bars: Sequence[Bar]
+
+
+Block = Lines | AnyTable | Listing | Picture | Bars
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,3 +290,29 @@ class Section:
     blocks: Sequence[Block]
     title: str = ""
     key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One figure of a report's summary: what it is, its value, and its range or basis."""
+
+    label: str
+    figure: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A report that stands for itself, of which `capplan.report.pages` makes a file of any format.
+
+    Attributes:
+        title: What it is about.
+        created: The day it was made.
+        cards: The figures that decide.
+        sections: What it holds.
+    """
+
+    title: str
+    created: str
+    cards: Sequence[Card]
+    sections: Sequence[Section]

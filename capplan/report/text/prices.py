@@ -35,6 +35,11 @@ def _day(price: AnyPrice) -> str:
 _DAYS = {DateKind.STATED: "", DateKind.NOT_BEFORE: "from ", DateKind.NOT_AFTER: "until ", DateKind.READ: "read "}
 
 
+def _trust(price: AnyPrice) -> str:
+    comparison = price.comparison if isinstance(price, Price) else None
+    return comparison or price.known_by
+
+
 _PRICES: tuple[Column[AnyPrice], ...] = (
     words("gpu", lambda price: price.gpu, name="gpu"),
     figure("price", _amount, name="price"),
@@ -45,7 +50,7 @@ _PRICES: tuple[Column[AnyPrice], ...] = (
     words("instance", _instance, name="instance"),
     figure("GPUs", lambda price: price.instance_gpus if isinstance(price, Price) else None, name="GPUs"),
     words("day", _day, name="day"),
-    words("trust", lambda price: price.tier.value, name="trust"),
+    words("trust", _trust, name="trust"),
 )
 
 
@@ -75,7 +80,7 @@ _PRICES_OF_ONE: tuple[Column[AnyPrice], ...] = (
     words("region", lambda price: price.region if isinstance(price, Price) else ""),
     words("instance", _part_of),
     words("day", _day),
-    words("trust", lambda price: price.tier.value),
+    words("trust", lambda price: price.known_by),
     words("source", lambda price: price.source),
 )
 

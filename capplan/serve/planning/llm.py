@@ -69,15 +69,17 @@ def answer_llm_memory(question: LlmMemoryQuestion, case: Case) -> "MemoryAnswer"
 @work_out.register
 def _memory(question: LlmMemoryQuestion, case: Case) -> Reply:
     from capplan.report.documents.llm.memory import llm_memory_document
-    from capplan.report.text.llm import memory as text
+    from capplan.report.render import render
+    from capplan.report.sections import Format
+    from capplan.report.text.llm.memory import llm_memory_sections
 
     found = answer_llm_memory(question, case)
     return case.spell(
         {
             "json": lambda: to_json(llm_memory_document(found)),
-            "table": lambda: text.render_llm_memory_text(found),
-            "csv": lambda: text.render_llm_memory_csv(found),
-            "md": lambda: text.render_llm_memory_markdown(found),
+            "table": lambda: render(llm_memory_sections(found), Format.TABLE),
+            "csv": lambda: render(llm_memory_sections(found), Format.CSV),
+            "md": lambda: render(llm_memory_sections(found), Format.MD),
         },
         exit_code=0 if found.fits else 1,
     )
@@ -118,15 +120,17 @@ def answer_llm_estimate(question: LlmEstimateQuestion, case: Case) -> "ServingEs
 @work_out.register
 def _estimate(question: LlmEstimateQuestion, case: Case) -> Reply:
     from capplan.report.documents.llm.serving import llm_estimate_document
-    from capplan.report.text.llm import serving as text
+    from capplan.report.render import render
+    from capplan.report.sections import Format
+    from capplan.report.text.llm.serving import llm_estimate_sections
 
     found = answer_llm_estimate(question, case)
     return case.spell(
         {
             "json": lambda: to_json(llm_estimate_document(found)),
-            "table": lambda: text.estimate_text(found, explain=False),
-            "csv": lambda: text.estimate_csv(found),
-            "md": lambda: text.estimate_markdown(found),
+            "table": lambda: render(llm_estimate_sections(found), Format.TABLE),
+            "csv": lambda: render(llm_estimate_sections(found), Format.CSV),
+            "md": lambda: render(llm_estimate_sections(found), Format.MD),
         }
     )
 
@@ -181,16 +185,17 @@ def answer_llm_plan(question: LlmPlanQuestion, case: Case) -> "PlannedFleet":
 @work_out.register
 def _plan(question: LlmPlanQuestion, case: Case) -> Reply:
     from capplan.report.documents.llm.plan import llm_plan_document
-    from capplan.report.text.llm import plan as text
-    from capplan.report.text.llm.money import fleet_text
+    from capplan.report.render import render
+    from capplan.report.sections import Format
+    from capplan.report.text.llm.plan import llm_plan_sections
 
     found = answer_llm_plan(question, case)
     return case.spell(
         {
             "json": lambda: to_json(llm_plan_document(found)),
-            "table": lambda: text.plan_text(found.plan, everything=False) + fleet_text(found, launch=False),
-            "csv": lambda: text.plan_csv(found.plan),
-            "md": lambda: text.plan_markdown(found.plan),
+            "table": lambda: render(llm_plan_sections(found), Format.TABLE),
+            "csv": lambda: render(llm_plan_sections(found), Format.CSV),
+            "md": lambda: render(llm_plan_sections(found), Format.MD),
         },
         exit_code=0 if found.plan.fits else 1,
     )

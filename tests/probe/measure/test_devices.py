@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from capplan.report.text.pipeline import pipeline_tables
 
 from capplan.core.measurement.op_times import UNMATCHED, ProfiledOperator, times_by_class
 from capplan.core.measurement.types import Clocks, MeasuredPower
@@ -23,7 +24,6 @@ from capplan.probe.measure.profile import profile_steps
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
-from capplan.report.text.pipeline import pipeline_tables
 from tests.probe.measure.simulated import SimulatedDevice
 
 NET = "examples/net.py:Net"

@@ -10,7 +10,7 @@ from capplan.cli.commands.llm.groups import CalibrationOption
 from capplan.cli.commands.llm.options import LlmModel, parse_link
 from capplan.cli.groups import with_groups
 from capplan.cli.options import AnswerOptions, SpecFolders
-from capplan.cli.output import Format, check_plots, to_json, write_plot
+from capplan.cli.output import Format, check_plots, laid_out, to_json, write_plot
 from capplan.llm.core.serving.clients import read_clients
 
 if TYPE_CHECKING:
@@ -99,10 +99,8 @@ def _question(
 
 def _spell(found: "ServingEstimate", spelling: Format, *, explain: bool) -> str:
     from capplan.report.documents.llm.serving import llm_estimate_document
-    from capplan.report.text.llm import serving as text
+    from capplan.report.text.llm.serving import llm_estimate_sections
 
     if spelling is Format.JSON:
         return to_json(llm_estimate_document(found))
-    if spelling is Format.CSV:
-        return text.estimate_csv(found)
-    return text.estimate_markdown(found) if spelling is Format.MD else text.estimate_text(found, explain=explain)
+    return laid_out(llm_estimate_sections(found, explain=explain and spelling is Format.TABLE), spelling)

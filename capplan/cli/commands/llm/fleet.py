@@ -7,7 +7,7 @@ import typer
 
 from capplan.cli.commands.llm.groups import CalibrationOption
 from capplan.cli.options import SpecFolders
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
+from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, laid_out, resolve_format, to_json
 from capplan.cli.progress import progress
 
 
@@ -34,18 +34,14 @@ def fleet(
     """
     from capplan.llm.answer.shared_fleet import plan_shared_fleet
     from capplan.report.documents.llm.fleet import fleet_document
-    from capplan.report.table import render_csv, render_markdown
-    from capplan.report.text.llm.fleet import fleet_table, fleets_text
+    from capplan.report.text.llm.fleet import shared_fleet_sections
 
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     with progress("planning every model"):
         found = plan_shared_fleet(file, specs=tuple(specs or ()), calibration=calibration, shares_gpus=share_gpus)
     if spelling is Format.JSON:
         emit(to_json(fleet_document(found.plans, found.fleets)), output=output)
-    elif spelling is Format.TABLE:
-        emit(fleets_text(found.plans, found.fleets), output=output)
     else:
-        render = render_csv if spelling is Format.CSV else render_markdown
-        emit(render(fleet_table(found.fleets, most=None)), output=output)
+        emit(laid_out(shared_fleet_sections(found.plans, found.fleets), spelling), output=output)
     if not found.fleets:
         raise typer.Exit(1)

@@ -9,7 +9,7 @@ from capplan.cli.commands.llm.deployment import DeploymentOptions, DownloadOptio
 from capplan.cli.commands.llm.options import LlmModel
 from capplan.cli.groups import with_groups
 from capplan.cli.options import AnswerOptions, SpecFolders
-from capplan.cli.output import Format, to_json
+from capplan.cli.output import Format, laid_out, to_json
 
 if TYPE_CHECKING:
     from capplan.llm.core.memory_answer import MemoryAnswer
@@ -67,11 +67,6 @@ def _render(found: "MemoryAnswer", chosen: Format) -> str:
         from capplan.report.documents.llm.memory import llm_memory_document
 
         return to_json(llm_memory_document(found))
-    from capplan.report.text.llm import memory as text
+    from capplan.report.text.llm.memory import llm_memory_sections
 
-    render = {
-        Format.TABLE: text.render_llm_memory_text,
-        Format.MD: text.render_llm_memory_markdown,
-        Format.CSV: text.render_llm_memory_csv,
-    }[chosen]
-    return render(found)
+    return laid_out(llm_memory_sections(found), chosen)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
+from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, laid_out, resolve_format, to_json
 
 
 def models(
@@ -36,8 +36,7 @@ def models(
     from capplan.llm.read.catalogue import load_catalogue
     from capplan.llm.read.sources import find_model
     from capplan.report.documents.llm.memory import llm_models_document
-    from capplan.report.table import render_csv, render_markdown, render_text
-    from capplan.report.text.llm.models import llm_model_base_table, llm_model_table
+    from capplan.report.text.llm.models import llm_model_sections
 
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     known = [find_model(name, download=download) for name in names] if names else list(load_catalogue().values())
@@ -46,8 +45,5 @@ def models(
         emit("".join(f"{model.architecture.name}\n" for model in kept), output=output)
     elif spelling is Format.JSON:
         emit(to_json(llm_models_document(kept)), output=output)
-    elif spelling is Format.CSV:
-        emit(render_csv(llm_model_base_table(kept)), output=output)
     else:
-        render = render_markdown if spelling is Format.MD else render_text
-        emit(render(llm_model_table(kept)), output=output)
+        emit(laid_out(llm_model_sections(kept), spelling), output=output)

@@ -19,6 +19,7 @@ from capplan.cli.groups import with_groups
 from capplan.cli.options import AnswerOptions, SpecFolders
 from capplan.cli.output import (
     Format,
+    laid_out,
     to_json,
     write_atomically,
 )
@@ -140,13 +141,8 @@ def _write_manifest(found: "PlannedFleet", path: Path) -> None:
 
 def _spell(found: "PlannedFleet", spelling: Format, *, everything: bool, launch: bool) -> str:
     from capplan.report.documents.llm.plan import llm_plan_document
-    from capplan.report.text.llm import plan as text
-    from capplan.report.text.llm.money import fleet_text
+    from capplan.report.text.llm.plan import llm_plan_sections
 
     if spelling is Format.JSON:
         return to_json(llm_plan_document(found))
-    if spelling is Format.CSV:
-        return text.plan_csv(found.plan)
-    if spelling is Format.MD:
-        return text.plan_markdown(found.plan)
-    return text.plan_text(found.plan, everything=everything) + fleet_text(found, launch=launch)
+    return laid_out(llm_plan_sections(found, everything=everything, launch=launch), spelling)

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from capplan.cli.output import command_line, emit, write_atomically
+from capplan.cli.output import Format, command_line, emit, laid_out, to_json, write_atomically
 from capplan.cli.progress import progress
 from capplan.errors import UsageError
 from capplan.printable import printable
+
+if TYPE_CHECKING:
+    from capplan.llm.core.fleet.serving_report import ServingReport
 
 
 def report_llm(
@@ -34,7 +38,6 @@ def report_llm(
         UsageError: Several models are named, or something of the load file is refused.
     """
     from capplan.llm.answer.report_serving import ServingReportRequest, report_serving
-    from capplan.report.serving.render import render_serving
 
     if len(models) != 1:
         raise UsageError(f"--llm reports on one model, not {len(models)}; write one report for each.")
@@ -44,9 +47,22 @@ def report_llm(
     with progress("working out the report"):
         made = report_serving(request)
     if not outputs:
-        emit(str(render_serving(made, ".md")), output=None)
-    contents = [render_serving(made, path.suffix.lower()) for path in outputs]
+        emit(str(_written(made, ".md")), output=None)
+    contents = [_written(made, path.suffix.lower()) for path in outputs]
     for path, content in zip(outputs, contents, strict=True):
         write_atomically(path, content if isinstance(content, bytes) else printable(content).encode())
     if made.fleet.plan.recommended is None:
         raise typer.Exit(1)
+
+
+def _written(made: "ServingReport", extension: str) -> str | bytes:
+    """Return the report in the format of a file's extension."""
+    from capplan.report.documents.llm.report import serving_report_document
+    from capplan.report.pages import page_file
+    from capplan.report.text.llm.report import serving_data, serving_page
+
+    if extension == ".json":
+        return to_json(serving_report_document(made))
+    if extension == ".csv":
+        return laid_out(serving_data(made), Format.CSV)
+    return page_file(serving_page(made), extension)

@@ -25,6 +25,7 @@ from capplan.cli.options import AnswerOptions, SpecFolders
 from capplan.cli.output import (
     Format,
     check_plots,
+    laid_out,
     to_json,
     write_plot,
 )
@@ -152,11 +153,8 @@ def _loads(lengths: LengthOptions, arrivals: ArrivalOptions, trace: "Arrivals | 
 
 def _spell(found: "Simulation", spelling: Format) -> str:
     from capplan.report.documents.llm.simulation import simulation_document
-    from capplan.report.table import render_csv, render_markdown
-    from capplan.report.text.llm.simulation import simulation_table, simulation_text
+    from capplan.report.text.llm.simulation import simulation_sections
 
     if spelling is Format.JSON:
         return to_json(simulation_document(found))
-    if spelling is Format.TABLE:
-        return simulation_text(found)
-    return (render_csv if spelling is Format.CSV else render_markdown)(simulation_table(found))
+    return laid_out(simulation_sections(found), spelling)

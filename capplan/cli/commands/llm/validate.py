@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from capplan.cli.options import SpecFolders
-from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, resolve_format, to_json
+from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, laid_out, resolve_format, to_json
 from capplan.errors import UnknownNameError, UsageError
 
 
@@ -42,7 +42,7 @@ def validate(
     from capplan.llm.read.runs.serving_rows import read_serving
     from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.report.documents.llm.serving import llm_validation_document
-    from capplan.report.text.llm import serving as text
+    from capplan.report.text.llm.serving import llm_validation_sections
     from capplan.specs import load_gpus
 
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
@@ -61,11 +61,6 @@ def validate(
     if spelling is Format.JSON:
         emit(to_json(llm_validation_document(found, by=columns)), output=output)
     else:
-        render = {
-            Format.TABLE: text.validation_text,
-            Format.MD: text.validation_markdown,
-            Format.CSV: text.validation_csv,
-        }[spelling]
-        emit(render(found, by=columns), output=output)
+        emit(laid_out(llm_validation_sections(found, by=columns), spelling), output=output)
     if not found.answers:
         raise UsageError("no row could be predicted; see the skipped rows.")

@@ -11,7 +11,8 @@ from capplan.llm.core.serving.accuracy import (
 )
 from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.runs import MeasuredRun
-from capplan.report.table import render_markdown, table
+from capplan.report.render import render
+from capplan.report.sections import Column, Format, Row, Section, Table, figure, plain_columns, words
 from capplan.units import format_fraction
 
 _TITLES = {
@@ -98,8 +99,13 @@ def _ranks(held_out: Mapping[str, ServingValidation]) -> str:
     ttft = [[item for item in held_out[name].answers if item.metric is Metric.TTFT] for name in names]
     rows = [("as predicted", *(_correlation(items, None) for items in ttft))]
     rows += [(title, *(_correlation(items, shared) for items in ttft)) for title, shared in _ALIKE]
-    headings = "|".join(("mean error known of other runs with", *(f"{_TITLES[name]}>" for name in names)))
-    return f"{_RANKS}\n{render_markdown(table(headings, rows))}"
+    numbers = [_TITLES[name] for name in names]
+    columns = plain_columns("mean error known of other runs with", *numbers, numbers=numbers)
+    return f"{_RANKS}\n{_markdown(Table(columns, rows))}"
+
+
+def _markdown(table: Table[Row]) -> str:
+    return render([Section([table])], Format.MD)
 
 
 def _correlation(items: Sequence[JudgedAnswer], shared: Callable[[MeasuredRun], str] | None) -> str:
@@ -138,32 +144,39 @@ def _count_covered(cells: Sequence[Cell]) -> int:
 
 def _overall(held_out: Mapping[str, ServingValidation]) -> str:
     rows = [
-        (_TITLES[name], str(metric), *_numbers(accuracy))
+        (_TITLES[name], str(metric), accuracy)
         for name, found in held_out.items()
         for metric, accuracy in found.overall().items()
         if accuracy is not None
     ]
-    return render_markdown(table(f"held out|metric|{_HEADINGS}", rows))
-
-
-_HEADINGS = "n>|median>|p90>|bias>|inside 90 % interval>|rank correlation>|within a factor of two>"
+    columns: list[Column[tuple[str, str, Accuracy]]] = [
+        words("held out", lambda row: row[0]),
+        words("metric", lambda row: row[1]),
+        *_accuracy_columns(lambda row: row[2]),
+    ]
+    return _markdown(Table(columns, rows))
 
 
 def _cells(found: ServingValidation, by: Sequence[str]) -> str:
-    rows = [
-        (*cell.key.values(), str(cell.metric), str(cell.deployments), *_numbers(cell.accuracy))
-        for cell in found.cells(by)
+    def key(name: str) -> Column[Cell]:
+        return words(name, lambda cell: cell.key[name])
+
+    columns: list[Column[Cell]] = [
+        *map(key, by),
+        words("metric", lambda cell: str(cell.metric)),
+        figure("deployments", lambda cell: cell.deployments),
+        *_accuracy_columns(lambda cell: cell.accuracy),
     ]
-    return render_markdown(table("|".join((*by, "metric", "deployments>", _HEADINGS)), rows))
+    return _markdown(Table(columns, found.cells(by)))
 
 
-def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
-    return (
-        str(accuracy.n),
-        format_fraction(accuracy.mdape),
-        format_fraction(accuracy.p90),
-        f"{accuracy.bias:.2f}",
-        format_fraction(accuracy.coverage),
-        "" if accuracy.spearman is None else f"{accuracy.spearman:.3f}",
-        format_fraction(accuracy.within_factor_two),
-    )
+def _accuracy_columns(accuracy: Callable[[Row], Accuracy]) -> list[Column[Row]]:
+    return [
+        figure("n", lambda row: accuracy(row).n),
+        figure("median", lambda row: accuracy(row).mdape, format_fraction),
+        figure("p90", lambda row: accuracy(row).p90, format_fraction),
+        figure("bias", lambda row: accuracy(row).bias, "{:.2f}".format),
+        figure("inside 90 % interval", lambda row: accuracy(row).coverage, format_fraction),
+        figure("rank correlation", lambda row: accuracy(row).spearman, "{:.3f}".format),
+        figure("within a factor of two", lambda row: accuracy(row).within_factor_two, format_fraction),
+    ]

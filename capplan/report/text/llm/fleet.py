@@ -1,20 +1,23 @@
-"""Several models on one fleet for people: the cheapest fleet, and the others beside it."""
+"""Several models on one fleet as sections: the cheapest fleet, and the others beside it."""
+
+from collections.abc import Sequence
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.gpu_sharing import SharedPart
 from capplan.llm.core.fleet.shared_fleet import SharedFleet
-from capplan.report.table import Table, render_text, table
+from capplan.report.sections import Column, Format, Lines, Role, Section, Table, figure, shown_as_data, words
 from capplan.units import format_seconds
 
 _SHOWN = 10
 
 
-def fleets_text(plans: tuple[DeploymentPlan, ...], fleets: tuple[SharedFleet, ...]) -> str:
-    """Lay the fleets out for the terminal."""
-    missing = [f"{plan.model}: {plan.advice}\n" for plan in plans if not plan.fits]
+def shared_fleet_sections(plans: Sequence[DeploymentPlan], fleets: Sequence[SharedFleet]) -> list[Section]:
+    """Return fleets that serve several models, the cheapest first; or why there is none."""
     if not fleets:
-        reason = "".join(missing) or "No GPU carries all models, and no deployment of each does.\n"
-        return f"No fleet serves all {len(plans)} models within their limits.\n{reason}"
+        missing = [f"{plan.model}: {plan.advice}" for plan in plans if not plan.fits]
+        reasons = missing or ["No GPU carries all models, and no deployment of each does."]
+        lines = [f"No fleet serves all {len(plans)} models within their limits.", *reasons]
+        return [Section([Lines(lines, only=Format.TABLE), Table(_FLEETS, fleets, only=Format.MD)])]
     best = fleets[0]
     price = f", {best.usd_per_hour:,.2f} USD/h" if best.usd_per_hour is not None else ", no known price"
     shares = any(fleet.shared for fleet in fleets)
@@ -25,8 +28,15 @@ def fleets_text(plans: tuple[DeploymentPlan, ...], fleets: tuple[SharedFleet, ..
             "models on the same GPUs take turns, and their memory adds up: an estimate, no such run was compared"
         )
     notes += [_shared_words(part) for group in best.shared for part in group.parts]
-    lines = "".join(f"  · {note}\n" for note in notes)
-    return f"{best.words}{price}.\n\n{render_text(fleet_table(fleets, most=_SHOWN))}{lines}"
+    return [
+        Section(
+            [
+                Lines([f"{best.words}{price}."], only=Format.TABLE),
+                Table(_FLEETS, fleets, most=_SHOWN),
+                Lines(notes, role=Role.NOTE, is_attached=True, only=Format.TABLE),
+            ]
+        )
+    ]
 
 
 def _shared_words(part: SharedPart) -> str:
@@ -36,21 +46,16 @@ def _shared_words(part: SharedPart) -> str:
     )
 
 
-def fleet_table(fleets: tuple[SharedFleet, ...], *, most: int | None) -> Table:
-    """Lay fleets out, the cheapest first."""
-    rows = [
-        (
-            fleet.gpu or "mixed",
-            str(fleet.gpus),
-            str(fleet.servers),
-            f"{fleet.usd_per_hour:,.2f}" if fleet.usd_per_hour is not None else "",
-            ", ".join(
-                (
-                    *(f"{part.plan.model} {part.fit.gpus} × {part.fit.gpu}" for part in fleet.parts),
-                    *(group.words for group in fleet.shared),
-                )
-            ),
-        )
-        for fleet in fleets[:most]
-    ]
-    return table("GPU|GPUs>|servers>|USD/h>|models", rows)
+def _models(fleet: SharedFleet) -> str:
+    parts = (f"{part.plan.model} {part.fit.gpus} × {part.fit.gpu}" for part in fleet.parts)
+    return ", ".join((*parts, *(group.words for group in fleet.shared)))
+
+
+_COLUMNS: tuple[Column[SharedFleet], ...] = (
+    words("GPU", lambda fleet: fleet.gpu or "mixed"),
+    figure("GPUs", lambda fleet: fleet.gpus),
+    figure("servers", lambda fleet: fleet.servers),
+    figure("USD/h", lambda fleet: fleet.usd_per_hour, "{:,.2f}".format),
+    words("models", _models),
+)
+_FLEETS = tuple(map(shown_as_data, _COLUMNS))

@@ -1,61 +1,34 @@
-"""An answer about serving memory for people: text, Markdown, CSV."""
+"""An answer about serving memory as sections: parts of a GPU, what fits, and what other choices would give."""
 
-from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
-from capplan.report.table import Table, render_csv, render_markdown, render_text, table
+from capplan.report.sections import Block, Column, Lines, Role, Section, Table, data, figure, words
 from capplan.units import format_bytes, format_count
 
 
-def render_llm_memory_text(answer: MemoryAnswer) -> str:
-    """Lay an answer out for the terminal.
-
-    Args:
-        answer: The answer.
-    """
-    return "\n".join(_parts(answer, render_text)).rstrip() + "\n"
-
-
-def render_llm_memory_markdown(answer: MemoryAnswer) -> str:
-    """Lay an answer out as GitHub-flavoured Markdown.
-
-    Args:
-        answer: The answer.
-    """
-    return "\n".join(_parts(answer, render_markdown)).rstrip() + "\n"
-
-
-def render_llm_memory_csv(answer: MemoryAnswer) -> str:
-    """Write one row per part in bytes.
-
-    Args:
-        answer: The answer.
-    """
-    rows = [(answer.request.model.architecture.name, answer.request.gpu.id, *row) for row in _part_rows(answer)]
-    return render_csv(
-        table("model|gpu|part|bytes", [(model, gpu, name, str(round(size))) for model, gpu, name, size in rows])
-    )
-
-
-def _parts(answer: MemoryAnswer, render: Callable[[Table], str]) -> Iterator[str]:
-    yield _headline(answer)
-    yield ""
+def llm_memory_sections(answer: MemoryAnswer) -> list[Section]:
+    """Return an answer about serving memory; a CSV has one row per part in bytes."""
     total = answer.memory.deployment.total_bytes
-    yield render(
-        table(
-            "per GPU|size>|share>",
-            [(name, format_bytes(size), f"{100 * size / total:.1f} %") for name, size in _part_rows(answer)],
-        )
-    )
-    yield _what_fits(answer)
-    yield ""
+    columns: list[Column[tuple[str, float]]] = [
+        data("model", lambda _: answer.request.model.architecture.name),
+        data("gpu", lambda _: answer.request.gpu.id),
+        words("per GPU", lambda row: row[0], name="part"),
+        figure("size", lambda row: row[1], format_bytes),
+        figure("share", lambda row: f"{100 * row[1] / total:.1f} %"),
+        data("bytes", lambda row: round(row[1])),
+    ]
+    blocks: list[Block] = [
+        Lines([_headline(answer)]),
+        Table(columns, _part_rows(answer)),
+        Lines([_what_fits(answer)]),
+    ]
     if answer.alternatives:
-        yield "What other choices would give:"
-        yield ""
-        yield render(_alternative_table(answer))
-    yield from (f"- {note}" for note in answer.notes)
-    yield f"- {answer.evidence}: {answer.memory.deployment.engine.source}"
+        blocks += [Lines(["What other choices would give:"]), Table(_ALTERNATIVES, _alternatives(answer))]
+    evidence = f"{answer.evidence}: {answer.memory.deployment.engine.source}"
+    blocks.append(Lines([*answer.notes, evidence], role=Role.LIST))
+    return [Section(blocks)]
 
 
 _FEWEST_IN_BILLIONS = 5e6
@@ -101,26 +74,34 @@ def _what_fits(answer: MemoryAnswer) -> str:
     )
 
 
-def _alternative_table(answer: MemoryAnswer) -> Table:
-    now = (
-        "as asked",
-        format_bytes(answer.stage.weight_bytes),
-        format_bytes(max(0.0, answer.stage.pool_bytes)),
-        _count(answer.kv_tokens),
-        f"{answer.sequences:,}",
-    )
-    rows = [
-        (
-            each.change,
-            format_bytes(each.weight_bytes),
-            format_bytes(each.pool_bytes) if each.fits else "does not fit",
-            _count(each.kv_tokens),
-            f"{each.sequences:,}",
-        )
-        for each in answer.alternatives
+class _Choice(NamedTuple):
+    """What the memory of a GPU holds under one choice; the pool is None where the model does not fit. [bytes]"""
+
+    change: str
+    weight_bytes: float
+    pool_bytes: float | None
+    kv_tokens: int | None
+    sequences: int
+
+
+def _alternatives(answer: MemoryAnswer) -> list[_Choice]:
+    stage = answer.stage
+    now = _Choice("as asked", stage.weight_bytes, max(0.0, stage.pool_bytes), answer.kv_tokens, answer.sequences)
+    return [
+        now,
+        *(
+            _Choice(
+                each.change, each.weight_bytes, each.pool_bytes if each.fits else None, each.kv_tokens, each.sequences
+            )
+            for each in answer.alternatives
+        ),
     ]
-    return table("change|weights>|KV cache>|tokens>|sequences>", [now, *rows])
 
 
-def _count(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
+_ALTERNATIVES: tuple[Column[_Choice], ...] = (
+    words("change", lambda choice: choice.change),
+    figure("weights", lambda choice: choice.weight_bytes, format_bytes),
+    figure("KV cache", lambda choice: choice.pool_bytes, format_bytes, unknown="does not fit"),
+    figure("tokens", lambda choice: choice.kv_tokens, "{:,}".format, unknown="–"),
+    figure("sequences", lambda choice: choice.sequences, "{:,}".format),
+)

@@ -1,26 +1,30 @@
-"""The money and the hand-over of a planned fleet for people."""
+"""The money and the hand-over of a planned fleet in sentences and tables."""
 
 from collections.abc import Iterator
 
 from capplan.core.economics.cost import OwnedCost
-from capplan.llm.core.fleet.launch import Launch
-from capplan.llm.core.fleet.money import FleetMoney, PaymentOption
+from capplan.llm.core.fleet.launch import Launch, LaunchOption
+from capplan.llm.core.fleet.money import FleetMoney, FleetYear, PaymentOption
 from capplan.llm.core.fleet.planned import PlannedFleet
-from capplan.report.table import Table, render_text, table
+from capplan.report.sections import Block, Column, Lines, Listing, Role, Table, figure, words
 from capplan.units import format_fraction
 
 
-def fleet_text(fleet: PlannedFleet, *, launch: bool) -> str:
-    """Lay out what a plan's recommended deployment costs, and on request how it is launched.
+def launch_blocks(launch: Launch) -> list[Block]:
+    """Return a launch command, its options with their reasons, and its files."""
+    return [
+        Listing(launch.command),
+        Table(LAUNCH_OPTIONS, launch.options),
+        *(Listing(f"{name}:\n{text}") for name, text in launch.files),
+        Lines(launch.notes, role=Role.NOTE, is_attached=True),
+    ]
 
-    Args:
-        fleet: The plan with its money and hand-over.
-        launch: True to write out the command and why each option stands there.
-    """
-    parts = [f"  {line}\n" for line in money_lines(fleet)]
-    if launch and fleet.launch is not None:
-        parts.append(f"\n{launch_text(fleet.launch)}")
-    return "".join(parts)
+
+LAUNCH_OPTIONS: tuple[Column[LaunchOption], ...] = (
+    words("option", lambda option: option.option),
+    words("value", lambda option: option.value),
+    words("why", lambda option: option.why),
+)
 
 
 def money_lines(fleet: PlannedFleet) -> Iterator[str]:
@@ -71,49 +75,28 @@ def api_line(money: FleetMoney) -> str:
     )
 
 
-def payment_table(money: FleetMoney) -> Table:
-    """Lay out every way to pay, the cheapest first."""
-    heads = "term|price per GPU>|seller|day|first day>|USD per year>|USD/M output tokens>"
-    return table(heads, [_payment_row(each) for each in money.payments])
+def _price_per_gpu(payment: PaymentOption) -> str:
+    is_owned = isinstance(payment.cost, OwnedCost)
+    return f"{payment.usd_per_gpu:,.0f} USD" if is_owned else f"{payment.usd_per_gpu:,.2f} USD/h"
 
 
-def _payment_row(each: PaymentOption) -> tuple[str, ...]:
-    owned = isinstance(each.cost, OwnedCost)
-    seller = f"{each.seller} (marketplace)" if each.is_marketplace else each.seller
-    return (
-        each.term.value,
-        f"{each.usd_per_gpu:,.0f} USD" if owned else f"{each.usd_per_gpu:,.2f} USD/h",
-        seller,
-        each.day,
-        f"{each.cost.initial:,.0f}" if isinstance(each.cost, OwnedCost) else "0",
-        f"{each.usd_per_year:,.0f}",
-        f"{each.usd_per_million_output_tokens:.3g}",
-    )
-
-
-def growth_table(money: FleetMoney) -> Table:
-    """Lay out the fleet of today and of each year's end."""
-    rows = [
-        (
-            "today" if fleet.year == 0 else f"end of year {fleet.year}",
-            f"{fleet.rate_per_s:.3g}",
-            str(fleet.needed),
-            str(fleet.replicas),
-            str(fleet.gpus),
-        )
-        for fleet in money.years
-    ]
-    return table("when|requests/s>|replicas needed>|with redundancy>|GPUs>", rows)
-
-
-def launch_text(launch: Launch) -> str:
-    """Write out a launch command, its options with their reasons, and its files."""
-    parts = [f"{launch.command}\n\n", render_text(launch_table(launch))]
-    parts += [f"\n{name}:\n{text}" for name, text in launch.files]
-    parts += [f"  · {note}\n" for note in launch.notes]
-    return "".join(parts)
-
-
-def launch_table(launch: Launch) -> Table:
-    """Lay out the options of a launch command with their reasons."""
-    return table("option|value|why", [(each.option, each.value or "", each.why) for each in launch.options])
+PAYMENTS: tuple[Column[PaymentOption], ...] = (
+    words("term", lambda payment: payment.term.value),
+    figure("price per GPU", _price_per_gpu),
+    words("seller", lambda payment: f"{payment.seller} (marketplace)" if payment.is_marketplace else payment.seller),
+    words("day", lambda payment: payment.day),
+    figure(
+        "first day",
+        lambda payment: payment.cost.initial if isinstance(payment.cost, OwnedCost) else 0.0,
+        "{:,.0f}".format,
+    ),
+    figure("USD per year", lambda payment: payment.usd_per_year, "{:,.0f}".format),
+    figure("USD/M output tokens", lambda payment: payment.usd_per_million_output_tokens, "{:.3g}".format),
+)
+GROWTH: tuple[Column[FleetYear], ...] = (
+    words("when", lambda fleet: "today" if fleet.year == 0 else f"end of year {fleet.year}"),
+    figure("requests/s", lambda fleet: fleet.rate_per_s, "{:.3g}".format),
+    figure("replicas needed", lambda fleet: fleet.needed),
+    figure("with redundancy", lambda fleet: fleet.replicas),
+    figure("GPUs", lambda fleet: fleet.gpus),
+)

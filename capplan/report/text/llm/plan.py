@@ -1,49 +1,68 @@
-"""Plans of LLM serving for people: the short answer, a table, what else was compared, and what was assumed."""
+"""Plans of LLM serving as sections: the recommendation, the deployments, what else was compared, and the money."""
+
+from collections.abc import Callable
 
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentPlan,
     DeploymentRejection,
+    FrontPoint,
     Obstacle,
     load_front,
 )
+from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.fleet.token_load import Task, TokenLoad
 from capplan.llm.core.sharding import Sharding
-from capplan.report.table import Table, render_csv, render_markdown, render_text, table
+from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles
+from capplan.report.sections import (
+    Block,
+    Column,
+    Format,
+    Lines,
+    Role,
+    Section,
+    Table,
+    figure,
+    shown_as_data,
+    words,
+)
+from capplan.report.text.llm.money import launch_blocks, money_lines
 from capplan.units import counted, format_fraction, format_rate, format_seconds
 
 SHOWN = 10
 _REJECTED_GPUS = 5
 
 
-def plan_text(plan: DeploymentPlan, *, everything: bool) -> str:
-    """Lay a plan out for the terminal: the recommendation, the best deployments, and why GPUs carry nothing."""
-    parts = [f"{headline(plan)}\n{_cheaper(plan)}\n"]
-    if plan.fits:
-        parts.append(render_text(plan_table(plan, most=None if everything else SHOWN)))
+def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: bool = False) -> list[Section]:
+    """Return a plan: the recommendation, the best deployments, why GPUs carry nothing, money, and the launch.
+
+    Args:
+        fleet: The plan with its money and hand-over.
+        everything: True for all deployments, the best of all loads, and what fails, too.
+        launch: True for the command and why each option stands there.
+    """
+    plan = fleet.plan
+    blocks: list[Block] = [Lines([headline(plan)])]
+    if cheaper := _cheaper(plan):
+        blocks.append(Lines([cheaper], is_attached=True, only=Format.TABLE))
+    if not plan.fits:
+        blocks.append(Table(plan_columns(plan), [], only=Format.MD))
+    else:
+        blocks.append(Table(plan_columns(plan), plan.fits, most=None if everything else SHOWN))
         hidden = len(plan.fits) - SHOWN
         if hidden > 0 and not everything:
-            parts.append(f"{hidden} more deployments carry the load; --all shows them.\n")
-        parts.append(f"\n{disaggregation_line(plan)}\n")
+            more = f"{hidden} more deployments carry the load; --all shows them."
+            blocks.append(Lines([more], is_attached=True, only=Format.TABLE))
+        blocks.append(Lines([disaggregation_line(plan)], only=Format.TABLE))
         if everything:
-            parts += [
-                "\nOutput tokens/s per GPU against per user, the best of all loads\n",
-                render_text(front_table(plan)),
-            ]
-    parts += _rejected(plan, everything=everything)
-    parts += [f"  · {each}\n" for each in (*plan.assumptions, *plan.notes)]
-    return "".join(parts)
-
-
-def plan_markdown(plan: DeploymentPlan) -> str:
-    """Write a plan as Markdown."""
-    notes = "".join(f"- {each}\n" for each in (*plan.assumptions, *plan.notes))
-    return f"{headline(plan)}\n\n{render_markdown(plan_table(plan, most=None))}\n{notes}"
-
-
-def plan_csv(plan: DeploymentPlan) -> str:
-    """Write the deployments of a plan for a sheet."""
-    return render_csv(plan_table(plan, most=None))
+            blocks.append(Lines(["Output tokens/s per GPU against per user, the best of all loads"], only=Format.TABLE))
+            blocks.append(Table(FRONT, load_front(plan.fits), is_attached=True, only=Format.TABLE))
+    blocks += _rejected(plan, everything=everything)
+    blocks.append(Lines([*plan.assumptions, *plan.notes], role=Role.NOTE, is_attached=len(blocks) > 1))
+    blocks.append(Lines([f"  {line}" for line in money_lines(fleet)], is_attached=True, only=Format.TABLE))
+    if launch and fleet.launch is not None:
+        blocks += launch_blocks(fleet.launch)
+    return [Section(blocks)]
 
 
 def load_words(load: TokenLoad) -> str:
@@ -95,7 +114,7 @@ def _cheaper(plan: DeploymentPlan) -> str:
     if other is None or best is None or other.usd_per_hour is None or best.usd_per_hour is None:
         return ""
     saving = format_fraction(1 - other.usd_per_hour / best.usd_per_hour)
-    return f"{other.gpus} × {other.gpu} would be {saving} cheaper, on weaker evidence: {other.evidence}.\n"
+    return f"{other.gpus} × {other.gpu} would be {saving} cheaper, on weaker evidence: {other.evidence}."
 
 
 def disaggregation_line(plan: DeploymentPlan) -> str:
@@ -114,24 +133,31 @@ def disaggregation_line(plan: DeploymentPlan) -> str:
     return f"Prefill and decode apart: {split.gpu}, {split.words}, cache moved in {moved}, {times}, {price}{verdict}."
 
 
-def _rejected(plan: DeploymentPlan, *, everything: bool) -> list[str]:
+def _rejected(plan: DeploymentPlan, *, everything: bool) -> list[Block]:
     gpus = plan.gpus_without_fit
     if not plan.rejections or not (gpus or everything):
         return []
     nearest = nearest_rejections(plan)
     shown = list(nearest) if everything or not plan.fits else list(nearest)[:_REJECTED_GPUS]
-    parts = [f"\n{len(gpus)} GPUs do not carry it:\n"] if gpus else []
-    parts += [f"  {gpu}: {why_rejected(nearest[gpu])}\n" for gpu in shown]
+    lines = [f"{len(gpus)} GPUs do not carry it:"] if gpus else []
+    lines += [f"  {gpu}: {why_rejected(nearest[gpu])}" for gpu in shown]
     if len(shown) < len(gpus):
-        parts.append(f"  {len(gpus) - len(shown)} more; --all shows them.\n")
+        lines.append(f"  {len(gpus) - len(shown)} more; --all shows them.")
+    blocks: list[Block] = [Lines(lines, only=Format.TABLE)]
     if everything:
-        heads = "GPU|shared|engine|weights|why it fails|what would rescue it"
-        rows = [
-            (each.gpu, shared_words(each.sharding), each.engine, each.weights or "", each.reason, each.rescue or "")
-            for each in plan.rejections
-        ]
-        parts += [f"\n{len(rows)} deployments fail\n", render_text(table(heads, rows))]
-    return parts
+        blocks.append(Lines([f"{len(plan.rejections)} deployments fail"], only=Format.TABLE))
+        blocks.append(Table(_REJECTIONS, plan.rejections, is_attached=True, only=Format.TABLE))
+    return blocks
+
+
+_REJECTIONS: tuple[Column[DeploymentRejection], ...] = (
+    words("GPU", lambda rejection: rejection.gpu),
+    words("shared", lambda rejection: shared_words(rejection.sharding)),
+    words("engine", lambda rejection: rejection.engine),
+    words("weights", lambda rejection: rejection.weights),
+    words("why it fails", lambda rejection: rejection.reason),
+    words("what would rescue it", lambda rejection: rejection.rescue),
+)
 
 
 def nearest_rejections(plan: DeploymentPlan) -> dict[str, DeploymentRejection]:
@@ -159,50 +185,49 @@ def why_rejected(each: DeploymentRejection) -> str:
     return f"{shared_words(each.sharding)}: {each.reason.rstrip('.')}{rescue}"
 
 
-def plan_table(plan: DeploymentPlan, *, most: int | None) -> Table:
-    """Lay the deployments of a plan out, the best first; tasks without tokens to decode have no TPOT."""
+def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
+    """Return the columns of a plan's deployments; tasks without tokens to decode have no TPOT."""
     generates = plan.load.task is Task.GENERATE
-    first = "GPU|replicas>|shared|GPUs>|engine|weights|"
-    middle = "TTFT>|p99>|TPOT>|p99>|max req/s>|per GPU>|per user>" if generates else "latency>|p99>|max req/s>"
-    heads = f"{first}{middle}|USD/h>|USD/M tokens>|evidence"
-    return table(heads, [_row(fit, generates=generates) for fit in plan.fits[:most]])
 
+    def cost(fit: DeploymentFit) -> float | None:
+        return fit.usd_per_million_output_tokens if generates else fit.usd_per_million_tokens
 
-def _row(fit: DeploymentFit, *, generates: bool) -> tuple[str, ...]:
-    simulated = fit.simulated
-    cost = fit.usd_per_million_output_tokens if generates else fit.usd_per_million_tokens
-    first = format_seconds(fit.ttft_s.expected), format_seconds(simulated.ttft_s.p99) if simulated else ""
-    gaps = format_seconds(fit.tpot_s.expected), format_seconds(simulated.tpot_s.p99) if simulated else ""
-    speeds = format_rate(fit.output_tokens_per_s_per_gpu), format_rate(fit.output_tokens_per_s_per_user)
-    return (
-        fit.gpu,
-        str(fit.replicas),
-        shared_words(fit.sharding),
-        str(fit.gpus),
-        fit.engine,
-        fit.weights,
-        *first,
-        *(gaps if generates else ()),
-        format_rate(fit.max_rate_per_s * fit.replicas),
-        *(speeds if generates else ()),
-        f"{fit.usd_per_hour:,.2f}" if fit.usd_per_hour is not None else "",
-        f"{cost:.3g}" if cost is not None else "",
-        fit.evidence.partition(":")[0],
-    )
+    def p99(pick: Callable[[LoadAnswer], Percentiles]) -> Callable[[DeploymentFit], float | None]:
+        return lambda fit: pick(fit.simulated).p99 if fit.simulated else None
 
-
-def front_table(plan: DeploymentPlan) -> Table:
-    """Lay out the points that no other beats in tokens per second per GPU and per user."""
-    rows = [
-        (
-            point.fit.gpu,
-            shared_words(point.fit.sharding),
-            point.fit.engine,
-            point.fit.weights,
-            f"{point.running:.0f}",
-            format_rate(point.per_user),
-            format_rate(point.per_gpu),
-        )
-        for point in load_front(plan.fits)
+    gaps: list[Column[DeploymentFit]] = [
+        figure("TPOT", lambda fit: fit.tpot_s.expected, format_seconds),
+        figure("p99", p99(lambda times: times.tpot_s), format_seconds),
     ]
-    return table("GPU|shared|engine|weights|running>|per user>|per GPU>", rows)
+    speeds: list[Column[DeploymentFit]] = [
+        figure("per GPU", lambda fit: fit.output_tokens_per_s_per_gpu, format_rate),
+        figure("per user", lambda fit: fit.output_tokens_per_s_per_user, format_rate),
+    ]
+    columns: list[Column[DeploymentFit]] = [
+        words("GPU", lambda fit: fit.gpu),
+        figure("replicas", lambda fit: fit.replicas),
+        words("shared", lambda fit: shared_words(fit.sharding)),
+        figure("GPUs", lambda fit: fit.gpus),
+        words("engine", lambda fit: fit.engine),
+        words("weights", lambda fit: fit.weights),
+        figure("TTFT" if generates else "latency", lambda fit: fit.ttft_s.expected, format_seconds),
+        figure("p99", p99(lambda times: times.ttft_s), format_seconds),
+        *(gaps if generates else []),
+        figure("max req/s", lambda fit: fit.max_rate_per_s * fit.replicas, format_rate),
+        *(speeds if generates else []),
+        figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
+        figure("USD/M tokens", cost, "{:.3g}".format),
+        words("evidence", lambda fit: fit.evidence.partition(":")[0]),
+    ]
+    return [shown_as_data(column) for column in columns]
+
+
+FRONT: tuple[Column[FrontPoint], ...] = (
+    words("GPU", lambda point: point.fit.gpu),
+    words("shared", lambda point: shared_words(point.fit.sharding)),
+    words("engine", lambda point: point.fit.engine),
+    words("weights", lambda point: point.fit.weights),
+    figure("running", lambda point: point.running, "{:.0f}".format),
+    figure("per user", lambda point: point.per_user, format_rate),
+    figure("per GPU", lambda point: point.per_gpu, format_rate),
+)

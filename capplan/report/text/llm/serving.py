@@ -1,38 +1,36 @@
-"""Estimates and validations of LLM serving as text: tables, Markdown, CSV, and the arithmetic of a step."""
+"""Estimates and validations of LLM serving as sections: figures over concurrency, and the arithmetic of a step."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.serving.accuracy import Accuracy, ServingValidation
-from capplan.llm.core.serving.estimate import ServingEstimate
+from capplan.llm.core.serving.accuracy import Accuracy, Cell, ServingValidation
+from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.explain import StepPart, total_s
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
-from capplan.report.table import Table, render_csv, render_markdown, render_text, table
+from capplan.report.sections import Block, Column, Lines, Row, Section, Table, data, figure, words
 from capplan.units import format_bytes, format_flops, format_fraction, format_rate, format_seconds
 
-_HEADINGS = "clients>|TTFT>|90 %|TPOT>|90 %|tokens/s>|90 %|per GPU>|per user>|running>"
 _MOST_REASONS = 30
 
 
-def estimate_text(estimate: ServingEstimate, *, explain: bool) -> str:
-    """Lay an estimate out for the terminal.
+def llm_estimate_sections(estimate: ServingEstimate, *, explain: bool = False) -> list[Section]:
+    """Return an estimate over concurrency.
 
     Args:
         estimate: The estimate.
         explain: True to write out the steps' arithmetic.
     """
-    parts = [_headline(estimate), render_text(_points(estimate)), *(f"{note}\n" for note in _all_notes(estimate))]
+    notes = (f"Evidence: {estimate.points[-1].evidence}.", *estimate.notes)
+    blocks: list[Block] = [
+        Lines([_headline(estimate)]),
+        Table([*_points(estimate), *_DATA], estimate.points, is_attached=True),
+        *(Lines([note], is_attached=True) for note in notes),
+    ]
     if explain:
-        parts += [_explained(estimate)]
-    return "".join(parts)
-
-
-def estimate_markdown(estimate: ServingEstimate) -> str:
-    """Write an estimate as Markdown."""
-    notes = "".join(f"\n{note}\n" for note in _all_notes(estimate))
-    return f"{_headline(estimate)}\n{render_markdown(_points(estimate))}{notes}"
+        blocks += [*decode_step(estimate), *prefill_step(estimate)]
+    return [Section(blocks)]
 
 
 def _headline(estimate: ServingEstimate) -> str:
@@ -51,7 +49,7 @@ def _headline(estimate: ServingEstimate) -> str:
         f"{estimate.model} ({_billions(estimate.params)} parameters, {_billions(estimate.active_params)} active) "
         f"on {sharding.gpus} × {estimate.gpu}{f' ({shared})' if shared else ''}, {estimate.engine}, weights "
         f"{estimate.weights}, cache {estimate.kv}: {estimate.input_len:g} tokens in, {estimate.output_len:g} out, "
-        f"{estimate.sequences_that_fit:,.0f} sequences fit\n"
+        f"{estimate.sequences_that_fit:,.0f} sequences fit"
     )
 
 
@@ -59,88 +57,70 @@ def _billions(count: int) -> str:
     return f"{count / 1e9:.3g} B"
 
 
-def _points(estimate: ServingEstimate) -> Table:
+def _points(estimate: ServingEstimate) -> list[Column[ServingPoint]]:
     gpus = estimate.sharding.gpus
-    rows = [
-        (
-            str(point.concurrency),
-            format_seconds(point.ttft_s.expected),
-            _range(point.ttft_s, format_seconds),
-            format_seconds(point.tpot_s.expected),
-            _range(point.tpot_s, format_seconds),
-            format_rate(point.output_tokens_per_s.expected),
-            _range(point.output_tokens_per_s, format_rate),
-            format_rate(point.output_tokens_per_s.expected / gpus),
-            format_rate(1 / point.tpot_s.expected),
-            f"{point.running:.0f}",
-        )
-        for point in estimate.points
+    return [
+        figure("clients", lambda point: point.concurrency),
+        figure("TTFT", lambda point: point.ttft_s.expected, format_seconds),
+        words("90 %", lambda point: _range(point.ttft_s, format_seconds)),
+        figure("TPOT", lambda point: point.tpot_s.expected, format_seconds),
+        words("90 %", lambda point: _range(point.tpot_s, format_seconds)),
+        figure("tokens/s", lambda point: point.output_tokens_per_s.expected, format_rate),
+        words("90 %", lambda point: _range(point.output_tokens_per_s, format_rate)),
+        figure("per GPU", lambda point: point.output_tokens_per_s.expected / gpus, format_rate),
+        figure("per user", lambda point: 1 / point.tpot_s.expected, format_rate),
+        figure("running", lambda point: point.running, "{:.0f}".format),
     ]
-    return table(_HEADINGS, rows)
 
 
 def _range(interval: Interval, to_text: Callable[[float], str]) -> str:
     return f"{to_text(interval.low)} to {to_text(interval.high)}"
 
 
-def _all_notes(estimate: ServingEstimate) -> tuple[str, ...]:
-    return (f"Evidence: {estimate.points[-1].evidence}.", *estimate.notes)
+def _ends(name: str, interval: Callable[[ServingPoint], Interval]) -> list[Column[ServingPoint]]:
+    """Return an interval for programs: three columns of six digits."""
+    return [
+        data(f"{name}_low", lambda point: f"{interval(point).low:.6g}"),
+        data(f"{name}_expected", lambda point: f"{interval(point).expected:.6g}"),
+        data(f"{name}_high", lambda point: f"{interval(point).high:.6g}"),
+    ]
 
 
-def _explained(estimate: ServingEstimate) -> str:
-    return f"\n{decode_step_text(estimate)}\n{prefill_step_text(estimate)}"
+_DATA: tuple[Column[ServingPoint], ...] = (
+    data("concurrency", lambda point: point.concurrency),
+    *_ends("ttft_s", lambda point: point.ttft_s),
+    *_ends("tpot_s", lambda point: point.tpot_s),
+    *_ends("output_tokens_per_s", lambda point: point.output_tokens_per_s),
+    data("evidence", lambda point: point.evidence),
+)
 
 
-def decode_step_text(estimate: ServingEstimate) -> str:
-    """Write out the parts of a decode step at the last concurrency of an estimate."""
+def decode_step(estimate: ServingEstimate) -> list[Block]:
+    """Return the parts of a decode step at the last concurrency of an estimate."""
     running = estimate.points[-1].running
     return _step(f"One decode step of {running:.0f} sequences on one GPU of one pipeline stage", estimate.decode_parts)
 
 
-def prefill_step_text(estimate: ServingEstimate) -> str:
-    """Write out the parts of a step that processes one prompt alone."""
+def prefill_step(estimate: ServingEstimate) -> list[Block]:
+    """Return the parts of a step that processes one prompt alone."""
     return _step(f"One step with a prompt of {estimate.input_len:g} tokens alone", estimate.prefill_parts)
 
 
-def _step(title: str, parts: tuple[StepPart, ...]) -> str:
+def _step(title: str, parts: tuple[StepPart, ...]) -> list[Block]:
     whole = total_s(parts)
-    rows = [
-        (
-            part.name,
-            format_seconds(part.time_s),
-            format_fraction(part.time_s / whole),
-            f"{part.launches:g}" if part.launches else "",
-            format_flops(part.flops) if part.flops else "",
-            format_bytes(part.traffic_bytes) if part.traffic_bytes else "",
-            format_rate(part.flops / part.time_s / 1e12) if part.flops else "",
-            format_rate(part.traffic_bytes / part.time_s / 1e9) if part.traffic_bytes else "",
-        )
-        for part in parts
+    columns: list[Column[StepPart]] = [
+        words("part", lambda part: part.name),
+        figure("time", lambda part: part.time_s, format_seconds),
+        figure("share", lambda part: part.time_s / whole, format_fraction),
+        figure("calls", lambda part: part.launches or None, "{:g}".format),
+        figure("work", lambda part: part.flops or None, format_flops),
+        figure("traffic", lambda part: part.traffic_bytes or None, format_bytes),
+        figure("TFLOP/s", lambda part: part.flops / part.time_s / 1e12 if part.flops else None, format_rate),
+        figure(
+            "GB/s", lambda part: part.traffic_bytes / part.time_s / 1e9 if part.traffic_bytes else None, format_rate
+        ),
     ]
-    return f"{title}: {format_seconds(whole)}\n" + render_text(
-        table("part|time>|share>|calls>|work>|traffic>|TFLOP/s>|GB/s>", rows)
-    )
-
-
-def estimate_csv(estimate: ServingEstimate) -> str:
-    """Write a row per concurrency, times in seconds."""
-    rows = [
-        (
-            str(point.concurrency),
-            *(f"{value:.6g}" for value in _values(point.ttft_s)),
-            *(f"{value:.6g}" for value in _values(point.tpot_s)),
-            *(f"{value:.6g}" for value in _values(point.output_tokens_per_s)),
-            point.evidence,
-        )
-        for point in estimate.points
-    ]
-    names = ("ttft_s", "tpot_s", "output_tokens_per_s")
-    heads = [f"{name}_{end}" for name in names for end in ("low", "expected", "high")]
-    return render_csv(table("|".join(("concurrency", *heads, "evidence")), rows))
-
-
-def _values(interval: Interval) -> tuple[float, float, float]:
-    return interval.low, interval.expected, interval.high
+    return [Lines([f"{title}: {format_seconds(whole)}"]), Table(columns, parts, is_attached=True)]
 
 
 def estimate_chart(estimates: Sequence[ServingEstimate]) -> Drawing:
@@ -166,75 +146,61 @@ def estimate_chart(estimates: Sequence[ServingEstimate]) -> Drawing:
     )
 
 
-def validation_text(found: ServingValidation, *, by: Sequence[str]) -> str:
-    """Lay a validation out for the terminal.
+def llm_validation_sections(found: ServingValidation, *, by: Sequence[str]) -> list[Section]:
+    """Return a validation; a CSV has a row per cell, errors as fractions.
 
     Args:
         found: The judged answers.
         by: Columns that make a cell.
     """
-    return _validation(found, by, render_text)
-
-
-def validation_markdown(found: ServingValidation, *, by: Sequence[str]) -> str:
-    """Write a validation as Markdown."""
-    return _validation(found, by, render_markdown)
-
-
-def _validation(found: ServingValidation, by: Sequence[str], render: Callable[[Table], str]) -> str:
-    overall = [
-        (str(metric), *_accuracy(accuracy)) for metric, accuracy in found.overall().items() if accuracy is not None
+    overall = [(str(metric), accuracy) for metric, accuracy in found.overall().items() if accuracy is not None]
+    cells = found.cells(by)
+    metric: Column[tuple[str, Accuracy]] = words("metric", lambda row: row[0])
+    blocks: list[Block] = [
+        Table([metric, *_accuracy_columns(lambda row: row[1])], overall),
+        Table([*_key_columns(by), *_accuracy_columns(_accuracy), *_accuracy_data()], cells),
     ]
-    parts = [render(table(f"metric|{_ACCURACY}", overall)), "\n", render(_cells(found, by))]
     if found.skipped:
         reasons = Counter(row.reason for row in found.skipped).most_common(_MOST_REASONS)
-        rows = [(str(count), reason) for reason, count in reasons]
-        parts += [f"\n{len(found.skipped)} rows were not predicted\n\n", render(table("rows>|reason", rows))]
-    return "".join(parts)
+        columns: list[Column[tuple[str, int]]] = [
+            figure("rows", lambda row: row[1]),
+            words("reason", lambda row: row[0]),
+        ]
+        blocks += [Lines([f"{len(found.skipped)} rows were not predicted"]), Table(columns, reasons)]
+    return [Section(blocks)]
 
 
-_ACCURACY = "n>|median>|p90>|bias>|coverage>|high/low>|spearman>|within 2×>"
+def _accuracy(cell: Cell) -> Accuracy:
+    return cell.accuracy
 
 
-def _cells(found: ServingValidation, by: Sequence[str]) -> Table:
-    rows = [(*cell.key.values(), str(cell.metric), *_accuracy(cell.accuracy)) for cell in found.cells(by)]
-    return table("|".join((*by, "metric", _ACCURACY)), rows)
+def _key_columns(by: Sequence[str]) -> list[Column[Cell]]:
+    def key(name: str) -> Column[Cell]:
+        return words(name, lambda cell: cell.key[name], name=name)
+
+    return [*map(key, by), words("metric", lambda cell: str(cell.metric), name="metric")]
 
 
-def _accuracy(accuracy: Accuracy) -> tuple[str, ...]:
-    return (
-        str(accuracy.n),
-        format_fraction(accuracy.mdape),
-        format_fraction(accuracy.p90),
-        f"{accuracy.bias:.2f}",
-        format_fraction(accuracy.coverage),
-        f"{accuracy.width:.2f}",
-        "" if accuracy.spearman is None else f"{accuracy.spearman:.3f}",
-        format_fraction(accuracy.within_factor_two),
-    )
-
-
-def validation_csv(found: ServingValidation, *, by: Sequence[str]) -> str:
-    """Write a row per cell, errors as fractions."""
-    rows = [
-        (
-            *cell.key.values(),
-            str(cell.metric),
-            str(cell.accuracy.n),
-            *(
-                "" if value is None else f"{value:.6g}"
-                for value in (
-                    cell.accuracy.mdape,
-                    cell.accuracy.p90,
-                    cell.accuracy.bias,
-                    cell.accuracy.coverage,
-                    cell.accuracy.width,
-                    cell.accuracy.spearman,
-                )
-            ),
-        )
-        for cell in found.cells(by)
+def _accuracy_columns(accuracy: Callable[[Row], Accuracy]) -> list[Column[Row]]:
+    return [
+        figure("n", lambda row: accuracy(row).n),
+        figure("median", lambda row: accuracy(row).mdape, format_fraction),
+        figure("p90", lambda row: accuracy(row).p90, format_fraction),
+        figure("bias", lambda row: accuracy(row).bias, "{:.2f}".format),
+        figure("coverage", lambda row: accuracy(row).coverage, format_fraction),
+        figure("high/low", lambda row: accuracy(row).width, "{:.2f}".format),
+        figure("spearman", lambda row: accuracy(row).spearman, "{:.3f}".format),
+        figure("within 2×", lambda row: accuracy(row).within_factor_two, format_fraction),
     ]
-    return render_csv(
-        table("|".join((*by, "metric", "n", "mdape", "p90", "bias", "coverage", "width", "spearman")), rows)
-    )
+
+
+def _accuracy_data() -> list[Column[Cell]]:
+    def rounded(name: str) -> Column[Cell]:
+        def value(cell: Cell) -> str | None:
+            found = getattr(cell.accuracy, name)
+            return None if found is None else f"{found:.6g}"
+
+        return data(name, value)
+
+    n: Column[Cell] = data("n", lambda cell: cell.accuracy.n)
+    return [n, *map(rounded, ("mdape", "p90", "bias", "coverage", "width", "spearman"))]

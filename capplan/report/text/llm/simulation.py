@@ -1,25 +1,23 @@
-"""Simulations of LLM serving for people: a table of loads, where the replica is saturated, and a plot."""
+"""Simulations of LLM serving as sections: a table of loads, where the replica is saturated, and a plot."""
+
+from collections.abc import Callable
 
 from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles
 from capplan.llm.core.simulation.simulation import Simulation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
-from capplan.report.table import Table, render_text, table
+from capplan.report.sections import Column, Format, Lines, Section, Table, figure, shown_as_data, words
 from capplan.units import format_fraction, format_rate, format_seconds
 
-_HEADS = (
-    "req/s>|clients>|load>|TTFT mean>|p50>|p90>|p99>|TPOT mean>|p99>|ITL p50>|p99>|E2E mean>|p99>|tokens/s>|per GPU>|"
-    "per user>|within limits>|preempted>|keeps up"
-)
 _NEAR = 0.85
 """Share of the saturation rate from which a replica is called near saturation."""
 
 
-def simulation_text(found: Simulation) -> str:
-    """Lay simulated loads out for the terminal."""
+def simulation_sections(found: Simulation) -> list[Section]:
+    """Return simulated loads: where the replica is full, a row per load, and what the times mean."""
     head = (
         f"{found.model} on one replica of {found.gpus} × {found.gpu}, {found.engine}: "
-        f"{found.sequences_that_fit:,.0f} sequences fit, full at {found.saturation_rate_per_s:.3g} requests/s\n\n"
+        f"{found.sequences_that_fit:,.0f} sequences fit, full at {found.saturation_rate_per_s:.3g} requests/s"
     )
     notes = [
         "TTFT from arrival to the first token; TPOT = (end to end − TTFT) ÷ (output tokens − 1), per request; "
@@ -27,7 +25,15 @@ def simulation_text(found: Simulation) -> str:
         saturation_line(found),
         *found.notes,
     ]
-    return head + render_text(simulation_table(found)) + "".join(f"{note}\n" for note in notes)
+    return [
+        Section(
+            [
+                Lines([head], only=Format.TABLE),
+                Table(load_columns(found), found.answers),
+                Lines(notes, is_attached=True, only=Format.TABLE),
+            ]
+        )
+    ]
 
 
 def saturation_line(found: Simulation) -> str:
@@ -44,37 +50,38 @@ def saturation_line(found: Simulation) -> str:
     return "The replica keeps up with every load."
 
 
-def simulation_table(found: Simulation) -> Table:
-    """Lay simulated loads out as a table; columns without values are left out."""
-    heads = _HEADS if not any(each.label for each in found.answers) else f"hours|{_HEADS}"
-    rows = [_load_row(each, found) for each in found.answers]
-    if any(each.label for each in found.answers):
-        rows = [(each.label, *row) for each, row in zip(found.answers, rows, strict=True)]
-    columns = heads.split("|")
-    kept = [index for index in range(len(columns)) if any(row[index] for row in rows)]
-    return table("|".join(columns[index] for index in kept), [tuple(row[index] for index in kept) for row in rows])
+def load_columns(found: Simulation) -> list[Column[LoadAnswer]]:
+    """Return the columns of simulated loads; those without values are left out."""
 
+    def time(title: str, times: Callable[[LoadAnswer], Percentiles | None], name: str) -> Column[LoadAnswer]:
+        def value(load: LoadAnswer) -> float | None:
+            percentiles = times(load)
+            return None if percentiles is None else getattr(percentiles, name)
 
-def _load_row(each: LoadAnswer, found: Simulation) -> tuple[str, ...]:
-    return (
-        f"{each.rate_per_s:.3g}",
-        "" if each.clients is None else str(each.clients),
-        format_fraction(found.load_fraction(each)) if each.clients is None else "",
-        *_times(each.ttft_s, "mean", "p50", "p90", "p99"),
-        *_times(each.tpot_s, "mean", "p99"),
-        *_times(each.itl_s, "p50", "p99"),
-        *_times(each.e2e_s, "mean", "p99"),
-        format_rate(each.output_tokens_per_s),
-        format_rate(each.output_tokens_per_s / found.gpus),
-        "" if each.output_tokens_per_s_per_user is None else format_rate(each.output_tokens_per_s_per_user),
-        "" if each.goodput_fraction is None else format_fraction(each.goodput_fraction),
-        str(each.preemptions) if each.preemptions else "",
-        "yes" if each.keeps_up else "no",
-    )
+        return figure(title, value, format_seconds)
 
-
-def _times(found: Percentiles | None, *names: str) -> tuple[str, ...]:
-    return tuple("" if found is None else format_seconds(getattr(found, name)) for name in names)
+    columns: list[Column[LoadAnswer]] = [
+        words("hours", lambda load: load.label),
+        figure("req/s", lambda load: load.rate_per_s, "{:.3g}".format),
+        figure("clients", lambda load: load.clients),
+        figure("load", lambda load: found.load_fraction(load) if load.clients is None else None, format_fraction),
+        time("TTFT mean", lambda load: load.ttft_s, "mean"),
+        *(time(name, lambda load: load.ttft_s, name) for name in ("p50", "p90", "p99")),
+        time("TPOT mean", lambda load: load.tpot_s, "mean"),
+        time("p99", lambda load: load.tpot_s, "p99"),
+        time("ITL p50", lambda load: load.itl_s, "p50"),
+        time("p99", lambda load: load.itl_s, "p99"),
+        time("E2E mean", lambda load: load.e2e_s, "mean"),
+        time("p99", lambda load: load.e2e_s, "p99"),
+        figure("tokens/s", lambda load: load.output_tokens_per_s, format_rate),
+        figure("per GPU", lambda load: load.output_tokens_per_s / found.gpus, format_rate),
+        figure("per user", lambda load: load.output_tokens_per_s_per_user, format_rate),
+        figure("within limits", lambda load: load.goodput_fraction, format_fraction),
+        figure("preempted", lambda load: load.preemptions or None),
+        words("keeps up", lambda load: "yes" if load.keeps_up else "no"),
+    ]
+    filled = [column for column in columns if any(column.cell(load) for load in found.answers)]
+    return [shown_as_data(column) for column in filled]
 
 
 def simulation_chart(found: Simulation) -> Drawing:

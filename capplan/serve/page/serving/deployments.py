@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
-from capplan.report.text.llm.money import launch_text, money_lines
+from capplan.report.render import render
+from capplan.report.sections import Format, Section
+from capplan.report.text.llm.money import launch_blocks, money_lines
 from capplan.report.text.llm.plan import (
     disaggregation_line,
     headline,
@@ -70,7 +72,7 @@ def render_deployments(question: LlmPageQuestion, case: Case) -> str:
         money=list(money_lines(found)),
         apart=disaggregation_line(plan) if plan.fits else "",
         rejections=[(gpu, why_rejected(each)) for gpu, each in nearest.items()],
-        launch="" if found.launch is None else launch_text(found.launch),
+        launch="" if found.launch is None else render([Section(launch_blocks(found.launch))], Format.TABLE),
         notes=list(dict.fromkeys((*plan.assumptions, *plan.notes))),
         downloads={name: plan_address(question, spelling) for spelling, name in FORMATS.items()},
         command=_command(asked),

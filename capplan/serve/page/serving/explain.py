@@ -8,7 +8,9 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.report.documents.llm.memory import llm_memory_document
-from capplan.report.text.llm.serving import decode_step_text, prefill_step_text
+from capplan.report.render import render
+from capplan.report.sections import Format, Section
+from capplan.report.text.llm.serving import decode_step, prefill_step
 from capplan.serve.page.explain import Explained
 from capplan.units import format_bytes, format_count, format_fraction, format_rate, format_seconds
 
@@ -54,7 +56,7 @@ def _ttft(estimate: ServingEstimate, point: ServingPoint) -> list[str]:
         *_queue(point),
         *_basis(estimate, point),
     ]
-    return [*lines, "", *prefill_step_text(estimate).splitlines()]
+    return [*lines, "", *render([Section(prefill_step(estimate))], Format.TABLE).splitlines()]
 
 
 def _tpot(estimate: ServingEstimate, point: ServingPoint) -> list[str]:
@@ -64,7 +66,7 @@ def _tpot(estimate: ServingEstimate, point: ServingPoint) -> list[str]:
         *_queue(point),
         *_basis(estimate, point),
     ]
-    return [*lines, "", *decode_step_text(estimate).splitlines()]
+    return [*lines, "", *render([Section(decode_step(estimate))], Format.TABLE).splitlines()]
 
 
 def _tokens(estimate: ServingEstimate, point: ServingPoint) -> list[str]:

@@ -1,11 +1,8 @@
 """The report on LLM serving as JSON: the documents of `llm plan` and `llm simulate`, and the variations."""
 
-import json
-
 import msgspec
 
 from capplan.llm.core.fleet.serving_report import ServingReport, Variation
-from capplan.report.documents.codec import to_plain
 from capplan.report.documents.llm.plan import LlmPlanDocument, llm_plan_document
 from capplan.report.documents.llm.simulation import SimulationDocument, simulation_document
 
@@ -39,9 +36,9 @@ class ServingReportDocument(msgspec.Struct, frozen=True, kw_only=True):
     sensitivity: tuple[VariationDocument, ...]
 
 
-def serving_json(report: ServingReport) -> str:
-    """Return the report as an indented JSON document."""
-    document = ServingReportDocument(
+def serving_report_document(report: ServingReport) -> ServingReportDocument:
+    """Return the report as its JSON document."""
+    return ServingReportDocument(
         schema_version=SCHEMA_VERSION,
         title=report.title,
         created=report.created,
@@ -51,7 +48,6 @@ def serving_json(report: ServingReport) -> str:
         simulation=simulation_document(report.simulation) if report.simulation else None,
         sensitivity=tuple(map(_variation, report.variations)),
     )
-    return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _variation(each: Variation) -> VariationDocument:

@@ -1,46 +1,53 @@
-"""The report on LLM serving as a workbook: one sheet for each table, numbers as numbers."""
+"""A report as a workbook: one sheet for each table, numbers as numbers."""
 
 import io
 import re
 
 import xlsxwriter
 
-from capplan.llm.core.fleet.serving_report import ServingReport
-from capplan.report.serving.sections import Section, cards, sections
-from capplan.report.table import Align
+from capplan.report.render import grid_of
+from capplan.report.sections import Align, Lines, Page, Section, Table, text_of
 
 _LONGEST_NAME = 31
 _WIDEST = 60
 
 
-def serving_xlsx(report: ServingReport) -> bytes:
-    """Return the report as a workbook."""
+def page_xlsx(page: Page) -> bytes:
+    """Return a report as a workbook."""
     buffer = io.BytesIO()
     with xlsxwriter.Workbook(buffer, {"in_memory": True, "strings_to_formulas": False}) as book:
         bold, head = book.add_format({"bold": True}), book.add_format({"bold": True, "bottom": 1, "text_wrap": True})
         summary = book.add_worksheet("Summary")
         summary.set_column(0, 0, 18)
         summary.set_column(1, 1, _WIDEST)
-        rows = [(card.label, f"{card.figure}  {card.note}") for card in cards(report)]
-        rows += [(each.title, line) for each in sections(report) for line in each.lines]
-        summary.write(0, 0, report.title, bold)
+        rows = [(card.label, f"{card.figure}  {card.note}") for card in page.cards]
+        rows += [
+            (section.title, text_of(line))
+            for section in page.sections
+            for block in section.blocks
+            if isinstance(block, Lines)
+            for line in block.texts
+        ]
+        summary.write(0, 0, page.title, bold)
         for index, (label, words) in enumerate(rows, start=2):
             summary.write_string(index, 0, label, bold)
             summary.write_string(index, 1, words)
-        for section in sections(report):
+        for section in page.sections:
             _sheets(book, section, head)
     return buffer.getvalue()
 
 
 def _sheets(book: xlsxwriter.Workbook, section: Section, head: object) -> None:
-    for index, sheet in enumerate(section.sheets):
+    tables = [block for block in section.blocks if isinstance(block, Table)]
+    for index, table in enumerate(tables):
+        content = grid_of(table)
         made = book.add_worksheet(f"{section.key} {index + 1}"[:_LONGEST_NAME])
-        made.write_string(0, 0, sheet.caption)
-        for column, heading in enumerate(sheet.content.columns):
+        made.write_string(0, 0, table.caption)
+        for column, heading in enumerate(content.columns):
             made.write_string(2, column, heading.title, head)
-            widest = max([len(heading.title), *(len(row[column]) for row in sheet.content.rows)])
+            widest = max([len(heading.title), *(len(row[column]) for row in content.rows)])
             made.set_column(column, column, min(_WIDEST, widest + 2))
-            for line, row in enumerate(sheet.content.rows, start=3):
+            for line, row in enumerate(content.rows, start=3):
                 number = _number(row[column]) if heading.align is Align.RIGHT else None
                 if number is None:
                     made.write_string(line, column, row[column])

@@ -1,0 +1,41 @@
+"""Write reports as files of their own: HTML, PDF, workbook, Markdown."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from capplan.errors import UsageError
+from capplan.report.render import page_markdown
+from capplan.report.sections import Page
+
+_WRITERS = {".html": ("html", "page_html"), ".pdf": ("pdf", "page_pdf"), ".xlsx": ("xlsx", "page_xlsx")}
+"""Module and function by extension; a module is imported, with its library, only when it is asked for."""
+
+
+def page_file(page: Page, extension: str) -> str | bytes:
+    """Return a report as text, or as bytes for .pdf and .xlsx.
+
+    Args:
+        page: What is written.
+        extension: .html, .md, .pdf or .xlsx.
+
+    Raises:
+        UsageError: The library that this format needs is not installed.
+    """
+    if extension == ".md":
+        return page_markdown(page)
+    module, name = _WRITERS[extension]
+    return with_library(extension, lambda: getattr(import_module(f"{__name__}.{module}"), name)(page))
+
+
+def with_library(extension: str, write: Callable[[], Any]) -> str | bytes:
+    """Return what a writer returns, whose module imports the library of its format.
+
+    Raises:
+        UsageError: That library is not installed.
+    """
+    try:
+        content: str | bytes = write()
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{extension} needs {error.name}; install it with pip install 'capplan[report]'.") from error
+    return content

@@ -1,0 +1,299 @@
+"""The report on LLM serving: its sections of sentences, tables and charts, and the figures that decide."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
+from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
+from capplan.llm.core.fleet.serving_report import ServingReport, Variation
+from capplan.llm.core.simulation.load_answer import LatencyLimits, Statistic
+from capplan.report.charts.serving import front_svg, times_svg
+from capplan.report.documents.llm.plan import manifest_of
+from capplan.report.sections import (
+    Bar,
+    Bars,
+    Block,
+    Card,
+    Column,
+    Lines,
+    Listing,
+    Page,
+    Picture,
+    Section,
+    Share,
+    Table,
+    figure,
+    words,
+)
+from capplan.report.text.llm.money import GROWTH, LAUNCH_OPTIONS, PAYMENTS, money_lines
+from capplan.report.text.llm.plan import (
+    FRONT,
+    disaggregation_line,
+    headline,
+    load_words,
+    nearest_rejections,
+    plan_columns,
+    shared_words,
+    why_rejected,
+)
+from capplan.report.text.llm.simulation import load_columns, saturation_line
+from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
+
+Value = TypeVar("Value")
+_SHOWN = 15
+
+
+def serving_page(report: ServingReport) -> Page:
+    """Return the report as a page."""
+    return Page(title=report.title, created=report.created, cards=_cards(report), sections=_sections(report))
+
+
+def serving_data(report: ServingReport) -> list[Section]:
+    """Return the deployments that carry the load, for a CSV."""
+    plan = report.fleet.plan
+    return [Section([Table(plan_columns(plan), plan.fits)])]
+
+
+def _cards(report: ServingReport) -> tuple[Card, ...]:
+    """Return the figures that decide: GPUs, cost, times, and how sure they are."""
+    best = report.fleet.plan.recommended
+    if best is None:
+        return ()
+    cost, simulated = best.usd_per_million_output_tokens, best.simulated
+    return (
+        Card(label="Fleet", figure=f"{best.gpus} × {best.gpu}", note=best.words),
+        Card(
+            label="Cost",
+            figure="no known price" if best.usd_per_hour is None else f"{best.usd_per_hour:,.2f} USD/h",
+            note="" if cost is None else f"{cost:.3g} USD per million output tokens",
+        ),
+        Card(
+            label="TTFT",
+            figure=format_seconds(best.ttft_s.expected),
+            note=f"p99 {format_seconds(simulated.ttft_s.p99)}" if simulated else "",
+        ),
+        Card(
+            label="TPOT",
+            figure=format_seconds(best.tpot_s.expected),
+            note=f"p99 {format_seconds(simulated.tpot_s.p99)}" if simulated else "",
+        ),
+        Card(
+            label="Highest load",
+            figure=f"{best.max_rate_per_s * best.replicas:.3g} requests/s",
+            note=f"{format_rate(best.output_tokens_per_s_per_gpu)} output tokens/s per GPU at the load",
+        ),
+        Card(
+            label="Evidence",
+            figure=best.evidence.partition(":")[0],
+            note="limits hold at the worst" if best.holds_at_worst else "limits may break at the worst",
+        ),
+    )
+
+
+def _sections(report: ServingReport) -> tuple[Section, ...]:
+    plan = report.fleet.plan
+    found = [_summary(report)]
+    if plan.fits:
+        found += [
+            _front(plan),
+            *_over_load(report),
+            _memory(plan.fits),
+            _fleet(report),
+            _sensitivity(report.variations),
+        ]
+        found += [_money(report), *_handover(report)]
+    if plan.rejections:
+        found.append(_rejections(plan))
+    return (*found, _assumptions(report))
+
+
+def _summary(report: ServingReport) -> Section:
+    plan = report.fleet.plan
+    lines = [f"{headline(plan)}", f"Load: {load_words(plan.load)}. Limits: {limit_words(plan.limits)}."]
+    if plan.fits:
+        lines.append(disaggregation_line(plan))
+    return Section([Lines(lines)], key="summary", title="Recommendation")
+
+
+def limit_words(limits: LatencyLimits) -> str:
+    """Return limits in words, with the percentile that keeps them."""
+    pairs = (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s), ("whole answer", limits.e2e_s))
+    words = [f"{name} {format_seconds(value)}" for name, value in pairs if value is not None]
+    if not words:
+        return "none"
+    statistic = limits.statistic
+    of = "in the mean" if statistic is Statistic.MEAN else f"at the {statistic.value[1:]}th percentile"
+    return f"{', '.join(words)} {of}"
+
+
+def _front(plan: DeploymentPlan) -> Section:
+    caption = "The points that no other beats in both"
+    return Section(
+        [
+            Lines(["Every point is a deployment with so many requests at a time; up and to the right is better."]),
+            Picture(svg=front_svg(plan), shows="output tokens per second per GPU against per user"),
+            Table(FRONT, load_front(plan.fits)[:_SHOWN], caption=caption),
+        ],
+        key="front",
+        title="Tokens per GPU against tokens per user",
+    )
+
+
+def _over_load(report: ServingReport) -> Iterator[Section]:
+    drawn = times_svg(report)
+    if report.simulation is None or drawn is None:
+        return
+    simulation = report.simulation
+    yield Section(
+        [
+            Lines([saturation_line(simulation)]),
+            Picture(svg=drawn, shows="mean and 99th percentile of TTFT and TPOT over requests per second"),
+            Table(load_columns(simulation), simulation.answers, caption="Simulated request by request"),
+        ],
+        key="load",
+        title="TTFT and TPOT over the load of one replica",
+    )
+
+
+def _memory(fits: Sequence[DeploymentFit]) -> Section:
+    line = "Of the GPU of a replica that has the least room; sequences are those of the load's length."
+    return Section(
+        [
+            Lines([line]),
+            Bars([_memory_bar(fit) for fit in fits[:_SHOWN]]),
+            Table(_MEMORY, fits[:_SHOWN], caption="Memory of the best deployments"),
+        ],
+        key="memory",
+        title="Memory of one GPU",
+    )
+
+
+_MEMORY: tuple[Column[DeploymentFit], ...] = (
+    words("GPU", lambda fit: fit.gpu),
+    words("shared", lambda fit: shared_words(fit.sharding)),
+    words("weights", lambda fit: fit.weights),
+    figure("weights take", lambda fit: fit.memory.weights_bytes, format_bytes),
+    figure("activations", lambda fit: fit.memory.activation_bytes, format_bytes),
+    figure("other", lambda fit: fit.memory.other_bytes, format_bytes),
+    figure("KV cache", lambda fit: fit.memory.kv_pool_bytes, format_bytes),
+    figure("usable", lambda fit: fit.memory.usable_bytes, format_bytes, unknown="unknown"),
+    figure("sequences that fit", lambda fit: fit.memory.sequences_that_fit),
+    figure("running", lambda fit: fit.running, "{:.0f}".format),
+)
+
+
+def _memory_bar(fit: DeploymentFit) -> Bar:
+    memory = fit.memory
+    parts = {
+        "weights": memory.weights_bytes,
+        "activations": memory.activation_bytes,
+        "other": memory.other_bytes,
+        "KV cache": memory.kv_pool_bytes,
+    }
+    whole = max(sum(parts.values()), memory.usable_bytes or 0)
+    parts["left"] = whole - sum(parts.values())
+    return Bar(
+        name=f"{fit.gpu}, {shared_words(fit.sharding)}, {fit.weights}",
+        shares=[
+            Share(name=name, size=f"{format_bytes(size)} ({format_fraction(size / whole)})", fraction=size / whole)
+            for name, size in parts.items()
+        ],
+    )
+
+
+def _fleet(report: ServingReport) -> Section:
+    plan, money, best = report.fleet.plan, report.fleet.money, report.fleet.plan.recommended
+    blocks: list[Block] = []
+    if best:
+        spare = best.replicas - best.needed
+        blocks.append(Lines([f"{best.words}: {best.needed} needed for the load, {spare} spare."]))
+    caption = "Deployments that carry the load, the cheapest first"
+    blocks.append(Table(plan_columns(plan), plan.fits[:_SHOWN], caption=caption))
+    if money is not None:
+        blocks.append(Table(GROWTH, money.years, caption="The fleet as the load grows"))
+    if plan.disaggregated:
+        caption = "Prefill and decode on replicas of their own"
+        blocks.append(Table(_DISAGGREGATED, plan.disaggregated, caption=caption))
+    return Section(blocks, key="fleet", title="Fleet")
+
+
+_DISAGGREGATED: tuple[Column[DisaggregatedFit], ...] = (
+    words("GPU", lambda fit: fit.gpu),
+    words("fleet", lambda fit: fit.words),
+    figure("prefill ÷ decode GPUs", lambda fit: fit.ratio, "{:.2g}".format),
+    figure("cache moved in", lambda fit: fit.transfer_s, format_seconds),
+    figure("TTFT", lambda fit: fit.ttft_s, format_seconds),
+    figure("TPOT", lambda fit: fit.tpot_s, format_seconds),
+    figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
+)
+
+
+def _sensitivity(variations: Sequence[Variation]) -> Section:
+    return Section(
+        [
+            Lines(["The recommended deployment with one assumption changed; the others stay."]),
+            Table(_VARIATIONS, variations, caption="Lengths, prefix-cache hits, load and price"),
+        ],
+        key="sensitivity",
+        title="What changes if the load is another",
+    )
+
+
+def _of_fit(value: Callable[[DeploymentFit], Value | None]) -> Callable[[Variation], Value | None]:
+    """Return what the deployment of a variation has; None where it does not carry the load."""
+    return lambda variation: None if variation.fit is None else value(variation.fit)
+
+
+_VARIATIONS: tuple[Column[Variation], ...] = (
+    words("what", lambda variation: variation.group),
+    words("value", lambda variation: variation.label),
+    figure("GPUs", _of_fit(lambda fit: fit.gpus), unknown="does not carry it"),
+    figure("TTFT", _of_fit(lambda fit: fit.ttft_s.expected), format_seconds),
+    figure("TPOT", _of_fit(lambda fit: fit.tpot_s.expected), format_seconds),
+    figure("USD/h", _of_fit(lambda fit: fit.usd_per_hour), "{:,.2f}".format),
+    figure("USD/M output tokens", _of_fit(lambda fit: fit.usd_per_million_output_tokens), "{:.3g}".format),
+    words("cheapest then", lambda variation: variation.best),
+)
+
+
+def _money(report: ServingReport) -> Section:
+    money = report.fleet.money
+    if money is None:
+        return Section([], key="money", title="Money")
+    lines = [f"{line.rstrip('.')}." for line in money_lines(report.fleet)]
+    caption = f"Ways to pay, over {money.counted_years} years"
+    return Section([Lines(lines), Table(PAYMENTS, money.payments, caption=caption)], key="money", title="Money")
+
+
+def _handover(report: ServingReport) -> Iterator[Section]:
+    launch, manifest = report.fleet.launch, manifest_of(report.fleet)
+    if launch is None or manifest is None:
+        return
+    listings = (launch.command, *(f"# {name}\n{text}" for name, text in launch.files), manifest)
+    options = Table(LAUNCH_OPTIONS, launch.options, caption="Each option of the command, and why")
+    yield Section([Lines(launch.notes), options, *map(Listing, listings)], key="launch", title="Launch")
+
+
+def _rejections(plan: DeploymentPlan) -> Section:
+    rows = [(gpu, format_words(why_rejected(rejection))) for gpu, rejection in nearest_rejections(plan).items()]
+    count = len(plan.rejections)
+    line = f"{count} deployments fail; the JSON of this report names each. The nearest of each GPU without any:"
+    columns: list[Column[tuple[str, str]]] = [words("GPU", lambda row: row[0]), words("why", lambda row: row[1])]
+    table = Table(columns, rows, caption="GPUs without a deployment that carries the load")
+    return Section([Lines([line]), *([table] if rows else [])], key="rejected", title="What does not carry the load")
+
+
+def format_words(words: str) -> str:
+    """Return words as a sentence."""
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def _assumptions(report: ServingReport) -> Section:
+    plan = report.fleet.plan
+    lines = [format_words(each.rstrip(".")) for each in (*plan.assumptions, *plan.notes)]
+    lines.append(
+        "TTFT is from arrival to the first token, TPOT = (end to end − TTFT) ÷ (output tokens − 1), ITL the time "
+        "between any two tokens. Estimates rest on step times fitted to measured runs; intervals are in the JSON."
+    )
+    lines.append(f"Made {report.created} from {report.load_file} by {report.command}.")
+    return Section([Lines(lines)], key="assumptions", title="Assumptions")
