@@ -114,7 +114,7 @@ def _plain(sections: Iterable[Section], width: int | None) -> str:
                 pieces.append((text, isinstance(block, Lines | Table) and block.is_attached))
         for text, is_attached in pieces:
             lines += [text] if is_attached or not lines else ["", text]
-    text = "\n".join(lines) + "\n"
+    text = "".join(f"{line}\n" for line in lines)
     return text if width is None else wrapped_lines(text, width)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from capplan.report.text.pipeline import pipeline_tables
 
 from capplan.core.measurement.op_times import UNMATCHED, ProfiledOperator, times_by_class
 from capplan.core.measurement.types import Clocks, MeasuredPower
@@ -24,6 +23,9 @@ from capplan.probe.measure.profile import profile_steps
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
+from capplan.report.render import render
+from capplan.report.sections import Format
+from capplan.report.text.measurement import pipeline_sections
 from tests.probe.measure.simulated import SimulatedDevice
 
 NET = "examples/net.py:Net"
@@ -188,7 +190,7 @@ def test_repetitions_that_overlap_have_a_throughput_above_one_over_their_latency
     assert timed.free_latency_s == pytest.approx(35e-3, rel=0.01)
     assert timed.free_throughput_per_s == pytest.approx(1 / 20e-3, rel=0.02)
     assert timed.stalled_throughput_per_s == pytest.approx(1 / 35e-3, rel=0.01)
-    text = "".join(f"{title} {table}" for title, table in pipeline_tables(timed))
+    text = render(pipeline_sections([timed]), Format.TABLE)
     assert "latency of one" in text
     assert "throughput, samples/s" in text
 

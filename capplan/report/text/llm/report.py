@@ -7,7 +7,6 @@ from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.serving_report import ServingReport, Variation
 from capplan.llm.core.simulation.load_answer import LatencyLimits, Statistic
-from capplan.report.charts.serving import front_svg, times_svg
 from capplan.report.documents.llm.plan import manifest_of
 from capplan.report.sections import (
     Bar,
@@ -36,6 +35,7 @@ from capplan.report.text.llm.plan import (
     shared_words,
     why_rejected,
 )
+from capplan.report.text.llm.report_charts import front_svg, times_svg
 from capplan.report.text.llm.simulation import load_columns, saturation_line
 from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
 
