@@ -58,7 +58,15 @@ class _Translated:
         if isinstance(raised, Exception | SystemExit) and not isinstance(raised, CapplanError):
             where = user_line(raised)
             line = f" (at {where})" if where else ""
-            raise self.error(f"{self.doing} failed: {first_line(raised)}{line}{self.attempts.advice()}") from raised
+            advice = self.attempts.advice() or _missing(raised)
+            raise self.error(f"{self.doing} failed: {first_line(raised)}{line}{advice}") from raised
+
+
+def _missing(raised: BaseException) -> str:
+    """Return what to install where a module was not found; empty for any other error."""
+    if not isinstance(raised, ModuleNotFoundError) or not raised.name:
+        return ""
+    return f"; install {raised.name.partition('.')[0]} in the environment that capplan runs in."
 
 
 def first_line(raised: BaseException) -> str:

@@ -10,7 +10,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -84,9 +84,12 @@ class _TorchvisionFinder(MetaPathFinder):
         self._is_busy = False
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return a spec that takes the module as it was imported."""
-        del path, target
-        if fullname != "torchvision" or self._is_busy:
+        """Return a spec that takes the module as it was imported; None where torchvision is not installed.
+
+        Libraries look for it with `importlib.util.find_spec` and import it if there is a spec.
+        """
+        del target
+        if fullname != "torchvision" or self._is_busy or PathFinder.find_spec(fullname, path) is None:
             return None
         return ModuleSpec(fullname, _Imported(self))
 
@@ -111,12 +114,7 @@ class _Imported(Loader):
         """Import torchvision, with its operators declared where they do not load."""
         del spec
         with self._finder.busy():
-            try:
-                module = import_torchvision()
-            except UsageError as error:
-                raise error.__cause__ or ModuleNotFoundError(
-                    "No module named 'torchvision'", name="torchvision"
-                ) from None
+            module = import_torchvision()
         self._spec = module.__spec__
         return module
 
@@ -127,11 +125,16 @@ class _Imported(Loader):
 
 def lacks_operators(error: BaseException) -> bool:
     """Return True if an error, or one that led to it, is that torchvision's compiled operators are not there."""
-    cause: BaseException | None = error
-    while cause is not None:
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        cause = pending.pop()
+        if cause is None or id(cause) in seen:  # chains can close in a circle
+            continue
+        seen.add(id(cause))
         if isinstance(cause, RuntimeError) and "operator torchvision::" in str(cause):
             return True
-        cause = cause.__cause__ or cause.__context__
+        pending += [cause.__cause__, cause.__context__]
     return False
 
 
