@@ -17,6 +17,7 @@ from capplan.core.ops.counters import Comparison, Count, compare_counts, own_sha
 from capplan.core.trace.types import Recording, Trace
 from capplan.errors import CapplanError
 from capplan.probe.foreign.code import model_code
+from capplan.probe.foreign.modes import set_mode
 from capplan.probe.inputs.grammar import ModelInputs
 from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.target.types import Target
@@ -71,7 +72,9 @@ def _real_module(target: Target) -> torch.nn.Module:
             f"needs real weights, of {size_bytes / 1e9:.1f} GB; more than {MAX_REAL_BYTES >> 30} GiB are not made"
         )
     del stand_in
-    return target.build().eval()
+    module = target.build()
+    set_mode(module, training=False)
+    return module
 
 
 def _count_with_thop(module: torch.nn.Module, inputs: ModelInputs) -> dict[str, Any]:

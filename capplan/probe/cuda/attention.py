@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from capplan.core.trace.types import Attribute
-from capplan.probe.record.recorder import Recorder
+from capplan.probe.record.recorder import Recorder, lacks_data
 
 
 def attend(  # noqa: PLR0917  # torch's signature
@@ -27,7 +27,7 @@ def attend(  # noqa: PLR0917  # torch's signature
     if torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value)):
         return _Attention.apply(recorder, attributes, query, key, value, attn_mask)  # type: ignore[no-any-return, no-untyped-call]  # torch leaves apply untyped
     inputs = [query, key, value] + ([attn_mask] if attn_mask is not None else [])
-    out, _ = _outputs(recorder, query, key, value)
+    out, _ = _outputs(recorder, (query, key, value), attn_mask, attributes)
     recorder.note("capplan.attention", inputs, [out], attributes)
     return out
 
@@ -59,8 +59,26 @@ def _attributes(  # noqa: PLR0917  # torch's arguments
     return tuple(found)
 
 
-def _outputs(recorder: Recorder, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Make the output as the fused kernels lay it out, and its log-sum-exp."""
+def _compute(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, attributes: tuple[tuple[str, Attribute], ...]
+) -> Tensor:
+    """Compute attention of tensors that have data."""
+    named: dict[str, Any] = {name: given for name, given in attributes if name in _PASSED_ON}
+    made: Tensor = torch._C._nn.scaled_dot_product_attention(query, key, value, mask, **named)
+    return made
+
+
+_PASSED_ON = ("dropout_p", "enable_gqa", "is_causal", "scale")
+
+
+def _outputs(
+    recorder: Recorder,
+    tensors: tuple[Tensor, Tensor, Tensor],
+    mask: Tensor | None,
+    attributes: tuple[tuple[str, Attribute], ...],
+) -> tuple[Tensor, Tensor]:
+    """Make the output as the fused kernels lay it out, and room for its log-sum-exp, which nothing reads."""
+    query, key, value = tensors
     with recorder.paused():
         if query.dim() == 4 and query.shape[-1] == value.shape[-1] and follows_query(query.dtype):
             out = torch.empty_like(query.transpose(1, 2)).transpose(1, 2)
@@ -71,6 +89,9 @@ def _outputs(recorder: Recorder, query: Tensor, key: Tensor, value: Tensor) -> t
             batch_dims = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]  # torch leaves it untyped
             out = query.new_empty((*batch_dims, query.shape[-2], value.shape[-1]))
         statistics = query.new_empty(query.shape[:-1], dtype=torch.float32)
+        if not lacks_data(query):
+            with torch.no_grad():
+                out.copy_(_compute(query, key, value, mask, attributes))
     return out, statistics
 
 
@@ -92,7 +113,7 @@ class _Attention(torch.autograd.Function):
         assert query is not None
         assert key is not None
         assert value is not None
-        out, statistics = _outputs(recorder, query, key, value)
+        out, statistics = _outputs(recorder, (query, key, value), mask, attributes)
         inputs = [tensor for tensor in tensors if tensor is not None]
         recorder.note("capplan.attention", inputs, [out, statistics], attributes)
         ctx.save_for_backward(query, key, value, mask, out, statistics)
@@ -104,7 +125,13 @@ class _Attention(torch.autograd.Function):
         query, key, value, mask, out, statistics = ctx.saved_tensors
         recorder: Recorder = ctx.recorder
         with recorder.paused():
-            made = [torch.empty_like(tensor) for tensor in (query, key, value)]
+            if lacks_data(query):
+                made = [torch.empty_like(tensor) for tensor in (query, key, value)]
+            else:
+                with torch.enable_grad():
+                    query, key, value = (tensor.detach().requires_grad_() for tensor in (query, key, value))
+                    out_again = _compute(query, key, value, mask, ctx.attributes)
+                made = list(torch.autograd.grad(out_again, (query, key, value), grads[0]))
         inputs = [grads[0], query, key, value, *([mask] if mask is not None else []), out, statistics]
         recorder.note("capplan.attention_backward", inputs, made, ctx.attributes)
         mask_grad = None

@@ -1,9 +1,10 @@
 """The fast paths of nn.MultiheadAttention and nn.TransformerEncoderLayer, step by step as CUDA runs them.
 
 `native_multi_head_attention_cuda` (aten/src/ATen/native/transformers/cuda/attention.cu) projects with one linear
-layer, calls scaled dot-product attention where no weights are asked for, and projects back; else it computes scores,
-a masked softmax and the weighted sum with two batched products. `transformer_encoder_layer_forward` (transformer.cpp)
-adds norms, residuals and the two linear layers, the first with its activation fused.
+layer, calls scaled dot-product attention where neither weights are asked for nor a mask is given, and projects back;
+else it computes scores, a masked softmax and the weighted sum with two batched products. `masked_softmax` (softmax.cu)
+converts the floating-point masks that Python's canonical form makes to booleans. `transformer_encoder_layer_forward`
+(transformer.cpp) adds norms, residuals and the two linear layers, the first with its activation fused.
 """
 
 from typing import Any
@@ -36,20 +37,24 @@ def multi_head_attention(  # noqa: PLR0917  # torch's signature
     batch, length, _ = query.shape
     dim = embed_dim // num_head
     projected = torch._C._nn.linear(query, qkv_weight, qkv_bias)
-    if not need_weights:
+    if mask is None and not need_weights:
         q, k, v = (part.view(batch, length, num_head, dim).transpose(1, 2) for part in projected.chunk(3, dim=-1))
-        attended = attend(recorder, q, k, v, attn_mask=_additive(mask, query))
+        attended = attend(recorder, q, k, v)
         merged = attended.transpose(1, 2).reshape(batch, length, embed_dim)
         return torch._C._nn.linear(merged, proj_weight, proj_bias), None
     query_heads, key_heads, value_heads = (
         part.reshape(batch, length, num_head, dim).transpose(1, 2).reshape(batch * num_head, length, dim)
         for part in projected.chunk(3, dim=-1)
     )
+    if mask is not None and mask.dtype is not torch.bool:
+        mask = mask.to(torch.bool)
     scores = torch.bmm(query_heads, key_heads.transpose(1, 2)).view(batch, num_head, length, length)
     weights = torch.softmax(scores if mask is None else scores.masked_fill(_broadcast(mask), -torch.inf), -1)
     attended = torch.bmm(weights.view(batch * num_head, length, length), value_heads)
     merged = attended.view(batch, num_head, length, dim).transpose(1, 2).reshape(batch, length, embed_dim)
     out = torch._C._nn.linear(merged, proj_weight, proj_bias)
+    if not need_weights:
+        return out, None
     return out, weights.mean(dim=1) if average_attn_weights else weights
 
 
@@ -101,8 +106,18 @@ def _broadcast(mask: Tensor) -> Tensor:
     return mask[:, None, None, :] if mask.dim() == 2 else mask
 
 
-def _additive(mask: Tensor | None, query: Tensor) -> Any:
-    """Turn a mask of what is left out into the floating-point mask that attention adds."""
-    if mask is None:
-        return None
-    return torch.zeros_like(mask, dtype=query.dtype).masked_fill_(mask, -torch.inf)[:, None, None, :]
+def mask_is_left_aligned(recorder: Recorder, x: Tensor, mask: Tensor) -> bool:
+    """Stand in for `torch._nested_tensor_from_mask_left_aligned`; a mask of unknown values is taken to be so."""
+    if not x.is_meta:
+        return False  # on the CPU's values the layers get the mask itself
+    if recorder.lacks_value(mask):
+        recorder.assume("padding taken to be at the end")
+        return True
+    value: Tensor = getattr(mask, "_known_value", mask)
+    return bool((value.long().diff(dim=1) <= 0).all())
+
+
+def packed_rows(recorder: Recorder, x: Tensor, *_: Any, **__: Any) -> Tensor:
+    """Stand in for `torch._nested_tensor_from_mask`, which copies what is not padding; here nothing is padding."""
+    recorder.remark("nn.TransformerEncoder leaves padding out on CUDA; counted as if nothing were padded")
+    return x.clone()

@@ -17,7 +17,7 @@ from torch._ops import HigherOrderOperator
 from torch.utils import _pytree as pytree
 
 from capplan.probe.cuda.attention import attend
-from capplan.probe.record.recorder import Recorder
+from capplan.probe.record.recorder import Recorder, lacks_data
 
 _MOST_TRIPS = 100_000
 
@@ -53,7 +53,7 @@ class _Branches:
 
     def run(self, pred: Any, true_fn: Rule, false_fn: Rule, operands: Sequence[Any] = ()) -> Any:
         """Run the branch that the predicate chooses; the first one where its value is not known."""
-        if isinstance(pred, Tensor) and self._recorder.lacks_value(pred):
+        if isinstance(pred, Tensor) and self._recorder.lacks_value(pred) and not self._recorder.replays:
             self._recorder.assume("torch.cond taken as true")
             return true_fn(*operands)
         return true_fn(*operands) if pred else false_fn(*operands)
@@ -72,7 +72,7 @@ class _Loop:
         state = tuple(carried)
         for _ in range(_MOST_TRIPS):
             goes_on = cond_fn(*state, *additional)
-            if isinstance(goes_on, Tensor) and self._recorder.lacks_value(goes_on):
+            if isinstance(goes_on, Tensor) and self._recorder.lacks_value(goes_on) and not self._recorder.replays:
                 self._recorder.assume("while_loop taken once")
                 return tuple(body_fn(*state, *additional))
             if not goes_on:
@@ -118,11 +118,14 @@ class _FlexAttention:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    def run(
-        self, query: Tensor, key: Tensor, value: Tensor, _score_mod: Rule, _block_mask: Any, scale: float, *_: Any
+    def run(  # noqa: PLR0917  # torch's signature
+        self, query: Tensor, key: Tensor, value: Tensor, score_mod: Rule, block_mask: Any, scale: float, *rest: Any
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Run the fused kernel; blocks that a mask leaves out are counted, as a causal mask's are."""
         out = attend(self._recorder, query, key, value, scale=scale, enable_gqa=query.shape[1] != key.shape[1])
         with self._recorder.paused():
+            if not lacks_data(query):
+                module: Any = importlib.import_module("torch._higher_order_ops.flex_attention")
+                out.copy_(module.math_attention(query, key, value, score_mod, block_mask, scale, *rest)[0])
             statistics = query.new_empty(query.shape[:-1], dtype=torch.float32)
             return out, statistics, query.new_empty(query.shape[:-1], dtype=torch.float32)

@@ -68,12 +68,15 @@ def _on_dense(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs:
     return recorder.run(operator, (recorder.laid_out(args[0], layout), *args[1:]), kwargs)
 
 
-def _packed_linear(recorder: Host, _: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _packed_linear(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Record a linear layer of packed weights as one that reads what the object of its weights stores."""
     x, packed, *_others = (*args, *kwargs.values())
     weight, *biases = recorder.packed[hash(packed)]
     with recorder.paused():
-        out = torch.empty((*x.shape[:-1], weight.shape[0]), dtype=x.dtype, device=x.device)
+        if x.is_meta:
+            out = torch.empty((*x.shape[:-1], weight.shape[0]), dtype=x.dtype, device=x.device)
+        else:
+            out = operator.overload(*args, **kwargs)
     recorder.note("capplan.packed_linear", [x, weight, *biases], [out])
     return out
 

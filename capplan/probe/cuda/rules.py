@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -11,7 +12,12 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from capplan.probe.cuda.attention import attend
-from capplan.probe.cuda.attention_native import encoder_layer, multi_head_attention
+from capplan.probe.cuda.attention_native import (
+    encoder_layer,
+    mask_is_left_aligned,
+    multi_head_attention,
+    packed_rows,
+)
 from capplan.probe.cuda.autocast import OPERATORS, Autocast, contexts_of_models
 from capplan.probe.cuda.environment import CUDA_TYPES, cuda_present
 from capplan.probe.cuda.rnn import RnnRules
@@ -32,6 +38,9 @@ class CudaRules(TorchFunctionMode):
             torch._C._nn.scaled_dot_product_attention: self._attend,
             _VARIABLE._native_multi_head_attention: self._multi_head_attention,
             _VARIABLE._transformer_encoder_layer_fwd: self._encoder_layer,
+            _VARIABLE._nested_tensor_from_mask_left_aligned: partial(mask_is_left_aligned, recorder),
+            _VARIABLE._nested_tensor_from_mask: partial(packed_rows, recorder),
+            torch.Tensor.to_padded_tensor: _padded,
             _VARIABLE.lstm: rnn.lstm,
             _VARIABLE.gru: rnn.gru,
             _VARIABLE.rnn_tanh: rnn.rnn_tanh,
@@ -109,6 +118,11 @@ class CudaRules(TorchFunctionMode):
 
     def _encoder_layer(self, *args: Any, **kwargs: Any) -> Any:
         return encoder_layer(self._recorder, *args, **kwargs)
+
+
+def _padded(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Copy rows back between padding; only what `packed_rows` stands for is no nested tensor here."""
+    return x.to_padded_tensor(*args, **kwargs) if x.is_nested or not x.is_meta else x.clone()
 
 
 def _softmax(fused: Callable[..., Tensor], plain: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from capplan.errors import UsageError
 from capplan.probe.foreign.libraries import import_library
 
 _ROI = "Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width"

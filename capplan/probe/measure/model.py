@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from capplan.core.workload import Framework, Layout, Precision, Workload
 from capplan.errors import TraceError
+from capplan.probe.foreign.modes import set_mode
 from capplan.probe.inputs.grammar import ModelInputs
 from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.measure.oom import is_out_of_memory
@@ -75,7 +76,8 @@ def ready_model(target: Target, *, workload: Workload, device: torch.device) -> 
     Raises:
         TraceError: it could not be built.
     """
-    module = _built(target, device).eval().requires_grad_(False)
+    module = _built(target, device).requires_grad_(False)
+    set_mode(module, training=False)
     if _is_converted(workload.precision):
         module = module.to(half_dtype(workload.precision))
     if workload.layout is Layout.NHWC:

@@ -4,7 +4,9 @@ The recorder holds no tensor of the model's.
 """
 
 import contextlib
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,6 +15,8 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from capplan.core.trace.types import ALWAYS, Attribute, Role
+from capplan.errors import TraceError
+from capplan.probe.foreign.where import calling_line
 from capplan.probe.record.known_values import KnownValues
 from capplan.probe.record.schema import READING_VALUES, describe_operator
 from capplan.probe.record.storages import Operands, Storages, Tag, accumulate_in_place
@@ -32,15 +36,45 @@ _WRAPPING = frozenset(
 """Operators that make a sparse tensor of the indices and elements given: no kernel runs."""
 
 
-def _lacks_data(tensor: Tensor) -> bool:
+def lacks_data(tensor: Tensor) -> bool:
+    """Return True for meta and fake tensors, which have shapes alone."""
     return tensor.is_meta or hasattr(tensor, "fake_mode")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where a pass is stopped: after so many calls of operators, so much processor time, or at so many live bytes."""
+
+    calls: int = 2_000_000
+    seconds: float = 300.0
+    live_bytes: int | None = None
+
+
+_CHECKED_EVERY = 1024
+"""Calls of operators from one look at the limits to the next."""
+
+
+def zeroed_if_new(operator: Operator, out: Any) -> Any:
+    """Fill fresh memory with zeros, so that a model which reads what it never wrote runs alike every time."""
+    if not operator.launches and isinstance(out, Tensor) and out.layout is torch.strided and not lacks_data(out):
+        out.zero_()
+    return out
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """The dispatch mode that records a pass."""
 
-    def __init__(self, operators: dict[Any, Operator], known: KnownValues, preludes: Mapping[str, Prelude]) -> None:
+    def __init__(
+        self,
+        operators: dict[Any, Operator],
+        known: KnownValues,
+        preludes: Mapping[str, Prelude],
+        limits: Limits = Limits(),
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._limits = limits
+        self._began_s = time.process_time()
+        self._dispatched = 0
         self.record = Pass()
         self.module = 0
         self.trains = False
@@ -71,6 +105,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if types and any(kind in self._wrappers or self._is_wrapper(kind) for kind in types):
             return NotImplemented  # the class runs it on the tensors that it stores
         self._calls += 1
+        self._dispatched += 1
+        if not self._dispatched % _CHECKED_EVERY:
+            self._check_limits()
         operator = self._operators.get(func) or self.describe(func)
         kwargs = kwargs or {}
         if operator.is_composite:
@@ -81,6 +118,26 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if operator.is_view:
             return self._view(operator, args, kwargs)
         return self._op(operator, args, kwargs)
+
+    def _check_limits(self) -> None:
+        """Stop a pass that does not end.
+
+        Raises:
+            TraceError: a limit is reached; the message says which, and the line that ran.
+        """
+        spent_s = time.process_time() - self._began_s
+        if self._dispatched < self._limits.calls and spent_s < self._limits.seconds:
+            return
+        line = calling_line()
+        raise TraceError(
+            f"the model's forward did not end within {self._dispatched:,} calls of operators and {spent_s:.0f} s of "
+            f"processor time{f', and was stopped at {line}' if line else ''}: bound its loop."
+        )
+
+    def _check_memory(self) -> None:
+        most = self._limits.live_bytes
+        if most is not None and self._storages.live_bytes > most:
+            raise TraceError(f"the model holds more than {most / 1e9:g} GB, the most of a run on the CPU.")
 
     def _is_wrapper(self, kind: type) -> bool:
         """Return True if a tensor class keeps its data in other tensors; fake tensors do not."""
@@ -114,7 +171,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if kwargs:
             inputs += flatten(kwargs.values())
         if not self._known.on_device(inputs, kwargs):
-            return operator.overload(*args, **kwargs)
+            return zeroed_if_new(operator, operator.overload(*args, **kwargs))
         if self._known.leaves_device(kwargs):
             return self._known.to_host(inputs[0], kwargs)
         args, kwargs, inputs = self._known.to_device(operator, args, kwargs, inputs)
@@ -133,9 +190,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             self._known.follow(operator, args, kwargs, out)
             return out
         reads, read_operands, weight = self._reading(operator, inputs)
-        out = self._known.run(operator, args, kwargs, inputs)
+        out = zeroed_if_new(operator, self._known.run(operator, args, kwargs, inputs))
         met = (*inputs, *flatten((out,)))
-        if any(each.layout is not torch.strided for each in met) and any(map(_lacks_data, met)):
+        if any(each.layout is not torch.strided for each in met) and any(map(lacks_data, met)):
             raise NotImplementedError("sparse tensors need their data")  # how many elements they store is in it
         outputs: Sequence[Tensor] = (out,) if isinstance(out, Tensor) else flatten((out,))
         if not outputs:
@@ -146,6 +203,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if name in _PRODUCTS and any(tensor.layout is not torch.strided for tensor in inputs):
             name = "capplan.sparse_mm"
         self.append(name, self._attributes(operator, args, kwargs), reads, read_operands, outputs, weight)
+        self._check_memory()
         if self._in_backward and operator.overload is torch.ops.aten.add.Tensor and self._is_sum(args, out):
             self._sums.append(len(self.record.op_kernels) - 1)
         return out
@@ -237,15 +295,18 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Run without recording, though the mode may be on."""
-        with _disable_current_modes():
+        """Run plain PyTorch without recording, though modes may be on."""
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
             yield
 
     def laid_out(self, tensor: Tensor, layout: torch.memory_format) -> Tensor:
         """Copy a tensor to a layout unless it has it already."""
         if tensor.is_contiguous(memory_format=layout):
             return tensor
-        copy = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device, memory_format=layout)
+        if lacks_data(tensor):
+            copy = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device, memory_format=layout)
+        else:
+            copy = tensor.clone(memory_format=layout)
         self.note("aten.clone", [tensor], [copy])
         return copy
 
@@ -304,9 +365,18 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         """Return True if a tensor's value is unknown and could only be assumed."""
         return tensor.is_meta and not self._known.knows(tensor)
 
+    @property
+    def replays(self) -> bool:
+        """Return True if the answers of a run are there for what the model asks of its data."""
+        return self._known.replay is not None
+
     def assume(self, what: str) -> None:
         """Count something that was assumed because its data is unknown."""
         self._known.count_assumed(what)
+
+    def remark(self, what: str) -> None:
+        """Note something that the count supposes, with the line of the user's code."""
+        self._known.note(what)
 
     def begin_phase(self, name: str, step: int) -> None:
         """Mark that the next op starts a phase."""

@@ -45,6 +45,7 @@ class Storages:
         self._births = record.births  # by the numbers given here; `accumulate_in_place` renumbers the record's own
         self._by_address: dict[int, _StorageRef] = {}
         self._closed = False
+        self.live_bytes = 0
 
     def index_of(
         self, tensor: Tensor, *, birth: int = ALWAYS, role: Role = Role.ACTIVATION, weight: bool = False
@@ -61,6 +62,7 @@ class Storages:
         reference.index = len(record.sizes_bytes)
         self._by_address[address] = reference
         record.sizes_bytes.append(size_bytes)
+        self.live_bytes += size_bytes
         record.roles.append(role)
         record.births.append(birth)
         record.deaths.append(None)
@@ -80,6 +82,7 @@ class Storages:
         if self._by_address.get(address) is reference:
             del self._by_address[address]
         if not self._closed:
+            self.live_bytes -= self._record.sizes_bytes[reference.index]
             self._record.deaths[reference.index] = len(self._record.op_kernels) - 1
 
 

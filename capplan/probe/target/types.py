@@ -10,6 +10,7 @@ from capplan.errors import TraceError, UsageError
 from capplan.probe.foreign.code import first_line, model_code, no_weights
 from capplan.probe.foreign.cpu_build import LARGEST_BUILD_BYTES, build_on_cpu
 from capplan.probe.foreign.meta import SmallValues, defeated_meta
+from capplan.probe.foreign.modes import set_mode
 from capplan.probe.foreign.torchvision_ops import import_torchvision, lacks_operators
 from capplan.probe.inputs.grammar import SELECTED_SHARE, ModelInputs
 from capplan.probe.inputs.tensors import Device, InputMaker
@@ -123,7 +124,8 @@ def apply_steps(module: torch.nn.Module, steps: Sequence[Step]) -> torch.nn.Modu
         UsageError: a step returned something that is no module.
     """
     for step in steps:
-        made = step(module.eval())
+        set_mode(module, training=False)
+        made = step(module)
         if made is not None and not isinstance(made, torch.nn.Module):
             raise UsageError(f"--prepare {step.__name__} returned a {type(made).__name__}, no nn.Module.")
         module = made if made is not None else module

@@ -9,10 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.foreign.meta import LARGEST_KNOWN
 from capplan.probe.foreign.subclasses import is_wrapper, rewrapped
 from capplan.probe.record.known_values import KnownValueMode
+from capplan.probe.record.recorder import lacks_data
+from capplan.probe.record.schema import ALLOCATING_ONLY
 
 LARGEST_REAL_BYTES = 4 * 10**9
 """Weights up to which a model is run for real. [bytes]"""
@@ -118,6 +121,21 @@ class _DataKept(TorchFunctionMode):
         if func is torch.Tensor.tolist:
             return func(getattr(args[0], "_known_value", args[0]))
         return func(*args, **kwargs)
+
+
+class MemoryZeroed(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Fill fresh memory with zeros: parameters that a constructor leaves unwritten are the same every time."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func._schema.name.rpartition("::")[2] in ALLOCATING_ONLY and not lacks_data(out):
+            out.zero_()
+        return out
 
 
 Builder = Callable[[], nn.Module]

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from capplan.core.workload import Configuration
+from capplan.probe.foreign.modes import set_mode
 from capplan.probe.trace.backends import Backend
 from capplan.probe.trace.stage import MakeInputs, Stage
 
@@ -30,8 +31,8 @@ def initialise_lazy(module: nn.Module, make_inputs: MakeInputs, *, name: str) ->
     was_training = module.training
     with warnings.catch_warnings(), torch.no_grad():
         warnings.filterwarnings("ignore", "Lazy modules are a new feature", UserWarning)
-        module.eval()
+        set_mode(module, training=False)
         try:
             stage.run(_BATCH)
         finally:
-            module.train(was_training)
+            set_mode(module, training=was_training)

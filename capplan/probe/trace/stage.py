@@ -2,7 +2,7 @@
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -20,14 +20,16 @@ from capplan.probe.cuda.preludes import PRELUDES
 from capplan.probe.cuda.rules import CudaRules, as_on_cuda
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.half import kept_in_full
+from capplan.probe.foreign.modes import set_mode
 from capplan.probe.foreign.packed import Packed, packed_weights
 from capplan.probe.foreign.preserve import host_generators, preserved, swapped
 from capplan.probe.foreign.subclasses import stored_tensors
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
+from capplan.probe.record.answers import Answers
 from capplan.probe.record.assumed_values import Selection
 from capplan.probe.record.known_values import KnownValues
-from capplan.probe.record.recorder import Recorder
+from capplan.probe.record.recorder import Limits, Recorder
 from capplan.probe.record.types import Pass
 from capplan.probe.trace.backends import Backend, TensorFactory
 from capplan.probe.trace.batch_fit import SeenInput, fit_inputs, fit_recording
@@ -68,7 +70,11 @@ class Stage:
         self._seen: dict[int, list[SeenInput]] = {}
         self.assumes_choices = False
         self.selected_share = SELECTED_SHARE
-        self.assumed_any = self.chose = False
+        self.limits = Limits()
+        self.answers: Mapping[int, Answers] = {}
+        self.heard = Answers()
+        self.assumed: Set[str] = frozenset()
+        self.chose = False
         self.notes: tuple[str, ...] = ()
         self._keeps = self._draws = False
         self._autocast = Autocast(keeps_weights=configuration.training is not None)
@@ -80,7 +86,7 @@ class Stage:
     def set(self) -> Iterator[None]:
         """Replace the model's tensors by others, and restore everything afterwards."""
         with preserved(self.module):
-            self.module.train(self.configuration.training is not None)
+            set_mode(self.module, training=self.configuration.training is not None)
             is_half = self.configuration.variant is Variant.HALF
             self.factory.kept_full = kept_in_full(self.module, self._half) if is_half else frozenset()
             swapped(self.module, self.factory.weight)
@@ -108,8 +114,11 @@ class Stage:
             self.factory.device,
             assumes_choices=self.assumes_choices,
             selection=Selection(share=self.selected_share, batch=batch),
+            answers=self.answers.get(batch),
         )
-        recorder = Recorder(self._operators, known, PRELUDES)
+        recorder = Recorder(self._operators, known, PRELUDES, self.limits)
+        if self.factory.backend is Backend.REAL:
+            torch.manual_seed(0)  # what is drawn is the same every time; `preserved` puts the generator back
         tensors = self._adopt_weights(recorder)
         recorder.packed = self._packed
         args, kwargs = self._inputs(batch, recorder)
@@ -132,11 +141,12 @@ class Stage:
                 record = recorder.close()
         finally:
             recorder.forget(tensors)
-            self.assumed_any, self.chose = bool(known.assumed), known.chose
+            self.assumed, self.chose = known.assumed.keys(), known.chose
         if output is None:
             raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
         record.assumed = known.assumed
         record.selected_share = self.selected_share
+        self.heard = known.heard
         self.notes = (*([_DRAWS_NOTE] if self._draws else ()), *known.notes())
         del output
         self._keeps = recorder.outlived()

@@ -1,16 +1,17 @@
 """Trace a model: run it on the meta device, under the rules of CUDA, and keep what it runs as a list of facts."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from capplan.core.ops.flops import Formulas
-from capplan.core.trace.types import Parameter, Provenance, Trace
-from capplan.core.workload import Configuration
+from capplan.core.ops.flops import Formulas, kernel_macs
+from capplan.core.trace.types import Parameter, Provenance, Recording, Trace
+from capplan.core.workload import Configuration, Training
 from capplan.errors import TraceError
 from capplan.probe.foreign.compilation import uncompiled
 from capplan.probe.foreign.packed import packed_weights
@@ -18,8 +19,18 @@ from capplan.probe.foreign.preserve import globals_preserved
 from capplan.probe.foreign.subclasses import is_main, stored_tensors
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes
+from capplan.probe.record.answers import ANSWERED, Answers
+from capplan.probe.record.assumed_values import SELECTING
+from capplan.probe.record.recorder import Limits
 from capplan.probe.target.types import Built
-from capplan.probe.trace.backends import LARGEST_REAL_BYTES, Backend, Builder, building, building_with_values
+from capplan.probe.trace.backends import (
+    LARGEST_REAL_BYTES,
+    Backend,
+    Builder,
+    MemoryZeroed,
+    building,
+    building_with_values,
+)
 from capplan.probe.trace.batch_fit import DoesNotFitError
 from capplan.probe.trace.lazy import initialise_lazy, is_uninitialised
 from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, Stage
@@ -147,6 +158,22 @@ def _asked_for_values(error: TraceError) -> bool:
     return isinstance(cause, NotImplementedError) or "meta" in words
 
 
+NO_ANSWERS: Mapping[int, Answers] = MappingProxyType({})
+
+_ANSWERING = Limits(calls=200_000, seconds=30.0, live_bytes=8 * 10**9)
+"""Limits of a run on the CPU that only answers what the model asks of its data."""
+
+_MOST_MACS = 2 * 10**11
+"""Multiply-accumulates from which on such a run is not begun: some ten seconds of one core."""
+
+
+def _is_small(recording: Recording, batch: int) -> bool:
+    """Return True if a pass, as it was recorded with assumed values, may be run on the CPU."""
+    counts = recording.calls_per_kernel()
+    macs = sum(count * kernel_macs(kernel, batch) for kernel, count in zip(recording.kernels, counts, strict=True))
+    return macs <= _MOST_MACS and sum(counts) <= _ANSWERING.calls
+
+
 def _assumed_count(made: Made) -> int:
     return sum(assumed.count for assumed in made.recording.assumed_values)
 
@@ -186,6 +213,8 @@ class _Tracer:
         self._has_values = remake.has_values
         self._on_meta = any(tensor.is_meta for tensor in module.parameters())
         self._from = 0
+        self._real: nn.Module | None = None
+        self._answers: dict[tuple[Training | None, int], Answers] = {}
         self._stage: Stage | None = None
 
     def record(self, configuration: Configuration) -> Made:
@@ -224,6 +253,8 @@ class _Tracer:
             try:
                 made = attempt()
             except TraceError as error:
+                if error.__cause__ is None and (answered := self._answered(index, configuration)) is not None:
+                    return answered
                 if error.__cause__ is None or (not failures and not self._lacks_values(error.__cause__)):
                     raise
                 failures.append(error)
@@ -235,8 +266,62 @@ class _Tracer:
                 assuming = (index, made)
         if assuming is not None:
             self._from, made = assuming
-            return made
+            answered = self._answered(self._from, configuration, made)
+            return made if answered is None else answered
         raise failures[-1] if _asked_for_values(failures[0]) else failures[0]
+
+    def _answered(self, index: int, configuration: Configuration, assuming: Made | None = None) -> Made | None:
+        """Trace once more with the answers of a run on the CPU in the place of assumed ones.
+
+        Selections of candidates keep their share: which of them stay says nothing where weights are random.
+
+        Args:
+            index: the attempt that assumed.
+            configuration: what to record.
+            assuming: its recording; None where it failed for what it assumed.
+
+        Returns:
+            None where a run would be too large, fails, or cannot answer.
+        """
+        assert self._stage is not None
+        assumed = self._stage.assumed
+        if assuming is not None:
+            assumed = {value.what for value in assuming.recording.assumed_values}
+            if not _is_small(assuming.recording, max(self._batches)):
+                return None
+        if not assumed & ANSWERED or assumed & SELECTING:
+            return None
+        try:
+            answers = {batch: self._run_for_answers(configuration, batch) for batch in self._batches}
+            module = self._module if index == 0 else self._valued_module()
+            made = self._attempt(
+                module, Backend.META, configuration, assumes_choices=index == _BALANCED, answers=answers
+            )
+        except TraceError as error:
+            if assuming is None:
+                return None
+            why = "a run on the CPU, which would tell what hangs on data, failed"
+            return replace(assuming, notes=(*assuming.notes, f"{why}: {error}"))
+        is_better = assuming is None or _assumed_count(made) < _assumed_count(assuming)
+        return made if is_better else None
+
+    def _run_for_answers(self, configuration: Configuration, batch: int) -> Answers:
+        """Run the model on the CPU, within limits, and return what it was answered.
+
+        Raises:
+            TraceError: it cannot be run, or a limit was reached.
+        """
+        key = (configuration.training, batch)
+        if key not in self._answers:
+            if self._real is None:
+                self._real = self._real_module()
+            plain = Configuration(training=configuration.training)
+            stage = Stage(self._real, self._make_inputs, plain, name=self._name, backend=Backend.REAL)
+            stage.limits = _ANSWERING
+            with stage.set():
+                stage.run(batch)
+            self._answers[key] = stage.heard
+        return self._answers[key]
 
     def _is_idle(self, index: int, *, assumes: bool) -> bool:
         """Return True if this attempt can be skipped because it could not improve on the recording at hand."""
@@ -250,16 +335,23 @@ class _Tracer:
         """Return True if another backend might succeed: the first assumed a value, or failed for lack of data."""
         if isinstance(cause, NotImplementedError):
             return True
-        if self._stage is not None and (self._stage.assumed_any or self._stage.uses_sparse):
+        if self._stage is not None and (self._stage.assumed or self._stage.uses_sparse):
             return True
         words = str(cause).lower()
         return any(word in words for word in ("meta", "device", "cuda", "fake", "data"))
 
     def _attempt(
-        self, module: nn.Module, backend: Backend, configuration: Configuration, *, assumes_choices: bool = False
+        self,
+        module: nn.Module,
+        backend: Backend,
+        configuration: Configuration,
+        *,
+        assumes_choices: bool = False,
+        answers: Mapping[int, Answers] = NO_ANSWERS,
     ) -> Made:
         stage = Stage(module, self._make_inputs, configuration, name=self._name, backend=backend)
         stage.assumes_choices = assumes_choices
+        stage.answers = answers
         stage.formulas = self._formulas
         stage.selected_share = self._selected_share
         self._stage = stage
@@ -301,7 +393,8 @@ class _Tracer:
             ) from MemoryError()
         with globals_preserved():
             torch.manual_seed(0)  # what depends on weights is the same every time
-            module = self._rebuild()
+            with MemoryZeroed():
+                module = self._rebuild()
             if is_uninitialised(module):
                 made = as_forward_takes(self._make_inputs(2, device=torch.device("cpu")), module.forward)
                 module(*made.args, **made.kwargs)

@@ -121,12 +121,26 @@ def test_the_branch_that_the_inputs_take_is_recorded(predicate: Callable[[Tensor
     assert (macs(made), made.recordings[0].assumed_values) == (layers * LINEAR_MACS, ())
 
 
-def test_a_branch_that_depends_on_data_is_assumed_and_told_with_its_line() -> None:
+def test_a_branch_that_depends_on_data_is_that_of_a_run_and_told_with_its_line() -> None:
     made = trace(Cond(lambda x: x.sum() > 0), 16)
+    # the input is zeros, whose sum is not above zero: the second branch, of two layers
+    assert (macs(made), made.recordings[0].assumed_values) == (2 * LINEAR_MACS, ())
+    line = inspect.getsourcelines(Cond.forward)[1] + 1
+    [note] = made.provenance.notes
+    assert note.startswith(f"what hangs on data at test_wild.py:{line} is that of a run on the CPU")
+
+
+def test_a_branch_is_assumed_where_the_model_cannot_be_run() -> None:
+    def refuse(x: Tensor) -> Tensor:
+        if not x.is_cuda:
+            raise RuntimeError("only on the device")
+        return x.sum() > 0
+
+    made = trace(Cond(refuse), 16)
     assert macs(made) == LINEAR_MACS
     assert [(each.what, each.count) for each in made.recordings[0].assumed_values] == [("torch.cond taken as true", 1)]
-    line = inspect.getsourcelines(Cond.forward)[1] + 1
-    assert made.provenance.notes == (f"assumed: torch.cond taken as true at test_wild.py:{line}",)
+    assert made.provenance.notes[0].startswith("assumed: torch.cond taken as true at test_wild.py")
+    assert "RuntimeError: only on the device" in made.provenance.notes[-1]
 
 
 class Loop(Two):
