@@ -119,7 +119,7 @@ def test_what_hangs_on_data_is_that_of_a_run(run: Callable[..., Tensor], layers:
 
 def test_a_training_step_takes_the_answers_too() -> None:
     made = trace_module(Model(halving), ones, name="model", configurations=[Configuration(training=Training())])
-    # one step: forward, and the gradient of the weight in the last turn, whose output is the only one kept; the input needs none
+    # one step: forward, and the gradient of the weight in the last turn, whose output alone is kept
     assert macs(made) == 4 * LINEAR + LINEAR
     assert made.recordings[0].assumed_values == ()
 
