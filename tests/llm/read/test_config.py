@@ -1,5 +1,6 @@
 """Architectures read from configurations against the totals that publishers state."""
 
+import ast
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from capplan.llm.core.layers import Attention
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.model_query import kv_bytes_per_token
 from capplan.llm.core.tensors import Role, all_tensors, count_active_parameters, count_parameters
+from capplan.llm.read.config import traits
 from capplan.llm.read.config.parse import parse_config
 from capplan.llm.read.config.unusual import UnusualModelError
 from tests.llm.core import architectures as cases
@@ -161,3 +163,17 @@ def test_lightning_attention_is_refused_by_its_list_of_layers():
     assert parse_config({**config, "attn_type_list": [1] * 32}, name="m2").is_moe
     with pytest.raises(UnusualModelError, match="lightning attention"):
         parse_config({**config, "attn_type_list": [0, 1] * 16}, name="m2")
+
+
+def test_no_reader_asks_for_a_family_by_name():
+    """What a family's code fixes is declared in the tables by model_type, so that a new family is one entry."""
+    folder = Path(traits.__file__).parent
+    named = {
+        f"{path.name}: {node.value}"
+        for path in folder.glob("*.py")
+        for compared in ast.walk(ast.parse(path.read_text()))
+        if isinstance(compared, ast.Compare)
+        for node in ast.walk(compared)
+        if isinstance(node, ast.Constant) and node.value in traits.TRAITS
+    }
+    assert named == set()

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 from capplan.llm.core.layers import Attention, GatedDeltaNet, Indexer, LatentAttention, Mamba2, Mixer
 from capplan.llm.read.config.fields import Fields
-from capplan.llm.read.config.traits import QueryKeyNorm, Traits, Windows
+from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, Windows
 from capplan.llm.read.config.unusual import UnusualModelError
 
 _WINDOW_NAMES = ("sliding_window", "sliding_window_size")
-_MULTI_HEAD = ("gpt2", "gptj", "gpt_neox", "opt")
 _LAYER_KINDS = (
     "full_attention",
     "attention",
@@ -126,21 +125,20 @@ def head_dim(fields: Fields) -> int:
 
 def _plain_attention(fields: Fields, traits: Traits) -> Attention:
     heads = fields.size("num_attention_heads", "n_head")
-    kv_heads = heads if fields.word("model_type") in _MULTI_HEAD else _kv_heads(fields, heads)
     return _sized_attention(
         fields,
         traits,
         query_heads=heads,
-        kv_heads=kv_heads,
+        kv_heads=_kv_heads(fields, traits, heads),
         key_dim=head_dim(fields),
         value_dim=fields.size("v_head_dim", default=head_dim(fields)),
     )
 
 
-def _kv_heads(fields: Fields, heads: int) -> int:
-    if fields.word("model_type") == "falcon" and not fields.flag("new_decoder_architecture"):
-        return 1 if fields.flag("multi_query", default=True) else heads
-    if fields.word("model_type") == "gpt_bigcode":
+def _kv_heads(fields: Fields, traits: Traits, heads: int) -> int:
+    if traits.kv_heads is KvHeads.ALL:
+        return heads
+    if traits.kv_heads is KvHeads.ONE_IF_MULTI_QUERY and not fields.flag("new_decoder_architecture"):
         return 1 if fields.flag("multi_query", default=True) else heads
     return fields.size("num_key_value_heads", "num_kv_heads", default=heads)
 
@@ -162,18 +160,14 @@ def _sized_attention(
         output_bias=stated_bias if traits.output_bias is None else traits.output_bias,
         query_norm=query_norm,
         key_norm=key_norm,
-        sinks=query_heads if fields.word("model_type") == "gpt_oss" else 0,
+        sinks=query_heads if traits.sinks else 0,
     )
 
 
 def _query_key_norms(fields: Fields, traits: Traits, query_heads: int, kv_heads: int, key_dim: int) -> tuple[int, int]:
     kind = traits.query_key_norm
-    family = fields.word("model_type")
-    if family == "cohere" and fields.flag("use_qk_norm"):
-        kind = QueryKeyNorm.ALL_HEADS
-    if family == "glm4_moe" and fields.flag("use_qk_norm"):
-        kind = QueryKeyNorm.PER_HEAD
-    if family == "minimax_m2" and not fields.flag("use_qk_norm", default=True):
+    default = traits.query_key_norm_default
+    if default is not None and not fields.flag("use_qk_norm", default=default):
         kind = QueryKeyNorm.NONE
     if kind is QueryKeyNorm.ALL_HEADS:
         return query_heads * key_dim, kv_heads * key_dim
@@ -182,7 +176,7 @@ def _query_key_norms(fields: Fields, traits: Traits, query_heads: int, kv_heads:
 
 def _window(fields: Fields, traits: Traits) -> int | None:
     """Return how many tokens local layers attend to, None for all; a window as long as the context limits nothing."""
-    names = ("attention_chunk_size",) if fields.word("model_type") == "llama4_text" else _WINDOW_NAMES
+    names = ("attention_chunk_size",) if traits.chunked else _WINDOW_NAMES
     window = fields.optional_size(*names, least=0) or None
     if window is not None:
         fields.understood(*_WINDOW_NAMES, "attention_chunk_size")
@@ -200,7 +194,7 @@ def _local_layers(fields: Fields, traits: Traits, *, layer_count: int, kinds: li
         if marks is not None:
             return [mark == 1 for mark in marks]
     no_rope = fields.sizes("no_rope_layers", length=layer_count)
-    if no_rope is not None and fields.word("model_type") == "llama4_text":
+    if no_rope is not None and traits.chunked:
         return [mark == 1 for mark in no_rope]  # layers without rotary embedding (0) attend to everything
     match traits.windows:
         case Windows.NONE:
@@ -231,9 +225,7 @@ def _windowed_attention(attention: Attention, window: int | None, fields: Fields
             value_dim=fields.size("swa_v_head_dim"),
         )
     sinks = attention.query_heads if fields.flag("add_swa_attention_sink_bias") else attention.sinks
-    return replace(
-        attention, window=window, chunked=window is not None and fields.word("model_type") == "llama4_text", sinks=sinks
-    )
+    return replace(attention, window=window, chunked=window is not None and traits.chunked, sinks=sinks)
 
 
 def _global_attention(attention: Attention, fields: Fields, traits: Traits) -> Attention:

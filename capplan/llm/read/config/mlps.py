@@ -11,30 +11,6 @@ _OF_EXPERTS = (
     "first_k_dense_replace", "moe_layer_freq", "decoder_sparse_step", "mlp_only_layers",
 )  # fmt: skip
 """Fields that decide nothing where a configuration states no number of experts, or one."""
-EXPERTS_OF_PLAIN_WIDTH = (
-    "mixtral",
-    "gpt_oss",
-    "llama4_text",
-    "minimax_m2",
-    "olmoe",
-    "phimoe",
-    "granitemoe",
-    "granitemoeshared",
-)
-"""Families whose configurations call the width of an expert intermediate_size."""
-_HAS_CORRECTION_BIAS = (
-    "deepseek_v3",
-    "deepseek_v32",
-    "deepseek_ref",
-    "kimi_k2",
-    "glm_moe_dsa",
-    "glm4_moe",
-    "minimax_m2",
-    "mimo_v2_flash",
-    "nemotron_h",
-    "gpt_oss",
-    "dots1",
-)
 
 
 def read_mlps(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mlp | None]:
@@ -66,15 +42,7 @@ def has_experts(fields: Fields) -> bool:
 def read_dense(fields: Fields, traits: Traits) -> DenseMlp:
     """Return the ordinary MLP of a layer."""
     hidden = fields.size("hidden_size", "n_embd", "d_model")
-    family = fields.word("model_type")
-    names: tuple[str, ...] = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "dense_intermediate_size")
-    if family == "llama4_text":
-        names = ("intermediate_size_mlp", *names)
-    if family in ("gptj", "gpt2", "gpt_bigcode", "falcon"):
-        names = ("ffn_hidden_size", "n_inner")  # what else such a configuration states is not read by its model
-    if family == "opt":
-        names = ("ffn_dim",)
-    width = fields.optional_size(*names)
+    width = fields.optional_size(*traits.mlp_widths)
     if width is None:
         if traits.gated:
             raise fields.error("the configuration has no intermediate_size")
@@ -85,11 +53,10 @@ def read_dense(fields: Fields, traits: Traits) -> DenseMlp:
 
 def read_experts(fields: Fields, traits: Traits) -> Experts:
     """Return the experts of a layer, with the shared ones and the dense part next to them."""
-    family = fields.word("model_type") or ""
     count, per_token = fields.size(*_EXPERT_COUNTS), fields.size(*_PER_TOKEN)
     if per_token > count:
         raise fields.error(f"{per_token} experts per token are more than the {count} experts")
-    width = fields.size("intermediate_size" if family in EXPERTS_OF_PLAIN_WIDTH else "moe_intermediate_size")
+    width = fields.size("intermediate_size" if traits.plain_expert_width else "moe_intermediate_size")
     fields.understood("moe_intermediate_size")
     beside = read_dense(fields, traits) if fields.flag("enable_moe_block") else None
     hidden = fields.size("hidden_size")
@@ -98,19 +65,19 @@ def read_experts(fields: Fields, traits: Traits) -> Experts:
         per_token=per_token,
         width=width,
         gated=traits.gated,
-        bias=family == "gpt_oss",
-        shared_width=_shared_width(fields, family, width),
+        bias=traits.expert_bias,
+        shared_width=_shared_width(fields, traits, width),
         shared_gate=fields.has("shared_expert_intermediate_size"),
-        router_bias=family in _HAS_CORRECTION_BIAS,
+        router_bias=traits.router_bias,
         router_extra=hidden + count if beside else 0,  # Gemma 4: one scale per input and one per expert
         latent_dim=fields.optional_size("moe_latent_size"),
         dense=beside,
     )
 
 
-def _shared_width(fields: Fields, family: str, width: int) -> int:
-    if family == "llama4_text":
-        return width  # one shared expert as wide as the others
+def _shared_width(fields: Fields, traits: Traits, width: int) -> int:
+    if traits.one_shared_expert:
+        return width
     stated = fields.optional_size(
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size", least=0
     )

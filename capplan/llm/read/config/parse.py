@@ -9,7 +9,7 @@ from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttentio
 from capplan.llm.read.config.fields import Fields
 from capplan.llm.read.config.mixers import head_dim, read_attention, read_mamba, read_mixers
 from capplan.llm.read.config.mlps import read_dense, read_experts, read_mlps
-from capplan.llm.read.config.traits import TRAITS, Traits
+from capplan.llm.read.config.traits import TRAITS, Layout, Traits
 from capplan.llm.read.config.unusual import refuse_unread, refuse_unusual
 from capplan.llm.read.config.vision import read_vision
 
@@ -43,7 +43,8 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
     family = _family(fields, root)
     traits = TRAITS[family]
     fields = Fields(values, where=where, defaults={**traits.defaults, "model_type": family})
-    layers = _layers(fields, traits, family)
+    fields.understood("model_type")
+    layers = _layers(fields, traits)
     hidden = fields.size("hidden_size", "n_embd", "d_model")
     vision, vision_note = read_vision(root, hidden_dim=hidden)
     return Architecture(
@@ -55,7 +56,7 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
         tied_embeddings=_tied(fields, root, traits),
         max_positions=fields.optional_size(*_POSITIONS),
         rope_dim=_rope_dim(fields, layers) if traits.rotary else 0,
-        rope_rows=_rope_rows(fields, root, family),
+        rope_rows=_rope_rows(fields, root, traits),
         norm_parameters=hidden * (2 if traits.norm_bias else 1) if traits.final_norm else 0,
         head_bias=traits.head_bias or fields.flag("lm_head_bias"),
         position_rows=fields.size(*_POSITIONS) + traits.extra_positions if traits.learned_positions else 0,
@@ -90,13 +91,13 @@ def _tied(fields: Fields, root: Fields, traits: Traits) -> bool:
     return traits.tied
 
 
-def _layers(fields: Fields, traits: Traits, family: str) -> tuple[Layer, ...]:
-    if family == "nemotron_h":
+def _layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
+    if traits.layout is Layout.PATTERN:
         return _pattern_layers(fields, traits)
     count = fields.size("num_hidden_layers", "n_layer")
     if count > MOST_LAYERS:
         raise fields.error(f"num_hidden_layers {count} is above {MOST_LAYERS}")
-    if family == "nemotron-nas":
+    if traits.layout is Layout.BLOCKS:
         return _block_layers(fields, count)
     mixers = read_mixers(fields, traits, layer_count=count)
     mlps = read_mlps(fields, traits, layer_count=count)
@@ -106,16 +107,13 @@ def _layers(fields: Fields, traits: Traits, family: str) -> tuple[Layer, ...]:
 def _layer(mixer: Mixer | None, mlp: Mlp | None, fields: Fields, traits: Traits) -> Layer:
     hidden = fields.size("hidden_size", "n_embd", "d_model")
     count = traits.norms
-    if fields.word("model_type") == "falcon" and not fields.flag("new_decoder_architecture"):
-        count = 1 if fields.flag("parallel_attn", default=True) else 2
-    if fields.word("model_type") == "stablelm" and fields.flag("use_parallel_residual"):
-        count = 1
+    if traits.parallel_flag is not None and not fields.flag("new_decoder_architecture"):
+        name, default = traits.parallel_flag
+        count = 1 if fields.flag(name, default=default) else count
     norms = count * hidden * (2 if traits.norm_bias else 1)
     if isinstance(mlp, Experts) and mlp.dense is not None:
         norms += 3 * hidden  # Gemma 4 norms the experts' input and both outputs
-    if fields.word("model_type") == "gemma4_text":
-        norms += 1  # and scales each layer's output by one learned number
-    return Layer(mixer=mixer, mlp=mlp, norm_parameters=norms)
+    return Layer(mixer=mixer, mlp=mlp, norm_parameters=norms + traits.layer_scalars)
 
 
 _PATTERN = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
@@ -188,7 +186,7 @@ def _pruned_width(ffn: Fields, hidden: int) -> int:
     return -(-width // 256) * 256
 
 
-def _rope_rows(fields: Fields, root: Fields, family: str) -> int:
+def _rope_rows(fields: Fields, root: Fields, traits: Traits) -> int:
     """Return the rows of all rotary tables, as vLLM builds them.
 
     Linear scaling stretches a table by its factor. Gemma 3 and 4 keep one table for global and one for local
@@ -200,7 +198,7 @@ def _rope_rows(fields: Fields, root: Fields, family: str) -> int:
     if scaling is not None and "linear" in (scaling.raw("rope_type"), scaling.raw("type")):
         stated = scaling.raw("factor")
         factor = stated if isinstance(stated, int | float) and 1 <= stated <= 1024 else factor
-    return int(longest * factor) + (longest if family in ("gemma3_text", "gemma4_text") else 0)
+    return int(longest * factor) + (longest if traits.local_rope else 0)
 
 
 def _rope_dim(fields: Fields, layers: tuple[Layer, ...]) -> int:

@@ -6,7 +6,7 @@ parameter totals that publishers state, and transformers' own models, check it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -29,6 +29,27 @@ class Windows(StrEnum):
     LATE_IF_ENABLED = "from max_window_layers on, if use_sliding_window"
 
 
+class KvHeads(StrEnum):
+    """How many key-value heads a layer has where the configuration's own field does not decide."""
+
+    STATED = "stated"
+    ALL = "as many as query heads"
+    ONE_IF_MULTI_QUERY = "one where multi_query (true by default) holds, else as many as query heads"
+
+
+class Layout(StrEnum):
+    """How the configuration lays out its layers."""
+
+    UNIFORM = "a mixer and an MLP in each of num_hidden_layers"
+    PATTERN = "a mixer or an MLP in each, as a pattern states"
+    BLOCKS = "sizes of every block"
+
+
+MLP_WIDTHS = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "dense_intermediate_size")
+_OWN_MLP_WIDTHS = ("ffn_hidden_size", "n_inner")
+"""Where other fields that such a configuration states are not read by its model."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """Facts of one family; None where the configuration states them.
@@ -36,6 +57,14 @@ class Traits:
     `norms` is the number of norms of width H per layer, each with a bias vector if `norm_bias`. `window_period` is
     the n of `Windows.ALL_BUT_EVERY_NTH`. `extra_positions` are rows of learned positions beyond the longest context.
     `defaults` are values of fields that published configurations leave out.
+
+    `query_key_norm_default` is the value of `use_qk_norm` where it is not stated, None where norms do not depend on it.
+    `parallel_flag` names the field, and its default, by which attention and MLP run side by side behind one norm.
+    `mlp_widths` are the fields that may state the MLP's width. `sinks` says that heads have attention sinks,
+    `expert_bias` that experts have biases, `plain_expert_width` that they are `intermediate_size` wide, `router_bias`
+    that the router has a correction per expert, `one_shared_expert` that one expert as wide as the others is shared.
+    `chunked` says that windows are blocks of `attention_chunk_size`, `local_rope` that local layers have a rotary
+    table of their own. `layer_scalars` counts learned numbers per layer.
     """
 
     qkv_bias: bool | None = None
@@ -54,6 +83,19 @@ class Traits:
     window_period: int = 0
     learned_positions: bool = False
     rotary: bool = True
+    layout: Layout = Layout.UNIFORM
+    kv_heads: KvHeads = KvHeads.STATED
+    query_key_norm_default: bool | None = None
+    parallel_flag: tuple[str, bool] | None = None
+    mlp_widths: tuple[str, ...] = MLP_WIDTHS
+    sinks: bool = False
+    expert_bias: bool = False
+    plain_expert_width: bool = False
+    router_bias: bool = False
+    one_shared_expert: bool = False
+    chunked: bool = False
+    local_rope: bool = False
+    layer_scalars: int = 0
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -65,6 +107,7 @@ _QWEN35 = Traits(
     query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False, output_gate=True, defaults={"full_attention_interval": 4}
 )
 _GEMMA3 = Traits(
+    local_rope=True,
     query_key_norm=QueryKeyNorm.PER_HEAD,
     norms=4,
     mlp_bias=False,
@@ -82,6 +125,7 @@ _GEMMA3 = Traits(
 _LATENT = Traits(mlp_bias=False)
 
 _GPT2 = Traits(
+    mlp_widths=_OWN_MLP_WIDTHS,
     qkv_bias=True,
     output_bias=True,
     norm_bias=True,
@@ -95,7 +139,7 @@ _GPT2 = Traits(
 TRAITS: Mapping[str, Traits] = {
     "llama": _LLAMA,
     "mistral": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, windows=Windows.ALL),
-    "mixtral": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, windows=Windows.ALL),
+    "mixtral": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, windows=Windows.ALL, plain_expert_width=True),
     "ministral3": _PLAIN,
     "granite": Traits(tied=True),
     "qwen2": _QWEN2,
@@ -112,33 +156,80 @@ TRAITS: Mapping[str, Traits] = {
     "gemma": Traits(tied=True, mlp_bias=False, defaults={"head_dim": 256}),
     "gemma2": Traits(tied=True, norms=4, mlp_bias=False, windows=Windows.ALTERNATING, defaults={"head_dim": 256}),
     "gemma3_text": _GEMMA3,
-    "gemma4_text": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, norms=4, mlp_bias=False, tied=True),
+    "gemma4_text": Traits(
+        query_key_norm=QueryKeyNorm.PER_HEAD, norms=4, mlp_bias=False, tied=True, local_rope=True, layer_scalars=1
+    ),
     "phi": Traits(qkv_bias=True, output_bias=True, norms=1, norm_bias=True, gated=False, mlp_bias=True, head_bias=True),
     "phi3": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, windows=Windows.ALL),
     "gptj": Traits(
-        qkv_bias=False, output_bias=False, norms=1, norm_bias=True, gated=False, mlp_bias=True, head_bias=True
+        qkv_bias=False,
+        output_bias=False,
+        norms=1,
+        norm_bias=True,
+        gated=False,
+        mlp_bias=True,
+        head_bias=True,
+        kv_heads=KvHeads.ALL,
+        mlp_widths=_OWN_MLP_WIDTHS,
     ),
-    "falcon": Traits(norms=2, norm_bias=True, gated=False, tied=True, defaults={"max_position_embeddings": 2048}),
-    "gpt_oss": Traits(windows=Windows.ALTERNATING, defaults={"attention_bias": True, "sliding_window": 128}),
+    "falcon": Traits(
+        norms=2,
+        norm_bias=True,
+        gated=False,
+        tied=True,
+        defaults={"max_position_embeddings": 2048},
+        kv_heads=KvHeads.ONE_IF_MULTI_QUERY,
+        mlp_widths=_OWN_MLP_WIDTHS,
+        parallel_flag=("parallel_attn", True),
+    ),
+    "gpt_oss": Traits(
+        windows=Windows.ALTERNATING,
+        defaults={"attention_bias": True, "sliding_window": 128},
+        plain_expert_width=True,
+        router_bias=True,
+        sinks=True,
+        expert_bias=True,
+    ),
     "deepseek_v2": _LATENT,
-    "deepseek_v3": _LATENT,
-    "deepseek_v32": _LATENT,
-    "deepseek_ref": _LATENT,
-    "kimi_k2": _LATENT,
-    "glm_moe_dsa": _LATENT,
-    "llama4_text": Traits(windows=Windows.ALL_BUT_EVERY_NTH, window_period=4),
-    "minimax_m2": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, query_key_norm=QueryKeyNorm.ALL_HEADS),
+    "deepseek_v3": replace(_LATENT, router_bias=True),
+    "deepseek_v32": replace(_LATENT, router_bias=True),
+    "deepseek_ref": replace(_LATENT, router_bias=True),
+    "kimi_k2": replace(_LATENT, router_bias=True),
+    "glm_moe_dsa": replace(_LATENT, router_bias=True),
+    "llama4_text": Traits(
+        windows=Windows.ALL_BUT_EVERY_NTH,
+        window_period=4,
+        plain_expert_width=True,
+        chunked=True,
+        one_shared_expert=True,
+        mlp_widths=("intermediate_size_mlp", *MLP_WIDTHS),
+    ),
+    "minimax_m2": Traits(
+        qkv_bias=False,
+        output_bias=False,
+        mlp_bias=False,
+        query_key_norm=QueryKeyNorm.ALL_HEADS,
+        plain_expert_width=True,
+        router_bias=True,
+        query_key_norm_default=True,
+    ),
     "olmo": Traits(norms=0, final_norm=False, mlp_bias=False),
     "olmo2": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False),
     "olmo3": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False),
-    "olmoe": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False),
+    "olmoe": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False, plain_expert_width=True),
     "starcoder2": Traits(norm_bias=True, gated=False, tied=True, windows=Windows.ALL, defaults={"use_bias": True}),
-    "stablelm": Traits(output_bias=False, mlp_bias=False, norm_bias=True),
-    "cohere": Traits(norms=1, tied=True, mlp_bias=False),
+    "stablelm": Traits(
+        output_bias=False, mlp_bias=False, norm_bias=True, parallel_flag=("use_parallel_residual", False)
+    ),
+    "cohere": Traits(
+        norms=1, tied=True, mlp_bias=False, query_key_norm=QueryKeyNorm.ALL_HEADS, query_key_norm_default=False
+    ),
     "cohere2": Traits(norms=1, tied=True, mlp_bias=False, windows=Windows.ALL_BUT_EVERY_NTH, window_period=4),
-    "gpt2": _GPT2,
-    "gpt_bigcode": _GPT2,
-    "gpt_neox": Traits(norm_bias=True, gated=False, mlp_bias=True, defaults={"attention_bias": True}),
+    "gpt2": replace(_GPT2, kv_heads=KvHeads.ALL),
+    "gpt_bigcode": replace(_GPT2, kv_heads=KvHeads.ONE_IF_MULTI_QUERY),
+    "gpt_neox": Traits(
+        norm_bias=True, gated=False, mlp_bias=True, defaults={"attention_bias": True}, kv_heads=KvHeads.ALL
+    ),
     "opt": Traits(
         qkv_bias=True,
         output_bias=True,
@@ -149,6 +240,8 @@ TRAITS: Mapping[str, Traits] = {
         learned_positions=True,
         extra_positions=2,
         rotary=False,
+        kv_heads=KvHeads.ALL,
+        mlp_widths=("ffn_dim",),
     ),
     "exaone4": Traits(
         qkv_bias=False,
@@ -165,16 +258,22 @@ TRAITS: Mapping[str, Traits] = {
     "nemotron": Traits(norm_bias=True, gated=False),
     "glm": Traits(output_bias=False, mlp_bias=False, defaults={"attention_bias": True}),
     "glm4": Traits(output_bias=False, norms=4, mlp_bias=False),
-    "glm4_moe": Traits(output_bias=False, mlp_bias=False),
-    "dots1": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False),
-    "phimoe": Traits(norm_bias=True, mlp_bias=False, windows=Windows.ALL),
-    "granitemoe": Traits(tied=True, mlp_bias=False),
-    "granitemoeshared": Traits(tied=True, mlp_bias=False),
+    "glm4_moe": Traits(
+        output_bias=False,
+        mlp_bias=False,
+        router_bias=True,
+        query_key_norm=QueryKeyNorm.PER_HEAD,
+        query_key_norm_default=False,
+    ),
+    "dots1": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False, router_bias=True),
+    "phimoe": Traits(norm_bias=True, mlp_bias=False, windows=Windows.ALL, plain_expert_width=True),
+    "granitemoe": Traits(tied=True, mlp_bias=False, plain_expert_width=True),
+    "granitemoeshared": Traits(tied=True, mlp_bias=False, plain_expert_width=True),
     "arcee": Traits(gated=False),
     "internlm3": Traits(output_bias=None, mlp_bias=None),
     "mimo": Traits(qkv_bias=True, output_bias=False, mlp_bias=False, windows=Windows.LATE_IF_ENABLED),
-    "mimo_v2_flash": Traits(qkv_bias=False, output_bias=False, mlp_bias=False),
-    "nemotron_h": Traits(gated=False, norms=1),
-    "nemotron-nas": _PLAIN,
+    "mimo_v2_flash": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, router_bias=True),
+    "nemotron_h": Traits(gated=False, norms=1, router_bias=True, layout=Layout.PATTERN),
+    "nemotron-nas": replace(_PLAIN, layout=Layout.BLOCKS),
 }
 """Families by `model_type` of the (text) configuration."""

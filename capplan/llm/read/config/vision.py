@@ -1,5 +1,9 @@
 """Count the parameters of the image encoders of multimodal models, from their configuration."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
 from capplan.llm.core.architecture import VisionTower
 from capplan.llm.read.config.fields import Fields
 
@@ -17,37 +21,60 @@ def read_vision(root: Fields, *, hidden_dim: int) -> tuple[VisionTower | None, s
         classes = root.raw("architectures")
         multimodal = isinstance(classes, list) and any("ForConditionalGeneration" in str(each) for each in classes)
         return None, f"the image encoder of {family} is not in the configuration" if multimodal else None
-    count = _COUNTS.get(family)
-    if count is None:
+    encoder = _ENCODERS.get(family)
+    if encoder is None:
         return None, f"the image encoder of {family} is not counted"
-    parameters = count(fields, hidden_dim)
-    layers = root.raw("vision_feature_layer")
-    if family in ("llava", "llava_next"):
+    parameters = encoder.count(fields, hidden_dim)
+    if encoder.projects_chosen_layers:
+        layers = root.raw("vision_feature_layer")
         taken = len(layers) if isinstance(layers, list) else 1
         parameters += taken * fields.size("hidden_size") * hidden_dim
-        parameters += hidden_dim if family == "llava_next" else 0  # a learned end of line
-    return VisionTower(kind=family, parameters=parameters, **_attention(family, fields)), None
+    parameters += hidden_dim if encoder.learns_line_end else 0
+    hidden = fields.size(*encoder.width_fields)
+    layer_count = fields.size("depth") if fields.raw("depth") else fields.size("num_hidden_layers")
+    widths = _attention_widths(encoder.reach, fields, hidden=hidden, layer_count=layer_count)
+    return VisionTower(kind=family, parameters=parameters, **widths), None
 
 
-def _attention(family: str, fields: Fields) -> dict[str, int]:
-    """Return the widths of layers by how far their attention reaches.
+class _Reach(StrEnum):
+    """How far the attention of an image encoder's layers reaches."""
 
-    Qwen2.5-VL attends within windows except in a few layers, Llama 4 within tiles; the others within the image.
+    IMAGE = "the image"
+    WINDOWS = "windows, except in the layers of fullatt_block_indexes"
+    TILE = "a tile of image_size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Encoder:
+    """What one family's image encoder is: how its parameters are counted, and what else its code fixes.
+
+    `width_fields` may state the width of layers. `projects_chosen_layers` says that the projector takes the layers of
+    `vision_feature_layer` side by side, `learns_line_end` that it learns an end of line.
     """
-    hidden = fields.size("embed_dim", "hidden_size") if family == "qwen2_vl" else fields.size("hidden_size")
-    layers = fields.size("depth") if fields.raw("depth") else fields.size("num_hidden_layers")
-    if family == "qwen2_5_vl":
-        whole = fields.raw("fullatt_block_indexes") or []
-        side = fields.size("window_size", default=112) // fields.size("patch_size")
-        return {
-            "attention_width": len(whole) * hidden,
-            "window_width": (layers - len(whole)) * hidden,
-            "window_patches": side * side,
-        }
-    if family == "llama4":
-        side = fields.size("image_size") // fields.size("patch_size")
-        return {"window_width": layers * hidden, "window_patches": side * side}
-    return {"attention_width": layers * hidden}
+
+    count: Callable[[Fields, int], int]
+    reach: _Reach = _Reach.IMAGE
+    width_fields: tuple[str, ...] = ("hidden_size",)
+    projects_chosen_layers: bool = False
+    learns_line_end: bool = False
+
+
+def _attention_widths(reach: _Reach, fields: Fields, *, hidden: int, layer_count: int) -> dict[str, int]:
+    """Return the widths of layers by how far their attention reaches."""
+    match reach:
+        case _Reach.IMAGE:
+            return {"attention_width": layer_count * hidden}
+        case _Reach.WINDOWS:
+            whole = fields.raw("fullatt_block_indexes") or []
+            side = fields.size("window_size", default=112) // fields.size("patch_size")
+            return {
+                "attention_width": len(whole) * hidden,
+                "window_width": (layer_count - len(whole)) * hidden,
+                "window_patches": side * side,
+            }
+        case _Reach.TILE:
+            side = fields.size("image_size") // fields.size("patch_size")
+            return {"window_width": layer_count * hidden, "window_patches": side * side}
 
 
 def _encoder_block(hidden: int, width: int) -> int:
@@ -133,16 +160,17 @@ def _llama4(fields: Fields, hidden_dim: int) -> int:
     return hidden * 3 * patch * patch + blocks + ends + adapter + fields.size("vision_output_dim") * hidden_dim
 
 
-_COUNTS = {
-    "llava": _llava,
-    "llava_next": _llava,
-    "qwen2_vl": _qwen2_vl,
-    "qwen2_5_vl": _qwen25_vl,
-    "llama4": _llama4,
-    "gemma3": _siglip,
-    "mistral3": _pixtral,
-    "qwen3_vl": _qwen_vl,
-    "qwen3_vl_moe": _qwen_vl,
-    "qwen3_5": _qwen_vl,
-    "qwen3_5_moe": _qwen_vl,
+_ENCODERS: Mapping[str, _Encoder] = {
+    "llava": _Encoder(count=_llava, projects_chosen_layers=True),
+    "llava_next": _Encoder(count=_llava, projects_chosen_layers=True, learns_line_end=True),
+    "qwen2_vl": _Encoder(count=_qwen2_vl, width_fields=("embed_dim", "hidden_size")),
+    "qwen2_5_vl": _Encoder(count=_qwen25_vl, reach=_Reach.WINDOWS),
+    "llama4": _Encoder(count=_llama4, reach=_Reach.TILE),
+    "gemma3": _Encoder(count=_siglip),
+    "mistral3": _Encoder(count=_pixtral),
+    "qwen3_vl": _Encoder(count=_qwen_vl),
+    "qwen3_vl_moe": _Encoder(count=_qwen_vl),
+    "qwen3_5": _Encoder(count=_qwen_vl),
+    "qwen3_5_moe": _Encoder(count=_qwen_vl),
 }
+"""Image encoders by `model_type` of the whole configuration."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from capplan.errors import SpecError, UnknownNameError
-from capplan.llm.read.config.mlps import EXPERTS_OF_PLAIN_WIDTH
+from capplan.llm.read.config.traits import TRAITS
 from capplan.llm.read.headers.gguf import GgufHeader
 
 _FAMILIES = {
@@ -110,7 +110,7 @@ def gguf_config(header: GgufHeader, *, where: str) -> dict[str, Any]:
     config["model_type"] = _family(family, config)
     config["tie_word_embeddings"] = "output.weight" not in names
     config.setdefault("vocab_size", metadata.get("tokenizer.ggml.tokens length"))
-    if config.get("num_experts") and config["model_type"] in EXPERTS_OF_PLAIN_WIDTH:
+    if config.get("num_experts") and TRAITS[config["model_type"]].plain_expert_width:
         config["num_local_experts"] = config.pop("num_experts")
         config["intermediate_size"] = config.get("moe_intermediate_size") or config.get("intermediate_size")
     if "kv_lora_rank" in config:
