@@ -17,6 +17,7 @@ from capplan.core.workload import Workload
 from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
+from tests.nightly import mostly_nightly
 
 pytestmark = [pytest.mark.zoo, pytest.mark.slow]
 
@@ -34,6 +35,12 @@ TIMM = (
     "mobilevit_xxs", "coat_tiny", "visformer_tiny", "nf_regnet_b0",
 )  # fmt: skip
 MODELS = tuple(f"torchvision:{name}" for name in TORCHVISION) + tuple(f"timm:{name}" for name in TIMM)
+DAILY = (
+    "torchvision:resnet18", "torchvision:densenet121", "torchvision:mobilenet_v3_small", "torchvision:swin_t",
+    "torchvision:lraspp_mobilenet_v3_large", "torchvision:r3d_18", "timm:deit_tiny_patch16_224", "timm:mixer_s32_224",
+    "timm:nf_regnet_b0", "timm:levit_128s",
+)  # fmt: skip
+"""One model of each kind: residual, concatenating, gated, windowed, segmenting, video, attention, mixing, norm-free."""
 BATCHES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 32, 33, 64, 100, 128, 256)
 
 GPUS = load_gpus()
@@ -54,14 +61,14 @@ def test_there_are_fifty_models() -> None:
     assert len(set(MODELS)) == 50
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_nightly(MODELS, daily=DAILY))
 def test_a_larger_batch_never_takes_less_memory(name: str) -> None:
     model = memory_of(name)
     peaks = [model.estimate(batch=batch, gpu=GPUS["t4"]).peak_allocated_bytes.expected for batch in BATCHES]
     assert all(one <= other for one, other in pairwise(peaks)), dict(zip(BATCHES, peaks, strict=True))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_nightly(MODELS, daily=DAILY))
 def test_a_larger_batch_never_takes_less_time(name: str) -> None:
     step = ExecutedStep.of(traced(name).recordings[0], FP32, calibration=load_calibration())
     for row in estimate_latencies(step, gpus=[GPUS[card] for card in CARDS], batches=list(BATCHES)):
@@ -70,7 +77,7 @@ def test_a_larger_batch_never_takes_less_time(name: str) -> None:
         assert all(one <= other * 1.001 for one, other in pairwise(times)), dict(zip(BATCHES, times, strict=True))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_nightly(MODELS, daily=DAILY))
 def test_the_largest_batch_fits_and_the_next_does_not(name: str) -> None:
     model = memory_of(name)
     for card in CARDS:
@@ -84,7 +91,7 @@ def test_the_largest_batch_fits_and_the_next_does_not(name: str) -> None:
         assert found == model.refused_above or replays.at(found + 1, capacity).failed_event is not None
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_nightly(MODELS, daily=DAILY))
 def test_more_memory_never_holds_a_smaller_batch(name: str) -> None:
     model = memory_of(name)
     held = []

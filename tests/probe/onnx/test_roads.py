@@ -19,6 +19,7 @@ from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.inputs.tensors import input_tensors
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
+from tests.nightly import mostly_nightly
 
 BatchNorm = torch.nn.modules.batchnorm._BatchNorm
 
@@ -38,6 +39,9 @@ NAMES = [
         )
     ),
 ]  # fmt: skip
+
+DAILY = ("torchvision:resnet18", "torchvision:shufflenet_v2_x0_5", "timm:deit_tiny_patch16_224")
+"""Batch norms that are folded, channels that are split, and attention."""
 
 PEAKS = {
     "net.py:make": (1.0, 1.0),
@@ -71,7 +75,7 @@ def code(name: str) -> str:
 
 @pytest.mark.zoo
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", mostly_nightly(NAMES, daily=DAILY))
 def test_a_network_counts_the_same_by_every_road(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     target = load_target(name, request=parse_request())
