@@ -199,4 +199,4 @@ ARCHITECTURE_FIELDS: Mapping[str, Field] = {
 }
 
 REQUIRED = ("name", "architecture", "memory", "bandwidth")
-RULES = ("formula", "bandwidth", "data-rate", "ladder", "usable", "ridge", "vector-ratio")
+RULES = ("formula", "bandwidth", "data-rate", "ladder", "usable", "ridge", "vector-ratio", "measured")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 
-from capplan.core.gpus.spec import Architecture, GpuSpec, PeakKind
+from capplan.core.gpus.spec import Architecture, GpuSpec, Microbenchmark, PeakKind
 from capplan.specs.gpus.fields import MEMORY_DATA_RATES
 from capplan.specs.gpus.sheets import Sheet
 from capplan.specs.yaml.problems import Problem
@@ -21,6 +21,13 @@ CPU_RIDGE_FLOP_PER_BYTE = (5.0, 1200.0)
 TENSOR_KINDS = (
     PeakKind.TF32, PeakKind.FP16, PeakKind.FP16_ACC16, PeakKind.BF16, PeakKind.FP8, PeakKind.FP4, PeakKind.INT8,
 )  # fmt: skip
+_PRINTED_PEAKS = {
+    Microbenchmark.MATMUL_HALF: (PeakKind.FP16, PeakKind.BF16, PeakKind.FP16_VECTOR, PeakKind.FP32),
+    Microbenchmark.MATMUL_TF32: (PeakKind.TF32,),
+    Microbenchmark.MATMUL_FP32: (PeakKind.FP32,),
+    Microbenchmark.MATMUL_FP8: (PeakKind.FP8,),
+}
+"""The printed rates that bound a measured one, the fastest of them. Old GPUs compute 16-bit products in fp32."""
 _LADDER_STEPS = (1.0, 2.0, 3.0, 4.0)
 _FP64_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 2, 1.0)
 _FP16_SHARES = (1 / 64, 1.0, 2.0, 4.0)
@@ -37,8 +44,15 @@ class Finding:
 
 
 def contradictions(spec: GpuSpec, architecture: Architecture, sheet: Sheet) -> list[Problem]:
-    """Find figures that cannot all be true, exempted ones apart."""
-    return _problems([finding for finding in _findings(spec, architecture) if not finding.missing], sheet)
+    """Find figures that cannot all be true, exempted ones apart.
+
+    A rate measured above the printed one may be true of a card that its owner clocks higher: it stops no command, and
+    `gpus validate` asks for the reason.
+    """
+    findings = [
+        finding for finding in _findings(spec, architecture) if not finding.missing and finding.rule != "measured"
+    ]
+    return _problems(findings, sheet)
 
 
 def shortcomings(spec: GpuSpec, architecture: Architecture, sheet: Sheet, *, today: date) -> list[Problem]:
@@ -70,7 +84,7 @@ def _problems(findings: Sequence[Finding], sheet: Sheet) -> list[Problem]:
 
 def _findings(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
     rules: tuple[Callable[[GpuSpec, Architecture], Iterator[Finding]], ...] = (
-        _formula, _bandwidth, _data_rate, _ladder, _vector_ratio, _usable, _ridge, _power,
+        _formula, _bandwidth, _data_rate, _ladder, _vector_ratio, _usable, _ridge, _power, _measured,
     )  # fmt: skip
     for rule in rules:
         yield from rule(spec, architecture)
@@ -202,6 +216,21 @@ def _power(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
     if spec.nominal_tdp_w is not None and not (spec.tdp_w or 0) < spec.nominal_tdp_w:
         message = f"a capped edition has less than the full card's {spec.nominal_tdp_w:g} W"
         yield Finding(rule="power", key="tdp", message=message)
+
+
+def _measured(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
+    """Find rates that were measured above the printed ones: another card's, or at a clock above the printed one."""
+    for kind, rate in spec.measured.items():
+        printed = max((spec.peak(peak) or 0.0 for peak in _PRINTED_PEAKS.get(kind, ())), default=0.0)
+        if kind in (Microbenchmark.COPY, Microbenchmark.READ):
+            printed = spec.memory_bandwidth_bytes_per_s
+        if printed and rate.value > printed:
+            shown = format_bytes_per_s if kind in (Microbenchmark.COPY, Microbenchmark.READ) else format_flops_per_s
+            message = (
+                f"{shown(rate.value)} is above the printed {shown(printed)}: correct one of them, leave the "
+                "measurement out if it is another card's, or exempt it with a reason"
+            )
+            yield Finding(rule="measured", key=f"measured.{kind}", message=message)
 
 
 def _off(value: float, expected: float) -> float:

@@ -1,5 +1,7 @@
 """Write a commented file to start a new GPU from."""
 
+from collections.abc import Mapping
+
 from capplan.core.gpus.spec import Figure, Source
 from capplan.specs.gpus.entries import Entry
 from capplan.specs.gpus.fields import FIELDS, REQUIRED, Field, Form
@@ -13,16 +15,20 @@ _HEAD = """\
 
 
 def render_template(sheet: Sheet | None) -> str:
-    """Return a file with every key explained: the values of `sheet` where it has them, the others commented out."""
-    names = _source_names(sheet)
+    """Return a file with every key explained: what is printed of `sheet` where it has it, the others commented out.
+
+    Rates that were measured on the GPU of `sheet` are left out: nobody has timed the new one.
+    """
+    entries = {key: entry for key, entry in sheet.entries.items() if not FIELDS[key].is_measured} if sheet else {}
+    names = _source_names(entries)
     lines = [_HEAD, *_identity(sheet)]
     before = ""
     for key, rule in FIELDS.items():
         group = _group(key)
         if group != before:
-            lines.append(f"\n{'' if sheet and _holds(sheet, group) else '# '}{group}:" if group else "")
+            lines.append(f"\n{'' if _holds(entries, group) else '# '}{group}:" if group else "")
         before = group
-        lines += _field(key, rule, sheet.entries.get(key) if sheet else None, names)
+        lines += _field(key, rule, entries.get(key), names)
     lines += ["", *_sources(names)]
     return "\n".join(lines) + "\n"
 
@@ -51,8 +57,8 @@ def _group(key: str) -> str:
     return group if dot else ""
 
 
-def _holds(sheet: Sheet, group: str) -> bool:
-    return any(_group(key) == group for key in sheet.entries)
+def _holds(entries: Mapping[str, Entry], group: str) -> bool:
+    return any(_group(key) == group for key in entries)
 
 
 def _field(key: str, rule: Field, entry: Entry | None, names: dict[Source, str]) -> list[str]:
@@ -86,13 +92,11 @@ def _value(rule: Field, figure: Figure, names: dict[Source, str]) -> str:
     if figure.printed:
         value, *_, factor = figure.printed.split()
         printed = f", printed: {{value: {value}, sparse_factor: {factor}}}"
-    trust = f", quality: {figure.quality}, regime: {figure.regime}" if rule.is_measured else ""
-    return f"{{value: {text}{unit}, source: {source}{printed}{trust}}}"
+    return f"{{value: {text}{unit}, source: {source}{printed}}}"
 
 
-def _source_names(sheet: Sheet | None) -> dict[Source, str]:
-    entries = sheet.entries.values() if sheet else ()
-    sources = dict.fromkeys(source for entry in entries for source in entry.figure.sources)
+def _source_names(entries: Mapping[str, Entry]) -> dict[Source, str]:
+    sources = dict.fromkeys(source for entry in entries.values() for source in entry.figure.sources)
     return {source: f"source-{number}" for number, source in enumerate(sources, start=1)}
 
 

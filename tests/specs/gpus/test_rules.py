@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime
 from capplan.specs import Gpus
 from capplan.specs.gpus.rules import contradictions, shortcomings
+from capplan.specs.gpus.sheets import Exemption
 
 TODAY = date(2026, 11, 21)
 
@@ -67,6 +68,33 @@ def test_twice_the_formula_is_told_to_be_sparse(gpus: Gpus) -> None:
 )
 def test_a_wrong_figure_is_found(gpus: Gpus, gpu_id: str, wrong: dict[str, Any], key: str) -> None:
     assert key in found(gpus, replace(gpus[gpu_id], **wrong))
+
+
+@pytest.mark.parametrize(
+    ("gpu_id", "kind", "rate", "said"),
+    [  # printed are 165.2 TFLOP/s and 1008 GB/s, and in fp32 5.704 TFLOP/s
+        ("rtx-4090", "matmul-half", 158.4e12, None),
+        ("rtx-4090", "matmul-half", 180e12, "180 TFLOP/s is above the printed 165 TFLOP/s"),
+        ("rtx-4090", "copy", 2016e9, "is above the printed 1.01 TB/s"),
+        ("p4", "matmul-half", 4.8e12, None),  # PyTorch computes 16-bit products in fp32 there
+        ("p4", "matmul-half", 5.8e12, "5.80 TFLOP/s is above the printed 5.70 TFLOP/s"),
+    ],
+)
+def test_a_measured_rate_above_the_printed_one_needs_a_reason(
+    gpus: Gpus, gpu_id: str, kind: str, rate: float, said: str | None
+) -> None:
+    measured = MeasuredRate(value=rate, quality=Quality.A, regime=Regime.SUSTAINED)
+    spec = replace(gpus[gpu_id], measured={Microbenchmark(kind): measured})
+    sheet = replace(gpus.sheets[gpu_id], exemptions=())
+    found_problems = shortcomings(spec, gpus.architectures[spec.architecture_id], sheet, today=TODAY)
+    told = {problem.key: problem.message for problem in found_problems}.get(f"measured.{kind}")
+    assert (said is None and told is None) or said in told
+    reason = Exemption(rule="measured", keys=(f"measured.{kind}",), reason="clocked higher")
+    excused = shortcomings(
+        spec, gpus.architectures[spec.architecture_id], replace(sheet, exemptions=(reason,)), today=TODAY
+    )
+    assert f"measured.{kind}" not in {problem.key for problem in excused}
+    assert f"measured.{kind}" not in found(gpus, spec)  # its owner may plan with it
 
 
 def test_a_published_file_must_be_checkable(gpus: Gpus) -> None:

@@ -1,11 +1,12 @@
 """The whole resolved table, so that every change of a figure reads as a diff.
 
-After a change that is meant:  python tests/specs/test_snapshot.py
+After a change that is meant:  python tests/specs/gpus/test_snapshot.py
 """
 
 from difflib import unified_diff
 from pathlib import Path
 
+import capplan
 from capplan.core.gpus.attributes import ATTRIBUTES, Absence
 from capplan.specs import Gpus, load_gpus
 
@@ -47,4 +48,8 @@ def test_the_resolved_table_is_the_one_last_reviewed(gpus: Gpus) -> None:
 
 
 if __name__ == "__main__":
+    root = Path(__file__).parents[3]
+    if Path(capplan.__file__).parents[1] != root:
+        raise SystemExit(f"capplan is imported from {capplan.__file__}, not from {root}: run it in that environment")
     SNAPSHOT.write_text(spell(load_gpus()))
+    print(f"wrote {SNAPSHOT}")
