@@ -158,6 +158,16 @@ def test_fields_that_decide_nothing_are_listed():
     assert not {"hidden_size", "num_hidden_layers", "vocab_size"} & set(ignored)
 
 
+def test_a_window_that_is_switched_off_refuses_nothing():
+    # SmolLM3 states a window that it does not use, and that every fourth layer has no rotary embedding
+    stated = {"sliding_window": 4096, "max_window_layers": 28, "no_rope_layer_interval": 4, "no_rope_layers": [1] * 32}
+    config = {**cases.LLAMA_8B, **stated, "model_type": "smollm3"}
+    layers = parse_config({**config, "use_sliding_window": False}, name="smol").layers
+    assert {layer.mixer.window for layer in layers} == {None}
+    with pytest.raises(UnusualModelError, match="window"):
+        parse_config({**config, "use_sliding_window": True}, name="smol")
+
+
 def test_lightning_attention_is_refused_by_its_list_of_layers():
     config = {**cases.LLAMA_8B, "model_type": "minimax_m2", "num_local_experts": 8, "num_experts_per_tok": 2}
     assert parse_config({**config, "attn_type_list": [1] * 32}, name="m2").is_moe

@@ -36,6 +36,8 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
     attention = _plain_attention(fields, traits)
     local = _local_layers(fields, traits, layer_count=layer_count, kinds=kinds)
     window = _window(fields, traits) if any(local) else None
+    if fields.raw("use_sliding_window") is False:
+        fields.understood("max_window_layers", *_WINDOW_NAMES)
     if kinds is not None or traits.windows is not Windows.NONE:
         fields.understood(*_WINDOW_NAMES)
     mixers: list[Mixer | None] = []

@@ -35,6 +35,7 @@ _NO_SIZE = re.compile(
 )
 """Endings of such fields that change values but no size of a cache, a state or a matrix."""
 _NOTHING_HERE = {
+    "no_rope_layer_interval": "which layers have a rotary embedding",
     "chunk_size": "the block of Mamba's kernel",
     "mamba_chunk_size": "the block of Mamba's kernel",
     "chunk_size_feed_forward": "splits the work of an MLP",
