@@ -7,7 +7,8 @@
 
 Every model is traced once (kept in the cache of `capplan calibrate fit`); then eager inference, compiled graphs and
 training steps are fitted, each once on all its rows, once without each fold of families, and once without each GPU.
-Compiled graphs and training steps are those of the first file. `--keep FOLDER` keeps rows and fits there.
+Compiled graphs and training steps are those of the first file. The fit of training steps is kept under
+benchmarks/calibrations/, and `accuracy_training.py` adds steps of other GPUs. `--keep FOLDER` keeps rows and fits.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from capplan.core.calibrate.fit import (
     sides,
 )
 from capplan.core.calibrate.measured import MeasuredStep
-from capplan.core.latency.lookup import UNSEEN_ARCHITECTURE, UNSEEN_LIBRARIES, workload_kind
+from capplan.core.latency.lookup import UNSEEN_LIBRARIES, workload_kind
 from capplan.specs.calibration import dump_calibration
 from capplan.specs.rate_laws import load_rate_laws
 
@@ -396,7 +397,8 @@ def _few_rows_covered(rows: Sequence[Described], held: HeldOut) -> NDArray[np.bo
         ]  # fmt: skip
         more = bias_spread(biases, UNSEEN_SD["eager"], quantile=OTHERS_90)
         if architectures[name] not in {key for other, key in architectures.items() if other != name}:
-            more = float(np.hypot(more, UNSEEN_ARCHITECTURE if architectures[name][0].isdigit() else UNSEEN_LIBRARIES))
+            unseen = load_rate_laws().unseen_architecture_half_width
+            more = float(np.hypot(more, unseen if architectures[name][0].isdigit() else UNSEEN_LIBRARIES))
         for size in np.unique(sizes).tolist():
             below, above, _ = sides(held.family[curves & (gpus != name) & (sizes == size)])
             here = curves & (gpus == name) & (sizes == size)
@@ -500,10 +502,12 @@ def main() -> None:
     words.output.write_text(make_page(rows, fitted, fits))
     if words.calibrations:
         for kind, (_, each) in {"eager": (rows, fitted), **fits}.items():
-            (words.calibrations / _FILES[kind]).write_text(dump_calibration(each.calibration))
+            folder = KEPT_FOR_MORE_ROWS if kind == "training" else words.calibrations
+            (folder / _FILES[kind]).write_text(dump_calibration(each.calibration))
 
 
-_FILES = {"eager": "default.yaml", "compile": "compile.yaml", "training": "training.yaml"}
+_FILES = {"eager": "default.yaml", "compile": "compile.yaml", "training": "training-timm.yaml"}
+KEPT_FOR_MORE_ROWS = Path(__file__).parent / "calibrations"
 
 
 def fit_of(kind: str, words: argparse.Namespace) -> Fit:

@@ -27,6 +27,7 @@ from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration
 from capplan.specs.measured.steps import read_measured
 
+TRAINING = Path(__file__).parent / "calibrations" / "training-timm.yaml"
 _HEAD = """\
 # How wrong the estimates of compiled graphs and training steps are
 
@@ -35,7 +36,7 @@ on rows that the fit had not seen; bias is the median of predicted ÷ measured. 
 `origin`, and a fit prints them again:
 
     capplan calibrate fit latency-timm.csv.gz --serves compile -o compile.yaml
-    capplan calibrate fit latency-timm.csv.gz --serves training -o training.yaml
+    capplan calibrate fit latency-timm.csv.gz --serves training -o training-timm.yaml
 
 `python benchmarks/accuracy.py` makes all calibrations together; accuracy.md has the intervals by class of evidence.
 
@@ -107,10 +108,10 @@ kernels, the second of which moves little, and computes nothing in them; that ma
 value of written-out attention are written by one kernel here and by up to three there, which move the same bytes.
 """
 _TRAINING = """\
-AMP in fp16, SGD with momentum, RTX 3090, torch 1.12. One GPU and one version: how the constants carry to others is not
-known, and intervals are wider there. Grouped convolutions' gradients under channels-last are the worst: where cuDNN has
-no fast kernel (more than 32 channels a group, or groups that are no multiple of 32) a step takes up to eight times as
-long.
+AMP in fp16, SGD with momentum, RTX 3090, torch 1.12. One GPU and one version: how the constants carry to other cards,
+with steps of those added, is on accuracy-training.md. Grouped convolutions' gradients under channels-last are the
+worst: where cuDNN has no fast kernel (more than 32 channels a group, or groups that are no multiple of 32) a step takes
+up to eight times as long.
 
 Coverage: of the 778 models of timm's training tables 769 are traced under AMP; the nine others are names that today's
 timm does not have. Of torchvision's 121 models 109 are; the twelve detectors ask for targets (`--inputs-from`).
@@ -221,7 +222,7 @@ def main() -> None:
         _HEAD, "## Compiled graphs (`--framework compile`)\n", _COMPILE, held_out_table(parts["compile"]),
         "## The gain of compiling\n", _GAIN, gain_table(steps, models=words.models, seed=words.seed), _WRONG,
         "## Fusion beside Inductor's\n", _FUSION, kept_fusion(words.output) if words.no_fusion else fusion_lines(),
-        "## Training steps\n", _TRAINING, held_out_table(parts["training"]),
+        "## Training steps\n", _TRAINING, held_out_table(load_calibration(TRAINING).parts["training"]),
     ]  # fmt: skip
     words.output.write_text("\n".join(page))
 

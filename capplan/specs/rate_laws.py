@@ -16,6 +16,7 @@ import yaml
 from capplan.core.gpus.rate_laws import (
     BurstExponents,
     CopyShares,
+    DataParallelLaws,
     HostAges,
     PowerLaw,
     QuantisedLaws,
@@ -36,8 +37,15 @@ RATES_FILE = "rates.yaml"
 _PARTS: Mapping[str, type] = {
     "half": PowerLaw, "single": PowerLaw, "copies": CopyShares, "burst": BurstExponents, "streaming": StreamingCost,
     "hosts": HostAges, "transfer": Transfer, "quantised": QuantisedLaws,
+    "data_parallel": DataParallelLaws,
 }  # fmt: skip
-_LAWS_NUMBERS = ("serial_step_s", "desktop_share", "older_torch_half_width", "unsplit_flops")
+_LAWS_NUMBERS = (
+    "serial_step_s",
+    "desktop_share",
+    "older_torch_half_width",
+    "unseen_architecture_half_width",
+    "unsplit_flops",
+)
 _SINGLE_NUMBERS = ("issued_at_clock", *_LAWS_NUMBERS)
 _ISSUE = "issue_share"
 SECTIONS = (*_PARTS, *_SINGLE_NUMBERS, _ISSUE)
@@ -112,7 +120,7 @@ def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:
         "streaming": asdict(laws.streaming),
         _ISSUE: dict(laws.issue_share),
         **{name: getattr(laws, name) for name in _LAWS_NUMBERS},
-        **{name: asdict(getattr(laws, name)) for name in ("hosts", "transfer", "quantised")},
+        **{name: asdict(getattr(laws, name)) for name in ("hosts", "transfer", "quantised", "data_parallel")},
     }
     rounded = _rounded(document)
     return yaml.safe_dump(rounded, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)

@@ -1,6 +1,6 @@
 """Judge predictions by measurements: each distinct graph is traced once, and all its GPUs and batches together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -11,8 +11,10 @@ from capplan.app.calibration.measured_models import group_runs, recording_for, t
 from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
 from capplan.core.calibrate.validation import CELL_KEYS, JudgedStep, Validation
 from capplan.core.calibrate.validation import validate as judge
+from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.data_parallel import gradient_bytes, on_several_gpus
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.host import host_copy_s, with_copy
 from capplan.core.latency.predict import estimate_latencies
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 Answers: TypeAlias = "dict[tuple[str, int], LatencyEstimate | str]"
 """What is predicted, or why nothing is, by a row's words for its GPU and its batch."""
 
+
+_MOST_OVER_LIMIT = 1.25
+"""How far above the printed power limit a mean draw may lie: makers sell cards with limits up to a quarter higher."""
 
 _TOGETHER = 3
 """Batches estimated at once: up to three are computed each by itself, more are interpolated between three."""
@@ -57,10 +62,11 @@ class ValidateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateAnswer:
-    """The errors by cell, and every row that was predicted."""
+    """The errors by cell, every row that was predicted, and the columns that no prediction read, by file."""
 
     validation: Validation
     judged: tuple[JudgedStep, ...]
+    unread_columns: Mapping[str, tuple[str, ...]]
 
 
 def validate(request: ValidateRequest) -> ValidateAnswer:
@@ -88,7 +94,8 @@ def validate(request: ValidateRequest) -> ValidateAnswer:
     )
     skipped = [row for file in files for row in file.skipped]
     found = judge(judged, [*skipped, *refused], by=list(request.keys))
-    return ValidateAnswer(validation=found, judged=tuple(judged))
+    unread = {file.name: file.unread_columns for file in files if file.unread_columns}
+    return ValidateAnswer(validation=found, judged=tuple(judged), unread_columns=unread)
 
 
 def _devices(steps: Sequence[MeasuredStep], overlays: tuple[Path, ...]) -> Gpus:
@@ -132,7 +139,7 @@ def predict_steps(
                 if isinstance(answer, str):
                     skipped.append(SkippedRow(line=step.line, file=step.file, reason=answer))
                     continue
-                found = _as_timed(step, answer, trace, gpus, with_copies=with_copies)
+                found = _as_timed(step, answer, trace, gpus, calibration.laws, with_copies=with_copies)
                 if isinstance(found, str):
                     skipped.append(SkippedRow(line=step.line, file=step.file, reason=found))
                 else:
@@ -141,9 +148,20 @@ def predict_steps(
 
 
 def _as_timed(
-    step: MeasuredStep, estimate: LatencyEstimate, trace: Trace, gpus: Gpus, *, with_copies: bool
+    step: MeasuredStep, estimate: LatencyEstimate, trace: Trace, gpus: Gpus, laws: RateLaws, *, with_copies: bool
 ) -> LatencyEstimate | str:
-    """Add the copy of the inputs where the row's timer held it; a reason where the GPU's link is not known."""
+    """Add what other GPUs cost, and the copy of the inputs where the row's timer held it; else return the reason."""
+    limit_w = gpus.find(step.gpu).tdp_w
+    if step.power_w is not None and limit_w is not None and step.power_w > _MOST_OVER_LIMIT * limit_w:
+        return f"power_w {step.power_w:g} is above the power limit of {step.gpu}, {limit_w:g} W: another card ran"
+    if step.gpu_count > 1:
+        if step.workload.training is None:
+            return "several GPUs serve inference one by one: give the rate of one"
+        size = gradient_bytes(trace.parameter_count, step.workload.precision)
+        gpu = gpus.find(step.gpu)
+        estimate = on_several_gpus(
+            estimate, size_bytes=size, gpu=gpu, gpu_count=step.gpu_count, laws=laws.data_parallel
+        )
     if not (with_copies or step.includes_copy):
         return estimate
     copy_s = host_copy_s(trace.inputs, gpus.find(step.gpu), batch=step.batch)

@@ -55,10 +55,11 @@ def validate(
 ) -> None:
     """Compare predictions with measurements: error, bias, coverage and ranks per cell, and the worst rows.
 
-    Columns: model, gpu, framework, torch, precision, layout, task, batch, input_size, latency_ms or samples_per_s;
-    optionally reparam and fast_norm (timm's switches), peak_allocated_bytes, arg (KEY=VALUE for constructor or config,
-    such as attn_implementation=eager) and host_copy (1 where the timer held the copy of the inputs). Files of
-    `capplan measure` (.jsonl) are read, too.
+    Columns: model, gpu, framework, torch, precision, layout, task, batch (of one GPU), input_size or seq_len,
+    latency_ms or samples_per_s (of all GPUs); optionally optimizer (momentum unless named), gpus (of one machine, each
+    with a batch of its own), power_w (the mean draw, below the card's limit), reparam and fast_norm (timm's switches),
+    peak_allocated_bytes, arg (KEY=VALUE for constructor or config, such as attn_implementation=eager) and host_copy (1
+    where the timer held the copy of the inputs). Files of `capplan measure` (.jsonl) are read, too.
 
     Examples:
 
@@ -86,6 +87,8 @@ def validate(
     )
     if plot is not None and made.judged:
         write_plot(validation_chart(list(made.judged)), plot)
+    for file, columns in made.unread_columns.items():
+        warn(f"{file}: columns that no prediction reads: {', '.join(columns)}")
     answer.emit(_render(made.validation, chosen, by=keys, worst=worst))
     _warn_of_implausible(made.validation)
     if not made.judged:

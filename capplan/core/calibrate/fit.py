@@ -54,6 +54,10 @@ class FittedCalibration:
     statistics: Mapping[str, ErrorStatistics]
 
 
+ADDED: Callable[..., LatencyFit] = partial(
+    LatencyFit, gpu_sd=0.06, deviation_sd={"architecture": 0.05, "torch": 0.07, "precision": 0.3}
+)
+"""How far GPUs and versions may deviate of which a few steps each are added to a calibration."""
 _FITS: Mapping[str, Callable[[FitRows], LatencyFit]] = {
     "eager": LatencyFit,
     "compile": partial(LatencyFit, gpu_sd=0.06, deviation_sd={"architecture": 0.05, "torch": 0.07, "precision": 1e-3}),
@@ -273,3 +277,41 @@ def _family_folds(families: Sequence[str], folds: int) -> IntArray:
         fold_of[str(names[index])] = fold
         held[fold] += sizes[index]
     return np.array([fold_of[family] for family in families])
+
+
+def without_groups(
+    rows: FitRows, make: Callable[[FitRows], LatencyFit], *, start: FloatArray, groups: Sequence[str]
+) -> HeldOut:
+    """Predict each group of rows by a fit of the others, with and without its GPUs' microbenchmarks.
+
+    Args:
+        rows: the measured steps.
+        make: the fit of some rows.
+        start: the constants of the fit to all rows.
+        groups: each row's group: its GPU, its chip, its architecture or its model.
+
+    Returns:
+        The errors, as those of GPUs held out.
+    """
+    none = np.full(len(groups), np.nan)
+    errors, sheet = none.copy(), none.copy()
+    names = np.array(groups)
+    for name in np.unique(names).tolist():
+        here = names == name
+        _predict_without(rows, make, here, here, errors, start=start, sheet=sheet)
+    return HeldOut(family=none, gpu=errors, sheet=sheet, both=none)
+
+
+def group_biases(errors: FloatArray, groups: Sequence[str]) -> dict[str, float]:
+    """Return the median log error of each group whose rows were predicted.
+
+    Args:
+        errors: log(predicted ÷ measured), nan where not tried.
+        groups: each row's group.
+    """
+    names = np.array(groups)
+    tried = np.isfinite(errors)
+    return {
+        name: float(np.median(errors[tried & (names == name)]))
+        for name in np.unique(names[tried]).tolist()
+    }  # fmt: skip

@@ -59,6 +59,7 @@ class MeasuredStep:
     `input_size` is (3, 224, 224) for images or (128,) for a sequence; empty where the model's own is meant.
     `line` is the row's number in its `file`, from 1, headings apart. `arguments` are KEY=VALUE for the model's
     constructor or config. `includes_copy` says that the timer also held the copy of the inputs from the host.
+    `gpu_count` GPUs of one machine took a `batch` each, their gradients summed. `power_w` is one GPU's mean draw. [W]
     """
 
     line: int
@@ -73,6 +74,8 @@ class MeasuredStep:
     reparameterized: Switch = Switch.UNKNOWN
     fast_norm: Switch = Switch.UNKNOWN
     peak_allocated_bytes: int | None = None
+    gpu_count: int = 1
+    power_w: float | None = None
     file: str = ""
 
 
@@ -87,8 +90,9 @@ class SkippedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredFile:
-    """The content of one file of measurements: steps, and the rows that are not steps."""
+    """The content of one file of measurements: steps, the rows that are not steps, and columns that were not read."""
 
     name: str
     steps: tuple[MeasuredStep, ...]
     skipped: tuple[SkippedRow, ...] = field(default=())
+    unread_columns: tuple[str, ...] = ()

@@ -43,6 +43,9 @@ GPU_COMPUTE_SD, GPU_BANDWIDTH_SD = 0.10, 0.10
 OTHER_COMPUTE_SD, OTHER_BANDWIDTH_SD = 0.15, 0.10
 """Outside the architectures that fix the constants' scale, whose rows are few and of other software. Microbenchmarks of
 GPUs left out are met within 0.1 to 0.2 (docs/sustained.md), copies within 0.06."""
+KNOWN_SHARE = 0.3
+"""How much of the priors' spreads is left to constants that a calibration of other rows has fixed. With 0.1, 0.3 and 1
+training steps of GPUs left out are 6.0, 5.5 and 5.0 % off; more would forget what steps by the thousand told."""
 DEVIATION_SD: Mapping[str, float] = {"architecture": 0.10, "torch": 0.07, "precision": 0.3}
 
 
@@ -64,15 +67,25 @@ class _Columns:
 
 
 class LatencyFit:
-    """The model of `FitRows` as a function of a vector of log constants."""
+    """The model of `FitRows` as a function of a vector of log constants.
+
+    Where a calibration of other rows is `known`, its constants stand in for the engineering guesses, with narrower
+    priors: what these rows say is added to it.
+    """
 
     def __init__(
-        self, rows: FitRows, *, deviation_sd: Mapping[str, float] | None = None, gpu_sd: float | None = None
+        self,
+        rows: FitRows,
+        *,
+        deviation_sd: Mapping[str, float] | None = None,
+        gpu_sd: float | None = None,
+        known: Calibration | None = None,
     ) -> None:
         self.rows = rows
+        self._share = 1.0 if known is None else KNOWN_SHARE
         self._gpu_sd = gpu_sd
         self._deviation_sd = deviation_sd if deviation_sd is not None else DEVIATION_SD
-        self._start = prior_calibration()
+        self._start = known or prior_calibration()
         self.columns = self._make_columns()
         self._pairs = _Pairs.of(rows)
 
@@ -135,11 +148,13 @@ class LatencyFit:
         for field in CLASS_FIELDS:
             columns.classes[field] = np.full(len(ALL_CLASSES), -1)
             for index, label in enumerate(ALL_CLASSES):
-                value = getattr(PRIOR_CLASSES[label], field)
+                value = getattr(self._prior(label), field)
                 if index in present and value > 0 and not self._is_idle(field, index):
-                    columns.classes[field][index] = columns.add(float(np.log(value)), _field_sd(field, label))
+                    spread = self._share * _field_sd(field, label)
+                    columns.classes[field][index] = columns.add(float(np.log(value)), spread)
         for name, sd in _GLOBAL_SD.items():
-            columns.globals[name] = columns.add(float(np.log(getattr(self._start.constants, name))), sd)
+            value = getattr(self._start.constants, name)
+            columns.globals[name] = columns.add(float(np.log(value)), self._share * sd)
         for name, sd, other_sd in (
             ("compute", GPU_COMPUTE_SD, OTHER_COMPUTE_SD), ("bandwidth", GPU_BANDWIDTH_SD, OTHER_BANDWIDTH_SD),
         ):  # fmt: skip
@@ -150,6 +165,9 @@ class LatencyFit:
         for kind, sd in self._deviation_sd.items():
             columns.deviations[kind] = self._deviation_columns(columns, kind, sd)
         return columns
+
+    def _prior(self, label: str) -> ClassConstants:
+        return self._start.classes.get(label, PRIOR_CLASSES[label])
 
     def _architecture(self, gpu: int) -> str:
         row = int(np.argmax(self.rows.gpu == gpu))
@@ -170,7 +188,7 @@ class LatencyFit:
 
     def _class_value(self, x: FloatArray, field: str, index: int) -> float:
         column = self.columns.classes[field][index]
-        return float(np.exp(x[column])) if column >= 0 else float(getattr(PRIOR_CLASSES[ALL_CLASSES[index]], field))
+        return float(np.exp(x[column])) if column >= 0 else float(getattr(self._prior(ALL_CLASSES[index]), field))
 
     def _recentred(self, x: FloatArray) -> FloatArray:
         """Move the mean architecture effect into the class constants, so that an unseen architecture has effect 0.

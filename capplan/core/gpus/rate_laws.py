@@ -113,6 +113,21 @@ class QuantisedLaws:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DataParallelLaws:
+    """What a training step takes longer on several GPUs of one machine: see `capplan.core.latency.data_parallel`.
+
+    `step_share` is the share of the step, `link_share` the rate at which gradients that the step waits for cross a
+    link, as a share of its printed rate one way, by the kind of link. `half_width` is how far such steps may lie, and
+    `link_half_width` how far the time on the link may, in logs.
+    """
+
+    step_share: float = 0.01
+    link_share: Mapping[str, float] = field(default_factory=lambda: {"switched": 0.3, "host": 0.3, "consumer": 0.1})
+    half_width: float = 0.05
+    link_half_width: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RateLaws:
     """All laws that hold across GPUs, hosts and number formats.
 
@@ -120,7 +135,8 @@ class RateLaws:
     GeForce card. `serial_step_s` is what one thread takes for a step that no other one can take over. [s]
     `desktop_share` is what a call takes on the host of a player's card against a server's of the same year: desktop
     CPUs have the higher clocks. `older_torch_half_width` is how far steps of a torch version before all that were timed
-    may lie, in logs. `unsplit_flops` is the arithmetic of one output of a depthwise convolution of 2³¹ elements and
+    may lie, in logs; `unseen_architecture_half_width` what an architecture adds in square that was not timed, its
+    relatives were. `unsplit_flops` is the arithmetic of one output of a depthwise convolution of 2³¹ elements and
     more, for each element of an image's row. [FLOP]
     """
 
@@ -131,9 +147,11 @@ class RateLaws:
     hosts: HostAges
     desktop_share: float
     older_torch_half_width: float
+    unseen_architecture_half_width: float
     unsplit_flops: float
     transfer: Transfer
     quantised: QuantisedLaws
+    data_parallel: DataParallelLaws = field(default_factory=DataParallelLaws)
 
 
 _ANY_CHIP = PowerLaw(
@@ -158,6 +176,7 @@ GUESSED_LAWS = RateLaws(
     hosts=HostAges(halving_years=4.0, reference_year=2020.0, first_year=2020.0, last_year=2020.0),
     desktop_share=1.0,
     older_torch_half_width=0.1,
+    unseen_architecture_half_width=0.15,
     unsplit_flops=0.05,
     transfer=Transfer(rich_weight=1.0, common_weight=1.0, torch_half_width={}),
     quantised=QuantisedLaws(),

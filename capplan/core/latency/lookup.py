@@ -26,10 +26,9 @@ from capplan.core.workload import Framework, Variant, Workload
 UNCALIBRATED_HALF_WIDTH = 0.6
 UNCALIBRATED_WORKLOAD = 0.4
 _FEW_ROWS = 20
-UNSEEN_ARCHITECTURE = 0.15
-"""Half-widths of log errors that no data tells, added in square: guesses, on the wide side."""
 UNSEEN_LIBRARIES = 0.35
-"""The same of a GPU whose architecture has no timed relative, so that its vendor's libraries were not timed either.
+"""Half-width of log errors, added in square, of a GPU whose architecture has no timed relative: a guess. Its vendor's
+libraries were not timed either.
 MI250 is the one case at hand: left out whole, it takes 1.3 times as long as predicted at 64 samples and more."""
 
 _DECISIVE = (
@@ -351,7 +350,7 @@ def unseen_half_width(calibration: Calibration, gpu: GpuSpec) -> float:
     source = architecture_source(calibration, gpu)
     if source == architecture_key(gpu):
         return 0.0
-    return UNSEEN_LIBRARIES if source is None and not gpu.is_cpu else UNSEEN_ARCHITECTURE
+    return UNSEEN_LIBRARIES if source is None and not gpu.is_cpu else calibration.laws.unseen_architecture_half_width
 
 
 def _between_versions(calibration: Calibration, workload: Workload) -> float:
@@ -371,7 +370,7 @@ def _is_oldest(calibration: Calibration, version: tuple[int, int]) -> bool:
 def _engine_sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> Sides:
     squares = 0.0 if is_timed(calibration, gpu, workload) else cell.between_gpus**2
     if not knows_architecture(calibration, workload, architecture_key(gpu)):
-        squares += UNSEEN_ARCHITECTURE**2
+        squares += calibration.laws.unseen_architecture_half_width**2
     return Sides(below=float(np.sqrt(cell.below**2 + squares)), above=float(np.sqrt(cell.above**2 + squares)))
 
 

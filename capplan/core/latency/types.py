@@ -45,7 +45,8 @@ class LatencyEstimate:
 
     `calibration` names what the interval was learnt from; None where nothing was measured for this
     cell, and then the interval is a statement of ignorance, not of coverage. A training step may accumulate
-    gradients over several `micro_batches` of the batch; its time is theirs together. `evidence` says what the GPU's
+    gradients over several `micro_batches` of the batch; its time is theirs together. On several GPUs each of
+    `gpu_count` takes such a batch. `evidence` says what the GPU's
     speed rests on, `evidence_reason` names it.
     """
 
@@ -57,13 +58,14 @@ class LatencyEstimate:
     calibration: str | None
     notes: tuple[str, ...] = ()
     micro_batches: int = 1
+    gpu_count: int = 1
     evidence: Evidence = Evidence.SPEC_SHEET
     evidence_reason: str = ""
 
     @property
     def samples(self) -> int:
-        """Samples that one timed step takes."""
-        return self.batch * self.micro_batches
+        """Samples that one timed step takes, on all GPUs together."""
+        return self.batch * self.micro_batches * self.gpu_count
 
     @property
     def throughput_per_s(self) -> Interval:

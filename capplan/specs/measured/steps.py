@@ -13,8 +13,11 @@ from capplan.tables import columns_of, read_rows
 
 COLUMNS = (
     "model", "gpu", "framework", "torch", "precision", "layout", "task", "batch", "input_size", "latency_ms",
-    "samples_per_s", "peak_allocated_bytes", "reparam", "fast_norm", "arg", "host_copy",
+    "samples_per_s", "peak_allocated_bytes", "reparam", "fast_norm", "arg", "host_copy", "optimizer", "seq_len", "gpus",
+    "power_w",
 )  # fmt: skip
+_UNREAD = ("source", "licence", "note", "peak_reserved_bytes")
+"""Columns of capplan's own files that say where a row is from, or what no prediction needs."""
 _REQUIRED = ("model", "gpu", "batch")
 _TASKS = {"": False, "infer": False, "inference": False, "train": True, "training": True}
 _SWITCHES = {
@@ -47,12 +50,15 @@ def read_measured(path: Path, *, allow_code: bool = False) -> MeasuredFile:
     reader = _Reader(file=path.name, allow_code=allow_code)
     steps: list[MeasuredStep] = []
     skipped: list[SkippedRow] = []
+    unread: tuple[str, ...] = ()
     for line, row in enumerate(_rows(path), start=1):
+        if line == 1:
+            unread = tuple(name for name in row if name and name not in (*COLUMNS, *_UNREAD))
         try:
             steps.append(reader.step(line, row))
         except _RowError as error:
             skipped.append(SkippedRow(line=line, file=path.name, reason=reader.known_words(str(error))))
-    return MeasuredFile(name=path.name, steps=tuple(steps), skipped=tuple(skipped))
+    return MeasuredFile(name=path.name, steps=tuple(steps), skipped=tuple(skipped), unread_columns=unread)
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, str]]:
@@ -85,9 +91,9 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, str]]:
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {error}.") from error
     _check_columns(path, list(table.columns))
-    known = [name for name in COLUMNS if name in table.columns]
-    for values in zip(*(table[name] for name in known), strict=True):
-        yield {name: "" if pd.isna(value) else str(value) for name, value in zip(known, values, strict=True)}
+    names = list(table.columns)
+    for values in zip(*(table[name] for name in names), strict=True):
+        yield {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
 
 
 def _check_columns(path: Path, columns: Collection[str]) -> None:
@@ -115,6 +121,7 @@ class _Reader:
         """
         words = {name: (row.get(name) or "").strip() for name in COLUMNS}
         batch = _count(words["batch"], "batch")
+        gpu_count = _count(words["gpus"], "gpus") if words["gpus"] else 1
         return MeasuredStep(
             line=line,
             file=self._file,
@@ -122,8 +129,10 @@ class _Reader:
             gpu=self.known_words(words["gpu"] or _fail("gpu is empty")),
             workload=self._workload(words, layout=words["layout"] or _unsaid_layout(row, words["precision"])),
             batch=batch,
-            latency_s=_latency_s(words, batch),
-            input_size=_size(words["input_size"]),
+            latency_s=_latency_s(words, batch * gpu_count),
+            input_size=_size(_one_of(words, "input_size", "seq_len")),
+            gpu_count=gpu_count,
+            power_w=_number(words["power_w"], "power_w") if words["power_w"] else None,
             arguments=_arguments(words["arg"]),
             includes_copy=_switch(words["host_copy"], "host_copy") is Switch.ON,
             reparameterized=_switch(words["reparam"], "reparam"),
@@ -145,21 +154,23 @@ class _Reader:
         return self._words.setdefault(words, words)
 
     def _workload(self, words: Mapping[str, str], *, layout: str) -> Workload:
-        key = words["precision"], words["framework"], layout, words["task"], words["torch"]
+        key = words["precision"], words["framework"], layout, words["task"], words["torch"], words["optimizer"]
         if key not in self._workloads:
             self._workloads[key] = _workload({**words, "layout": layout})
         return self._workloads[key]
 
 
 def _workload(words: Mapping[str, str]) -> Workload:
-    """Read what ran. No column names the optimizer: timm's benchmark, whose form this is, takes SGD with momentum."""
+    """Read what ran. An unnamed optimizer is SGD with momentum, which timm's benchmark takes, whose form this is."""
     if words["task"].lower() not in _TASKS:
         _fail(f"task {words['task']!r} is neither infer nor train")
     return Workload(
         precision=_word(Precision, words["precision"] or "fp32", "precision"),
         framework=_word(Framework, words["framework"] or "eager", "framework"),
         layout=_word(Layout, words["layout"], "layout"),
-        training=Training(optimizer=Optimizer.MOMENTUM) if _TASKS[words["task"].lower()] else None,
+        training=Training(optimizer=_word(Optimizer, words["optimizer"] or "momentum", "optimizer"))
+        if _TASKS[words["task"].lower()]
+        else None,
         torch_version=_version(words["torch"]),
     )
 
@@ -213,6 +224,13 @@ def _count(text: str, name: str) -> int:
     if not 1 <= value <= LARGEST_BATCH or value != int(value):
         _fail(f"{name} {text!r} is not a positive integer" + (" up to 2^40" if value > LARGEST_BATCH else ""))
     return int(value)
+
+
+def _one_of(words: Mapping[str, str], first: str, second: str) -> str:
+    """Return the value of the column that is filled of two that mean the same."""
+    if words[first] and words[second] and words[first] != words[second]:
+        _fail(f"{first} {words[first]} and {second} {words[second]} contradict each other")
+    return words[first] or words[second]
 
 
 def _size(text: str) -> tuple[int, ...]:

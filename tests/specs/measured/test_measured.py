@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from capplan.core.calibrate.measured import Switch
-from capplan.core.workload import Framework, Layout, Precision
+from capplan.core.workload import Framework, Layout, Optimizer, Precision
 from capplan.errors import UsageError
 from capplan.specs.measured.steps import read_measured
 
@@ -35,6 +35,26 @@ def test_a_row_becomes_a_step(tmp_path, name):
     assert step.workload.framework is Framework.EAGER
     assert step.workload.torch_version == (2, 9)
     assert (step.reparameterized, step.fast_norm) == (Switch.ON, Switch.UNKNOWN)
+
+
+def test_tokens_optimizer_and_gpus_are_read_and_the_rate_is_that_of_all_gpus(tmp_path):
+    head = "model,gpu,batch,task,samples_per_s,seq_len,optimizer,gpus,power_w\n"
+    (step,) = read(tmp_path, head + "hf:bert,rtx-3090,16,train,200,384,adam,4,310\n").steps
+    assert step.input_size == (384,)
+    assert step.workload.training is not None
+    assert step.workload.training.optimizer is Optimizer.ADAM
+    assert (step.gpu_count, step.power_w) == (4, 310.0)
+    assert step.latency_s == pytest.approx(4 * 16 / 200)  # each GPU takes 16, all take 200 a second
+
+
+def test_two_columns_that_say_different_lengths_are_refused(tmp_path):
+    found = read(tmp_path, "model,gpu,batch,latency_ms,input_size,seq_len\nhf:bert,t4,1,5,128,384\n")
+    assert found.skipped[0].reason == "input_size 128 and seq_len 384 contradict each other"
+
+
+def test_columns_that_nothing_reads_are_named(tmp_path):
+    found = read(tmp_path, "model,gpu,batch,latency_ms,seqlen,source\nhf:bert,t4,1,5,384,mine\n")
+    assert found.unread_columns == ("seqlen",)
 
 
 def test_a_rate_is_a_latency_of_its_batch(tmp_path):

@@ -1,0 +1,89 @@
+"""Training steps on several GPUs of one machine: each takes a batch of its own, and gradients are summed over all."""
+
+from dataclasses import replace
+from enum import StrEnum
+
+import numpy as np
+
+from capplan.core.gpus.rate_laws import DataParallelLaws
+from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec
+from capplan.core.gpus.sustained import is_consumer
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.numbers import Interval
+from capplan.core.workload import Precision, Variant
+
+_BYTES_PER_GRADIENT = {Variant.FULL: 4, Variant.AMP: 4, Variant.HALF: 2}
+
+
+def gradient_bytes(parameters: int, precision: Precision) -> int:
+    """Return the size of a model's gradients, which have the parameters' type: fp32 under autocast, too. [bytes]"""
+    return parameters * _BYTES_PER_GRADIENT[precision.variant]
+
+
+class Link(StrEnum):
+    """What joins the GPUs of a machine: NVLink or the like through switches, or PCIe through the host.
+
+    Cards for players have no peer access over PCIe, so that every gradient passes the host's memory. Bridges between
+    pairs of cards count as PCIe: most machines of such cards have none.
+    """
+
+    SWITCHED = "switched"
+    HOST = "host"
+    CONSUMER = "consumer"
+
+
+def link_of(gpu: GpuSpec) -> Link:
+    """Return what joins several of a GPU in one machine."""
+    is_module = any(word in f"{gpu.form_factor or ''} {gpu.id}".casefold() for word in ("sxm", "oam"))
+    if gpu.nvlink_bytes_per_s and is_module:
+        return Link.SWITCHED
+    return Link.CONSUMER if is_consumer(gpu) else Link.HOST
+
+
+def all_reduce_s(*, size_bytes: float, gpu: GpuSpec, gpu_count: int, laws: DataParallelLaws) -> float:
+    """Return what a ring all-reduce adds to a step: 2·(n − 1)/n times the gradients over the link's share. [s]
+
+    Most of it runs beside the backward pass. The fitted share of the link is that of what a step waits for, so that it
+    holds the overlap, too.
+
+    Args:
+        size_bytes: the gradients of one GPU. [bytes]
+        gpu: the GPU, whose links count.
+        gpu_count: how many GPUs of one machine take part.
+        laws: what was fitted to steps on 2, 4 and 8 GPUs.
+    """
+    link = link_of(gpu)
+    switched = (gpu.nvlink_bytes_per_s or 0.0) / 2
+    one_way = switched if link is Link.SWITCHED else gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S
+    return 2 * (gpu_count - 1) / gpu_count * size_bytes / (laws.link_share[link.value] * one_way)
+
+
+def on_several_gpus(
+    estimate: LatencyEstimate, *, size_bytes: float, gpu: GpuSpec, gpu_count: int, laws: DataParallelLaws
+) -> LatencyEstimate:
+    """Return the estimate of a training step that several GPUs of one machine take together.
+
+    Args:
+        estimate: the step on one GPU at its batch.
+        size_bytes: the gradients of one GPU. [bytes]
+        gpu: the GPU.
+        gpu_count: how many GPUs of one machine take part; 1 changes nothing.
+        laws: what was fitted to steps on 2, 4 and 8 GPUs.
+    """
+    if gpu_count == 1:
+        return estimate
+    added_s = all_reduce_s(size_bytes=size_bytes, gpu=gpu, gpu_count=gpu_count, laws=laws)
+    alone = estimate.latency_s
+    expected_s = alone.expected * (1 + laws.step_share) + added_s
+    more = np.hypot(laws.half_width, laws.link_half_width * added_s / expected_s)
+    below = np.hypot(np.log(alone.expected / alone.low), more)
+    above = np.hypot(np.log(alone.high / alone.expected), more)
+    link = "switched links" if link_of(gpu) is Link.SWITCHED else "PCIe"
+    return replace(
+        estimate,
+        latency_s=Interval(
+            low=expected_s / float(np.exp(below)), expected=expected_s, high=expected_s * float(np.exp(above))
+        ),
+        gpu_count=gpu_count,
+        notes=(*estimate.notes, f"gradients are summed over {gpu_count} GPUs through {link}"),
+    )

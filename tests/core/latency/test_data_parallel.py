@@ -1,0 +1,57 @@
+from dataclasses import replace
+
+import pytest
+
+from capplan.core.gpus.rate_laws import DataParallelLaws
+from capplan.core.latency.data_parallel import Link, all_reduce_s, gradient_bytes, link_of, on_several_gpus
+from capplan.core.latency.types import Binding, LatencyEstimate
+from capplan.core.numbers import Interval
+from capplan.core.workload import Precision
+from tests.core.latency.latency_cases import gpu
+
+LAWS = DataParallelLaws(
+    step_share=0.02, link_share={"switched": 0.5, "host": 0.25, "consumer": 0.1}, half_width=0.05, link_half_width=1.0
+)
+MODULE = gpu(form_factor="SXM4", nvlink_bytes_per_s=600e9, pcie_bytes_per_s=32e9)
+CARD = gpu(form_factor="PCIe", nvlink_bytes_per_s=600e9, pcie_bytes_per_s=32e9)
+ALONE = LatencyEstimate(
+    batch=32, bound_s=0.05, latency_s=Interval(low=0.09, expected=0.1, high=0.11), bound_by=Binding.COMPUTE,
+    share_by_binding=(), calibration="fixture",
+)  # fmt: skip
+
+
+def test_gradients_are_as_wide_as_the_weights_that_the_optimizer_steps():
+    # Autocast leaves weights in fp32; a model converted to fp16 has gradients of 2 bytes.
+    assert gradient_bytes(25_557_032, Precision.AMP_FP16) == 102_228_128
+    assert gradient_bytes(25_557_032, Precision.TF32) == 102_228_128
+    assert gradient_bytes(25_557_032, Precision.FP16) == 51_114_064
+
+
+def test_a_ring_moves_twice_all_but_one_share_over_half_of_the_printed_link():
+    # 2 · 7/8 · 1.2 GB = 2.1 GB at 0.5 of 300 GB/s one way: 14 ms
+    assert all_reduce_s(size_bytes=1.2e9, gpu=MODULE, gpu_count=8, laws=LAWS) == pytest.approx(0.014)
+
+
+def test_cards_with_bridges_between_pairs_count_as_joined_by_pcie():
+    assert link_of(MODULE) is Link.SWITCHED
+    assert link_of(CARD) is Link.HOST
+    assert link_of(replace(CARD, name="NVIDIA GeForce RTX 3090")) is Link.CONSUMER
+    # 2 · 1/2 · 0.8 GB = 0.8 GB at 0.25 of 32 GB/s: 0.1 s
+    assert all_reduce_s(size_bytes=0.8e9, gpu=CARD, gpu_count=2, laws=LAWS) == pytest.approx(0.1)
+
+
+def test_a_step_on_several_gpus_takes_a_share_longer_and_waits_for_the_link():
+    found = on_several_gpus(ALONE, size_bytes=1.2e9, gpu=MODULE, gpu_count=8, laws=LAWS)
+    assert found.latency_s.expected == pytest.approx(0.1 * 1.02 + 0.014)
+    assert found.samples == 256
+    assert found.latency_s.high / found.latency_s.expected > 1.1
+    assert found.notes[-1] == "gradients are summed over 8 GPUs through switched links"
+
+
+def test_more_gpus_never_take_a_step_faster():
+    times = [
+        on_several_gpus(ALONE, size_bytes=4e8, gpu=CARD, gpu_count=count, laws=LAWS).latency_s.expected
+        for count in (1, 2, 4, 8, 16)
+    ]
+    assert times == sorted(times)
+    assert times[0] == ALONE.latency_s.expected
