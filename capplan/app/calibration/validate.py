@@ -13,10 +13,10 @@ from capplan.core.calibrate.validation import CELL_KEYS, JudgedStep, Validation
 from capplan.core.calibrate.validation import validate as judge
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.around.data_parallel import gradient_bytes, on_several_gpus
+from capplan.core.latency.around.host import host_copy_s, with_copy
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.data_parallel import gradient_bytes, on_several_gpus
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.host import host_copy_s, with_copy
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate

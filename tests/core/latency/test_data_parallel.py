@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.gpus.rate_laws import DataParallelLaws
-from capplan.core.latency.data_parallel import Link, all_reduce_s, gradient_bytes, link_of, on_several_gpus
+from capplan.core.latency.around.data_parallel import Link, all_reduce_s, gradient_bytes, link_of, on_several_gpus
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.core.workload import Precision
