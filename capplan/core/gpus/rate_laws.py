@@ -114,7 +114,7 @@ class QuantisedLaws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataParallelLaws:
-    """What a training step takes longer on several GPUs of one machine: see `capplan.core.latency.around.data_parallel`.
+    """What a training step takes longer on several GPUs of one machine: see `capplan.core.latency.around`.
 
     `step_share` is the share of the step, `link_share` the rate at which gradients that the step waits for cross a
     link, as a share of its printed rate one way, by the kind of link. `half_width` is how far such steps may lie, and
