@@ -7,15 +7,11 @@ from typing import Any
 
 from capplan.api.client import Client
 from capplan.api.verbs import (
-    analyze,
     calibrate,
-    compare,
-    estimate,
     load_gpus,
     load_trace,
     make_report,
     measure,
-    memory,
     read_sweep,
     sweep,
     trace,

@@ -10,14 +10,289 @@ from typing import Any
 from torch import nn
 
 from capplan.api.client import Client as Client
-from capplan.api.verbs import analyze as analyze, calibrate as calibrate, compare as compare, estimate as estimate, load_gpus as load_gpus, load_trace as load_trace, make_report as make_report, measure as measure, memory as memory, read_sweep as read_sweep, sweep as sweep, trace as trace, validate as validate
-from capplan.app.answers import PlanAnswer
+from capplan.api.verbs import calibrate as calibrate, load_gpus as load_gpus, load_trace as load_trace, make_report as make_report, measure as measure, read_sweep as read_sweep, sweep as sweep, trace as trace, validate as validate
+from capplan.app.analyze import AnalyzeAnswer
+from capplan.app.answers import CompareAnswer, PlanAnswer
+from capplan.app.estimate import EstimateAnswer
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.plan.order import SortKey
+from capplan.core.memory.summary import MemoryAnswer
+from capplan.core.plan.order import RowOrder, SortKey
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training
+from capplan.core.workload import Framework, Layout, Optimizer, Precision, Sharding, Training
 from capplan.specs.gpus.load import Gpus
 from capplan.version import __version__ as __version__
+
+def analyze(
+    model: str | nn.Module | Trace,
+    *,
+    arguments: Mapping[str, Any] = ...,
+    inputs: Sequence[str] | Callable[[int], Any] = ...,
+    input_size: Sequence[int] | str | None = ...,
+    seq_len: int | None = ...,
+    inputs_from: str | None = ...,
+    prepare: Sequence[str] | str | None = ...,
+    selected_share: float | None = ...,
+    weights: str | None = ...,
+    activations: str | None = ...,
+    batch: int | None = ...,
+    precision: Precision | str | None = ...,
+    layout: Layout | str = ...,
+    train: bool = ...,
+    optimizer: Optimizer | str = ...,
+    checkpointing: bool = ...,
+    accumulate: int = ...,
+    strict: bool = ...,
+    depth: int | None = ...,
+    compare: bool = ...,
+    training: Training | bool | None = ...,
+) -> AnalyzeAnswer:
+    """Count a model's parameters, MACs, FLOPs and bytes.
+
+    Args:
+        arguments: Constructor or config argument; repeatable.
+        inputs: An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.
+        input_size: Image size, such as 3x640x640.
+        seq_len: Tokens per sample, for text models.
+        inputs_from: Function of the batch size that returns the inputs.
+        prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
+        activations: Quantise their activations, too.
+        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        batch: Batch size of all counts; 1, or what a file is fixed to.
+        precision: Number formats; by default the model's own, as PyTorch would run it.
+        layout: Memory format of images: nhwc is channels_last.
+        train: Answer for training steps instead of inference.
+        optimizer: Optimizer of a training step.
+        checkpointing: Recompute activations in the backward pass.
+        accumulate: Micro-batches per optimizer step.
+        strict: Refuse a model with operators that could not be counted.
+        depth: Depth of the module view; by default 2 in tables, whole in data.
+        compare: Compare with thop, fvcore and torch's counter, differences explained.
+    """
+
+def compare(
+    models: str | nn.Module | Trace | Sequence[str | nn.Module | Trace],
+    *,
+    batches: Sequence[int] | str = ...,
+    precisions: Sequence[Precision | str] | str | None = ...,
+    frameworks: Sequence[Framework | str] | str | None = ...,
+    layouts: Sequence[Layout | str] | str | None = ...,
+    torch_version: tuple[int, int] | str = ...,
+    arguments: Mapping[str, Any] = ...,
+    inputs: Sequence[str] | Callable[[int], Any] = ...,
+    input_size: Sequence[int] | str | None = ...,
+    seq_len: int | None = ...,
+    inputs_from: str | None = ...,
+    prepare: Sequence[str] | str | None = ...,
+    selected_share: float | None = ...,
+    weights: str | None = ...,
+    activations: str | None = ...,
+    gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
+    vendors: Sequence[str] | str | None = ...,
+    architectures: Sequence[str] | str | None = ...,
+    min_memory: str | None = ...,
+    where: Sequence[str] | str | None = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    with_cpus: bool = ...,
+    train: bool = ...,
+    optimizer: Optimizer | str = ...,
+    checkpointing: bool = ...,
+    accumulate: int = ...,
+    utilization_fraction: float = ...,
+    max_latency_s: float | str | None = ...,
+    min_throughput_per_s: float | None = ...,
+    providers: Sequence[str] | str | None = ...,
+    priced: bool = ...,
+    max_usd_per_hour: float | None = ...,
+    sort: RowOrder | str = ...,
+    training: Training | bool | None = ...,
+) -> CompareAnswer:
+    """Put models, precisions and frameworks side by side on the same GPUs and batches.
+
+    Without --gpu, the GPUs are those that `capplan plan` recommends for the first model.
+
+    Args:
+        models: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended), or max.
+        precisions: fp32, tf32, fp32-ieee, fp16, bf16, amp-fp16, amp-bf16, int8, fp8; repeatable; fp32,fp16 by default.
+        frameworks: eager, compile, compile-graphs, tensorrt, onnxruntime; repeatable; eager,compile by default.
+        layouts: nchw, nhwc; repeatable; nchw by default.
+        torch_version: PyTorch version to answer for; it decides kernels.
+        arguments: Constructor or config argument; repeatable.
+        inputs: An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.
+        input_size: Image size, such as 3x640x640.
+        seq_len: Tokens per sample, for text models.
+        inputs_from: Function of the batch size that returns the inputs.
+        prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
+        activations: Quantise their activations, too.
+        gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
+        vendors: NVIDIA, AMD, ...; repeatable.
+        architectures: Hopper, ada-geforce, ...; repeatable.
+        min_memory: At least this printed memory: 24GiB.
+        where: 'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.
+        specs: Own GPU specs, laid over the built-in ones.
+        with_cpus: Answer for the x86 CPUs of the database, too: is a GPU needed at all?
+        train: Answer for training steps instead of inference.
+        optimizer: Optimizer of a training step.
+        checkpointing: Recompute activations in the backward pass.
+        accumulate: Micro-batches per optimizer step.
+        utilization_fraction: Share of usable memory that may be filled.
+        max_latency_s: Latency limit per batch, such as 50ms.
+        min_throughput_per_s: Samples per second wanted.
+        providers: Only GPUs that this provider rents, at its prices; repeatable.
+        priced: Only GPUs with an on-demand price.
+        max_usd_per_hour: Only GPUs up to this price per hour.
+        sort: Order the rows by asked, throughput, latency, memory, cost; asked is the order of the command.
+    """
+
+def estimate(
+    model: str | nn.Module | Trace,
+    *,
+    arguments: Mapping[str, Any] = ...,
+    inputs: Sequence[str] | Callable[[int], Any] = ...,
+    input_size: Sequence[int] | str | None = ...,
+    seq_len: int | None = ...,
+    inputs_from: str | None = ...,
+    prepare: Sequence[str] | str | None = ...,
+    selected_share: float | None = ...,
+    weights: str | None = ...,
+    activations: str | None = ...,
+    batches: Sequence[int] | str = ...,
+    gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
+    vendors: Sequence[str] | str | None = ...,
+    architectures: Sequence[str] | str | None = ...,
+    min_memory: str | None = ...,
+    where: Sequence[str] | str | None = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    with_cpus: bool = ...,
+    precision: Precision | str | None = ...,
+    layout: Layout | str = ...,
+    train: bool = ...,
+    optimizer: Optimizer | str = ...,
+    checkpointing: bool = ...,
+    accumulate: int = ...,
+    framework: Framework | str = ...,
+    torch_version: tuple[int, int] | str = ...,
+    providers: Sequence[str] | str | None = ...,
+    priced: bool = ...,
+    max_usd_per_hour: float | None = ...,
+    calibration: str | Path | None = ...,
+    gain_fraction: float = ...,
+    compare_frameworks: bool = ...,
+    training: Training | bool | None = ...,
+) -> EstimateAnswer:
+    """Estimate latency and throughput over batch sizes, with intervals, the knee and what binds.
+
+    Args:
+        arguments: Constructor or config argument; repeatable.
+        inputs: An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.
+        input_size: Image size, such as 3x640x640.
+        seq_len: Tokens per sample, for text models.
+        inputs_from: Function of the batch size that returns the inputs.
+        prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
+        activations: Quantise their activations, too.
+        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        batches: 8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.
+        gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
+        vendors: NVIDIA, AMD, ...; repeatable.
+        architectures: Hopper, ada-geforce, ...; repeatable.
+        min_memory: At least this printed memory: 24GiB.
+        where: 'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.
+        specs: Own GPU specs, laid over the built-in ones.
+        with_cpus: Answer for the x86 CPUs of the database, too: is a GPU needed at all?
+        precision: Number formats; by default the model's own, as PyTorch would run it.
+        layout: Memory format of images: nhwc is channels_last.
+        train: Answer for training steps instead of inference.
+        optimizer: Optimizer of a training step.
+        checkpointing: Recompute activations in the backward pass.
+        accumulate: Micro-batches per optimizer step.
+        framework: How the graph is executed.
+        torch_version: PyTorch version to answer for; it decides kernels.
+        providers: Only GPUs that this provider rents, at its prices; repeatable.
+        priced: Only GPUs with an on-demand price.
+        max_usd_per_hour: Only GPUs up to this price per hour.
+        calibration: A calibration of your own; the shipped one by default.
+        gain_fraction: The knee: doubling gains less than this.
+        compare_frameworks: Set eager, compiled, layouts and precisions side by side.
+    """
+
+def memory(
+    model: str | nn.Module | Trace,
+    *,
+    arguments: Mapping[str, Any] = ...,
+    inputs: Sequence[str] | Callable[[int], Any] = ...,
+    input_size: Sequence[int] | str | None = ...,
+    seq_len: int | None = ...,
+    inputs_from: str | None = ...,
+    prepare: Sequence[str] | str | None = ...,
+    selected_share: float | None = ...,
+    weights: str | None = ...,
+    activations: str | None = ...,
+    batch: int | None = ...,
+    gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
+    vendors: Sequence[str] | str | None = ...,
+    architectures: Sequence[str] | str | None = ...,
+    min_memory: str | None = ...,
+    where: Sequence[str] | str | None = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    with_cpus: bool = ...,
+    precision: Precision | str | None = ...,
+    layout: Layout | str = ...,
+    train: bool = ...,
+    optimizer: Optimizer | str = ...,
+    checkpointing: bool = ...,
+    accumulate: int = ...,
+    framework: Framework | str = ...,
+    torch_version: tuple[int, int] | str = ...,
+    utilization_fraction: float = ...,
+    strict: bool = ...,
+    rank_count: int = ...,
+    shardings: Sequence[Sharding | str] | str | None = ...,
+    expandable_segments: bool = ...,
+    advice: bool = ...,
+    training: Training | bool | None = ...,
+) -> MemoryAnswer:
+    """Estimate how much GPU memory a model needs, by part, and the largest batch that fits.
+
+    Args:
+        arguments: Constructor or config argument; repeatable.
+        inputs: An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.
+        input_size: Image size, such as 3x640x640.
+        seq_len: Tokens per sample, for text models.
+        inputs_from: Function of the batch size that returns the inputs.
+        prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
+        activations: Quantise their activations, too.
+        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        batch: Batch size on each GPU; 1, or what a file is fixed to.
+        gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
+        vendors: NVIDIA, AMD, ...; repeatable.
+        architectures: Hopper, ada-geforce, ...; repeatable.
+        min_memory: At least this printed memory: 24GiB.
+        where: 'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.
+        specs: Own GPU specs, laid over the built-in ones.
+        with_cpus: Answer for the x86 CPUs of the database, too: is a GPU needed at all?
+        precision: Number formats; by default the model's own, as PyTorch would run it.
+        layout: Memory format of images: nhwc is channels_last.
+        train: Answer for training steps instead of inference.
+        optimizer: Optimizer of a training step.
+        checkpointing: Recompute activations in the backward pass.
+        accumulate: Micro-batches per optimizer step.
+        framework: How the graph is executed.
+        torch_version: PyTorch version to answer for; it decides kernels.
+        utilization_fraction: Share of usable memory that may be filled.
+        strict: Refuse a model with operators that could not be counted.
+        rank_count: GPUs that share the work.
+        shardings: How they share it: replicas, ddp, zero1, zero2, zero3, fsdp; repeatable; all that apply by default.
+        expandable_segments: As with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
+        advice: Work out what other precisions, layouts, optimizers, ... would save.
+    """
 
 def plan(
     model: str | nn.Module | Trace,
@@ -39,13 +314,13 @@ def plan(
     where: Sequence[str] | str | None = ...,
     specs: Sequence[str | Path] | str | None = ...,
     with_cpus: bool = ...,
+    precision: Precision | str | None = ...,
+    layout: Layout | str = ...,
     train: bool = ...,
     optimizer: Optimizer | str = ...,
     checkpointing: bool = ...,
     accumulate: int = ...,
-    precision: Precision | str | None = ...,
     framework: Framework | str = ...,
-    layout: Layout | str = ...,
     torch_version: tuple[int, int] | str = ...,
     utilization_fraction: float = ...,
     max_latency_s: float | str | None = ...,
@@ -63,7 +338,6 @@ def plan(
     """Find the GPUs that fit a model, how fast it runs there and what binds it.
 
     Args:
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
         arguments: Constructor or config argument; repeatable.
         inputs: An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.
         input_size: Image size, such as 3x640x640.
@@ -73,6 +347,7 @@ def plan(
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
+        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
         batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
@@ -81,13 +356,13 @@ def plan(
         where: 'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.
         specs: Own GPU specs, laid over the built-in ones.
         with_cpus: Answer for the x86 CPUs of the database, too: is a GPU needed at all?
+        precision: Number formats; by default the model's own, as PyTorch would run it.
+        layout: Memory format of images: nhwc is channels_last.
         train: Answer for training steps instead of inference.
         optimizer: Optimizer of a training step.
         checkpointing: Recompute activations in the backward pass.
         accumulate: Micro-batches per optimizer step.
-        precision: Number formats; by default the model's own, as PyTorch would run it.
         framework: How the graph is executed.
-        layout: Memory format of images: nhwc is channels_last.
         torch_version: PyTorch version to answer for; it decides kernels.
         utilization_fraction: Share of usable memory that may be filled.
         max_latency_s: Latency limit per batch, such as 50ms.

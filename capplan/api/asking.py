@@ -65,13 +65,14 @@ def _apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], LocalContext]:
     from capplan.specs.gpus.load import Gpus
 
     words = {name: value for name, value in options.items() if value is not None}
-    live: dict[str, Any] = {}
-    if "model" in words and not isinstance(words["model"], str):
-        live["model"] = words.pop("model")
-    if callable(words.get("inputs")):
-        live["inputs"] = words.pop("inputs")
+    objects: dict[str, Any] = {}
+    for name in ("model", "models"):
+        if name in words and not isinstance(words[name], str):
+            words[name] = _words_for(words[name], objects) if name == "models" else _word_for(words[name], objects)
+    make = words.pop("inputs") if callable(words.get("inputs")) else None
+    arguments = None
     if not all(map(_is_plain, dict(words.get("arguments") or {}).values())):
-        live["arguments"] = words.pop("arguments")
+        arguments = words.pop("arguments")
     database, specs = None, ()
     gpus = words.get("gpus")
     if isinstance(gpus, Gpus):
@@ -82,7 +83,21 @@ def _apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], LocalContext]:
             raise UsageError("gpus is empty: name at least one GPU, or leave it out for all.")
         words["gpus"] = [gpu for gpu in named if isinstance(gpu, str)]
         specs = tuple(gpu for gpu in named if not isinstance(gpu, str))
-    return words, LocalContext(live=live, database=database, gpu_specs=specs)
+    context = LocalContext(objects=objects, make=make, arguments=arguments, database=database, gpu_specs=specs)
+    return words, context
+
+
+def _words_for(models: Any, objects: dict[str, Any]) -> list[str]:
+    """Return words for models, each words already or an object; one object alone counts as a list of it."""
+    several = list(models) if isinstance(models, list | tuple) else [models]
+    return [model if isinstance(model, str) else _word_for(model, objects) for model in several]
+
+
+def _word_for(model: Any, objects: dict[str, Any]) -> str:
+    """Return the word that stands for an object in a question, and keep the object under it."""
+    word = f"object {len(objects) + 1}"
+    objects[word] = model
+    return word
 
 
 def _is_plain(value: Any) -> bool:

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from capplan.core.gpus.spec import GpuSpec
-    from capplan.core.memory.sharding import Sharding
     from capplan.core.ops.flops import Formulas
     from capplan.core.trace.types import Trace
     from capplan.core.workload import Training
@@ -61,64 +60,6 @@ class TraceOptions(ModelOptions, total=False):
     exact_batch: int
     formulas: "Formulas"
     anonymous: bool
-
-
-class AnalyzeOptions(ModelOptions, total=False):
-    """What is counted: batch, number format, depth of the module view, comparison with other counters."""
-
-    batch: int
-    precision: str
-    layout: str
-    training: "Training | None"
-    depth: int
-    compare: bool
-    strict: bool
-
-
-class CompareOptions(ModelOptions, total=False):
-    """What is set side by side, on which GPUs, and the limits: latency [s], share of memory, price [USD]; the order."""
-
-    precisions: Iterable[str]
-    frameworks: Iterable[str]
-    layouts: Iterable[str]
-    training: "Training | None"
-    torch_version: tuple[int, int]
-    gpus: "GpusLike"
-    specs: Sequence[Path]
-    where: Sequence[str]
-    vendors: Sequence[str]
-    architectures: Sequence[str]
-    min_memory: str
-    with_cpus: bool
-    utilization_fraction: float
-    max_latency_s: float
-    min_throughput_per_s: float
-    providers: Sequence[str]
-    priced: bool
-    max_usd_per_hour: float
-    sort: str
-
-
-class MemoryOptions(GpuOptions, total=False):
-    """Share of memory that may be filled, GPUs that share the work and how, the allocator, advice."""
-
-    utilization_fraction: float
-    rank_count: int
-    shardings: "Iterable[str | Sharding]"
-    expandable_segments: bool
-    advice: bool
-    strict: bool
-
-
-class EstimateOptions(GpuOptions, total=False):
-    """An own calibration file, the gain that defines the knee, comparison of frameworks."""
-
-    calibration: Path
-    gain_fraction: float
-    compare_frameworks: bool
-    providers: Sequence[str]
-    priced: bool
-    max_usd_per_hour: float
 
 
 class ReportOptions(GpuOptions, total=False):

@@ -34,11 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from capplan.api.options import (
-    AnalyzeOptions,
-    CompareOptions,
-    EstimateOptions,
     MeasureOptions,
-    MemoryOptions,
     ModelOptions,
     ReportOptions,
     SweepOptions,
@@ -51,11 +47,8 @@ from capplan.api.requests import (
     refuse_unknown,
     take_constraints,
     take_gpu_request,
-    take_limits,
-    take_price_filters,
     take_rules,
     take_source,
-    take_sources,
     take_workload,
 )
 
@@ -63,14 +56,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from capplan.api.options import ModelLike
-    from capplan.app.analyze import AnalyzeAnswer
-    from capplan.app.answers import CompareAnswer
     from capplan.app.calibration.validate import ValidateAnswer
-    from capplan.app.estimate import EstimateAnswer
     from capplan.app.sweep.results import SweepResults
     from capplan.core.calibrate.fit import FittedCalibration
     from capplan.core.measurement.types import Point
-    from capplan.core.memory.summary import MemoryAnswer
     from capplan.core.trace.types import Trace
     from capplan.report.procurement.types import Report
     from capplan.specs import Gpus
@@ -158,189 +147,6 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> "Gpus":
     from capplan.specs import load_gpus as read_gpus
 
     return read_gpus(overlays=overlays)
-
-
-def analyze(model: "ModelLike", **options: Unpack[AnalyzeOptions]) -> "AnalyzeAnswer":
-    """Count a model's parameters, MACs, FLOPs and bytes, by operator and by module.
-
-    Args:
-        model: words as on the command line, an `nn.Module`, or a trace.
-        **options: those of a model; `batch` (1 by default, or what a file is fixed to), `precision`, `layout`,
-            `training`; `depth` of the module view; `compare`, to count by thop, fvcore and torch's counter too;
-            `strict`, to refuse a model with operators that could not be counted.
-
-    Returns:
-        `analysis`, with `macs`, `flops` [FLOP] and `size_bytes` at the batch, in all and by operator and module; one
-        multiply-accumulate is two FLOPs. `comparisons` with other counters where they were asked for.
-
-    Raises:
-        UsageError: there is no such model.
-        TraceError: the model could not be traced, or is refused by `strict`.
-
-    Examples:
-        A linear layer of 1000 by 10 at batch 32 takes 32 · 1000 · 10 multiply-accumulates.
-
-        >>> from torch import nn
-        >>> analyze(nn.Linear(1000, 10), inputs=["1000"], batch=32).analysis.macs
-        320000
-    """
-    from capplan.app.analyze import AnalyzeRequest
-    from capplan.app.analyze import analyze as count
-
-    left: dict[str, Any] = dict(options)
-    request = AnalyzeRequest(
-        model=take_source(model, left),
-        batch=left.pop("batch", None),
-        configuration=take_workload(left).configuration,
-        depth=left.pop("depth", None),
-        compares_counters=left.pop("compare", False),
-        is_strict=left.pop("strict", False),
-    )
-    refuse_unknown("analyze", left)
-    return count(request)
-
-
-def compare(
-    models: "ModelLike | Sequence[ModelLike]",
-    *,
-    batches: Sequence[int] | str = "1",
-    **options: Unpack[CompareOptions],
-) -> "CompareAnswer":
-    """Put models, number formats and frameworks side by side on the same GPUs and batches.
-
-    The answer prints as on the command line, and shows it in a notebook; `to_frame()` gives a pandas frame.
-
-    Args:
-        models: one model or several: words as on the command line, `nn.Module`s, or traces; options of a model hold
-            for all of them.
-        batches: sizes, or words as on the command line: "1,8,32", "auto" or "max".
-        **options: those of a model and of GPUs (without `gpus`, those that `plan` recommends for the first model);
-            `precisions` ("fp32" and "fp16" by default), `frameworks` ("eager" and "compile"), `layouts` ("nchw"),
-            `training`, `torch_version`; `utilization_fraction`, `max_latency_s`, `min_throughput_per_s`;
-            `providers`, `priced`, `max_usd_per_hour`; `sort` by "asked", "throughput", "latency", "memory" or "cost".
-
-    Returns:
-        `rows`: one for each model, number format, framework, layout, GPU and batch, with its fit or the reason why
-        there is none, and its throughput as a multiple of the first row of the same GPU and batch.
-
-    Raises:
-        UsageError: there is no such model or GPU.
-        TraceError: a model could be traced under none of the conditions.
-    """
-    from capplan.app.answers import CompareAnswer
-    from capplan.app.compare import DEFAULT_FRAMEWORKS, DEFAULT_PRECISIONS, CompareRequest
-    from capplan.app.compare import compare as make_comparison
-    from capplan.core.plan.order import RowOrder
-    from capplan.core.workload import Framework, Layout, Precision
-
-    left: dict[str, Any] = dict(options)
-    precisions = [choose(Precision, each, "precision") for each in left.pop("precisions", DEFAULT_PRECISIONS)]
-    frameworks = [choose(Framework, each, "framework") for each in left.pop("frameworks", DEFAULT_FRAMEWORKS)]
-    layouts = [choose(Layout, each, "layout") for each in left.pop("layouts", ("nchw",))]
-    request = CompareRequest(
-        models=take_sources(models, left),
-        gpus=take_gpu_request(left),
-        batches=read_batches(batches),
-        precisions=tuple(precisions),
-        frameworks=tuple(frameworks),
-        layouts=tuple(layouts),
-        workload=take_workload(left),
-        limits=take_limits(left),
-        prices=take_price_filters(left),
-        order=choose(RowOrder, left.pop("sort", "asked"), "sort key"),
-    )
-    refuse_unknown("compare", left)
-    return CompareAnswer.of(make_comparison(request))
-
-
-def memory(model: "ModelLike", *, batch: int | None = None, **options: Unpack[MemoryOptions]) -> "MemoryAnswer":
-    """Return how much GPU memory a model needs, by part, and the largest batch that fits.
-
-    Args:
-        model: words as on the command line, an `nn.Module`, or a trace.
-        batch: the batch size on each GPU; by default 1, or what a file is fixed to.
-        **options: those of a model, of the workload and of GPUs (without `gpus` none is judged);
-            `utilization_fraction` of usable memory that may be filled (0.9 by default); `rank_count` GPUs that share
-            the work by `shardings`; `expandable_segments`; `advice`, to work out what would save memory; `strict`.
-
-    Returns:
-        `estimate`, the peak by part as intervals [bytes], for the first GPU or for none; `gpus`, whether the batch fits
-        each GPU and which is the largest that does.
-
-    Raises:
-        UsageError: there is no such model or GPU.
-        TraceError: the model could not be traced, or is refused by `strict`.
-        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
-
-    Examples:
-        The weights of a linear layer of 1000 by 10 are 10,010 numbers of 4 bytes, which the allocator rounds up.
-
-        >>> from torch import nn
-        >>> parts = memory(nn.Linear(1000, 10), inputs=["1000"], batch=32).estimate.parts
-        >>> next(part.size_bytes.expected for part in parts if part.name == "weights") >= 40_040
-        True
-    """
-    from capplan.app.memory import MemoryRequest
-    from capplan.app.memory import memory as answer
-    from capplan.core.memory.sharding import Sharding
-    from capplan.core.workload import DEFAULT_UTILIZATION
-
-    left: dict[str, Any] = dict(options)
-    names_gpus = "gpus" in left
-    gpus = take_gpu_request(left)
-    request = MemoryRequest(
-        model=take_source(model, left),
-        batch=batch,
-        gpus=gpus if names_gpus else None,
-        workload=take_workload(left),
-        utilization_fraction=left.pop("utilization_fraction", DEFAULT_UTILIZATION),
-        rank_count=left.pop("rank_count", 1),
-        shardings=tuple(choose(Sharding, each, "sharding") for each in left.pop("shardings", ())),
-        has_expandable_segments=left.pop("expandable_segments", False),
-        advises=left.pop("advice", False),
-        is_strict=left.pop("strict", False),
-    )
-    refuse_unknown("memory", left)
-    return answer(request).answer
-
-
-def estimate(
-    model: "ModelLike", *, batches: Sequence[int] | str | None = None, **options: Unpack[EstimateOptions]
-) -> "EstimateAnswer":
-    """Estimate latency and throughput over batch sizes, with intervals, the knee, what binds and what would help.
-
-    Args:
-        model: words as on the command line, an `nn.Module`, or a trace.
-        batches: sizes, or words as on the command line; by default "1..1024", or what a file is fixed to.
-        **options: those of a model, of the workload and of GPUs; `calibration`, a file of the caller's own;
-            `gain_fraction`, below which doubling the batch no longer pays; `compare_frameworks`; `providers` whose
-            on-demand prices count, `priced` GPUs only, `max_usd_per_hour` of one GPU.
-
-    Returns:
-        `reports`, one for each GPU: a `curve` with latency [s] and throughput [1/s] as intervals over the batches, the
-        knee, the costliest kernels and modules, the classic bound [s], and advice with its computed gain.
-
-    Raises:
-        UsageError: there is no such model or GPU, or no GPU can run the workload.
-        TraceError: the model could not be traced.
-        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
-    """
-    from capplan.app.estimate import EstimateRequest
-    from capplan.app.estimate import estimate as make_estimates
-
-    left: dict[str, Any] = dict(options)
-    request = EstimateRequest(
-        model=take_source(model, left),
-        gpus=take_gpu_request(left),
-        batches=() if batches is None else listed_batches(batches),
-        workload=take_workload(left),
-        calibration=left.pop("calibration", None),
-        gain_fraction=left.pop("gain_fraction", 0.10),
-        compares_frameworks=left.pop("compare_frameworks", False),
-        prices=take_price_filters(left),
-    )
-    refuse_unknown("estimate", left)
-    return make_estimates(request)
 
 
 def make_report(

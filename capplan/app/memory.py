@@ -7,10 +7,9 @@ from capplan.app.gpus.choice import GpuRequest, find_gpus
 from capplan.app.models import Model, ModelSource, open_model, refuse_uncertain
 from capplan.core.memory.advice import Alternative, configurations_for_advice
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.sharding import Sharding
 from capplan.core.memory.summary import MemoryAnswer, answer_memory
 from capplan.core.trace.types import Trace
-from capplan.core.workload import DEFAULT_UTILIZATION, Configuration, Optimizer, Training, Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, Configuration, Optimizer, Sharding, Training, Workload
 from capplan.errors import CapplanError, UsageError
 from capplan.specs.memory_calibration import load_memory_calibration
 

@@ -33,6 +33,10 @@ _WRITING = ("color", "format_", "json_", "output")
 """Parameters about how an answer is written, which every verb's command has."""
 
 
+_LARGEST_SHOWN = 10**6
+"""Bounds above this guard against overflow; the reader of questions checks them, and help does not print them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
     """How an answer is written, and where to."""
@@ -112,10 +116,9 @@ def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> N
     chosen = writing.format()
     question, models = read_asked(verb, values)
     context = LocalContext(feedback=TERMINAL)
-    asked = [with_model(question, words) for words in models] if verb.takes_several else [question]
     look = Look(format=chosen.value, width=answer_width(), table_width=table_width())
-    if verb.check is not None:
-        verb.check(question, look)
+    question = verb.settle(question, look)
+    asked = [with_model(question, words) for words in models] if verb.takes_several else [question]
     answers = [verb.answer(each, context) for each in asked]
     write_answers(verb, answers, question, writing=writing, look=look)
     if verb.files is not None:
@@ -168,7 +171,8 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
         return _keyword(parameter_name(verb, field), annotation, inspect.Parameter.empty)
     bounds: dict[str, Any] = {}
     if option.words is None and field.meta is not None and not field.is_list:
-        bounds = {"min": field.meta.ge, "max": field.meta.le}
+        most = field.meta.le if field.meta.le is not None and field.meta.le <= _LARGEST_SHOWN else None
+        bounds = {"min": field.meta.ge, "max": most}
     info = typer.Option(
         field.flag,
         *option.flags[1:],

@@ -36,14 +36,14 @@ EPILOG = (
 
 COMMANDS = {
     "plan": "capplan.verbs.plan:PLAN",
-    "compare": "capplan.cli.commands.compare:compare",
-    "analyze": "capplan.cli.commands.analyze:analyze",
-    "memory": "capplan.cli.commands.memory:memory",
+    "compare": "capplan.verbs.compare:COMPARE",
+    "analyze": "capplan.verbs.analyze:ANALYZE",
+    "memory": "capplan.verbs.memory:MEMORY",
     "trace": "capplan.cli.commands.trace:trace",
     "report": "capplan.cli.commands.report:report",
     "diff": "capplan.cli.commands.saved_plans.diff:diff",
     "check": "capplan.cli.commands.saved_plans.check:check",
-    "estimate": "capplan.cli.commands.estimate:estimate",
+    "estimate": "capplan.verbs.estimate:ESTIMATE",
     "validate": "capplan.cli.commands.validate:validate",
     "calibrate": "capplan.cli.commands.calibrate:app",
     "measure": "capplan.cli.commands.measure.command:measure",

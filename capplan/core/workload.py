@@ -110,6 +110,17 @@ class Layout(StrEnum):
     NHWC = "nhwc"
 
 
+class Sharding(StrEnum):
+    """How several GPUs share a model: whole on each, or spread."""
+
+    REPLICAS = "replicas"
+    DDP = "ddp"
+    ZERO1 = "zero1"
+    ZERO2 = "zero2"
+    ZERO3 = "zero3"
+    FSDP = "fsdp"
+
+
 class Optimizer(StrEnum):
     """Optimizers whose steps a training recording can hold; foreach implementations, as on CUDA."""
 

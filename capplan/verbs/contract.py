@@ -44,6 +44,10 @@ class Context(ABC):
             UsageError: there is no such model here.
         """
 
+    def names_gpus(self, question: GpuFields) -> bool:
+        """Return True if a question is about some GPUs, not about all of the database."""
+        return question.narrows
+
     @abstractmethod
     def gpus(self, question: GpuFields) -> "GpuRequest":
         """Return the request for the GPUs that a question names."""
@@ -92,7 +96,7 @@ class Verb(Generic[Question, Answer]):
         files_in: further formats by name (html, pdf, xlsx), each with the function that writes it.
         outcome: the exit code and warnings that answers end with.
         takes_several: the command line takes several models, each of which is asked about alone.
-        check: refuses, before anything is worked out, what the question or its format cannot be.
+        settle: returns the question with what the format decides, before anything is worked out, or refuses it.
         files: the files besides the answer that a command writes, such as plots, with their contents.
         schema: the JSON Schema of the answer's document.
         in_python: what a Python caller receives in the place of the answer.
@@ -110,7 +114,7 @@ class Verb(Generic[Question, Answer]):
     files_in: Mapping[str, Callable[[Sequence[Answer], Question], str | bytes]] = field(default_factory=dict)
     outcome: Callable[[Answer], Outcome] = lambda _: Outcome()
     takes_several: bool = False
-    check: Callable[[Question, Look], None] | None = None
+    settle: Callable[[Question, Look], Question] = lambda question, _: question
     files: "Callable[[Sequence[Answer], Question], Mapping[Path, bytes]] | None" = None
     schema: str | None = None
     in_python: Callable[[Answer], Any] | None = None

@@ -1,12 +1,21 @@
 """The parts of questions that several verbs share: a model, its conditions, GPUs, prices, limits, a job."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Optimizer, Precision, Training, Workload
+from capplan.core.workload import (
+    DEFAULT_UTILIZATION,
+    Configuration,
+    Framework,
+    Layout,
+    Optimizer,
+    Precision,
+    Training,
+    Workload,
+)
 from capplan.errors import UsageError
 from capplan.verbs.options import ANYWHERE, HERE, Door, Option, Topic
 from capplan.verbs.words import ASSIGNMENTS, SHAPE, TIME, TORCH_VERSION, assignment
@@ -35,20 +44,9 @@ _TORCHAO = "torchao="
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelFields:
-    """A model, its constructor's arguments, its inputs, and how its layers are quantised."""
+class InputFields:
+    """A model's arguments and inputs, and how its layers are quantised."""
 
-    model: Annotated[
-        Text,
-        Option(
-            help=MODEL_HELP, metavar="MODEL", topic=Topic.MODEL, is_argument=True, completes="models", doors=SWEPT,
-            label="Model",
-        ),
-    ] = ""  # fmt: skip
-    config: Annotated[
-        dict[str, Any] | None,
-        Option(help="The content of a transformers config.json, in the place of a model's name.", doors=Door.HTTP),
-    ] = None
     arguments: Annotated[
         dict[str, Any],
         Option(
@@ -130,6 +128,27 @@ class ModelFields:
             return Precision.FP32
         return Precision.FP16 if "int8" in (weights or self.activations or "").lower() else Precision.BF16
 
+    def of(self, words: str) -> "ModelFields":
+        """Return these fields for the model that words name."""
+        return ModelFields(model=words, **{each.name: getattr(self, each.name) for each in fields(InputFields)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFields(InputFields):
+    """A model, its constructor's arguments, its inputs, and how its layers are quantised."""
+
+    model: Annotated[
+        Text,
+        Option(
+            help=MODEL_HELP, metavar="MODEL", topic=Topic.MODEL, is_argument=True, completes="models", doors=SWEPT,
+            label="Model",
+        ),
+    ] = ""  # fmt: skip
+    config: Annotated[
+        dict[str, Any] | None,
+        Option(help="The content of a transformers config.json, in the place of a model's name.", doors=Door.HTTP),
+    ] = None
+
     def model_request(self) -> "ModelRequest":
         """Return the request for the model, whatever its words name.
 
@@ -189,8 +208,8 @@ class TrainingFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkloadFields(TrainingFields):
-    """The conditions under which a model runs."""
+class RecordingFields:
+    """The number formats and the memory format of a recording."""
 
     precision: Annotated[
         Precision | None,
@@ -199,13 +218,6 @@ class WorkloadFields(TrainingFields):
             doors=ON_PAGE | Door.SWEEP, label="Precision",
         ),
     ] = None  # fmt: skip
-    framework: Annotated[
-        Framework,
-        Option(
-            help="How the graph is executed.", topic=Topic.WORKLOAD, shows_default=True, doors=ON_PAGE | Door.SWEEP,
-            label="Framework",
-        ),
-    ] = Framework.EAGER  # fmt: skip
     layout: Annotated[
         Layout,
         Option(
@@ -213,6 +225,34 @@ class WorkloadFields(TrainingFields):
             doors=ON_PAGE | Door.SWEEP, label="Layout",
         ),
     ] = Layout.NCHW  # fmt: skip
+
+    def configuration(self, default: Precision, *, training: Training | None) -> Configuration:
+        """Return which recording answers.
+
+        Args:
+            default: the precision where none is asked for.
+            training: the training step, or None for inference.
+        """
+        precision = self.precision or default
+        return Configuration(
+            variant=precision.variant,
+            layout=self.layout,
+            training=training,
+            half_dtype=precision.half_dtype or "bfloat16",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadFields(RecordingFields, TrainingFields):
+    """The conditions under which a model runs."""
+
+    framework: Annotated[
+        Framework,
+        Option(
+            help="How the graph is executed.", topic=Topic.WORKLOAD, shows_default=True, doors=ON_PAGE | Door.SWEEP,
+            label="Framework",
+        ),
+    ] = Framework.EAGER  # fmt: skip
     torch_version: Annotated[
         tuple[int, int],
         Option(

@@ -24,14 +24,17 @@ class LocalContext(Context):
 
     Attributes:
         feedback: where progress is shown.
-        live: what a Python caller passed in the place of words: `model` (a module or trace), `inputs` (a function),
-            `arguments` that are not plain.
+        objects: modules and traces by the words that stand for them in the question.
+        make: the function of the batch size that returns the inputs.
+        arguments: arguments of the constructor that are not plain values.
         database: the GPUs that were loaded already.
         gpu_specs: GPUs that were handed over whole.
     """
 
     feedback: Feedback = SILENCE
-    live: Mapping[str, Any] = field(default_factory=dict)
+    objects: Mapping[str, Any] = field(default_factory=dict)
+    make: Callable[[int], Any] | None = None
+    arguments: Mapping[str, Any] | None = None
     database: "Gpus | None" = None
     gpu_specs: "tuple[GpuSpec, ...]" = ()
 
@@ -41,9 +44,12 @@ class LocalContext(Context):
         Raises:
             UsageError: there is no such model, or it does not take these arguments and inputs.
         """
-        if not self.live:
-            return question.model_request()
-        return live_source(question, self.live)
+        is_words = question.model not in self.objects and self.make is None and self.arguments is None
+        return question.model_request() if is_words else self._live_source(question)
+
+    def names_gpus(self, question: GpuFields) -> bool:
+        """Return True if a question is about some GPUs, or about those that were handed over."""
+        return question.narrows or bool(self.gpu_specs) or self.database is not None
 
     def gpus(self, question: GpuFields) -> GpuRequest:
         """Return the request for the GPUs that a question names, in the database of this installation."""
@@ -56,35 +62,31 @@ class LocalContext(Context):
             filters=question.gpu_filters(),
         )
 
+    def _live_source(self, question: ModelFields) -> "ModelSource":
+        """Return a model that this process holds: a trace, or a module with its inputs; or one built of its objects.
 
-def live_source(question: ModelFields, live: Mapping[str, Any]) -> "ModelSource":
-    """Return a model that this process holds: a trace, or a module with its inputs; or one built of its objects.
+        Raises:
+            UsageError: the model does not take these arguments and inputs.
+        """
+        from capplan.app.models import QuantisedSource
+        from capplan.core.quantisation.schemes import find_scheme
+        from capplan.core.trace.types import Trace
 
-    Args:
-        question: the words of the question.
-        live: `model`, `inputs` (a function of the batch size) and `arguments`, where they are objects.
-
-    Raises:
-        UsageError: the model does not take these arguments and inputs.
-    """
-    from capplan.app.models import QuantisedSource
-    from capplan.core.quantisation.schemes import find_scheme
-    from capplan.core.trace.types import Trace
-
-    model, make = live.get("model", question.model), live.get("inputs")
-    values = dict(live.get("arguments", question.arguments))
-    request = replace(question.model_request(), arg=(), weights=None, activations=None)
-    scheme = find_scheme(question.quantised_weights(), question.activations)
-    if isinstance(model, str) and make is not None:
-        raise UsageError(f"{model}: inputs made by a function need the module itself; pass it instead of its name.")
-    source: Trace | Target
-    if isinstance(model, Trace):
-        if values or make is not None or request != type(request)(words=request.words):
-            raise UsageError(f"{model.name} is a trace: its arguments and inputs are fixed; trace the model again.")
-        source = model
-    else:
-        source = _target(model, replace(request.parse(), arguments=tuple(values.items())), make)
-    return source if scheme is None else QuantisedSource(source=source, scheme=scheme)
+        model, make = self.objects.get(question.model, question.model), self.make
+        values = dict(question.arguments if self.arguments is None else self.arguments)
+        words = "" if question.model in self.objects else question.model
+        request = replace(question.model_request(), words=words, arg=(), weights=None, activations=None)
+        scheme = find_scheme(question.quantised_weights(), question.activations)
+        if isinstance(model, str) and make is not None:
+            raise UsageError(f"{model}: inputs made by a function need the module itself; pass it instead of its name.")
+        source: Trace | Target
+        if isinstance(model, Trace):
+            if values or make is not None or request != type(request)(words=request.words):
+                raise UsageError(f"{model.name} is a trace: its arguments and inputs are fixed; trace the model again.")
+            source = model
+        else:
+            source = _target(model, replace(request.parse(), arguments=tuple(values.items())), make)
+        return source if scheme is None else QuantisedSource(source=source, scheme=scheme)
 
 
 def _target(model: Any, request: "InputRequest", make: Callable[[int], Any] | None) -> "Target":

@@ -9,10 +9,18 @@ if TYPE_CHECKING:
 
 VERBS: Mapping[str, str] = {
     "plan": "capplan.verbs.plan:PLAN",
+    "compare": "capplan.verbs.compare:COMPARE",
+    "analyze": "capplan.verbs.analyze:ANALYZE",
+    "memory": "capplan.verbs.memory:MEMORY",
+    "estimate": "capplan.verbs.estimate:ESTIMATE",
 }
 """Where each verb lies, by its path: the words of its command."""
 
 PYTHON_NAMES: Mapping[str, str] = {
+    "analyze": "analyze",
+    "compare": "compare",
+    "estimate": "estimate",
+    "memory": "memory",
     "plan": "plan",
 }
 """The verbs that `import capplan` offers, by what Python calls them."""

@@ -13,8 +13,7 @@ from capplan.app.memory import MemoryRequest, memory
 from capplan.app.models import open_model
 from capplan.app.report import ReportRequest, report
 from capplan.app.trace import TraceRequest, trace
-from capplan.core.memory.sharding import Sharding
-from capplan.core.workload import Configuration, Training, Variant, Workload
+from capplan.core.workload import Configuration, Sharding, Training, Variant, Workload
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.request import ModelRequest
 from tests.app.conftest import builds

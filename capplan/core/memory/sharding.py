@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
@@ -19,19 +18,8 @@ from capplan.core.memory.model import PART_NAMES, MemoryModel
 from capplan.core.memory.types import MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Recording, Role, Storage
+from capplan.core.workload import Sharding
 from capplan.errors import UsageError
-
-
-class Sharding(StrEnum):
-    """How several GPUs share a model: whole on each, or spread."""
-
-    REPLICAS = "replicas"
-    DDP = "ddp"
-    ZERO1 = "zero1"
-    ZERO2 = "zero2"
-    ZERO3 = "zero3"
-    FSDP = "fsdp"
-
 
 _SPREAD: Mapping[Sharding, frozenset[Role]] = {
     Sharding.REPLICAS: frozenset(),

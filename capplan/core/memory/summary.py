@@ -14,10 +14,10 @@ from capplan.core.memory.fit import (
 )
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.sharding import RankMemory, Sharding, estimate_rank
+from capplan.core.memory.sharding import RankMemory, estimate_rank
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.trace.affine import Affine
-from capplan.core.workload import DEFAULT_UTILIZATION, Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, Sharding, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,11 @@ import msgspec
 from msgspec import Meta
 
 from capplan.core.memory.advice import Advice
-from capplan.core.memory.sharding import RankMemory, Sharding
+from capplan.core.memory.sharding import RankMemory
 from capplan.core.memory.summary import GpuMemory, MemoryAnswer, RuleOfThumb
 from capplan.core.memory.types import FitStatus, LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
+from capplan.core.workload import Sharding
 from capplan.report.documents.common import WorkloadDocument, workload_document
 from capplan.version import __version__
 

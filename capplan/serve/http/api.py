@@ -20,12 +20,10 @@ from capplan.serve.questions import llm, results, types
 from capplan.serve.questions.read import question_from_json, question_from_mapping, question_from_query
 from capplan.serve.service import Service
 from capplan.serve.tracing.queue import BusyError
-from capplan.verbs.registry import find_verb
+from capplan.verbs.registry import VERBS, find_verb
 
 QUESTIONS: dict[str, type[Any]] = {
-    "plan": find_verb("plan").question,
-    "memory": types.MemoryQuestion,
-    "estimate": types.EstimateQuestion,
+    **{path.replace(" ", "/"): find_verb(path).question for path in VERBS},
     "report": types.ReportQuestion,
     "gpus": types.GpusQuestion,
     "prices": types.PricesQuestion,

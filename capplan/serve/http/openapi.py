@@ -11,14 +11,12 @@ from capplan.serve.http.problems import PROBLEM_TYPE
 from capplan.serve.planning.replies import MEDIA_TYPES
 from capplan.serve.questions import llm, results, types
 from capplan.verbs.read import wire_type
-from capplan.verbs.registry import find_verb
+from capplan.verbs.registry import VERBS, find_verb
 from capplan.version import __version__
 
 _REF = "#/components/schemas/{name}"
 _ASKED = {
-    "plan": (wire_type(find_verb("plan")), "plan"),
-    "memory": (types.MemoryQuestion, "memory"),
-    "estimate": (types.EstimateQuestion, "estimate"),
+    **{path.replace(" ", "/"): (wire_type(find_verb(path)), find_verb(path).schema) for path in VERBS},
     "report": (types.ReportQuestion, "report"),
     "gpus": (types.GpusQuestion, "gpus"),
     "prices": (types.PricesQuestion, "prices"),

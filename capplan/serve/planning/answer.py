@@ -11,7 +11,6 @@ import msgspec
 
 from capplan.api.requests import choose, listed_batches, take_constraints
 from capplan.app.gpus.choice import GpuRequest
-from capplan.app.gpus.priced import PriceFilters
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
 from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
@@ -196,9 +195,10 @@ def work_out(question: Any, case: Case) -> Reply:
     verb = verb_of(question)
     if verb is None:
         raise TypeError(f"no answer to a {type(question).__name__}")
+    look = Look(format=case.task.spelling, width=case.task.width)
+    question = verb.settle(question, look)
     answer = verb.answer(question, case)
     outcome = verb.outcome(answer)
-    look = Look(format=case.task.spelling, width=case.task.width)
 
     def written() -> str | bytes:
         content = verb.write([answer], question, look)
@@ -206,18 +206,6 @@ def work_out(question: Any, case: Case) -> Reply:
 
     writers = dict.fromkeys(verb.formats, written)
     return case.spell(writers, exit_code=outcome.exit_code, warning=" ".join(outcome.warnings))
-
-
-def _names_gpus(part: types.GpuPart) -> bool:
-    return bool(part.gpus or part.where or part.vendors or part.architectures or part.min_memory)
-
-
-def _price_filters(question: types.EstimateQuestion) -> PriceFilters:
-    return PriceFilters(
-        providers=tuple(question.providers),
-        only_priced=question.priced,
-        max_usd_per_hour=question.max_usd_per_hour,
-    )
 
 
 def opened(part: PlanQuestion, case: Case) -> "tuple[Prepared, Calibration]":
@@ -234,78 +222,6 @@ def opened(part: PlanQuestion, case: Case) -> "tuple[Prepared, Calibration]":
     trace = model.trace([workload.configuration])
     ready = model.prepared(trace, workload, calibration=calibration, memory_calibration=load_memory_calibration())
     return ready, calibration
-
-
-@work_out.register
-def _memory(question: types.MemoryQuestion, case: Case) -> Reply:
-    from capplan.app.memory import MemoryRequest, memory
-    from capplan.core.memory.sharding import Sharding
-    from capplan.report.documents.memory import memory_document
-    from capplan.report.render import render
-    from capplan.report.sections import Format
-    from capplan.report.text.memory import memory_sections
-
-    request = MemoryRequest(
-        model=case.model(question),
-        batch=question.batch,
-        gpus=case.data.gpu_request(question) if _names_gpus(question) else None,
-        workload=workload_of(question),
-        utilization_fraction=question.utilization_fraction,
-        rank_count=question.rank_count,
-        shardings=tuple(choose(Sharding, each, "sharding") for each in question.shardings),
-        has_expandable_segments=question.expandable_segments,
-        advises=question.advice,
-        is_strict=question.strict,
-    )
-    made = memory(request).answer
-    fits_nowhere = bool(made.gpus) and all(each.status.value == "does not fit" for each in made.gpus)
-    return case.spell(
-        {
-            "json": lambda: to_json(memory_document(made)),
-            "table": lambda: render(memory_sections(made), Format.TABLE),
-            "csv": lambda: render(memory_sections(made), Format.CSV),
-            "md": lambda: render(memory_sections(made), Format.MD),
-        },
-        exit_code=1 if fits_nowhere else 0,
-    )
-
-
-@work_out.register
-def _estimate(question: types.EstimateQuestion, case: Case) -> Reply:
-    from capplan.app.estimate import EstimateRequest, estimate
-    from capplan.report.documents.estimate import estimate_document
-    from capplan.report.render import render
-    from capplan.report.sections import Format
-    from capplan.report.text.estimate import estimate_sections
-
-    if not question.gpus:
-        raise UsageError('`gpus` names no GPU; an estimate is of one or more, such as ["l4"].')
-    filters = _price_filters(question)
-    if not (_names_gpus(question) or filters):
-        raise UsageError(
-            "estimate needs GPUs, such as --gpu l4 or --gpu t4,l4; `capplan plan` answers for all of them."
-        )
-    request = EstimateRequest(
-        model=case.model(question),
-        gpus=case.data.gpu_request(question),
-        prices=filters,
-        batches=listed_batches(question.batches),
-        workload=workload_of(question),
-        gain_fraction=question.gain_fraction,
-        compares_frameworks=question.compare_frameworks,
-    )
-    made = estimate(request)
-
-    sections = estimate_sections(made.reports, top=question.top)
-
-    return case.spell(
-        {
-            "json": lambda: to_json(estimate_document(made.reports, top=question.top, compared=made.compared)),
-            "table": lambda: render(sections, Format.TABLE),
-            "csv": lambda: render(sections, Format.CSV),
-            "md": lambda: render(sections, Format.MD),
-        }
-    )
 
 
 @work_out.register

@@ -73,30 +73,6 @@ class GpuPart(WorkloadPart, kw_only=True, forbid_unknown_fields=True):
     min_memory: Words | None = None
 
 
-class MemoryQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
-    """How much GPU memory a model needs, by part, and the largest batch that fits."""
-
-    batch: Batch = 1
-    utilization_fraction: Share = DEFAULT_UTILIZATION
-    rank_count: Annotated[int, Meta(ge=1, le=10**6)] = 1
-    shardings: Names = []
-    expandable_segments: bool = False
-    advice: bool = False
-    strict: bool = False
-
-
-class EstimateQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
-    """Latency and throughput of a model over batch sizes, with intervals, the knee and what binds."""
-
-    batches: Batches = "1..1024"
-    gain_fraction: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.10
-    compare_frameworks: bool = False
-    providers: Names = []
-    priced: bool = False
-    max_usd_per_hour: Positive | None = None
-    top: Annotated[int, Meta(ge=0, le=1000)] = 20
-
-
 class ReportQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
     """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
 
@@ -157,9 +133,5 @@ class TraceQuestion(WorkloadPart, kw_only=True, forbid_unknown_fields=True):
 
     exact_batch: Batch | None = None
 
-
-Question = (
-    MemoryQuestion | EstimateQuestion | ReportQuestion | GpusQuestion | GpuQuestion | PricesQuestion | TraceQuestion
-)
 
 Spelling = Literal["json", "table", "csv", "md", "html", "pdf", "xlsx"]

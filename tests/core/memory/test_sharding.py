@@ -6,11 +6,11 @@ import pytest
 
 from capplan.core.memory.calibration import UNCALIBRATED
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.sharding import Sharding, estimate_rank, largest_unit_bytes
+from capplan.core.memory.sharding import estimate_rank, largest_unit_bytes
 from capplan.core.numbers import Interval
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Op, Parameter, Phase, Role, Storage
-from capplan.core.workload import Configuration, Optimizer, Training, Workload
+from capplan.core.workload import Configuration, Optimizer, Sharding, Training, Workload
 from capplan.errors import UsageError
 from tests.core.small_recordings import kernel, make_trace, operand
 

@@ -1,0 +1,149 @@
+"""`estimate`: how fast a model runs on a GPU over batch sizes, what binds it, and what would help."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.core.batches import BatchChoice, Batches
+from capplan.errors import UsageError
+from capplan.verbs.contract import Context, Look, Verb
+from capplan.verbs.fields import EVERYWHERE, CalibrationFields, GpuFields, ModelFields, PriceFields, WorkloadFields
+from capplan.verbs.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.words import BATCHES
+
+if TYPE_CHECKING:
+    from capplan.app.estimate import EstimateAnswer
+    from capplan.report.sections import Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BatchFields:
+    batches: Annotated[
+        Batches | None,
+        Option(
+            help="8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.", flags=("--batch", "-b"),
+            words=BATCHES, topic=Topic.WORKLOAD, doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateQuestion(ModelFields, _BatchFields, GpuFields, WorkloadFields, PriceFields, CalibrationFields):
+    """Latency and throughput of a model over batch sizes, with intervals, the knee and what binds."""
+
+    gain_fraction: Annotated[
+        float,
+        Meta(ge=0.0, le=1.0),
+        Option(help="The knee: doubling gains less than this.", flags=("--gain",), shows_default=True),
+    ] = 0.10
+    explain: Annotated[
+        bool,
+        Option(help="Write out the arithmetic at the largest batch.", topic=Topic.ANSWER, doors=Door.COMMAND),
+    ] = False
+    compare_frameworks: Annotated[
+        bool, Option(help="Set eager, compiled, layouts and precisions side by side.", topic=Topic.ANSWER)
+    ] = False
+    top: Annotated[
+        int,
+        Meta(ge=0),
+        Option(
+            help="How many of the costliest kernels and modules to list.", topic=Topic.ANSWER, shows_default=True,
+            doors=ANYWHERE & ~Door.PYTHON,
+        ),
+    ] = 20  # fmt: skip
+    plot: Annotated[
+        Path | None, Option(help="Plot the curves.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
+    ] = None
+    roofline: Annotated[
+        Path | None, Option(help="Plot the roofline.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
+    ] = None
+
+
+def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAnswer":
+    """Return curves, breakdowns, bounds and advice for a model on each GPU.
+
+    Args:
+        question: the model, GPUs, batches and conditions.
+        context: how the door finds models and GPUs.
+
+    Raises:
+        UsageError: there is no such model or GPU; a GPU cannot run the workload; or batches are not listed.
+        TraceError: the model could not be traced.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+    """
+    from capplan.app.estimate import EstimateRequest, estimate
+
+    filters = question.price_filters()
+    if not context.names_gpus(question) and not filters:
+        raise UsageError(
+            "estimate needs GPUs, such as --gpu l4 or --gpu t4,l4; `capplan plan` answers for all of them."
+        )
+    if question.batches is not None and question.batches.choice is not BatchChoice.LISTED:
+        raise UsageError("estimate needs batches, such as --batch 1..1024; `capplan plan` finds the largest that fits.")
+    request = EstimateRequest(
+        model=context.model(question),
+        gpus=context.gpus(question),
+        prices=filters,
+        batches=() if question.batches is None else question.batches.sizes,
+        workload=question.workload(question.default_precision()),
+        calibration=question.calibration,
+        gain_fraction=question.gain_fraction,
+        compares_frameworks=question.compare_frameworks,
+    )
+    return estimate(request, feedback=context.feedback)
+
+
+def _settle(question: EstimateQuestion, _look: Look) -> EstimateQuestion:
+    check_pictures(question.plot, question.roofline)
+    return question
+
+
+def _sections(answers: "Sequence[EstimateAnswer]", question: EstimateQuestion) -> "Iterable[Section]":
+    from capplan.report.text.estimate import estimate_sections
+
+    made = answers[0]
+    return estimate_sections(
+        made.reports,
+        top=question.top,
+        explain=question.explain,
+        calibration=made.calibration,
+        compared=made.compared,
+    )
+
+
+def _document(answers: "Sequence[EstimateAnswer]", question: EstimateQuestion) -> Any:
+    from capplan.report.documents.estimate import estimate_document
+
+    return estimate_document(answers[0].reports, top=question.top, compared=answers[0].compared)
+
+
+def _files(answers: "Sequence[EstimateAnswer]", question: EstimateQuestion) -> Mapping[Path, bytes]:
+    if question.plot is None and question.roofline is None:
+        return {}
+    from capplan.report.charts.estimate import curve_chart, roofline_chart
+
+    drawn = ((question.plot, curve_chart), (question.roofline, roofline_chart))
+    return pictures({path: draw(answers[0].reports) for path, draw in drawn if path is not None})
+
+
+ESTIMATE = Verb(
+    path="estimate",
+    question=EstimateQuestion,
+    summary="Estimate latency and throughput over batch sizes, with intervals, the knee and what binds.",
+    examples=(
+        "capplan estimate resnet50 --gpu rtx-4090 --precision amp-fp16",
+        "capplan estimate resnet50.trace.json --gpu l4 --batch 1..256 --explain",
+        "capplan estimate resnet50 --where 'memory >= 24 GiB' --provider aws --max-price 2 --batch 32",
+    ),
+    answer=answer_estimate,
+    settle=_settle,
+    sections=_sections,
+    document=_document,
+    files=_files,
+    schema="estimate",
+    returns="capplan.app.estimate:EstimateAnswer",
+)

@@ -1,0 +1,159 @@
+"""`memory`: the peak of a model's GPU memory by part, where it stands, and the largest batch that fits."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.core.batches import LARGEST_BATCH
+from capplan.core.workload import Sharding
+from capplan.verbs.contract import Context, Look, Outcome, Verb
+from capplan.verbs.fields import EVERYWHERE, GpuFields, ModelFields, StrictFields, UtilizationFields, WorkloadFields
+from capplan.verbs.options import Door, Option, Topic
+from capplan.verbs.pictures import PLOT, check_pictures, pictures
+
+if TYPE_CHECKING:
+    from capplan.app.memory import MemoryResult
+    from capplan.report.charts.look import Drawing
+    from capplan.report.sections import Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BatchFields:
+    batch: Annotated[
+        int | None,
+        Meta(ge=1, le=LARGEST_BATCH),
+        Option(
+            help="Batch size on each GPU; 1, or what a file is fixed to.", flags=("--batch", "-b"),
+            topic=Topic.WORKLOAD, doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryQuestion(ModelFields, _BatchFields, GpuFields, WorkloadFields, UtilizationFields, StrictFields):
+    """How much GPU memory a model needs, by part, and the largest batch that fits."""
+
+    rank_count: Annotated[
+        int, Meta(ge=1, le=10**6), Option(help="GPUs that share the work.", flags=("--gpus",), shows_default=True)
+    ] = 1
+    shardings: Annotated[
+        tuple[Sharding, ...],
+        Option(
+            help=f"How they share it: {', '.join(Sharding)}; repeatable; all that apply by default.",
+            flags=("--sharding",), metavar="TEXT",
+        ),
+    ] = ()  # fmt: skip
+    expandable_segments: Annotated[bool, Option(help="As with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.")] = (
+        False
+    )
+    advice: Annotated[
+        bool,
+        Option(help="Work out what other precisions, layouts, optimizers, ... would save.", topic=Topic.ANSWER),
+    ] = False
+    rule_of_thumb: Annotated[
+        bool,
+        Option(
+            help="Compare with the classic estimate, and what it misses.", topic=Topic.ANSWER, doors=Door.COMMAND
+        ),
+    ] = False  # fmt: skip
+    plot: Annotated[
+        Path | None,
+        Option(help="Draw live bytes over the operators.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND),
+    ] = None
+
+
+def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult":
+    """Return the memory of a model at a batch, on each GPU asked for.
+
+    Args:
+        question: the model, batch, GPUs and conditions.
+        context: how the door finds models and GPUs.
+
+    Raises:
+        UsageError: there is no such model or GPU; or the batch is too large for any device.
+        TraceError: the model could not be traced, or is refused by `strict`.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+    """
+    from capplan.app.memory import MemoryRequest, memory
+
+    request = MemoryRequest(
+        model=context.model(question),
+        batch=question.batch,
+        gpus=context.gpus(question) if context.names_gpus(question) else None,
+        workload=question.workload(question.default_precision()),
+        utilization_fraction=question.utilization_fraction,
+        rank_count=question.rank_count,
+        shardings=question.shardings,
+        has_expandable_segments=question.expandable_segments,
+        advises=question.advice,
+        is_strict=question.strict,
+    )
+    return memory(request, feedback=context.feedback)
+
+
+def _settle(question: MemoryQuestion, _look: Look) -> MemoryQuestion:
+    check_pictures(question.plot)
+    return question
+
+
+def _sections(answers: "Sequence[MemoryResult]", question: MemoryQuestion) -> "Iterable[Section]":
+    from capplan.report.text.memory import memory_sections
+
+    return memory_sections(answers[0].answer, rule_of_thumb=question.rule_of_thumb)
+
+
+def _document(answers: "Sequence[MemoryResult]", _question: MemoryQuestion) -> Any:
+    from capplan.report.documents.memory import memory_document
+
+    return memory_document(answers[0].answer)
+
+
+def _files(answers: "Sequence[MemoryResult]", question: MemoryQuestion) -> Mapping[Path, bytes]:
+    return {} if question.plot is None else pictures({question.plot: _drawing(answers[0])})
+
+
+def _drawing(made: "MemoryResult") -> "Drawing":
+    """Return the chart of live bytes over the operators."""
+    from capplan.report.charts.memory import live_chart
+
+    batch = made.answer.estimate.batch
+    live: list[int] = made.model.curve.at(batch).tolist()
+    op = max(0, live.index(max(live)) - 1)
+    recording = made.model.recording
+    kernel, module = recording.kernels[recording.ops[op].kernel].name, recording.modules[recording.ops[op].module]
+    return live_chart(
+        live,
+        title=f"{made.answer.name}, batch {batch}: live bytes of weights, inputs and activations",
+        peak_label=f"{kernel} {module}".strip(),
+        phases=[(f"{phase.name} {phase.step}", phase.first_op) for phase in recording.phases],
+    )
+
+
+def _outcome(made: "MemoryResult") -> Outcome:
+    """A model that fits none of the GPUs asked for ends in exit code 1."""
+    fits_nowhere = bool(made.answer.gpus) and all(gpu.status.value == "does not fit" for gpu in made.answer.gpus)
+    return Outcome(exit_code=int(fits_nowhere))
+
+
+MEMORY = Verb(
+    path="memory",
+    question=MemoryQuestion,
+    summary="Estimate how much GPU memory a model needs, by part, and the largest batch that fits.",
+    examples=(
+        "capplan memory resnet50 --batch 32 --gpu l4",
+        "capplan memory timm:vit_base_patch16_224 --batch 64 --train --precision amp-bf16 --gpu rtx-4090 --advice",
+        "capplan memory hf:gpt2 --seq-len 1024 --batch 8 --train --gpus 8 --format json",
+    ),
+    answer=answer_memory,
+    settle=_settle,
+    sections=_sections,
+    document=_document,
+    files=_files,
+    outcome=_outcome,
+    schema="memory",
+    in_python=lambda made: made.answer,
+    returns="capplan.core.memory.summary:MemoryAnswer",
+)
