@@ -163,7 +163,7 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
     completion = _COMPLETIONS.get(option.completes or "")
     kind, default = _type_and_default(field)
     if option.is_argument:
-        several = verb.takes_several
+        several = verb.takes_several or field.is_list
         info: Any = typer.Argument(
             metavar=option.metavar, help=option.help, show_default=False, autocompletion=completion
         )

@@ -2,7 +2,7 @@
 
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,10 +10,8 @@ from capplan.cli.lazy import LazyGroup
 from capplan.cli.output import prepare_streams, shorten_library_warnings, warn
 from capplan.core.workload import ENGINES_NOT_ESTIMATED
 from capplan.errors import CapplanError
+from capplan.verbs.registry import CONFIGURABLE, VERBS
 from capplan.version import __version__
-
-if TYPE_CHECKING:
-    from capplan.specs.settings import Setting
 
 HELP = """
 Which GPU fits this model at batch 32, how fast will it run there, and what will it cost?
@@ -141,31 +139,17 @@ def configured_defaults(command: str | None) -> dict[str, dict[str, Any]]:
     Raises:
         UsageError: a configuration file cannot be read, or holds what no option takes.
     """
-    from capplan.specs.settings import COMMANDS as CONFIGURABLE
-    from capplan.specs.settings import in_force, load_settings
-
     if command not in CONFIGURABLE:
         return {}
-    found = in_force(load_settings(), command)
-    renamed = _parameters_of(command) if found else {}
-    names = {key: renamed.get(key, key.replace("-", "_")) for key in found}
-    return {command: {names[key]: _default(command, setting) for key, setting in found.items()}}
+    from capplan.cli.settings import in_force, load_settings, settable
 
-
-def _parameters_of(command: str) -> dict[str, str]:
-    """Return the parameters of a command by the names of options, where these differ."""
-    module, _, attribute = COMMANDS[command].partition(":")
-    if not module.startswith("capplan.verbs."):
-        return {"torch": "torch_version"}
-    from importlib import import_module
-
-    return {field.key: field.name for field in getattr(import_module(module), attribute).fields}
-
-
-def _default(command: str, setting: "Setting") -> Any:
-    """Return a configured value as the command's option takes it: `compare` takes lists of conditions."""
-    takes_list = command == "compare" and setting.key in ("precision", "framework", "layout")
-    return (setting.value,) if takes_list else setting.value
+    values: dict[str, Any] = {}
+    for key, setting in in_force(load_settings(), command).items():
+        field = settable(command)[key]
+        is_stated = field is not None and command in VERBS
+        name = field.name if field is not None and is_stated else {"torch": "torch_version"}.get(key, key)
+        values[name.replace("-", "_")] = setting.value
+    return {command: values}
 
 
 def describe_bug(error: Exception) -> str:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from capplan.core.plan.types import Job, Limits
     from capplan.probe.inputs.request import ModelRequest
 
-Text = Annotated[str, Meta(max_length=200)]
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Text = str
+Name = Annotated[str, Meta(min_length=1)]
 Share = Annotated[float, Meta(ge=0.01, le=1.0)]
 
 EVERYWHERE = ANYWHERE | Door.CONFIG
@@ -68,7 +68,7 @@ class InputFields:
     ] = None
     seq_len: Annotated[
         int | None,
-        Meta(ge=1, le=10**7),
+        Meta(ge=1),
         Option(
             help="Tokens per sample, for text models.", topic=Topic.MODEL, doors=SWEPT | Door.PAGE,
             label="Tokens per sample", placeholder="default",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.batches import LARGEST_BATCH
 from capplan.core.workload import Sharding
 from capplan.verbs.contract import Context, Look, Outcome, Verb
 from capplan.verbs.fields import EVERYWHERE, GpuFields, ModelFields, StrictFields, UtilizationFields, WorkloadFields
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 class _BatchFields:
     batch: Annotated[
         int | None,
-        Meta(ge=1, le=LARGEST_BATCH),
         Option(
             help="Batch size on each GPU; 1, or what a file is fixed to.", flags=("--batch", "-b"),
             topic=Topic.WORKLOAD, doors=EVERYWHERE,

@@ -155,7 +155,13 @@ def _check_words(field: Field, value: Any) -> None:
     known = [member.value for member in members]
     for word in value if isinstance(value, list) else [value]:
         if isinstance(word, str) and word not in known:
-            kind = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in members.__name__).strip()
+            kind = (
+                "sort key"
+                if field.key == "sort"
+                else "".join(
+                    f" {letter.lower()}" if letter.isupper() else letter for letter in members.__name__
+                ).strip()
+            )
             raise UnknownNameError(kind, word[:100], known, hint=known_words(members, word))
 
 

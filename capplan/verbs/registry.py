@@ -16,6 +16,9 @@ VERBS: Mapping[str, str] = {
 }
 """Where each verb lies, by its path: the words of its command."""
 
+CONFIGURABLE = ("plan", "compare", "memory", "estimate", "report", "analyze")
+"""The verbs whose defaults configuration files may set; each may have a table of its own there."""
+
 PYTHON_NAMES: Mapping[str, str] = {
     "analyze": "analyze",
     "compare": "compare",

@@ -19,14 +19,15 @@ def config(*, answer: AnswerOptions) -> None:
 
       capplan config --json
     """
+    from capplan.cli.settings import all_settable, in_force, load_settings
     from capplan.report.sections import Section, Table, plain_columns
-    from capplan.specs.settings import COMMANDS, KEYS, in_force, load_settings
+    from capplan.verbs.registry import CONFIGURABLE
 
     chosen = answer.format()
     settings = load_settings()
     rows = [
         (command, each.key, _shown(each.value), str(each.file))
-        for command in COMMANDS
+        for command in CONFIGURABLE
         for each in sorted(in_force(settings, command).values(), key=lambda each: each.key)
     ]
     if chosen is Format.JSON:
@@ -39,7 +40,7 @@ def config(*, answer: AnswerOptions) -> None:
         columns = plain_columns("command", "option", "value", "file")
         answer.emit(laid_out([Section([Table(columns, rows)])], chosen))
     else:
-        answer.emit(f"no configuration file sets anything; capplan.toml may set {', '.join(KEYS)}.\n")
+        answer.emit(f"no configuration file sets anything; capplan.toml may set {', '.join(all_settable())}.\n")
 
 
 def _shown(value: object) -> str:

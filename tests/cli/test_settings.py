@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from capplan.cli.settings import in_force, load_settings
 from capplan.errors import UsageError
-from capplan.specs.settings import in_force, load_settings
 
 
 @pytest.fixture

@@ -7,11 +7,14 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, TypeAlias, get_args
 
 from capplan.errors import UnknownNameError, UsageError
 from capplan.folders import config_folder
+from capplan.verbs.options import Door, Field, Option, fields_of
+from capplan.verbs.registry import CONFIGURABLE, VERBS, find_verb
 
 FILE_NAME = "capplan.toml"
 VARIABLE = "CAPPLAN_CONFIG"
@@ -19,16 +22,38 @@ VARIABLE = "CAPPLAN_CONFIG"
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
-LISTS = frozenset({"gpu", "provider", "region", "specs", "prices", "vendor", "arch", "where"})
-SCALARS = frozenset(
-    {"batch", "precision", "framework", "layout", "torch", "utilization", "max-price", "min-memory", "priced",
-     "max-latency", "min-throughput", "sort", "color"}
-)  # fmt: skip
-KEYS = tuple(sorted(LISTS | SCALARS))
-"""Options whose defaults may be configured, without their dashes."""
-_PATHS = frozenset({"specs", "prices"})
-COMMANDS = ("plan", "compare", "memory", "estimate", "report", "analyze")
-"""Commands that take defaults from configuration files; each may have a table of its own."""
+
+@dataclass(frozen=True, kw_only=True)
+class _OfferFields:
+    """Settings of the report alone."""
+
+    regions: Annotated[tuple[str, ...], Option(flags=("--region",))] = ()
+    prices: Annotated[tuple[Path, ...], Option()] = ()
+
+
+_COLOR = "color"
+"""The one setting that is about the terminal, not about a question."""
+
+
+@cache
+def settable(command: str) -> Mapping[str, Field | None]:
+    """Return the settings that a command takes, by their names; None for the one about the terminal.
+
+    Args:
+        command: one of `CONFIGURABLE`.
+    """
+    if command in VERBS:
+        fields = find_verb(command).fields_at(Door.CONFIG)
+    else:
+        fields = (*find_verb("plan").fields_at(Door.CONFIG), *fields_of(_OfferFields))
+    return {**{field.key: field for field in fields}, _COLOR: None}
+
+
+@cache
+def all_settable() -> Mapping[str, Field | None]:
+    """Return every setting of any command, by name, in the order of the alphabet."""
+    found = {key: field for command in CONFIGURABLE for key, field in settable(command).items()}
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,26 +110,28 @@ def _read(path: Path, *, table: tuple[str, ...]) -> tuple[Setting, ...]:
 
 def _settings(path: Path, key: str, value: object) -> list[Setting]:
     if isinstance(value, Mapping):
-        if key not in COMMANDS:
-            raise UnknownNameError("table", key, COMMANDS, hint=f"{path} may hold {', '.join(COMMANDS)}.")
+        if key not in CONFIGURABLE:
+            raise UnknownNameError("table", key, CONFIGURABLE, hint=f"{path} may hold {', '.join(CONFIGURABLE)}.")
         return [_setting(path, str(name), each, command=key) for name, each in value.items()]
     return [_setting(path, key, value, command=None)]
 
 
 def _setting(path: Path, key: str, value: object, *, command: str | None) -> Setting:
     name = key.replace("_", "-")
-    if name not in KEYS:
-        raise UnknownNameError("key", name, KEYS, hint=f"{path} may set {', '.join(KEYS)}.")
-    return Setting(key=name, value=_value(path, name, value), file=path, command=command)
+    known = all_settable() if command is None else settable(command)
+    if name not in known:
+        raise UnknownNameError("key", name, known, hint=f"{path} may set {', '.join(known)}.")
+    return Setting(key=name, value=_value(path, name, value, known[name]), file=path, command=command)
 
 
-def _value(path: Path, key: str, value: object) -> Value:
-    if key in LISTS:
+def _value(path: Path, key: str, value: object, field: Field | None) -> Value:
+    if field is not None and field.is_list:
         items = value if isinstance(value, list) else [value]
-        texts = [each for each in items if isinstance(each, str)]
+        texts = [item for item in items if isinstance(item, str)]
         if len(texts) < len(items):
             raise UsageError(f"{path}: {key} must be a text or a list of texts, not {value!r}.")
-        return tuple(str(path.parent / each) if key in _PATHS else each for each in texts)
+        is_path = any(Path in get_args(kind) for kind in field.kinds)
+        return tuple(str(path.parent / text) if is_path else text for text in texts)
     if not isinstance(value, str | int | float | bool):
         raise UsageError(f"{path}: {key} must be a text or a number, not {value!r}.")
     return value
@@ -115,7 +142,7 @@ def in_force(settings: tuple[Setting, ...], command: str) -> dict[str, Setting]:
     found: dict[str, Setting] = {}
     for setting in settings:
         kept = found.get(setting.key)
-        if setting.command not in (None, command):
+        if setting.command not in (None, command) or setting.key not in settable(command):
             continue
         if kept is None or kept.file != setting.file or setting.command is not None:
             found[setting.key] = setting
