@@ -4,21 +4,34 @@ Every command writes through `write_file`. Files that grow line by line, as a me
 cache's entries are written elsewhere, because they are read and locked by their own rules.
 """
 
+import errno
 import os
 import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from capplan.errors import UsageError
 from capplan.signatures import is_same_kind, read_signature
+
+if TYPE_CHECKING:
+    import zipfile
 
 _COMPARED_BYTES = 64 * 2**20
 """An existing file larger than this is not compared; replacing it takes `--force`. [bytes]"""
 
 _DESCRIPTOR_FOLDERS = ("/dev/fd",)
 _MAX_LINKS = 40
+
+LARGEST_READ_BYTES = 512 * 2**20
+"""Most bytes of a file that are read at once; each format's own limit lies below. [bytes]"""
+
+LARGEST_CONTENTS_BYTES = 8 * 2**20
+"""Longest table of contents, of about 100,000 files; the largest known models have about ten thousand. [bytes]"""
+
+_TABLE_SIZE = 5
+"""Where the record at an archive's end holds the length of the table, as `zipfile` reads it."""
 
 Stamp: TypeAlias = tuple[int, int, int] | None
 """What changes when a file does: its time of change [ns], size [bytes] and number; None where there is no file."""
@@ -31,6 +44,75 @@ def stamp(path: Path) -> Stamp:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def read_file(path: Path, *, at_most: int = LARGEST_READ_BYTES) -> bytes:
+    """Read a whole file that somebody named, without waiting for one that never ends.
+
+    Args:
+        path: the file.
+        at_most: bytes after which reading stops; one more is read, so that the reader can see that it is too large.
+
+    Raises:
+        OSError: it cannot be read, or it is a pipe or a socket; `strerror` is a sentence's end.
+    """
+    with open_file(path) as stream:
+        return stream.read(at_most + 1)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file that somebody named for reading; a descriptor such as `/dev/stdin` may be a pipe, a name may not.
+
+    Raises:
+        OSError: it cannot be opened, or it is a pipe or a socket, whose other end may never write.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and not _is_descriptor(_follow(path)):
+            raise OSError(errno.EINVAL, "it is a pipe and not a file", str(path))
+        os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def refuse_pipe(path: Path) -> None:
+    """Refuse a name of a pipe or a socket before a library opens it and waits.
+
+    Raises:
+        UsageError: it is one.
+    """
+    try:
+        open_file(path).close()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
+
+
+def open_archive(path: Path) -> "zipfile.ZipFile":
+    """Open an archive for reading.
+
+    Raises:
+        UsageError: it lists too many files, or is a pipe.
+        OSError: it cannot be read.
+        zipfile.BadZipFile: it is no archive.
+    """
+    import zipfile  # noqa: PLC0415 - commands that read no archive do not load it
+
+    refuse_pipe(path)
+    end_record: Any = getattr(zipfile, "_EndRecData", None)  # the record that ZipFile reads itself, before the table
+    if end_record is not None:
+        with path.open("rb") as stream:
+            record = end_record(stream)
+        if record and record[_TABLE_SIZE] > LARGEST_CONTENTS_BYTES:
+            raise UsageError(
+                f"{path} lists more files than are read: their table takes {record[_TABLE_SIZE]:,} bytes, and at most "
+                f"{LARGEST_CONTENTS_BYTES:,} are read."
+            )
+    return zipfile.ZipFile(path)
 
 
 def write_file(path: Path, content: bytes, *, inputs: Iterable[Path] = (), force: bool = False) -> None:

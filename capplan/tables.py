@@ -11,8 +11,10 @@ import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from capplan.errors import UsageError
+from capplan.files import open_file
 from capplan.strict_json import GZIP_MAGIC
 
 LARGEST_TABLE_BYTES = 512 * 2**20
@@ -81,7 +83,7 @@ def _refusals(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[io.TextIOBase]:
-    with path.open("rb") as raw:
+    with open_file(path) as raw:
         if raw.read(2) == GZIP_MAGIC:
             _check_stated_size(raw, path)
             raw.seek(0)
@@ -93,7 +95,7 @@ def _opened(path: Path) -> Iterator[io.TextIOBase]:
             yield plain
 
 
-def _check_stated_size(raw: io.BufferedReader, path: Path) -> None:
+def _check_stated_size(raw: BinaryIO, path: Path) -> None:
     """Refuse a file whose last four bytes state a large size; a wrong statement is found while reading."""
     if raw.seek(0, io.SEEK_END) >= 8:
         raw.seek(-4, io.SEEK_END)

@@ -51,6 +51,8 @@ from capplan.api.requests import (
     take_source,
     take_workload,
 )
+from capplan.files import read_file
+from capplan.strict_json import LARGEST_TEXT_BYTES
 
 if TYPE_CHECKING:
     from torch import nn
@@ -123,7 +125,7 @@ def load_trace(path: str | Path) -> "Trace":
     from capplan.core.ops.checks import check_operators
     from capplan.core.trace.format import load_trace as parse_trace
 
-    trace = parse_trace(Path(path).read_bytes(), where=str(path))
+    trace = parse_trace(read_file(Path(path), at_most=LARGEST_TEXT_BYTES), where=str(path))
     check_operators(trace, where=str(path))
     return trace
 

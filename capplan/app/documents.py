@@ -1,21 +1,23 @@
 """Read the JSON documents that capplan wrote earlier."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from capplan import strict_json
 from capplan.errors import UsageError
+from capplan.files import read_file
+from capplan.strict_json import LARGEST_TEXT_BYTES, JsonError
 
 
 def read_json(path: str) -> Any:
-    """Read a JSON file.
+    """Read a JSON file within the limits of `capplan.strict_json`.
 
     Raises:
         UsageError: it cannot be read, or is not JSON.
     """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise UsageError(f"{path}: is not JSON ({error}).") from error
+        return strict_json.read_json(read_file(Path(path), at_most=LARGEST_TEXT_BYTES), allow_infinite=True)
+    except (OSError, ValueError) as error:
+        if isinstance(error, JsonError):
+            raise UsageError(f"{path} {error}.") from error
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error

@@ -25,8 +25,10 @@ from capplan.core.trace.format import is_trace_content, load_trace
 from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import Configuration, Variant, Workload
 from capplan.errors import TraceError, UsageError
+from capplan.files import read_file
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words
+from capplan.strict_json import LARGEST_TEXT_BYTES
 
 if TYPE_CHECKING:
     from capplan.probe.target.types import Target
@@ -448,7 +450,7 @@ def read_trace_file(words: str) -> Trace | None:
     if not looks_like_one and (":" in words or path.suffix != ".json"):
         return None
     try:
-        content = path.read_bytes()
+        content = read_file(path, at_most=LARGEST_TEXT_BYTES)
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
         raise UsageError(f"cannot read {words}: {getattr(error, 'strerror', None) or error}.") from error
     if looks_like_one or is_trace_content(content):

@@ -23,6 +23,7 @@ from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.types import Limits
 from capplan.core.workload import DEFAULT_UTILIZATION, Workload
 from capplan.errors import UsageError
+from capplan.files import read_file
 from capplan.probe.inputs.request import ModelRequest
 from capplan.report.documents.plan import PlanDocument, plan_document, read_plan
 from capplan.report.procurement.build import (
@@ -266,7 +267,7 @@ def read_measured(path: Path) -> list[Measured]:
         MeasurementFileError: it holds no measurements.
     """
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
     return [

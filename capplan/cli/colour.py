@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -39,6 +39,11 @@ _STYLES: Mapping[str, str] = {
 }
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return True if a stream is a terminal; Python has none where its descriptor was closed before it started."""
+    return stream is not None and stream.isatty()
+
+
 def is_coloured(choice: ColorChoice) -> bool:
     """Return True if what is written to stdout is to be coloured."""
     if choice is not ColorChoice.AUTO:
@@ -47,12 +52,12 @@ def is_coloured(choice: ColorChoice) -> bool:
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
 
 
 def answer_width() -> int:
     """Return the width to lay an answer out in: the terminal's up to 100 characters, 100 where there is none."""
-    return min(WIDEST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDEST
+    return min(WIDEST, shutil.get_terminal_size().columns) if is_terminal(sys.stdout) else WIDEST
 
 
 def coloured_text(lines: "Sequence[Line]") -> str:

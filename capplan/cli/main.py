@@ -1,5 +1,7 @@
 """The `capplan` command: registers the commands, turns errors into one sentence and an exit code."""
 
+import errno
+import sys
 import traceback
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from capplan.cli.lazy import LazyGroup
-from capplan.cli.output import prepare_streams, shorten_library_warnings, warn
+from capplan.cli.output import prepare_streams, shorten_library_warnings, unwritable, warn
 from capplan.core.workload import ENGINES_NOT_ESTIMATED
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, UsageError
 from capplan.verbs.registry import CONFIGURABLE, VERBS
 from capplan.version import __version__
 
@@ -72,6 +74,9 @@ COMMAND_TOPICS = {
 UNEXPECTED = 70
 """The exit code of an exception that nothing expected: EX_SOFTWARE of sysexits.h."""
 
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF)
+"""Errors of a descriptor, which has no name: help is written to standard output by the library of commands."""
+
 _OF_TYPER: tuple[Any, ...] = (typer.BadParameter.__mro__[2], typer.Exit, typer.Abort)
 """What typer raises to end a command: ClickException, which every release keeps elsewhere, Exit and Abort."""
 
@@ -115,6 +120,9 @@ class CapplanGroup(LazyGroup):
             typer.echo("capplan: interrupted.", err=True)
             raise typer.Exit(130) from None
         except Exception as error:
+            if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
+                warn(f"capplan: {unwritable(error)}")
+                raise typer.Exit(UsageError.exit_code) from error
             if is_debugging:
                 traceback.print_exc()
             warn(f"capplan: {describe_bug(error)}")
@@ -213,4 +221,8 @@ def main() -> None:
     """Run the command line."""
     prepare_streams()
     shorten_library_warnings()
-    app()
+    try:
+        app()
+    except OSError as error:  # help and usage are printed outside of commands
+        warn(f"capplan: {unwritable(error)}")
+        sys.exit(UsageError.exit_code)

@@ -1,6 +1,7 @@
 """Write answers: data to stdout or atomically to a file, everything else to stderr."""
 
 import codecs
+import contextlib
 import io
 import json
 import os
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from capplan.cli.colour import coloured_text
+from capplan.cli.colour import coloured_text, is_terminal
 from capplan.cli.overwriting import allowance
 from capplan.errors import UsageError
 from capplan.files import refuse_input, write_file
@@ -91,8 +92,8 @@ def lay_out(*, on_terminal: bool) -> None:
     """
     from capplan.report.narrow import text_width
 
-    is_terminal = on_terminal and sys.stdout is not None and sys.stdout.isatty()
-    text_width.set(shutil.get_terminal_size().columns if is_terminal else None)
+    is_laid_out = on_terminal and is_terminal(sys.stdout)
+    text_width.set(shutil.get_terminal_size().columns if is_laid_out else None)
 
 
 def refuse_output(output: Path | None) -> None:
@@ -166,8 +167,13 @@ def _write_to_stdout(content: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - or the interpreter fails again at its end
-        raise UsageError(f"cannot write the answer: {error.strerror or error}.") from error
+        raise unwritable(error) from error
+
+
+def unwritable(error: OSError) -> UsageError:
+    """Return the refusal of a standard output that cannot be written, and give it up."""
+    sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - or the interpreter fails again at its end
+    return UsageError(f"cannot write the answer: {error.strerror or error}.")
 
 
 def _write_whole(stream: TextIO, content: str) -> None:
@@ -194,15 +200,36 @@ def _standard_output() -> TextIO:
     return sys.stdout
 
 
+class _ForgivingText(io.TextIOWrapper):
+    """Messages for people: where they cannot be written, as on a full disk, the command still ends with its code."""
+
+    def write(self, text: str) -> int:
+        """Write a text, or drop it."""
+        try:
+            return super().write(text)
+        except OSError:
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush what was written, or drop it."""
+        with contextlib.suppress(OSError):
+            super().flush()
+
+
 def prepare_streams() -> None:
     """Make standard output accept every character: one that its encoding lacks is written in ASCII, or as a code.
 
-    Without this a terminal or pipe in ASCII ends the command at the first "µs".
+    Without this a terminal or pipe in ASCII ends the command at the first "µs". Standard error may be closed or full;
+    the exit code then stands for the message.
     """
     codecs.register_error("capplan", _nearest_ascii)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="capplan")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="capplan")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - what writes messages finds a stream
+    elif isinstance(sys.stderr, io.TextIOWrapper):
+        encoding = sys.stderr.encoding
+        sys.stderr = _ForgivingText(sys.stderr.detach(), encoding=encoding, errors="capplan", line_buffering=True)
 
 
 def shorten_library_warnings() -> None:

@@ -15,6 +15,8 @@ from capplan.cli.colour import answer_width
 from capplan.cli.output import Format, emit, resolve_format, warn, write_atomically
 from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
+from capplan.files import read_file
+from capplan.strict_json import LARGEST_TEXT_BYTES
 
 TOKEN_VARIABLE = "CAPPLAN_TOKEN"
 ASKED = ("plan", "memory", "estimate", "report", "trace", "gpus", "prices", "llm")
@@ -364,7 +366,7 @@ def _model_fields(words: str | None, client: Client) -> dict[str, Any]:
         path /= "config.json"
     if not path.is_file() or path.suffix not in (".json", ".gz"):
         return {"model": words}
-    content = path.read_bytes()
+    content = read_file(path, at_most=LARGEST_TEXT_BYTES)
     if content[:2] == b"\x1f\x8b" or is_trace_content(content):
         return {"model": client.upload(content)}
     try:

@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from capplan.core.measurement.format import MeasurementFile, parse_points, point_to_line
 from capplan.core.measurement.types import Point
 from capplan.errors import MeasurementError, MeasurementFileError, UsageError
+from capplan.files import read_file
 from capplan.folders import cache_folder
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -26,7 +27,7 @@ def read_measurements(path: Path) -> MeasurementFile:
         MeasurementFileError: it is damaged elsewhere than in a last line that was cut off.
     """
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
     return parse_points(content, where=str(path))

@@ -12,7 +12,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.conditions import ServingConditions
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, workload_label
 from capplan.errors import UsageError, nearest_names
-from capplan.files import exists
+from capplan.files import exists, read_file
 from capplan.llm.read.catalogue import catalogue_ids
 from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.llm.read.sources import find_model
@@ -23,6 +23,7 @@ from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.prices import load_prices
+from capplan.specs.yaml.strict import MAX_FILE_BYTES
 
 _TRACES = ("*.trace.json", "*.trace.json.gz")
 _LIST_SUFFIX = ".txt"
@@ -105,13 +106,17 @@ def _sweep_model(entry: ModelEntry) -> SweepModel:
     return SweepModel(label=" ".join([request.words, *request.options]), request=request)
 
 
-def _expanded(entry: ModelEntry, beside: Path | None) -> Iterator[ModelEntry]:
+def _expanded(entry: ModelEntry, beside: Path | None, *, within: tuple[Path, ...] = ()) -> Iterator[ModelEntry]:
+    """Return what an entry stands for; `within` are the list files that it stands in."""
     words = _found_from(entry.words, beside)
     if exists(words) and Path(words).is_dir():
         yield from (replace(entry, words=str(path)) for path in _traces_in(Path(words)))
     elif words.endswith(_LIST_SUFFIX) and ":" not in words:
+        listed = Path(words).resolve()
+        if listed in within:
+            raise UsageError(f"models: the list {words} names itself; remove that line.")
         for line in _lines(Path(words)):
-            yield from _expanded(replace(entry, words=line), beside)
+            yield from _expanded(replace(entry, words=line), beside, within=(*within, listed))
     elif any(sign in words for sign in "*?["):
         yield from (replace(entry, words=name) for name in _matches(words, beside))
     elif words.startswith(LLM_PREFIX):
@@ -142,9 +147,12 @@ def _traces_in(folder: Path) -> list[Path]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        lines = [line.partition("#")[0].strip() for line in path.read_text().splitlines()]
+        text = read_file(path, at_most=MAX_FILE_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"models: cannot read the list {path}: {error}.") from error
+    if len(text) > MAX_FILE_BYTES:
+        raise UsageError(f"models: the list {path} is longer than {MAX_FILE_BYTES:,} bytes, the most that is read.")
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     if not any(lines):
         raise UsageError(f"models: the list {path} names no models; write one a line.")
     return [line for line in lines if line]
@@ -189,6 +197,13 @@ def _files(pattern: str, beside: Path | None) -> list[str]:
     relative = str(Path(pattern).relative_to(anchor)) if Path(pattern).is_absolute() else pattern
     bases = [anchor] if Path(pattern).is_absolute() else [Path(), *([beside.parent] if beside else [])]
     for base in bases:
-        if found := sorted(str(path) for path in base.glob(relative) if path.is_file()):
+        try:
+            found = sorted(str(path) for path in base.glob(relative) if path.is_file())
+        except OSError as error:  # a folder that vanished meanwhile, as those of processes below /proc do
+            raise UsageError(
+                f"models: the glob {pattern!r} met {error.filename}, which cannot be listed ({error.strerror}); "
+                "begin it with a narrower folder."
+            ) from error
+        if found:
             return found
     return []

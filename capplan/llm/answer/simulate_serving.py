@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from capplan.errors import UsageError
+from capplan.files import read_file
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
@@ -174,7 +175,7 @@ def read_requests(path: Path) -> Arrivals:
 
 def _read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_file(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as a CSV of requests ({error}).") from error
     reader = csv.DictReader(StringIO(text))

@@ -9,6 +9,7 @@ from typing import Any
 
 from capplan.core.weights import find_weight_format
 from capplan.errors import SpecError
+from capplan.files import read_file
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.quantisation import default_quantisation
 from capplan.llm.read.catalogue import find_in_catalogue, unknown_model
@@ -180,7 +181,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_CONFIG_BYTES:
             raise SpecError(f"{path}: a configuration of more than {LARGEST_CONFIG_BYTES} bytes is not read.")
-        return parse_json_object(path.read_bytes(), where=str(path))
+        return parse_json_object(read_file(path, at_most=LARGEST_CONFIG_BYTES), where=str(path))
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror or error}.") from error
 

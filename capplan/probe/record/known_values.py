@@ -188,11 +188,13 @@ class KnownValues:
             return out
         if any(map(is_repeated, flatten_tensors((*values, *named.values())))):
             return self._run_repeated(operator, args, kwargs, values, named)
-        real = operator.overload(*values, **named)
         if operator.is_data_dependent and not operator.is_view:
-            return on_meta(real)
+            return on_meta(operator.overload(*values, **named))
         out = operator.overload(*args, **kwargs)
-        attach(out, real)
+        makes_more = not operator.written and not operator.is_view
+        if makes_more and any(made.numel() > LARGEST_COMPUTED for made in flatten_tensors((out,))):
+            return out  # `new_ones` and `repeat` of two known values may be as large as they like
+        attach(out, operator.overload(*values, **named))
         return out
 
     def _run_repeated(  # the operator's arguments, on meta and real

@@ -11,17 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from capplan.budget import Budget, Limits
 from capplan.errors import UsageError
+from capplan.files import open_archive
 from capplan.probe.torchscript.records import StorageRecord, Unpickler
 
 LARGEST_SOURCES_BYTES = 8 * 2**20
 """Most bytes of an archive's source texts; those of a traced transformer of 100 layers take about 1 MB. [bytes]"""
 
+LARGEST_PICKLE_BYTES = 8 * 2**20
+"""Most bytes of the description of an archive's objects; a network of 10,000 layers has about 3 MB. [bytes]"""
+
 LARGEST_OBJECTS_BYTES = 32 * 2**20
 """Most bytes of an archive's objects and small constants, weights aside. [bytes]"""
 
-MOST_MEMBERS = 1_000_000
-"""Most files within an archive; the largest known models have about ten thousand."""
+
+_OBJECTS = Limits(steps=20_000_000)
+"""Opcodes are quick: two million take less than two seconds."""
 
 LARGEST_VALUE_BYTES = 64 * 2**10
 """Values of constants up to this size are kept, because they may decide shapes. [bytes]"""
@@ -41,7 +47,7 @@ def is_torchscript(path: Path) -> bool:
     if not zipfile.is_zipfile(path):
         return False
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             names = archive.namelist()
     except (OSError, zipfile.BadZipFile, ValueError):
         return False
@@ -55,7 +61,7 @@ def read_archive(path: Path) -> ScriptArchive:
         UsageError: it is damaged, exceeds the limits, or is of a kind that is not read; the message names the part.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             return _Reader(path, archive).read()
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, KeyError) as error:
         raise UsageError(f"{path} is damaged or no TorchScript archive ({error}).") from error
@@ -71,8 +77,6 @@ class _Reader:
         self._bytes = {LARGEST_SOURCES_BYTES: 0, LARGEST_OBJECTS_BYTES: 0}
 
     def read(self) -> ScriptArchive:
-        if len(self._members) > MOST_MEMBERS:
-            raise UsageError(f"{self._path} holds more than {MOST_MEMBERS:,} files.")
         if "data.pkl" not in self._members:
             raise UsageError(
                 f"{self._path} is TorchScript of a form that is not read (its data.pkl is missing): load it with a "
@@ -96,9 +100,14 @@ class _Reader:
         return found
 
     def _objects(self, inner: str, folder: str) -> Any:
+        if self._archive.getinfo(self._members[inner]).file_size > LARGEST_PICKLE_BYTES:
+            raise UsageError(
+                f"{self._path}: {inner} is longer than {LARGEST_PICKLE_BYTES // 2**20} MiB, the most that is read."
+            )
         content = self._content(self._members[inner], LARGEST_OBJECTS_BYTES)
+        where = f"{self._path}: {inner}"
         return Unpickler(
-            content, where=f"{self._path}: {inner}", storage=lambda each: self._storage(folder, each)
+            content, where=where, storage=lambda each: self._storage(folder, each), budget=Budget(where, _OBJECTS)
         ).load()
 
     def _storage(self, folder: str, found: StorageRecord) -> bytes | None:

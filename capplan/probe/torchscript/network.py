@@ -7,7 +7,9 @@ import numpy
 import torch
 from torch import Tensor
 
+from capplan.budget import Budget
 from capplan.errors import UsageError
+from capplan.probe.foreign.host_memory import counted_host_memory
 from capplan.probe.record.value_store import attach
 from capplan.probe.torchscript.archive import ScriptArchive
 from capplan.probe.torchscript.liveness import LastUses
@@ -40,17 +42,21 @@ class ScriptModule(torch.nn.Module):
         finally:
             self._running = False
 
-    def script_get(self, name: str) -> Any:
-        """Return an attribute."""
+    def script_get(self, name: str, budget: Budget) -> Any:
+        """Return an attribute, its cost taken from the file's budget."""
         if name == "training":
             return self.training
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 return table[name]
         if name in self.plain:
-            return _with_tensors(self.plain[name])
+            value = self.plain[name]
+            if isinstance(value, _WithTensors):
+                budget.take_steps(value.items)
+                return _with_tensors(value.value)
+            return value
         if name in self.script_class.constants:
-            return constant_value(self.script_class.constants[name])
+            return constant_value(self.script_class.constants[name], budget)
         raise ScriptError(f"{self.script_class.name} has no attribute {name}")
 
     def script_set(self, name: str, value: Any) -> None:
@@ -75,19 +81,34 @@ class _Held:
         return table[self._name]
 
 
-def _with_tensors(value: Any) -> Any:
-    """Return a plain attribute with the module's tensors of now in the place of what stands for them."""
+class _WithTensors:
+    """A plain attribute that holds tensors somewhere within; `items` is what reading it takes. [steps]"""
+
+    def __init__(self, value: Any, items: int) -> None:
+        self.value = value
+        self.items = items
+
+
+def _with_tensors(value: Any, made: dict[int, Any] | None = None) -> Any:
+    """Return a plain attribute with the module's tensors of now in the place of what stands for them.
+
+    A value that stands in several places is made once and stands in them again.
+    """
+    made = {} if made is None else made
     if isinstance(value, _Held):
         return value.tensor()
-    if isinstance(value, list) and any(isinstance(each, list | tuple | _Held) for each in value):
-        return [_with_tensors(each) for each in value]
-    if isinstance(value, NamedValues):
-        return NamedValues.of(value.names, [_with_tensors(each) for each in value])
-    if isinstance(value, tuple):
-        return tuple(_with_tensors(each) for each in value)
-    if isinstance(value, dict) and any(isinstance(each, list | tuple | _Held) for each in value.values()):
-        return {key: _with_tensors(each) for key, each in value.items()}
-    return value
+    if not isinstance(value, list | tuple | dict):
+        return value
+    if id(value) not in made:
+        if isinstance(value, list):
+            made[id(value)] = [_with_tensors(each, made) for each in value]
+        elif isinstance(value, NamedValues):
+            made[id(value)] = NamedValues.of(value.names, [_with_tensors(each, made) for each in value])
+        elif isinstance(value, tuple):
+            made[id(value)] = tuple(_with_tensors(each, made) for each in value)
+        else:
+            made[id(value)] = {key: _with_tensors(each, made) for key, each in value.items()}
+    return made[id(value)]
 
 
 class ScriptNetwork(ScriptModule):
@@ -97,6 +118,7 @@ class ScriptNetwork(ScriptModule):
         root = archive.root
         super().__init__(_class_of(root, sources, where))
         self._sources = sources
+        self._where = where
         self._last_uses: dict[str, LastUses] = {}
         _Builder(sources, where=where).fill(self, root)
         self._constants = [self._constant(index, each) for index, each in enumerate(archive.constants)]
@@ -116,15 +138,15 @@ class ScriptNetwork(ScriptModule):
         function = self.forward_function
         if len(kwargs) == 1 and not args and not set(kwargs) & set(function.parameters):
             args, kwargs = tuple(kwargs.values()), {}
+        device = self._device(args, kwargs)
+        budget = Budget(self._where)
         interpreter = Interpreter(
-            self._sources,
-            [_with_tensors(each) for each in self._constants],
-            self._device(args, kwargs),
-            self._last_uses,
+            self._sources, [_with_tensors(each) for each in self._constants], device, self._last_uses, budget
         )
         self._running = True
         try:
-            return interpreter.call(function, [self, *args], dict(kwargs))
+            with counted_host_memory(budget, device=device):
+                return interpreter.call(function, [self, *args], dict(kwargs))
         finally:
             self._running = False
 
@@ -186,6 +208,9 @@ class _Builder:
         self._modules: dict[int, ScriptModule] = {}
         self._tensors: dict[int, _Held] = {}
         self._parameters: dict[tuple[Any, ...], torch.nn.Parameter] = {}
+        self._values: dict[int, Any] = {}
+        self._costs: dict[int, int] = {}
+        self._held = self._walked = 0
 
     def fill(self, module: ScriptModule, record: ObjectRecord) -> None:
         """Set the attributes of a module to those of its record."""
@@ -200,7 +225,9 @@ class _Builder:
             elif name != "training":
                 module.plain[name] = value
         for name, value in list(module.plain.items()):  # tensors of lists are registered once all others are
-            module.plain[name] = self._plain(module, name, value)
+            held, walked = self._held, self._walked
+            plain = self._plain(module, name, value)
+            module.plain[name] = plain if self._held == held else _WithTensors(plain, self._walked - walked)
 
     def _module(self, record: ObjectRecord) -> ScriptModule:
         if id(record) not in self._modules:
@@ -230,13 +257,28 @@ class _Builder:
                 own = f"{name}_{len(module._buffers)}"
                 module._buffers[own] = _empty(value)
                 self._tensors[id(value)] = _Held(module, own)
+            self._held += 1
             return self._tensors[id(value)]
-        if isinstance(value, list):
-            return [self._plain(module, name, each) for each in value]
-        if isinstance(value, tuple):
-            return tuple(self._plain(module, name, each) for each in value)
-        if isinstance(value, dict):
-            return {key: self._plain(module, name, each) for key, each in value.items()}
+        if not isinstance(value, list | tuple | dict):
+            return self._object(module, name, value)
+        if id(value) in self._values:  # the archive's objects stay, and with them what their ids mean
+            self._held += 1  # it may hold tensors
+            self._walked += self._costs.get(id(value), 0)
+        else:
+            self._values[id(value)] = None  # met again while it is made, it holds itself
+            walked = self._walked
+            self._walked += 1 + len(value)
+            if isinstance(value, list):
+                self._values[id(value)] = [self._plain(module, name, each) for each in value]
+            elif isinstance(value, tuple):
+                self._values[id(value)] = tuple(self._plain(module, name, each) for each in value)
+            else:
+                self._values[id(value)] = {key: self._plain(module, name, each) for key, each in value.items()}
+            self._costs[id(value)] = self._walked - walked
+        return self._values[id(value)]
+
+    def _object(self, module: ScriptModule, name: str, value: Any) -> Any:
+        """Make what an object of the archive stands for; anything else is itself."""
         if isinstance(value, ObjectRecord):
             script_class = _class_of(value, self._sources, self._where)
             if script_class.base == "Module":

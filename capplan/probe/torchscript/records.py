@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from capplan.budget import ITEM_BYTES, STATEMENT_STEPS, Budget
 from capplan.errors import UsageError
 
 MOST_ELEMENTS = 2**48
@@ -60,7 +61,7 @@ class TensorRecord:
         return self.storage.dtype
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ObjectRecord:
     """An object of a class of the archive: its attributes by name, or the values of a named tuple or an enum member."""
 
@@ -79,6 +80,24 @@ class ObjectRecord:
         self.state = state
 
 
+_LEFT_OUT = (pickle.BYTEARRAY8[0], pickle.FRAME[0])
+_MOST_DIMS = 64
+"""Most dimensions of a tensor, as in PyTorch."""
+
+
+class _Counted(io.BytesIO):
+    """A pickle whose opcodes are counted: each is read as one byte."""
+
+    def __init__(self, content: bytes, budget: Budget) -> None:
+        super().__init__(content)
+        self._budget = budget
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read some bytes."""
+        self._budget.take_steps(STATEMENT_STEPS)
+        return super().read(size)
+
+
 class Unpickler(pickle._Unpickler):
     """Unpickles an archive's objects; the base is the one written in Python, whose memo is a dictionary.
 
@@ -86,6 +105,7 @@ class Unpickler(pickle._Unpickler):
         content: the pickle.
         where: the file and part, for messages.
         storage: what checks a storage and returns its bytes where they are kept.
+        budget: what reading it may take.
     """
 
     def load_reduce(self) -> None:
@@ -95,15 +115,19 @@ class Unpickler(pickle._Unpickler):
         stack[-1] = stack[-1](*(given if isinstance(given, tuple) else (given,)))
 
     dispatch: ClassVar[dict[int, Any]] = {
-        **{code: load for code, load in pickle._Unpickler.dispatch.items() if code != pickle.BYTEARRAY8[0]},
+        **{code: load for code, load in pickle._Unpickler.dispatch.items() if code not in _LEFT_OUT},
         pickle.REDUCE[0]: load_reduce,
     }
-    """Without the one operation that allocates whatever size the file states."""
+    """Without the operation that allocates whatever size the file states, and without frames, read uncounted."""
 
-    def __init__(self, content: bytes, *, where: str, storage: Callable[[StorageRecord], bytes | None]) -> None:
+    def __init__(
+        self, content: bytes, *, where: str, storage: Callable[[StorageRecord], bytes | None], budget: Budget
+    ) -> None:
         if sum(content.count(mark) for mark in (b"}", b"]", b")", b"(")) > MOST_OBJECTS:
             raise UsageError(f"{where} holds more than {MOST_OBJECTS:,} objects, the most that are read.")
-        super().__init__(io.BytesIO(content))
+        super().__init__(_Counted(content, budget))
+        self._budget = budget
+        self._classes: dict[str, type[ObjectRecord]] = {}
         self._where = where
         self._storage = storage
         self._storages: dict[str, StorageRecord] = {}
@@ -122,12 +146,15 @@ class Unpickler(pickle._Unpickler):
             pickle.UnpicklingError, ValueError, TypeError, AttributeError, IndexError, KeyError, EOFError,
             RecursionError, UnicodeDecodeError, OverflowError, AssertionError, MemoryError, ImportError,
         ) as error:  # fmt: skip
-            raise UsageError(f"{self._where} is damaged ({type(error).__name__}: {error}).") from error
+            raise UsageError(f"{self._where} is damaged ({type(error).__name__}: {str(error)[:150]}).") from error
 
     def find_class(self, module: str, name: str) -> Any:
         """Return what stands for a class that the pickle names."""
         if module.split(".", maxsplit=1)[0] == "__torch__":
-            return _class_of(f"{module}.{name}")
+            full = f"{module}.{name}"
+            if full not in self._classes:
+                self._classes[full] = _class_of(full)
+            return self._classes[full]
         if module == "torch" and name in DTYPES:
             return name
         known: Mapping[tuple[str, str], Any] = {
@@ -135,10 +162,10 @@ class Unpickler(pickle._Unpickler):
             ("torch._utils", "_rebuild_tensor"): _tensor,
             ("collections", "OrderedDict"): OrderedDict,
             ("torch.jit._pickle", "restore_type_tag"): _tagged,
-            ("torch.jit._pickle", "build_tensorlist"): _as_list,
-            ("torch.jit._pickle", "build_intlist"): _as_list,
-            ("torch.jit._pickle", "build_doublelist"): _as_list,
-            ("torch.jit._pickle", "build_boollist"): _as_list,
+            ("torch.jit._pickle", "build_tensorlist"): self._as_list,
+            ("torch.jit._pickle", "build_intlist"): self._as_list,
+            ("torch.jit._pickle", "build_doublelist"): self._as_list,
+            ("torch.jit._pickle", "build_boollist"): self._as_list,
             ("torch", "device"): _device,
         }
         if (module, name) in known:
@@ -148,11 +175,18 @@ class Unpickler(pickle._Unpickler):
             "give the code as FILE.py:Name, or an .onnx file."
         )
 
+    def _as_list(self, value: Any) -> list[Any]:
+        """Return a list of its own, as TorchScript's lists of one type are written."""
+        if not isinstance(value, list | tuple):
+            raise pickle.UnpicklingError("a list is made of something else")
+        self._budget.take_bytes(len(value) * ITEM_BYTES)
+        return list(value)
+
     def persistent_load(self, pid: Any) -> StorageRecord:
         """Return the storage that a persistent id describes: ("storage", class, key, device, elements)."""
         kind, type_name, key, _device, elements = pid
         if kind != "storage" or not isinstance(key, str) or type_name not in DTYPES or not _is_count(elements):
-            raise pickle.UnpicklingError(f"a storage is described as {pid!r}")
+            raise pickle.UnpicklingError("a storage is described otherwise than by its class, name and elements")
         dtype, item_bytes = DTYPES[type_name]
         if key not in self._storages:
             bare = StorageRecord(key=key, dtype=dtype, elements=elements, item_bytes=item_bytes)
@@ -194,9 +228,9 @@ def _tensor(
     if not isinstance(storage, StorageRecord) or not _is_count(offset):
         raise pickle.UnpicklingError("a tensor without a storage")
     if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
-        raise pickle.UnpicklingError(f"a tensor of shape {shape!r} with strides {strides!r}")
-    if not all(_is_count(each) for each in (*shape, *strides)):
-        raise pickle.UnpicklingError(f"a tensor of shape {shape!r} with strides {strides!r}")
+        raise pickle.UnpicklingError("a tensor whose shape and strides do not belong together")
+    if len(shape) > _MOST_DIMS or not all(_is_count(each) for each in (*shape, *strides)):
+        raise pickle.UnpicklingError("a tensor whose shape or strides are no counts")
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if 0 not in shape and last >= storage.elements:
         raise pickle.UnpicklingError(f"a tensor of shape {shape} reaches past its {storage.elements} elements")
@@ -207,9 +241,5 @@ def _tagged(value: Any, _type: Any) -> Any:
     return value
 
 
-def _as_list(value: Any) -> list[Any]:
-    return list(value)
-
-
 def _device(kind: Any, *_index: Any) -> str:
-    return str(kind)
+    return kind if isinstance(kind, str) else "cpu"

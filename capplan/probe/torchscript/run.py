@@ -9,13 +9,20 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from capplan.budget import ITEM_BYTES, NUMBER_BYTES, STATEMENT_STEPS, Budget
 from capplan.probe.torchscript.liveness import LastUses, find_last_uses
 from capplan.probe.torchscript.operators import call_operator, prim
-from capplan.probe.torchscript.scalars import ANYWHERE, CONTAINERS, LARGEST_LIST, NUMBERS, TEXTS, ScriptError, bounded
+from capplan.probe.torchscript.scalars import (
+    ANYWHERE,
+    CONTAINERS,
+    DEEP,
+    LARGEST_LIST,
+    NUMBERS,
+    TEXTS,
+    ScriptError,
+    bounded,
+)
 from capplan.probe.torchscript.source import ScriptClass, ScriptFunction, Sources
-
-MOST_STATEMENTS = 3_000_000
-"""Most statements of one forward pass; an archive whose loops run longer is refused."""
 
 _ROOTS = frozenset({"torch", "ops", "__torch__", "CONSTANTS"})
 _NAMES: Mapping[str, Any] = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf)}
@@ -26,8 +33,8 @@ class Owner(Protocol):
 
     script_class: ScriptClass
 
-    def script_get(self, name: str) -> Any:
-        """Return an attribute."""
+    def script_get(self, name: str, budget: Budget) -> Any:
+        """Return an attribute, its cost taken from the file's budget."""
 
     def script_set(self, name: str, value: Any) -> None:
         """Set an attribute."""
@@ -43,8 +50,9 @@ class Instance:
         self.script_class = script_class
         self.state = dict(state or {})
 
-    def script_get(self, name: str) -> Any:
+    def script_get(self, name: str, budget: Budget) -> Any:
         """Return an attribute."""
+        del budget
         if name not in self.state:
             raise ScriptError(f"{self.script_class.name} has no attribute {name}")
         return self.state[name]
@@ -143,16 +151,22 @@ class Interpreter:
         constants: its tensors, as `CONSTANTS.c0` and further name them.
         device: where the model is.
         last_uses: last uses of names by function, found once and kept for later passes.
+        budget: what this pass may take.
     """
 
     def __init__(
-        self, sources: Sources, constants: Sequence[Any], device: torch.device, last_uses: dict[str, LastUses]
+        self,
+        sources: Sources,
+        constants: Sequence[Any],
+        device: torch.device,
+        last_uses: dict[str, LastUses],
+        budget: Budget,
     ) -> None:
         self._sources = sources
         self._constants = constants
         self._device = device
         self._last_uses = last_uses
-        self._statements = 0
+        self._budget = budget
 
     def call(self, function: ScriptFunction, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Run one function and return what it returns; the arguments are taken out of `args` and `kwargs`.
@@ -183,9 +197,7 @@ class Interpreter:
     def _block(self, statements: Sequence[ast.stmt], local: "_Frame", function: ScriptFunction) -> None:
         for statement in statements:
             local.begin(statement)
-            self._statements += 1
-            if self._statements > MOST_STATEMENTS:
-                raise ScriptError(f"{function.name}: more than {MOST_STATEMENTS:,} statements in one pass")
+            self._budget.take_steps(STATEMENT_STEPS)
             try:
                 self._statement(statement, local, function)
             except (_ReturnError, _BreakError, _ContinueError, NotImplementedError):
@@ -201,7 +213,8 @@ class Interpreter:
                 ArithmeticError,
                 RecursionError,
             ) as error:
-                raise _located(ScriptError(f"{type(error).__name__}: {error}"), function, statement) from error
+                words = str(error)[:_LONGEST_WORDS]
+                raise _located(ScriptError(f"{type(error).__name__}: {words}"), function, statement) from error
             local.end(statement)
 
     def _statement(self, statement: ast.stmt, local: "_Frame", function: ScriptFunction) -> None:
@@ -230,14 +243,17 @@ class Interpreter:
                 if not self._value(test, local):
                     raise ScriptError("an assertion of the model's code does not hold")
             case ast.Delete(targets=[ast.Subscript(value=container, slice=key)]):
-                del self._value(container, local)[self._value(key, local)]
+                del self._value(container, local)[self._key(key, local)]
             case _:
                 raise ScriptError(f"a statement of {type(statement).__name__} is not read")
 
     def _loop(self, statement: ast.For | ast.While, local: "_Frame", function: ScriptFunction) -> None:
         try:
             if isinstance(statement, ast.For):
-                for item in self._value(statement.iter, local):
+                items = self._value(statement.iter, local)
+                if isinstance(items, range | list | tuple) and not _may_end_early(statement):
+                    self._budget.foresee_steps(len(items) * (1 + len(statement.body)) * STATEMENT_STEPS)
+                for item in items:
                     self._assign(statement.target, item, local)
                     self._once(statement.body, local, function)
             else:
@@ -247,7 +263,7 @@ class Interpreter:
             return
 
     def _once(self, body: Sequence[ast.stmt], local: "_Frame", function: ScriptFunction) -> None:
-        self._statements += 1  # a body of no statements is counted too
+        self._budget.take_steps(STATEMENT_STEPS)  # a body of no statements is counted too
         try:
             self._block(body, local, function)
         except _ContinueError:
@@ -263,7 +279,7 @@ class Interpreter:
             case ast.Attribute(value=owner, attr=name):
                 self._value(owner, local).script_set(name, value)
             case ast.Subscript(value=container, slice=key):
-                self._value(container, local)[self._value(key, local)] = value
+                self._value(container, local)[self._key(key, local)] = value
             case _:
                 raise ScriptError(f"an assignment to {ast.unparse(target)[:100]} is not read")
 
@@ -278,19 +294,38 @@ class Interpreter:
             case ast.Call():
                 return self._call(node, local)
             case ast.List(elts=items):
+                self._make_room(len(items))
                 return [self._value(item, local) for item in items]
             case ast.Tuple(elts=items):
+                self._make_room(len(items))
                 return tuple(self._value(item, local) for item in items)
             case ast.Dict(keys=keys, values=values):
+                self._make_room(len(keys))
                 named = ((key, value) for key, value in zip(keys, values, strict=True) if key is not None)
-                return {self._value(key, local): self._value(value, local) for key, value in named}
+                return {self._key(key, local): self._value(value, local) for key, value in named}
             case ast.Subscript(value=container, slice=key):
-                return self._value(container, local)[self._value(key, local)]
+                return self._value(container, local)[self._key(key, local)]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self._value(operand, local)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._value(body if self._value(test, local) else orelse, local)
         raise ScriptError(f"an expression of {type(node).__name__} is not read")
+
+    def _make_room(self, items: int) -> None:
+        """Take what a list, a tuple or a dictionary written out costs."""
+        self._budget.take_steps(items)
+        self._budget.take_bytes(items * ITEM_BYTES)
+
+    def _key(self, node: ast.expr, local: "_Frame") -> Any:
+        """Return a key or an index; TorchScript's are numbers, texts and tensors, whose hash takes no time.
+
+        Raises:
+            ScriptError: it is a list, a tuple or an object.
+        """
+        key = self._value(node, local)
+        if key is not None and not isinstance(key, _KEYS):
+            raise ScriptError(f"a key of type {type(key).__name__} is not read")
+        return key
 
     def _name(self, name: str, local: "_Frame") -> Any:
         if name in local.values:
@@ -313,7 +348,7 @@ class Interpreter:
         if hasattr(owner, "script_class"):
             if name in owner.script_class.methods:
                 return _Method(owner, name)
-            return owner.script_get(name)
+            return owner.script_get(name, self._budget)
         raise ScriptError(f"{type(owner).__name__} has no attribute {name}")
 
     def _qualified(self, path: tuple[str, ...]) -> Any:
@@ -324,12 +359,13 @@ class Interpreter:
             return self._constants[int(index)]
         owner = self._sources.classes.get(".".join(path[:-1]))
         if owner is not None and owner.base == "Enum" and path[-1] in owner.constants:
-            return EnumMember(owner.name, constant_value(owner.constants[path[-1]]))
+            return EnumMember(owner.name, constant_value(owner.constants[path[-1]], self._budget))
         return _Qualified(path)
 
     def _call(self, node: ast.Call, local: "_Frame") -> Any:
         if isinstance(node.func, ast.Name) and node.func.id not in local.values:
             return self._builtin(node.func.id, node, local)
+        self._budget.take_steps(STATEMENT_STEPS)
         called = self._value(node.func, local)
         args = [self._value(each, local) for each in node.args]
         kwargs = {each.arg: self._value(each.value, local) for each in node.keywords if each.arg is not None}
@@ -346,7 +382,7 @@ class Interpreter:
         if name == "uninitialized":
             return None
         if name == "isinstance":
-            return _is_instance(self._value(node.args[0], local), ast.unparse(node.args[1]))
+            return _is_instance(self._value(node.args[0], local), _outermost(node.args[1]))
         values = [self._value(each, local) for each in node.args]
         if name == "getattr":
             return self._attribute(values[0], values[1])
@@ -355,6 +391,7 @@ class Interpreter:
         if name == "range":
             return _range(*values)
         if name in ("int", "float", "bool", "str"):
+            self._budget.weigh(*values)
             return bounded({"int": int, "float": float, "bool": bool, "str": str}[name](*values))
         if name == "print":
             return None
@@ -374,8 +411,8 @@ class Interpreter:
         if root == "ops" and len(rest) == 2:
             namespace, name = rest
             if namespace == "prim":
-                return prim(name, args, device=self._device)
-            return call_operator(namespace, name, args, kwargs, device=self._device)
+                return self._primitive(name, args)
+            return self._operator(namespace, name, args, kwargs)
         return self._torch_call(rest[-1], args, kwargs)
 
     def _own_call(self, called: _Qualified, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -397,33 +434,94 @@ class Interpreter:
     def _torch_call(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Evaluate `torch.NAME`: on the host where no tensor is among the arguments, else as PyTorch's operator."""
         if name in ANYWHERE:
-            return ANYWHERE[name](*args)
+            if name not in _BY_IDENTITY:
+                self._budget.weigh(*args)
+            if args and isinstance(args[0], str):
+                self._budget.take_steps(len(args[0]))  # a template is cut at each of its places
+            return self._made(ANYWHERE[name](*args))
         first = args[0] if args else None
         if isinstance(first, list | dict | tuple | str) and not kwargs:
             if name in CONTAINERS and not (name in ("add", "mul", "eq", "ne") and isinstance(args[-1], Tensor)):
-                return bounded(CONTAINERS[name](*args))
+                return self._contained(name, args)
             if name in TEXTS and isinstance(first, str):
-                return getattr(first, name)(*args[1:])
+                self._budget.weigh(*args)
+                if name == "join":
+                    pieces = list(args[1])
+                    self._budget.take_bytes(sum(map(len, pieces)) + len(first) * len(pieces))
+                return self._made(getattr(first, name)(*args[1:]))
         if name in NUMBERS and args and not kwargs and all(isinstance(each, _PLAIN) or each is None for each in args):
-            return bounded(NUMBERS[name](*args))
-        return call_operator("aten", name, args, kwargs, device=self._device)
+            self._budget.weigh(*args)
+            return self._made(NUMBERS[name](*args))
+        return self._operator("aten", name, args, kwargs)
+
+    def _operator(self, namespace: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call PyTorch's operator; its arguments are walked as its own parser of arguments will walk them."""
+        self._budget.take_nodes(1)
+        self._budget.weigh(*args, *kwargs.values())
+        return call_operator(namespace, name, args, kwargs, device=self._device)
+
+    def _primitive(self, name: str, args: list[Any]) -> Any:
+        """Evaluate one of TorchScript's own primitives."""
+        self._budget.weigh(*args)
+        if name == "rangelist":
+            self._budget.take_bytes(NUMBER_BYTES * max(0, args[0]))
+        if name == "tolist" and isinstance(args[0], Tensor):
+            self._budget.take_bytes(NUMBER_BYTES * args[0].numel())
+        return prim(name, args, device=self._device)
+
+    def _contained(self, name: str, args: list[Any]) -> Any:
+        """Call a function of a list, a dictionary or a text: deep ones walk all within, the others move the items."""
+        if name in DEEP:
+            self._budget.weigh(*args)
+        elif name not in _BY_PLACE:
+            self._budget.take_steps(1 + len(args[0]) // 64)
+        made = CONTAINERS[name](*args)
+        return bounded(made) if name in _IN_PLACE else self._made(made)
+
+    def _made(self, value: Any) -> Any:
+        """Take the memory of a new value of the host, and return it."""
+        if isinstance(value, list | tuple | dict):
+            each = ITEM_BYTES if not value or not isinstance(value, list) or not isinstance(value[0], str) else 64
+            self._budget.take_bytes(len(value) * each)
+        elif isinstance(value, str):
+            self._budget.take_bytes(len(value))
+        return bounded(value)
 
 
-def constant_value(node: ast.expr) -> Any:
-    """Return the value of a class's constant."""
-    return Interpreter(Sources(classes={}, functions={}), (), torch.device("cpu"), {})._value(
+def constant_value(node: ast.expr, budget: Budget) -> Any:
+    """Return the value of a class's constant, what it costs taken from the file's budget."""
+    return Interpreter(Sources(classes={}, functions={}), (), torch.device("cpu"), {}, budget)._value(
         node, _Frame({}, LastUses())
     )
 
 
+_LONGEST_WORDS = 200
+_BY_IDENTITY = ("__is__", "__isnot__", "warn", "manual_seed", "__derive_index", "__range_length", "ord")
+"""Functions that do not look into their arguments."""
+_BY_PLACE = ("append", "len", "__getitem__", "_set_item", "get", "setdefault", "clear")
+"""Functions of containers whose time does not depend on how much these hold."""
+_IN_PLACE = ("append", "extend", "insert", "_set_item", "__getitem__", "get", "setdefault", "pop", "add_", "update")
+"""Functions of containers that return what was there before."""
+_KEYS = (bool, int, float, complex, str, Tensor)
 _PLAIN = (bool, int, float, complex, str, torch.device, torch.dtype, EnumMember)
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "int": int, "float": float, "bool": bool, "str": str, "Tensor": Tensor, "NoneType": type(None),
 }  # fmt: skip
 
 
+def _may_end_early(loop: ast.For) -> bool:
+    return any(isinstance(each, ast.Break | ast.Return | ast.Continue) for each in ast.walk(loop))
+
+
+def _outermost(node: ast.expr) -> str:
+    """Return the outermost name of a type: "List" of `List[Tensor]`."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else "NoneType" if isinstance(node, ast.Constant) else ""
+
+
 def _is_instance(value: Any, words: str) -> bool:
-    kind = words.split("[", maxsplit=1)[0]
+    kind = words
     if kind in ("List", "list"):
         return isinstance(value, list)
     if kind in ("Tuple", "tuple"):
@@ -443,13 +541,13 @@ def _range(*values: int) -> range:
 
 
 def _place(function: ScriptFunction, statement: ast.stmt) -> str:
-    return f"{function.name}, line {statement.lineno}"
+    return f"{'.'.join(function.name.split('.')[-2:])}, line {statement.lineno}"
 
 
 def _located(error: RuntimeError, function: ScriptFunction, statement: ast.stmt) -> RuntimeError:
     """Return an error with the innermost place of the archive's code in its message."""
     if isinstance(error, ScriptError) and getattr(error, "is_located", False):
         return error
-    located = ScriptError(f"{_place(function, statement)}: {error}")
+    located = ScriptError(f"{_place(function, statement)}: {str(error)[:_LONGEST_WORDS]}")
     located.is_located = True  # type: ignore[attr-defined] # our own mark
     return located

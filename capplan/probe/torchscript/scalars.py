@@ -9,8 +9,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-LARGEST_LIST = 10_000_000
-"""Most items of one list."""
+LARGEST_LIST = 1_000_000
+"""Most items of one list, and most characters of one text."""
 
 _LARGEST_INT = 2**63
 
@@ -71,8 +71,9 @@ def _append(items: list[Any], item: Any) -> list[Any]:
 
 
 def _extend(items: list[Any], more: Sequence[Any]) -> None:
-    items.extend(list(more))
-    bounded(items)
+    if len(items) + len(more) > LARGEST_LIST:
+        raise ScriptError(f"a list exceeds {LARGEST_LIST:,} items")
+    items.extend(more)
 
 
 def _slice(items: Any, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
@@ -142,6 +143,11 @@ CONTAINERS: Mapping[str, Callable[..., Any]] = {
     "setdefault": lambda table, *key: table.setdefault(*key), "dict": dict, "unpack": list,
 }  # fmt: skip
 """Functions whose first argument is a list, a tuple, a dictionary or a text."""
+
+DEEP = frozenset(
+    {"eq", "ne", "index", "count", "sort", "sorted", "sum", "any", "all", "max", "min", "remove", "__contains__"}
+)
+"""Functions that look at what the items hold, or at all of them."""
 
 TEXTS = frozenset(
     {"startswith", "endswith", "upper", "lower", "strip", "lstrip", "rstrip", "split", "rsplit", "join", "find",

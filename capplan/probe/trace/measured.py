@@ -17,13 +17,14 @@ from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Variant
 from capplan.errors import CapplanError, TraceFileError, UsageError
-from capplan.files import replace_whole
+from capplan.files import read_file, replace_whole
 from capplan.probe.cuda.autocast import contexts_of_models
 from capplan.probe.cuda.rules import autocast_of_cuda
 from capplan.probe.inputs.grammar import InputRequest, parse_argument, parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.target.types import Target
 from capplan.probe.trace.tracer import trace_target
+from capplan.strict_json import LARGEST_TEXT_BYTES
 from capplan.version import __version__
 
 
@@ -125,7 +126,7 @@ def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
 
 def _read_trace(words: str) -> Trace:
     try:
-        trace = load_trace(Path(words).read_bytes(), where=words)
+        trace = load_trace(read_file(Path(words), at_most=LARGEST_TEXT_BYTES), where=words)
     except OSError as error:
         raise UsageError(f"cannot read {words}: {error.strerror or error}.") from error
     check_operators(trace, where=words)

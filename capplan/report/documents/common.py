@@ -13,7 +13,10 @@ from capplan.core.workload import Framework, Layout, Mode, Optimizer, Precision,
 class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     """A quantity with its bound and its interval."""
 
-    bound: Annotated[float, Meta(description="the roofline, which cannot be beaten")]
+    bound: Annotated[
+        float | None,
+        Meta(description="the roofline, which cannot be beaten; null for a rate of a model without any work"),
+    ]
     low: float
     expected: float
     high: float
@@ -24,11 +27,11 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
         return Interval(low=self.low, expected=self.expected, high=self.high)
 
 
-def bounded(bound: float, interval: Interval) -> Bounded:
+def bounded(bound: float | None, interval: Interval) -> Bounded:
     """Return a quantity with its bound.
 
     Args:
-        bound: What cannot be beaten, in the interval's unit.
+        bound: What cannot be beaten, in the interval's unit; None where nothing bounds it.
         interval: The estimate.
     """
     return Bounded(bound=bound, low=interval.low, expected=interval.expected, high=interval.high)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, field
 
 from capplan.core.gpus.prices import Price
-from capplan.core.latency.types import Binding, Evidence
+from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
@@ -307,7 +307,7 @@ def _fit(fit: Fit, gpu_hours: Interval | None) -> PlannedFit:
         scales=fit.scales,
         recommended_batch=fit.recommended_batch,
         latency_s=bounded_latency(latency),
-        throughput_per_s=bounded(latency.samples / latency.bound_s, latency.throughput_per_s),
+        throughput_per_s=bounded(_bound_per_s(latency), latency.throughput_per_s),
         bound_by=latency.bound_by,
         share_by_binding=dict(latency.share_by_binding),
         host_copy_s=fit.host_copy_s,
@@ -319,6 +319,11 @@ def _fit(fit: Fit, gpu_hours: Interval | None) -> PlannedFit:
         evidence_reason=latency.evidence_reason,
         notes=(*fit.memory.notes, *latency.notes),
     )
+
+
+def _bound_per_s(latency: LatencyEstimate) -> float | None:
+    """Return the throughput that cannot be beaten; None for a model that neither computes nor moves anything. [1/s]"""
+    return latency.samples / latency.bound_s if latency.bound_s else None
 
 
 def _memory(memory: MemoryEstimate, *, usable_bytes: float) -> PlannedMemory:

@@ -9,6 +9,7 @@ from capplan.core.calibrate.measured import MeasuredFile, MeasuredStep, SkippedR
 from capplan.core.measurement.format import measured_row, parse_points
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError, nearest_names
+from capplan.files import open_file, read_file
 from capplan.tables import columns_of, read_rows
 
 COLUMNS = (
@@ -75,7 +76,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, str]]:
 def _line_rows(path: Path) -> Iterator[Mapping[str, str]]:
     """Read the points of a file that `capplan measure` wrote."""
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
     yield from map(measured_row, parse_points(content, where=str(path)).measurements)
@@ -85,7 +86,8 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, str]]:
     import pandas as pd  # noqa: PLC0415 - only Parquet needs it, and it takes half a second
 
     try:
-        table = pd.read_parquet(path)
+        with open_file(path) as stream:
+            table = pd.read_parquet(stream)
     except ImportError as error:
         raise UsageError(f"reading {path} needs pyarrow; install it with pip install pyarrow, or write CSV.") from error
     except (OSError, ValueError) as error:

@@ -128,6 +128,7 @@ def test_parquet_without_its_engine_is_one_sentence(tmp_path, monkeypatch):
         raise ImportError("Unable to find a usable engine")
 
     monkeypatch.setattr(pd, "read_parquet", missing)
+    (tmp_path / "measured.parquet").write_bytes(b"")
     with pytest.raises(UsageError, match="needs pyarrow; install it with pip install pyarrow, or write CSV"):
         read_measured(tmp_path / "measured.parquet")
 

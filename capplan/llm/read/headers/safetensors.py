@@ -14,7 +14,14 @@ from typing import Any, BinaryIO
 from capplan.errors import SpecError
 
 LARGEST_HEADER_BYTES = 100_000_000
-"""The format's own limit."""
+"""The format's own limit. [bytes]"""
+
+MOST_TENSORS = 100_000
+"""Most tensors of one file; the largest models have about 90,000, spread over more than a hundred files."""
+
+_MARKS = 20
+"""Commas and brackets that a tensor may take: a tensor of 16 dimensions has 19."""
+
 _BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16,
     "U32": 32, "I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "C64": 64,
@@ -69,6 +76,8 @@ def parse_safetensors_header(stream: BinaryIO, *, file_bytes: int, where: str) -
             f"(at most {LARGEST_HEADER_BYTES} are allowed)."
         )
     text = stream.read(length)
+    if text.count(b"{") > MOST_TENSORS or sum(text.count(mark) for mark in (b",", b"[")) > _MARKS * MOST_TENSORS:
+        raise SpecError(f"{where}: the header lists more than {MOST_TENSORS:,} tensors, the most that are read.")
     if len(text) < length:
         raise SpecError(f"{where}: the header ends after {len(text)} of {length} bytes.")
     header = _parse_json(text, where)

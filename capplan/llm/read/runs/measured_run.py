@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from capplan.errors import UsageError
+from capplan.files import read_file
 from capplan.llm.core.serving.cases import Metric, Serving
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.runs.serving_rows import REQUIRED, read_serving
-from capplan.strict_json import GZIP_MAGIC, JsonError, read_json
+from capplan.strict_json import GZIP_MAGIC, LARGEST_TEXT_BYTES, JsonError, read_json
 
 _FORMS = "vLLM or SGLang benchmark JSON, genai-perf CSV, or a CSV with the columns " + ", ".join(REQUIRED)
 _LATENCY, _THROUGHPUT = "request latency", "request throughput"
@@ -26,7 +27,7 @@ def read_measured_run(path: Path) -> tuple[MeasuredRun, ...]:
         UsageError: The file cannot be read, or is in none of these forms.
     """
     try:
-        content = path.read_bytes()
+        content = read_file(path, at_most=LARGEST_TEXT_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}.") from error
     if content[:2] == GZIP_MAGIC:

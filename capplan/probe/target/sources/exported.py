@@ -15,6 +15,7 @@ from typing import Any
 from capplan.core.json_fields import as_mapping
 from capplan.core.trace.affine import Affine
 from capplan.errors import UsageError
+from capplan.files import refuse_pipe
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
 from capplan.probe.inputs.tensors import Device, SpecInputs
 from capplan.probe.target.sources.exported_replay import CONDITIONAL, DTYPES, ExportedModule, WeightMeta
@@ -33,6 +34,7 @@ def exported_target(path: Path, request: InputRequest) -> Target:
     """
     if request.arguments or request.inputs or request.size or request.seq_len or request.inputs_from:
         raise UsageError(f"{path}: an exported model's arguments and inputs are fixed; export it with others.")
+    refuse_pipe(path)
     program = _read(path)
     try:
         weights = _weights(program)

@@ -12,7 +12,7 @@ import torch
 from capplan.core.quantisation.checkpoints import checkpoint_scheme
 from capplan.core.quantisation.schemes import Scheme
 from capplan.errors import TraceError, UnknownNameError, UsageError, nearest_names
-from capplan.files import exists, is_file
+from capplan.files import exists, is_file, read_file
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.libraries import import_library
 from capplan.probe.foreign.torchvision_ops import import_torchvision
@@ -22,7 +22,7 @@ from capplan.probe.target.types import Target
 from capplan.probe.target.words import full_words, source_sha256, versions_of
 from capplan.probe.transformers.defaults import completed
 from capplan.probe.transformers.forward import transformers_inputs
-from capplan.strict_json import JsonError, read_json
+from capplan.strict_json import LARGEST_TEXT_BYTES, JsonError, read_json
 
 
 def import_transformers() -> ModuleType:
@@ -124,7 +124,7 @@ def _config_path(words: str) -> Path | None:
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        content = read_json(path.read_bytes(), allow_infinite=True)
+        content = read_json(read_file(path, at_most=LARGEST_TEXT_BYTES), allow_infinite=True)
     except JsonError as error:
         raise UsageError(f"{path} {error}.") from error
     if not isinstance(content, dict) or "model_type" not in content:

@@ -1,0 +1,108 @@
+"""Memory of the host that the operators of a file ask for, counted before it is allocated.
+
+A model of a file is run without data: its tensors have shapes and no memory. Small tensors of shapes and positions have
+values, on the host, and a file may make them large: `ones` of 40,000 by 40,000 on the CPU, or a list doubled often.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from capplan.budget import Budget
+
+_SMALL_ELEMENTS = 2**12
+"""Results that cannot have more elements are not counted. Almost all operators on the host are of this kind."""
+
+_ITEM_BYTES = 16
+"""The most bytes of an element, those of complex128. [bytes]"""
+
+
+@contextlib.contextmanager
+def counted_host_memory(budget: Budget, *, device: torch.device) -> Iterator[None]:
+    """Count what operators make on the host against a file's budget; a model that runs on the CPU may take all of it.
+
+    Args:
+        budget: the file's.
+        device: where the model's tensors are.
+    """
+    if device.type == "cpu":
+        yield
+        return
+    with _HostMemory(budget):
+        yield
+
+
+class _HostMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    def __init__(self, budget: Budget) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._budget = budget
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        named = dict(kwargs or {})
+        leaves = list(_leaves((*args, *named.values())))
+        tensors = [each for each in leaves if isinstance(each, Tensor)]
+        is_on_host = all(each.device.type == "cpu" for each in tensors) and _device(leaves).type == "cpu"
+        if is_on_host and not func.is_view and _may_be_large(leaves, tensors):
+            self._budget.take_bytes(_made_bytes(func, args, named, tensors))
+        return func(*args, **named)
+
+
+def _leaves(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _leaves(value)
+        else:
+            yield value
+
+
+def _device(leaves: Sequence[Any]) -> torch.device:
+    """Return the device that a call names; without one it is the CPU."""
+    return next((each for each in leaves if isinstance(each, torch.device)), torch.device("cpu"))
+
+
+def _may_be_large(leaves: Sequence[Any], tensors: Sequence[Tensor]) -> bool:
+    """Return True unless sizes of tensors, and numbers taken for sizes, multiply to few elements."""
+    elements = prod(max(1, each.numel()) for each in tensors)
+    for each in leaves:
+        if isinstance(each, float) and not isinstance(each, bool):
+            return True  # a step of `arange` may be as small as it likes
+        if isinstance(each, int):
+            elements *= max(1, abs(each) + 1)
+        if elements > _SMALL_ELEMENTS:
+            return True
+    return elements > _SMALL_ELEMENTS
+
+
+def _made_bytes(
+    func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], tensors: Sequence[Tensor]
+) -> int:
+    """Return the bytes of a call's results, from the same call on tensors without data. [bytes]"""
+    meta = torch.device("meta")
+
+    def without_data(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=meta)
+        if isinstance(value, torch.device):
+            return meta
+        if isinstance(value, list | tuple):
+            return type(value)(map(without_data, value))
+        return value
+
+    given = {name: without_data(value) for name, value in kwargs.items()}
+    is_factory = not tensors and any(each.name == "device" for each in func._schema.arguments)  # type: ignore[attr-defined] # an OpOverload
+    if is_factory:
+        given["device"] = meta
+    try:
+        with _disable_current_modes():
+            made = func(*map(without_data, args), **given)
+    except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError):
+        # the size depends on values, as that of `nonzero`: positions of every element; or the call itself will fail
+        return _ITEM_BYTES * sum(each.numel() * max(1, each.dim()) for each in tensors)
+    return sum(each.numel() * each.element_size() for each in _leaves([made]) if isinstance(each, Tensor))

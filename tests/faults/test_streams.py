@@ -1,0 +1,69 @@
+"""Standard streams that are closed or full, and pipes in the place of files: an exit code and a sentence."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CAPPLAN = f"{sys.executable} -m capplan"
+PLAN = "--gpu l4 --batch 1"
+
+
+def shell(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("plan {trace} --gpu l4 --batch 1 >&-", 2, "standard output is closed"),
+        ("plan {trace} --gpu l4 --batch 1 2>&-", 0, ""),
+        ("plan {trace} --gpu l4 --batch 1 >&- 2>&-", 2, ""),
+        ("plan {trace} --gpu l4 --batch 1 >/dev/full", 2, "No space left on device"),
+        ("--help >/dev/full", 2, "No space left on device"),
+        ("plan --help >/dev/full", 2, "No space left on device"),
+        ("plan nosuch --gpu l4 2>/dev/full", 2, ""),
+        ("plan --nosuch 2>/dev/full", 2, ""),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_leaves_the_exit_code(
+    command: str, code: int, words: str, net_trace: Path, tmp_path: Path
+) -> None:
+    done = shell(f"{CAPPLAN} {command.format(trace=net_trace)}", tmp_path)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("p.trace.json", f"plan p.trace.json {PLAN}"),
+        ("p.pt2", f"plan p.pt2 {PLAN}"),
+        ("p.onnx", f"plan p.onnx {PLAN}"),
+        ("p.pt", f"plan p.pt {PLAN}"),
+        ("p.csv", "validate p.csv"),
+        ("p.parquet", "validate p.parquet"),
+        ("p.jsonl", "measure --compare p.jsonl p.jsonl"),
+        ("p.json", "diff p.json p.json"),
+        ("p.yaml", f"plan resnet50 {PLAN} --load p.yaml"),
+        ("p.txt", "sweep sweep.yaml -o results"),
+    ],
+)
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(name: str, command: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    (tmp_path / "sweep.yaml").write_text("models: [p.txt]\ngpus: [l4]\nworkloads: [{batch: 1}]\n")
+    done = shell(f"{CAPPLAN} {command}", tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) <= 4
+    assert "Traceback" not in done.stderr
+
+
+def test_a_list_of_models_that_names_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("b.txt\n")
+    (tmp_path / "b.txt").write_text("a.txt\n")
+    (tmp_path / "sweep.yaml").write_text("models: [a.txt]\ngpus: [l4]\nworkloads: [{batch: 1}]\n")
+    done = shell(f"{CAPPLAN} sweep sweep.yaml -o results", tmp_path)
+    assert (done.returncode, "names itself" in done.stderr) == (2, True), done.stderr
