@@ -9,7 +9,7 @@ from torch import Tensor
 
 from capplan.budget import Budget
 from capplan.errors import UsageError
-from capplan.probe.foreign.host_memory import counted_host_memory
+from capplan.probe.record.host_memory import counted_host_memory
 from capplan.probe.record.value_store import attach
 from capplan.probe.torchscript.archive import ScriptArchive
 from capplan.probe.torchscript.liveness import LastUses

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-LARGEST_LIST = 1_000_000
+LARGEST_LIST = 500_000
 """Most items of one list, and most characters of one text."""
 
 _LARGEST_INT = 2**63
