@@ -25,7 +25,7 @@ class Limits:
     """
 
     size_bytes: int = 96 * 2**20
-    steps: int = 2_000_000
+    steps: int = 1_500_000
     nodes: int = 100_000
     cpu_s: float = 120.0
 
