@@ -38,6 +38,7 @@ from capplan.specs.calibration import load_calibration
 from capplan.specs.constraints import allowing_named_spot
 from capplan.specs.load import LoadFile, NamedLoad, demand_without_load, read_load_file
 from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.price_drift import load_price_drift
 from capplan.specs.prices import Prices, load_price_file, read_price_section
 from capplan.units import counted
 
@@ -163,6 +164,7 @@ def _circumstances(request: ReportRequest, plans: Sequence[PlanDocument]) -> Cir
         load_file=str(request.load) if request.load else None,
         largest_batches=tuple(sorted(request.largest_batches)),
         measured=tuple(each for path in request.measured for each in read_measured(path)),
+        drift=load_price_drift(),
     )
 
 

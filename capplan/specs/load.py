@@ -286,7 +286,7 @@ class _LoadReader(ValueReader):
         """Read a batch job."""
         samples, deadline = self._count("samples"), self._duration("deadline")
         runs = self._setting("runs_per_year", low=1e-3, high=1e6)
-        common = self._common(allow_spot=True)
+        common = self._common()
         self._check_year(deadline, runs)
         if self.problems or not (samples and deadline and runs):
             return None
@@ -310,14 +310,12 @@ class _LoadReader(ValueReader):
         if deadline and runs and deadline * runs > 366 * SECONDS["d"]:
             self.refuse(f"{self._kind}.runs_per_year", f"{runs:g} runs of {deadline / 3600:g} h do not fit into a year")
 
-    def _common(
-        self, *, allow_spot: bool = False, with_growth: bool = True, ceiling_high: float = 1.0
-    ) -> dict[str, Any]:
+    def _common(self, *, with_growth: bool = True, ceiling_high: float = 1.0) -> dict[str, Any]:
         ceiling = self._setting("utilization_ceiling", low=0.01, high=ceiling_high, fraction=True)
         spares = self._setting("spares", high=100)
         if spares is not None and spares != int(spares):
             self.refuse(f"{self._kind}.spares", f"must be a whole number of servers, not {spares:g}")
-        spot = self._given.get("allow_spot", allow_spot)
+        spot = self._given.get("allow_spot", False)
         if not isinstance(spot, bool):
             self.refuse(f"{self._kind}.allow_spot", f"must be true or false, not {spot!r}")
         found = {

@@ -1,5 +1,6 @@
 """Make the decision for one model: from candidates, a load and prices to options, a choice and its uncertainty."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -10,13 +11,16 @@ from capplan.core.economics.cost import OwnedCost, RentedCost, payback_years
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.finance import HOURS_PER_YEAR, best_reserve
 from capplan.core.economics.options import Case, Option, Scenario, evaluate
-from capplan.core.economics.recommend import Recommendation, ranking, recommend
+from capplan.core.economics.recommend import Recommendation, ranking, recommend, safer_nearby, worth
 from capplan.core.economics.uncertainty import (
     Confidence,
+    Drawn,
     LoadSwitch,
+    PriceSpread,
     TornadoBar,
     Uncertainty,
     confidence,
+    draw,
     load_switches,
     sensitivity,
     switching_price_factor,
@@ -85,6 +89,7 @@ class Answer:
     left_out: tuple[LeftOut, ...] = ()
     payback: "Payback | None" = None
     ranked: tuple[Option, ...] = ()
+    standards: Standards
 
     @property
     def leading(self) -> frozenset[str]:
@@ -145,13 +150,15 @@ def decide(
     wide = _priced_case(demand, sizings, offers)
     case, beaten = _with_best_rents(wide, standards)
     options = evaluate(case)
-    chosen = recommend(case, options, standards=standards)
     uncertainty = _uncertainty(demand, sizings)
+    drawn, standards = _judged_by_scenarios(case, options, uncertainty, standards)
+    chosen = recommend(case, options, standards=standards)
     ranked = ranking(case, options, standards=standards)
     rest = [option for option in options if option not in ranked]
     choice = chosen.choice
-    sure = confidence(case, chosen, _contenders(ranked, standards), uncertainty=uncertainty, scenarios=_SCENARIOS)
+    sure = confidence(drawn, choice) if choice and drawn else None
     return Answer(
+        standards=standards,
         demand=demand,
         case=case,
         options=(*ranked, *rest),
@@ -183,8 +190,11 @@ def _assured(case: Case, choice: Option, sure: Confidence, share: float) -> Assu
     need = sure.need_for(share)
     if need is None:
         return AssuredFleet(share=share, option=None, extra_usd_per_year=None)
-    grown = Scenario(need=max(1.0, need / choice.fleets[-1].need))
-    found = {each.key: each for each in evaluate(case, grown)}.get(choice.key)
+    last = choice.fleets[-1]
+    if need <= last.gpus - last.spares * last.gpus_per_server:
+        return AssuredFleet(share=share, option=choice, extra_usd_per_year=0.0)
+    narrow = replace(case, sizings=tuple(sizing for sizing in case.sizings if sizing.gpu == choice.gpu))
+    found = {each.key: each for each in evaluate(narrow, Scenario(need=need / last.need))}.get(choice.key)
     extra = None
     if found and found.cost and choice.cost:
         extra = found.cost.per_year - choice.cost.per_year
@@ -200,9 +210,71 @@ def _payback(ranked: Sequence[Option]) -> Payback | None:
     return None
 
 
-def _contenders(ranked: Sequence[Option], standards: Standards) -> list[Option]:
-    """Return the best options of full evidence; of any evidence if none has it."""
-    return (standards.of_full_evidence(ranked) or list(ranked))[:_CONTENDERS]
+def _judged_by_scenarios(
+    case: Case, options: Sequence[Option], uncertainty: Uncertainty, standards: Standards
+) -> tuple[Drawn | None, Standards]:
+    """Draw scenarios, and return the standards with the share of them that each contender's fleet carries.
+
+    Where the option that is best by these shares was not drawn, more contenders are.
+    """
+    ranked = ranking(case, options, standards=standards)
+    if not ranked:
+        return None, standards
+    asks_certainty = not isinstance(case.load, OneGpu)
+    most = _CONTENDERS
+    while True:
+        contenders = _contenders(case, ranked, standards, most=most)
+        spreads = {option.key: spread for option in contenders if (spread := _price_spread(option, standards))}
+        drawn = draw(case, contenders, uncertainty=uncertainty, scenarios=_SCENARIOS, spreads=spreads)
+        if not asks_certainty:
+            return drawn, standards
+        judged = replace(standards, carried={option.key: drawn.carried(option) for option in contenders})
+        judged = replace(judged, uncertain=_uncertain(case, drawn, judged))
+        again = ranking(case, options, standards=judged)
+        judged = replace(judged, outdone=safer_nearby(case, again, standards=judged))
+        again = ranking(case, options, standards=judged)
+        if again[0].key in judged.carried:
+            return drawn, judged
+        most += _CONTENDERS
+
+
+def _uncertain(case: Case, drawn: Drawn, standards: Standards) -> frozenset[str]:
+    """Return the keys of the contenders that carry too few scenarios, but for the one that is cheapest when it does.
+
+    Every contender is costed with the fleet that carries the share of scenarios asked for. Where the cheapest of these
+    fleets is that of an option that is smaller as stated, that option stays, and is recommended with the larger fleet.
+    """
+    share = standards.constraints.certainty_fraction
+    sound = standards.of_full_evidence(drawn.contenders) or list(drawn.contenders)
+    costs = {}
+    for option in sound:
+        fleet = _assured(case, option, confidence(drawn, option), share)
+        if fleet is not None and fleet.option is not None:
+            costs[option.key] = worth(case, fleet.option)
+    best = min(costs, key=lambda key: (costs[key], key), default=None)
+    if best is None:
+        return frozenset()
+    return frozenset(each.key for each in sound if standards.carried[each.key] < share and each.key != best)
+
+
+def _contenders(case: Case, ranked: Sequence[Option], standards: Standards, *, most: int) -> list[Option]:
+    """Return the cheapest options that may be chosen, of any evidence and of full evidence."""
+    cheapest = sorted(ranked, key=lambda option: (worth(case, option), option.key))[:most]
+    sound = standards.of_full_evidence(ranked)[:most]
+    return list({option.key: option for option in (*ranked[:1], *sound, *cheapest)}.values())
+
+
+def _price_spread(option: Option, standards: Standards) -> PriceSpread | None:
+    """Return how far an option's price is uncertain by its age and, for spot, over zones; None where it is not."""
+    price = option.rent or option.purchase
+    if price is None:
+        return None
+    sigma = standards.drift.sigma(price, standards.today)
+    zones = price.zones_usd if isinstance(price, Price) else None
+    if zones is None or not isinstance(price, Price):
+        return PriceSpread(sigma=sigma) if sigma > 0 else None
+    low, high = (math.log(end / price.usd_per_machine_hour) for end in zones)
+    return PriceSpread(sigma=sigma, low=min(0.0, low), high=max(0.0, high))
 
 
 def _day_mix(case: Case, choice: Option) -> DayMix | None:
@@ -259,7 +331,8 @@ def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[Left
     offers: dict[str, list[_Ranked]] = {}
     for price, option in _by_offer(case):
         weak = set(standards.concerns_of_price(price)) - {Concern.MARKETPLACE}  # marketplaces are a class of their own
-        ranked = _Ranked(price=price, is_weak=bool(weak), cost_usd_per_year=option.cost_per_year or 0.0)
+        cost = (option.cost_per_year or 0.0) * standards.high_price_factor(price)
+        ranked = _Ranked(price=price, is_weak=bool(weak), cost_usd_per_year=cost)
         offers.setdefault(option.key, []).append(ranked)
     kept: list[Price] = []
     left_out: list[LeftOut] = []

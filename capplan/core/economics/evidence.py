@@ -1,11 +1,12 @@
 """Decide which options may be recommended, by how far their speed and their price can be trusted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
 from capplan.core.economics.constraints import Constraints
+from capplan.core.economics.drift import NO_DRIFT, PriceDrift
 from capplan.core.economics.options import Option
 from capplan.core.gpus.prices import Price, PriceEvidence, PriceTier, PurchasePrice, Term
 from capplan.core.serving.response import SpeedTier
@@ -22,6 +23,8 @@ class Concern(StrEnum):
     MARKETPLACE = "marketplace offer"
     END_OF_SALE = "no longer sold by its vendor"
     DRIVER_LICENCE = "driver licence excludes data centres"
+    FEW_SCENARIOS = "carries the load in too few scenarios"
+    SAFER_NEARBY = "a clearly safer fleet costs at most 5 % more"
 
 
 PRICE_CONCERNS = frozenset(
@@ -74,11 +77,20 @@ class Standards:
         certain_fits: GPUs whose memory suffices for the whole interval of the estimate.
         today: The day from which the age of prices is counted.
         constraints: What the buyer admits, and the age above which prices count as old.
+        drift: How far prices move with their age.
+        carried: Share of the scenarios in which an option's fleet as sized carries the load, by key, where known.
+        uncertain: Keys of options that carry fewer scenarios than asked, and cost more than another where they carry
+            as many.
+        outdone: Keys of options that a clearly safer one outdoes at little cost.
     """
 
     certain_fits: frozenset[str]
     today: date
     constraints: Constraints = field(default_factory=Constraints)
+    drift: PriceDrift = NO_DRIFT
+    carried: Mapping[str, float] = field(default_factory=dict)
+    uncertain: frozenset[str] = frozenset()
+    outdone: frozenset[str] = frozenset()
 
     def admits(self, option: Option) -> bool:
         """Return True if an option keeps every cap."""
@@ -100,7 +112,21 @@ class Standards:
         found += self.concerns_of_price(price) if price is not None else ()
         if candidate.is_end_of_sale:
             found.append(Concern.END_OF_SALE)
+        if option.key in self.uncertain:
+            found.append(Concern.FEW_SCENARIOS)
+        if option.key in self.outdone:
+            found.append(Concern.SAFER_NEARBY)
         return tuple(found)
+
+    def high_price_factor(self, price: Price | PurchasePrice) -> float:
+        """Return the factor by which a price that is no longer current may have risen, at the end of its 90 %.
+
+        A current price counts as it is. An older one is ranked by what it may be today, so that the oldest of old
+        prices does not win by its age.
+        """
+        if not price.evidence.is_old(self.today, max_age_days=self.constraints.max_price_age_days):
+            return 1.0
+        return self.drift.high_factor(price, self.today)
 
     def concerns_of_price(self, price: Price | PurchasePrice) -> tuple[Concern, ...]:
         """Return what speaks against relying on a price: its tier, its age, a marketplace that is not admitted."""

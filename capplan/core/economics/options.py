@@ -41,13 +41,14 @@ class Case:
 class Scenario:
     """What is varied around a case: factors on what was given, 1 where it holds.
 
-    `latency` scales a GPU's batch times; `largest_batch` fixes how all GPUs are run; `need` scales the GPUs
-    that each year needs, redundancy aside.
+    `latency` scales a GPU's batch times, `own_price` the price of single options by key; `largest_batch` fixes how all
+    GPUs are run; `need` scales the GPUs that each year needs, redundancy aside.
     """
 
     load: float = 1.0
     limit: float = 1.0
     latency: Mapping[str, float] = field(default_factory=dict)
+    own_price: Mapping[str, float] = field(default_factory=dict)
     rent_price: float = 1.0
     purchase_price: float = 1.0
     largest_batch: int | None = None
@@ -342,13 +343,15 @@ class _Question:
         return min(1.0, samples / (HOURS_PER_YEAR * SECONDS_PER_HOUR) / most_per_s)
 
     def rented(self, price: Price) -> Option:
-        varied = replace(price, usd_per_hour=price.usd_per_hour * self.scenario.rent_price)
+        factor = self.scenario.rent_price * self.scenario.own_price.get(rent_key(price), 1.0)
+        varied = replace(price, usd_per_hour=price.usd_per_hour * factor)
         placed = self.in_servers(server_slots=price.instance_gpus, full_servers=True)
         grown = placed.fleets(server_slots=price.instance_gpus, full_servers=True)
         return placed.option(placed.committed(grown, price.term), term=price.term, rent=varied)
 
     def bought(self, price: PurchasePrice) -> Option:
-        varied = replace(price, usd=price.usd * self.scenario.purchase_price)
+        factor = self.scenario.purchase_price * self.scenario.own_price.get(f"{price.gpu}/{Term.BUY.value}", 1.0)
+        varied = replace(price, usd=price.usd * factor)
         slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
         placed = self.in_servers(server_slots=slots, full_servers=full)
         grown = placed.fleets(server_slots=slots, full_servers=full)

@@ -24,7 +24,9 @@ class Recommendation:
     Attributes:
         choice: The cheapest option of full evidence; where there is none, the cheapest of all.
         concerns: What speaks against `choice`; empty for full evidence.
-        runner_up: The next best option on another GPU.
+        runner_up: The nearest alternative: the cheapest other option that may be chosen and costs at least as much, the
+            same GPU under another term and weaker evidence included.
+        runner_up_concerns: What speaks against `runner_up`.
         cheaper: The cheapest option of all, where it is cheaper than `choice` on weaker evidence.
         cheaper_concerns: What speaks against `cheaper`.
         front: Keys of the options that no other beats in cost and latency.
@@ -36,6 +38,7 @@ class Recommendation:
     cheaper: Option | None
     cheaper_concerns: tuple[Concern, ...]
     front: tuple[str, ...]
+    runner_up_concerns: tuple[Concern, ...] = ()
 
 
 def recommend(case: Case, options: Sequence[Option], *, standards: Standards) -> Recommendation:
@@ -45,13 +48,17 @@ def recommend(case: Case, options: Sequence[Option], *, standards: Standards) ->
     """
     ranked = ranking(case, options, standards=standards)
     choice = ranked[0] if ranked else None
-    others = [option for option in ranked if choice and option.gpu != choice.gpu]
+    others = [
+        option for option in ranked if choice and option is not choice and worth(case, option) >= worth(case, choice)
+    ]
+    runner_up = min(others, key=lambda option: (worth(case, option), option.key), default=None)
     best = min(ranked, key=lambda option: worth(case, option), default=None)
     cheaper = best if choice and best and worth(case, best) < worth(case, choice) else None
     return Recommendation(
         choice=choice,
         concerns=standards.concerns(choice) if choice else (),
-        runner_up=others[0] if others else None,
+        runner_up=runner_up,
+        runner_up_concerns=standards.concerns(runner_up) if runner_up else (),
         cheaper=cheaper,
         cheaper_concerns=standards.concerns(cheaper) if cheaper else (),
         front=cost_latency_front([option for option in options if option.cost]),
@@ -59,12 +66,47 @@ def recommend(case: Case, options: Sequence[Option], *, standards: Standards) ->
 
 
 def ranking(case: Case, options: Sequence[Option], *, standards: Standards) -> list[Option]:
-    """Return the options that may be chosen, best first; full evidence before weaker evidence."""
+    """Return the options that may be chosen, best first; full evidence before weaker evidence.
+
+    Of prices that are no longer current, what they may have risen to decides.
+    """
     allowed = [option for option in options if may_be_chosen(case, option) and standards.admits(option)]
     certain = [option for option in allowed if standards.fits_certainly(option)]
     return sorted(
-        certain or allowed, key=lambda option: (bool(standards.concerns(option)), worth(case, option), option.key)
+        certain or allowed,
+        key=lambda option: (bool(standards.concerns(option)), _aged_worth(case, option, standards), option.key),
     )
+
+
+def _aged_worth(case: Case, option: Option, standards: Standards) -> float:
+    price = option.rent or option.purchase
+    return worth(case, option) * (standards.high_price_factor(price) if price is not None else 1.0)
+
+
+_CLEARLY_SAFER = 0.03
+_LITTLE_DEARER = 1.05
+
+
+def safer_nearby(case: Case, ranked: Sequence[Option], *, standards: Standards) -> frozenset[str]:
+    """Return the keys of the options that another outdoes: clearly safer, and at most 5 % dearer than the first.
+
+    Clearly safer is a fleet that carries three more scenarios in a hundred.
+
+    Args:
+        case: The load and the money.
+        ranked: The options that may be chosen, best first.
+        standards: The standards, with the shares of scenarios that options carry.
+    """
+    sound = [option for option in standards.of_full_evidence(ranked) if option.key in standards.carried]
+    if not sound:
+        return frozenset()
+    first = sound[0]
+    most = _LITTLE_DEARER * worth(case, first)
+    near = [option for option in sound if worth(case, option) <= most]
+    safest = max(near, key=lambda option: (standards.carried[option.key], -worth(case, option)))
+    if standards.carried[safest.key] < standards.carried[first.key] + _CLEARLY_SAFER:
+        return frozenset()
+    return frozenset(option.key for option in near if worth(case, option) < worth(case, safest))
 
 
 def may_be_chosen(case: Case, option: Option) -> bool:

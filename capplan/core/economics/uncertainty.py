@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,8 +11,9 @@ from capplan.core.economics.assumptions import Assumption
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.evidence import Standards
 from capplan.core.economics.options import Case, Option, Scenario, evaluate, rent_key
-from capplan.core.economics.recommend import _Z_90, Recommendation, ranking, worth
+from capplan.core.economics.recommend import _Z_90, ranking, worth
 from capplan.core.gpus.prices import Term
+from capplan.core.numbers import FloatArray
 from capplan.core.serving.load import Service
 
 SHARED_LATENCY_VARIANCE = 0.5
@@ -31,6 +32,7 @@ class Confidence:
         cost_p10_usd, cost_p90_usd: Percentiles of the choice's yearly cost, its fleet sized anew in each scenario.
         wins: Share of scenarios in which each option is the cheapest, largest first.
         needs: GPUs that the last year needs in each scenario, smallest first; None where no number suffices.
+        carried_by_option: Share of the scenarios that each contender's fleet as sized carries.
         varies: Labels of what is drawn, the latency estimate among them.
     """
 
@@ -43,6 +45,7 @@ class Confidence:
     wins: tuple[tuple[str, float], ...]
     needs: tuple[int | None, ...] = ()
     varies: tuple[str, ...] = ()
+    carried_by_option: tuple[tuple[str, float], ...] = ()
 
     def need_for(self, share: float) -> int | None:
         """Return the fewest GPUs that suffice in a share of the scenarios; None where no number does.
@@ -51,6 +54,27 @@ class Confidence:
             share: The share of scenarios that must be carried, above 0 and at most 1.
         """
         return self.needs[max(0, math.ceil(share * len(self.needs) - 1e-9) - 1)] if self.needs else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceSpread:
+    """How far the price of one option is uncertain: by its age, and for spot over the provider's zones.
+
+    `sigma` is the spread of its logarithm; `low` and `high` are the logarithms of the zones' prices over the option's.
+    """
+
+    sigma: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+    def at(self, normal: FloatArray) -> FloatArray:
+        """Return the logarithm of the price's factor: the zones' ends hold the middle 90 % of a normal draw.
+
+        Args:
+            normal: Standard normal draws.
+        """
+        zones = np.where(normal > 0, self.high, -self.low) * normal / _Z_90
+        return np.asarray(np.hypot(zones, self.sigma * normal) * np.sign(normal))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,46 +124,103 @@ def varied(case: Case, values: Mapping[str, float], latency: Mapping[str, float]
     )
 
 
-def confidence(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What the contenders do in scenarios drawn at random, everything uncertain varied together.
+
+    `needs` holds the GPUs that each contender's last year needs, None where no number suffices, `costs_usd` its yearly
+    cost with its fleet sized anew; one entry a scenario. [USD/year]
+    """
+
+    contenders: tuple[Option, ...]
+    needs: Mapping[str, tuple[int | None, ...]]
+    costs_usd: Mapping[str, tuple[float | None, ...]]
+    varies: tuple[str, ...]
+
+    def carried(self, option: Option) -> float:
+        """Return the share of the scenarios that an option's fleet as sized carries, its spare servers aside."""
+        last = option.fleets[-1]
+        most = last.gpus - last.spares * last.gpus_per_server
+        needs = self.needs[option.key]
+        return sum(need is not None and need <= most for need in needs) / len(needs)
+
+
+def draw(
     case: Case,
-    recommendation: Recommendation,
     contenders: Sequence[Option],
     *,
     uncertainty: Uncertainty,
     scenarios: int,
     seed: int = 7,
-) -> Confidence | None:
-    """Draw everything uncertain together and see how often the choice is still the best of the contenders.
+    spreads: Mapping[str, PriceSpread] | None = None,
+) -> Drawn:
+    """Draw everything uncertain together, and size and cost every contender in each scenario.
 
     Assumptions are triangular over their ranges; latency factors are lognormal with the interval as their middle
     90 %, half of their variance common to all GPUs. The peak is drawn only where it has a range of its own.
+
+    Args:
+        case: The load, the money and the prices.
+        contenders: The options to compare.
+        uncertainty: The assumptions' ranges and the latency intervals.
+        scenarios: How many scenarios are drawn.
+        seed: The same seed gives the same scenarios.
+        spreads: How far the price of single options is uncertain, by key.
     """
-    choice = recommendation.choice
-    if choice is None:
-        return None
     uncertain = uncertainty.of_keys((*DRAWN_KEYS, *MONEY_KEYS))
-    keys = {option.key for option in contenders}
     narrow = _narrowed(case, contenders)
     gpus = sorted({option.gpu for option in contenders})
-    sampled = _sampled(case, uncertainty, gpus, uncertain=uncertain, count=scenarios, seed=seed)
-    outcomes = [_outcome(narrow, scenario, choice, keys) for scenario in sampled]
-    best = Counter(each.best for each in outcomes)
-    wins = [(key, best[key] / scenarios) for key in sorted(keys) if best[key]]
-    costs = [each.cost_usd for each in outcomes if each.cost_usd is not None]
+    sampled = _sampled(case, uncertainty, gpus, uncertain=uncertain, count=scenarios, seed=seed, spreads=spreads or {})
+    keys = [option.key for option in contenders]
+    needs: dict[str, list[int | None]] = {key: [] for key in keys}
+    costs: dict[str, list[float | None]] = {key: [] for key in keys}
+    for scenario in sampled:
+        options = {option.key: option for option in evaluate(narrow, scenario)}
+        for key in keys:
+            option = options.get(key)
+            needs[key].append(option.fleets[-1].need if option else None)
+            costs[key].append(worth(case, option) if option else None)
+    return Drawn(
+        contenders=tuple(contenders),
+        needs={key: tuple(found) for key, found in needs.items()},
+        costs_usd={key: tuple(found) for key, found in costs.items()},
+        varies=(*(each.label for each in uncertain), "Latency estimate", *(["Age of prices"] if spreads else [])),
+    )
+
+
+def confidence(drawn: Drawn, choice: Option) -> Confidence:
+    """Return how often a choice is the cheapest of the contenders, and how often its fleet suffices.
+
+    Args:
+        drawn: What the contenders do in scenarios.
+        choice: One of the contenders.
+    """
+    keys = sorted(drawn.costs_usd)
+    scenarios = len(drawn.costs_usd[choice.key])
+    best: Counter[str] = Counter()
+    excess: list[float] = []
+    for index in range(scenarios):
+        priced = {key: cost for key in keys if (cost := drawn.costs_usd[key][index]) is not None}
+        if not priced:
+            continue
+        cheapest = min(priced, key=lambda key: priced[key])
+        best[cheapest] += 1
+        if choice.key in priced:
+            excess.append(priced[choice.key] - priced[cheapest])
+    costs = [cost for cost in drawn.costs_usd[choice.key] if cost is not None]
     low, high = (float(value) for value in np.percentile(costs, [10, 90])) if costs else (math.nan, math.nan)
-    needs = [each.need for each in outcomes]
+    wins = [(key, best[key] / scenarios) for key in keys if best[key]]
     return Confidence(
         scenarios=scenarios,
         cheapest=best[choice.key] / scenarios,
-        carried=sum(need is not None and need <= choice.fleets[-1].need for need in needs) / scenarios,
-        expected_excess_usd_per_year=float(np.mean([each.excess_usd for each in outcomes if each.cost_usd is not None]))
-        if costs
-        else 0.0,
+        carried=drawn.carried(choice),
+        expected_excess_usd_per_year=float(np.mean(excess)) if excess else 0.0,
         cost_p10_usd=low,
         cost_p90_usd=high,
         wins=tuple(sorted(wins, key=lambda each: -each[1])),
-        needs=tuple(sorted(needs, key=lambda need: math.inf if need is None else need)),
-        varies=(*(each.label for each in uncertain), "Latency estimate"),
+        needs=tuple(sorted(drawn.needs[choice.key], key=lambda need: math.inf if need is None else need)),
+        varies=drawn.varies,
+        carried_by_option=tuple((option.key, drawn.carried(option)) for option in drawn.contenders),
     )
 
 
@@ -155,45 +236,25 @@ def _narrowed(case: Case, contenders: Sequence[Option]) -> Case:
 
 
 def _sampled(
-    case: Case, uncertainty: Uncertainty, gpus: Sequence[str], *, uncertain: Sequence[Assumption], count: int, seed: int
+    case: Case,
+    uncertainty: Uncertainty,
+    gpus: Sequence[str],
+    *,
+    uncertain: Sequence[Assumption],
+    count: int,
+    seed: int,
+    spreads: Mapping[str, PriceSpread],
 ) -> Iterator[Scenario]:
     """Yield random scenarios; the same seed gives the same ones."""
     source = np.random.default_rng(seed)
     values = {each.key: source.triangular(each.low, each.value, each.high, count) for each in uncertain}
     common = source.standard_normal(count)
     own = {gpu: source.standard_normal(count) for gpu in gpus}
+    prices = {key: np.exp(spreads[key].at(source.standard_normal(count))) for key in sorted(spreads)}
     for index in range(count):
         latency = {gpu: _factor(uncertainty.latency.get(gpu, (1, 1)), common[index], own[gpu][index]) for gpu in own}
-        yield varied(case, {key: float(sample[index]) for key, sample in values.items()}, latency)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """What one scenario does to the choice.
-
-    Attributes:
-        best: Key of the cheapest contender; None where none carries the load.
-        need: GPUs that the choice's last year needs; None where no number suffices, as are its costs.
-        cost_usd: The choice's yearly cost, its fleet sized anew. [USD/year]
-        excess_usd: What the choice costs more than the cheapest. [USD/year]
-    """
-
-    best: str | None = None
-    need: int | None = None
-    cost_usd: float | None = None
-    excess_usd: float = 0.0
-
-
-def _outcome(case: Case, scenario: Scenario, choice: Option, keys: Set[str]) -> _Outcome:
-    options = {option.key: option for option in evaluate(case, scenario) if option.key in keys}
-    if not options:
-        return _Outcome()
-    best = min(options.values(), key=lambda option: worth(case, option))
-    mine = options.get(choice.key)
-    if mine is None:
-        return _Outcome(best=best.key)
-    cost = worth(case, mine)
-    return _Outcome(best=best.key, need=mine.fleets[-1].need, cost_usd=cost, excess_usd=cost - worth(case, best))
+        drawn = varied(case, {key: float(sample[index]) for key, sample in values.items()}, latency)
+        yield replace(drawn, own_price={key: float(factors[index]) for key, factors in prices.items()})
 
 
 def _factor(bounds: tuple[float, float], common: float, own: float) -> float:

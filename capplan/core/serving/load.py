@@ -38,7 +38,7 @@ class Job:
     growth_per_year_fraction: float
     spares: int
     utilization_ceiling_fraction: float
-    allow_spot: bool = True
+    allow_spot: bool = False
 
     @property
     def rate_per_s(self) -> float:

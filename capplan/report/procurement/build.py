@@ -7,6 +7,7 @@ from datetime import date
 from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.constraints import Constraints, LeftOut
 from capplan.core.economics.decide import Answer, decide
+from capplan.core.economics.drift import NO_DRIFT, PriceDrift
 from capplan.core.economics.evidence import Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
 from capplan.core.gpus.mig import mig_profiles
@@ -41,7 +42,10 @@ _ROOFS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What surrounds a report: the day and moment [s since 1970], the command, the title, and what was measured."""
+    """What surrounds a report: the day and moment [s since 1970], the command, the title, and what was measured.
+
+    `drift` is how far prices move as they age.
+    """
 
     today: date
     timestamp: int = 0
@@ -50,6 +54,7 @@ class Circumstances:
     load_file: str | None = None
     largest_batches: tuple[int, ...] = ()
     measured: tuple[Measured, ...] = ()
+    drift: PriceDrift = NO_DRIFT
 
 
 def build_report(
@@ -141,7 +146,7 @@ def _answered(
         raise UsageError(f"{plan.model.name}: no GPU is left; see `capplan plan` for why each was rejected.")
     standards = _standards(plan, demand.constraints, circumstances)
     answer = decide(candidates, demand=demand, rents=market.rents, purchases=market.purchases, standards=standards)
-    return answer, _model_report(plan, answer, standards, circumstances, market.gpus)
+    return answer, _model_report(plan, answer, answer.standards, circumstances, market.gpus)
 
 
 def _standards(plan: PlanDocument, constraints: Constraints, circumstances: Circumstances) -> Standards:
@@ -149,6 +154,7 @@ def _standards(plan: PlanDocument, constraints: Constraints, circumstances: Circ
         certain_fits=plan.certain_gpus,
         today=circumstances.today,
         constraints=constraints,
+        drift=circumstances.drift,
     )
 
 

@@ -147,7 +147,7 @@ def seconds_range(interval: Interval) -> str:
 
 def evidence(row: OptionRow) -> str:
     """Write how an option's speed / price are known, with what speaks against relying on them."""
-    known = row.evidence.speed_tier + (f" / {row.offer.price_tier}" if row.offer.price_tier else "")
+    known = row.evidence.speed_tier + (f" / {row.offer.price_known_by}" if row.offer.price_known_by else "")
     others = [concern for concern in row.evidence.concerns if not concern.startswith(("speed", "price is"))]
     return "; ".join([known, *others])
 

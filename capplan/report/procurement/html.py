@@ -228,7 +228,7 @@ def _option(row: OptionRow, model: ModelReport, written: _Columns, factors: tupl
         ["no cheaper and faster option"] * row.evidence.on_front
         + ["borderline memory"] * (not row.evidence.certain_fit)
         + [f"speed: {row.evidence.speed_tier}"]
-        + ([f"price: {row.offer.price_tier}"] if row.offer.price_tier else [])
+        + ([f"price: {row.offer.price_known_by}"] if row.offer.price_known_by else [])
         + [concern for concern in row.evidence.concerns if concern in _SHOWN_CONCERNS]
         + list(row.evidence.violations)
     )
@@ -241,7 +241,7 @@ def _option(row: OptionRow, model: ModelReport, written: _Columns, factors: tupl
         "runner_up": row.key == model.verdict.runner_up,
         "warnings": {"borderline memory", *row.evidence.concerns, *row.evidence.violations},
         "tags": tags,
-        "price_tags": {f"price: {row.offer.price_tier}", *PRICE_CONCERNS},
+        "price_tags": {f"price: {row.offer.price_known_by}", *PRICE_CONCERNS},
         "offer": figures.offer(row),
         "price": None if row.offer.price_usd is None else _shown_price(row, _listed(row, factors)),
         "price_unit": row.offer.price_unit,

@@ -32,6 +32,7 @@ class OfferPart:
     price_date: date | None
     price_source: str | None
     price_tier: str | None
+    price_known_by: str | None
     price_date_is: str | None
     includes_server: bool
     is_marketplace: bool

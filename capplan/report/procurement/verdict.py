@@ -1,8 +1,10 @@
 """Describe the decision: what to take, why, and what would change it."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from capplan.core.economics.decide import Answer, AssuredFleet, Payback
+from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
@@ -135,6 +137,9 @@ def _assured_words(fleet: AssuredFleet) -> str:
     return f"{fleet.option.fleet.gpus} GPUs carry {share} of the scenarios, {cost}."
 
 
+_LESS_SURE = frozenset({Concern.FEW_SCENARIOS, Concern.SAFER_NEARBY})
+
+
 def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
     """Describe what speaks against the choice, or a cheaper option of weaker evidence; None if nothing does."""
     found = answer.recommendation
@@ -149,7 +154,8 @@ def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
     row = by_key[found.cheaper.key]
     saving = _saving(answer, by_key[found.choice.key], row)
     return (
-        f"{row.gpu_name} {_how(row)} would be {format_fraction(saving)} cheaper, on weaker evidence: "
+        f"{row.gpu_name} {_how(row)} would be {format_fraction(saving)} cheaper, "
+        f"{'and less sure' if _LESS_SURE.issuperset(found.cheaper_concerns) else 'on weaker evidence'}: "
         f"{', '.join(found.cheaper_concerns)}."
     )
 
@@ -199,11 +205,33 @@ def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, coun
         f", {choice.count.gpus_last_year} by the last year" if choice.count.gpus_last_year != choice.count.gpus else ""
     )
     verb = "Buy" if choice.is_bought else "Rent"
-    yearly = _yearly_words(answer, choice.money.cost_usd_per_year)
+    count, yearly = choice.count.gpus, _yearly_words(answer, choice.money.cost_usd_per_year)
+    finish_s = choice.speed.finish_s
+    assured = answer.assured
+    if assured and assured.option and assured.option.fleet.gpus > count:
+        count, finish_s = assured.option.fleet.gpus, assured.option.finish_s
+        share = format_fraction(assured.share)
+        grown = f" ({choice.count.gpus} as stated; {count} carry {share} of the scenarios)"
+        if assured.option.cost_per_year and (assured.extra_usd_per_year or 0.0) > 0:
+            yearly = f"{format_usd(assured.option.cost_per_year)} per year"
     return (
-        f"{verb} {choice.count.gpus} × {choice.gpu_name} {_how(choice)}{grown}: "
-        f"{_finish_words(answer.demand.load, choice)}{yearly} for {name}."
+        f"{verb} {count} × {choice.gpu_name} {_how(choice)}{grown}: "
+        f"{_finish_words(answer.demand.load, finish_s)}{yearly} for {name}.{_validity(answer, choice)}"
     )
+
+
+def _validity(answer: Answer, choice: OptionRow) -> str:
+    """Describe until when the price counts as current, and whether a whole step was ever timed on the GPU."""
+    words = ""
+    if choice.offer.price_date and not choice.evidence.concerns:
+        option = answer.recommendation.choice
+        quoted = (option.rent or option.purchase) if option else None
+        until = quoted.quote.valid_until if quoted else None
+        last = until or choice.offer.price_date + timedelta(days=answer.demand.constraints.max_price_age_days)
+        words = f" Its price is of {choice.offer.price_date} and counts as current until {last}."
+    if choice.evidence.speed_tier != "measured":
+        words += " No whole step was timed on this GPU."
+    return words
 
 
 def _yearly_words(answer: Answer, cost_usd_per_year: float) -> str:
@@ -216,12 +244,12 @@ def _yearly_words(answer: Answer, cost_usd_per_year: float) -> str:
     return f"{words} ({low} to {high})" if low != high else words
 
 
-def _finish_words(load: Load, choice: OptionRow) -> str:
+def _finish_words(load: Load, finish_s: float | None) -> str:
     """Describe how long a run takes against its deadline; nothing for a service."""
-    if not isinstance(load, Job | TrainingPurchase) or choice.speed.finish_s is None:
+    if not isinstance(load, Job | TrainingPurchase) or finish_s is None:
         return ""
     what = "training finishes" if isinstance(load, TrainingPurchase) else "a run finishes"
-    return f"{what} in {duration(choice.speed.finish_s)} of the {duration(load.deadline_s)} allowed, "
+    return f"{what} in {duration(finish_s)} of the {duration(load.deadline_s)} allowed, "
 
 
 def _how(row: OptionRow) -> str:
@@ -271,7 +299,10 @@ def _runner_up_words(answer: Answer, choice: OptionRow, other: OptionRow | None)
     if other is None or not other.money.cost_usd_per_year or not choice.money.cost_usd_per_year:
         return []
     mine, theirs = _worths(answer, choice, other)
-    return [f"Runner-up: {other.gpu_name} {_how(other)}, {format_fraction(theirs / mine - 1)} more expensive."]
+    against = ", ".join(answer.recommendation.runner_up_concerns)
+    more = f", and {against}" if against else ""
+    extra = f"{format_fraction(theirs / mine - 1)} more expensive" if theirs > mine else "as expensive"
+    return [f"Nearest alternative: {other.gpu_name} {_how(other)}, {extra}{more}."]
 
 
 def _certainty_reasons(answer: Answer, load: Load, choice: OptionRow) -> list[str]:
@@ -297,7 +328,7 @@ def _price_reasons(choice: OptionRow) -> list[str]:
         return []
     advice = "; ask again before signing" if choice.evidence.concerns else ""
     words = (
-        f"Its price, {price(choice)}, is {choice.offer.price_tier}, as of {choice.offer.price_date}: "
+        f"Its price, {price(choice)}, is known from: {choice.offer.price_known_by}, as of {choice.offer.price_date}: "
         f"{choice.offer.price_source}{advice}."
     )
     terms = quote_terms(choice)

@@ -12,7 +12,7 @@ from capplan.core.economics.decide import MORE_EXPENSIVE, WEAKER, Answer, decide
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.core.economics.recommend import cost_latency_front, ranking, recommend
-from capplan.core.economics.uncertainty import Uncertainty, confidence, sensitivity
+from capplan.core.economics.uncertainty import Uncertainty, confidence, draw, sensitivity
 from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, QuoteTerms, Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, OneGpu, Service
@@ -51,13 +51,15 @@ JOB = Job(
 FAST, SLOW = candidate("fast", 0.010), candidate("slow", 0.020)
 
 
-def answer(*rents: Price, load=JOB, purchases=(), assumptions=(), candidates=(FAST, SLOW)) -> Answer:
+def answer(
+    *rents: Price, load=JOB, purchases=(), assumptions=(), candidates=(FAST, SLOW), standard: Standards | None = None
+) -> Answer:
     return decide(
         candidates,
         demand=Demand(load=load, money=NODE, assumptions=tuple(assumptions)),
         rents=rents,
         purchases=purchases,
-        standards=standards(*(each.gpu for each in candidates)),
+        standards=standard or standards(*(each.gpu for each in candidates)),
     )
 
 
@@ -103,10 +105,10 @@ def test_without_any_price_there_is_no_recommendation():
 
 def test_spot_is_shown_but_chosen_only_where_allowed():
     rents = (rent("fast", 3.0), rent("fast", 0.1, term=Term.SPOT))
-    careful = answer(*rents, load=replace(JOB, allow_spot=False))
+    careful = answer(*rents)
     assert careful.recommendation.choice.term is Term.ON_DEMAND
     assert any(option.term is Term.SPOT for option in careful.options)
-    assert answer(*rents).recommendation.choice.term is Term.SPOT
+    assert answer(*rents, load=replace(JOB, allow_spot=True)).recommendation.choice.term is Term.SPOT
 
 
 def test_borderline_memory_is_chosen_only_where_nothing_else_is():
@@ -171,7 +173,7 @@ def test_probability_that_the_choice_holds_is_that_of_the_estimates():
     found = answer(rent("fast", 2.1), rent("slow", 1.0), candidates=tuple(points))
     uncertainty = Uncertainty(assumptions=(), latency={"fast": (low, 1.2), "slow": (low, 1.2)})
     ranked = ranking(found.case, evaluate(found.case), standards=standards("fast", "slow"))
-    drawn = confidence(found.case, found.recommendation, ranked, uncertainty=uncertainty, scenarios=4000)
+    drawn = confidence(draw(found.case, ranked, uncertainty=uncertainty, scenarios=4000), found.recommendation.choice)
     assert drawn.cheapest == near(0.670, abs=0.025)  # three standard errors of 4000 scenarios
 
 

@@ -71,6 +71,7 @@ def _offer(option: Option) -> OfferPart:
         price_date=price.date if price else None,
         price_source=price.source if price else None,
         price_tier=price.tier.value if price else None,
+        price_known_by=price.known_by if price else None,
         price_date_is=price.date_is.value if price else None,
         includes_server=purchase is not None and purchase.includes_server,
         is_marketplace=rent is not None and rent.is_marketplace,
