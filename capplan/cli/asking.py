@@ -116,7 +116,7 @@ def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> N
     chosen = writing.format()
     question, models = read_asked(verb, values)
     context = LocalContext(feedback=TERMINAL)
-    look = Look(format=chosen.value, width=answer_width(), table_width=table_width())
+    look = Look(format=chosen.value, width=answer_width(), table_width=table_width(writing.output))
     question = verb.settle(question, look)
     asked = [with_model(question, words) for words in models] if verb.takes_several else [question]
     answers = [verb.answer(each, context) for each in asked]

@@ -58,18 +58,10 @@ _FORMAT_BY_EXTENSION = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.
 def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | None) -> Format:
     """Decide the spelling: an explicit one, else the output file's extension, else a table.
 
-    What is spelled as text on a terminal is laid out in its width from here on.
-
     Raises:
         UsageError: contradictory or unknown formats, or an output whose folder does not exist or that is an input.
     """
     refuse_output(output)
-    found = _chosen_format(chosen, json_flag=json_flag, output=output)
-    lay_out(on_terminal=found is Format.TABLE and output is None)
-    return found
-
-
-def _chosen_format(chosen: Format | None, *, json_flag: bool, output: Path | None) -> Format:
     if json_flag:
         if chosen not in (None, Format.JSON):
             raise UsageError(f"--json contradicts --format {chosen}; give one of them.")
@@ -84,16 +76,13 @@ def _chosen_format(chosen: Format | None, *, json_flag: bool, output: Path | Non
     return _FORMAT_BY_EXTENSION[output.suffix]
 
 
-def lay_out(*, on_terminal: bool) -> None:
-    """Lay text out in the terminal's width from here on, or without a limit.
+def table_width(output: Path | None) -> int | None:
+    """Return the width in which text for people is laid out; None where it is not for a terminal. [characters]
 
     Args:
-        on_terminal: whether the answer is text for standard output; it is laid out only if that is a terminal.
+        output: The file that is written; None is standard output.
     """
-    from capplan.report.narrow import text_width
-
-    is_laid_out = on_terminal and is_terminal(sys.stdout)
-    text_width.set(shutil.get_terminal_size().columns if is_laid_out else None)
+    return shutil.get_terminal_size().columns if output is None and is_terminal(sys.stdout) else None
 
 
 def refuse_output(output: Path | None) -> None:
@@ -123,18 +112,17 @@ def to_json(document: object) -> str:
     return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def table_width() -> int | None:
-    """Return the room of the terminal that text is fitted to; None where there is none. [characters]"""
-    from capplan.report.narrow import text_width
+def laid_out(sections: "Iterable[Section]", chosen: Format, *, output: Path | None) -> str:
+    """Return an answer's sections as text, Markdown or CSV; text for a terminal is fitted to its width.
 
-    return text_width.get()
-
-
-def laid_out(sections: "Iterable[Section]", chosen: Format) -> str:
-    """Return an answer's sections as text, Markdown or CSV; text for a terminal is fitted to its width."""
+    Args:
+        sections: What is written.
+        chosen: The format.
+        output: Where it is going to be written; None is standard output.
+    """
     from capplan.report.render import render
 
-    return render(sections, chosen, width=table_width())
+    return render(sections, chosen, width=table_width(output) if chosen is Format.TABLE else None)
 
 
 def emit(content: str, *, output: Path | None) -> None:
@@ -143,11 +131,8 @@ def emit(content: str, *, output: Path | None) -> None:
     Raises:
         UsageError: it cannot be written, as on a full disk.
     """
-    from capplan.report.narrow import text_width, wrapped_lines
-
-    width = text_width.get()
     if output is None:
-        _write_to_stdout(printable(content if width is None else wrapped_lines(content, width)))
+        _write_to_stdout(printable(content))
     else:
         write_atomically(output, printable(content).encode())
 

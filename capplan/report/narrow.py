@@ -3,13 +3,9 @@
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 from capplan.report.sections import Align
-
-text_width: ContextVar[int | None] = ContextVar("text_width", default=None)
-"""The width in which text for people is laid out [characters]; None, as in files and pipes, leaves lines whole."""
 
 _GAPS = (2, 1)
 """Blanks between two columns: usually, and where that makes a table fit. [characters]"""

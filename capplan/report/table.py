@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from capplan.printable import printable_line
 from capplan.report.narrow import Grid as Table
-from capplan.report.narrow import Heading, text_width
-from capplan.report.render import csv_text, escape_markdown, markdown_grid, plain_grid
+from capplan.report.narrow import Heading
+from capplan.report.render import csv_text, escape_markdown, markdown_grid
 from capplan.report.sections import Align
 
-__all__ = ["Align", "Heading", "Table", "escape_markdown", "render_csv", "render_markdown", "render_text", "table"]
+__all__ = ["Align", "Heading", "Table", "escape_markdown", "render_csv", "render_markdown", "table"]
 
 render_markdown = markdown_grid
 
@@ -25,11 +25,6 @@ def _column(title: str) -> Heading:
         align=Align.RIGHT if title.endswith(">") else Align.LEFT,
         rank=len(title) - len(title.lstrip("?")),
     )
-
-
-def render_text(content: Table) -> str:
-    """Align the columns with blanks, in the width of the terminal if there is one."""
-    return plain_grid(content, width=text_width.get())
 
 
 def render_csv(content: Table) -> str:

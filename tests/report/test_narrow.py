@@ -1,22 +1,31 @@
 """Tables and sentences in narrow terminals: expected layouts are written by hand."""
 
-import contextvars
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capplan.report.narrow import text_width, wrapped_lines
-from capplan.report.table import Table, render_text, table
+from capplan.report.narrow import Grid, Heading, wrapped_lines
+from capplan.report.render import plain_grid
+from capplan.report.sections import Align
 
 
-def laid_out(content: Table, width: int | None) -> str:
+def laid_out(content: Grid, width: int | None) -> str:
     """Return a table as it is shown on a terminal of a width."""
+    return plain_grid(content, width=width)
 
-    def render() -> str:
-        text_width.set(width)
-        return render_text(content)
 
-    return contextvars.copy_context().run(render)
+def table(titles: str, rows: Sequence[Sequence[str]]) -> Grid:
+    """Return a table from headings parted by `|`: `cost>` stands right, each `?` before it raises its rank."""
+    columns = tuple(
+        Heading(
+            title=title.strip("?>"),
+            align=Align.RIGHT if title.endswith(">") else Align.LEFT,
+            rank=title.count("?"),
+        )
+        for title in titles.split("|")
+    )
+    return Grid(columns=columns, rows=tuple(map(tuple, rows)))
 
 
 def test_long_texts_are_folded_between_words_before_anything_else() -> None:
@@ -70,7 +79,7 @@ def test_a_long_table_loses_its_last_columns_and_says_so() -> None:
 
 def test_without_a_terminal_nothing_is_folded() -> None:
     content = table("a|b", [("x", "a long text " * 30)])
-    assert len(render_text(content).splitlines()) == 3
+    assert len(plain_grid(content).splitlines()) == 3
 
 
 def test_sentences_break_between_words_and_hang() -> None:

@@ -21,6 +21,7 @@ from capplan.errors import UsageError
 
 if TYPE_CHECKING:
     from capplan.app.kept_traces.cache import Entry, TraceCache
+    from capplan.report.sections import Column, Section
 
 app = typer.Typer(
     cls=SparingGroup,
@@ -49,14 +50,17 @@ def cache(
     kept = _cache()
     entries = list(kept.entries())
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
-    render = {Format.JSON: _as_json, Format.TABLE: _as_text}.get(spelling, _as_table)
-    emit(render(kept, entries, spelling), output=output)
+    emit(
+        _as_json(kept, entries)
+        if spelling is Format.JSON
+        else laid_out(_sections(kept, entries), spelling, output=output),
+        output=output,
+    )
 
 
-def _as_json(kept: "TraceCache", entries: "Sequence[Entry]", spelling: Format) -> str:
+def _as_json(kept: "TraceCache", entries: "Sequence[Entry]") -> str:
     from capplan.report.documents.local_state import CacheDocument, KeptTraceDocument
 
-    del spelling
     traces = tuple(
         KeptTraceDocument(
             model=entry.words,
@@ -70,31 +74,20 @@ def _as_json(kept: "TraceCache", entries: "Sequence[Entry]", spelling: Format) -
     return to_json(CacheDocument(folder=str(kept.folder), traces=traces))
 
 
-def _as_text(kept: "TraceCache", entries: "Sequence[Entry]", spelling: Format) -> str:
+def _sections(kept: "TraceCache", entries: "Sequence[Entry]") -> "list[Section]":
+    from capplan.report.sections import Lines, Section, Table, figure, words
     from capplan.units import format_bytes
 
     size = format_bytes(sum(entry.size_bytes for entry in entries))
-    listed = _as_table(kept, entries, spelling) if entries else ""
-    return f"{len(entries)} traces, {size}, in {kept.folder}\n{listed}"
-
-
-def _as_table(kept: "TraceCache", entries: "Sequence[Entry]", spelling: Format) -> str:
-    from capplan.report.sections import Section, Table, plain_columns
-    from capplan.units import format_bytes
-
-    del kept
-    rows = [
-        (
-            entry.words,
-            " ".join(entry.options),
-            ", ".join(entry.configurations),
-            format_bytes(entry.size_bytes),
-            _date(entry.made_s),
-        )
-        for entry in entries
+    columns: list[Column[Entry]] = [
+        words("model", lambda entry: entry.words, name="model"),
+        words("options", lambda entry: " ".join(entry.options), name="options"),
+        words("recordings", lambda entry: ", ".join(entry.configurations), name="recordings"),
+        figure("size", lambda entry: format_bytes(entry.size_bytes), name="size"),
+        words("made", lambda entry: _date(entry.made_s), name="made"),
     ]
-    columns = plain_columns("model", "options", "recordings", "size", "made", numbers=["size"])
-    return laid_out([Section([Table(columns, rows)])], spelling)
+    head = Lines([f"{len(entries)} traces, {size}, in {kept.folder}"], only=Format.TABLE)
+    return [Section([head, Table(columns, entries, is_attached=True, only=None if entries else Format.MD)])]
 
 
 @app.command("clear")

@@ -93,7 +93,10 @@ def device(
         written = device_spec(made.benchmark, gpu=made.gpu, folder=spec, measured_on=date.today())
         warn(f"{written}: what was measured, for --specs {spec}")
     is_json = chosen is Format.JSON
-    emit(to_json(made.benchmark) if is_json else laid_out(device_sections(made.benchmark), chosen), output=None)
+    emit(
+        to_json(made.benchmark) if is_json else laid_out(device_sections(made.benchmark), chosen, output=None),
+        output=None,
+    )
     if output is None and spec is None:
         warn("note: nothing was written; -o FILE.yaml makes a calibration for --calibration, --spec FOLDER a spec.")
 
@@ -147,7 +150,7 @@ def host(
         calibration = host_calibration(costs, base=base, made=date.today(), command=command_line())
         emit(dump_calibration(calibration), output=output)
     is_json = chosen is Format.JSON
-    emit(to_json(costs) if is_json else laid_out(host_sections(costs), chosen), output=None)
+    emit(to_json(costs) if is_json else laid_out(host_sections(costs), chosen, output=None), output=None)
 
 
 @app.command("fit")

@@ -38,7 +38,7 @@ def config(*, answer: AnswerOptions) -> None:
         answer.emit(to_json(SettingsDocument(settings=found)))
     elif rows or chosen is not Format.TABLE:
         columns = plain_columns("command", "option", "value", "file")
-        answer.emit(laid_out([Section([Table(columns, rows)])], chosen))
+        answer.emit(laid_out([Section([Table(columns, rows)])], chosen, output=answer.output))
     else:
         answer.emit(f"no configuration file sets anything; capplan.toml may set {', '.join(all_settable())}.\n")
 

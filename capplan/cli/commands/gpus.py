@@ -96,10 +96,12 @@ def gpus(
         return
     spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
     count = f"{len(kept)} of {len(listed)} {'CPUs' if cpus else 'GPUs'}"
-    emit(_listed(kept, shown, spelling, count=count), output=output)
+    emit(_listed(kept, shown, spelling, output, count=count), output=output)
 
 
-def _listed(kept: "Sequence[GpuSpec]", shown: "Sequence[Attribute]", spelling: Format, *, count: str) -> str:
+def _listed(
+    kept: "Sequence[GpuSpec]", shown: "Sequence[Attribute]", spelling: Format, output: Path | None, *, count: str
+) -> str:
     """Format the devices of a list; a table ends with how many of the database they are."""
     from capplan.report.text.gpus import gpu_list_sections
 
@@ -107,7 +109,7 @@ def _listed(kept: "Sequence[GpuSpec]", shown: "Sequence[Attribute]", spelling: F
         from capplan.report.documents.gpus import gpus_document
 
         return to_json(gpus_document(kept))
-    return laid_out(gpu_list_sections(kept, shown, count=count), spelling)
+    return laid_out(gpu_list_sections(kept, shown, count=count), spelling, output=output)
 
 
 @app.command()
@@ -138,7 +140,7 @@ def show(
         emit(to_json(sheet), output=output)
     elif spelling is Format.TABLE:
         sections = [*gpu_sections(spec, architecture), *gpu_price_sections(hourly, purchase)]
-        emit(laid_out(sections, spelling), output=output)
+        emit(laid_out(sections, spelling, output=output), output=output)
     else:
         raise UsageError(f"gpus show has no {spelling}; use table or json.")
 
@@ -169,7 +171,7 @@ def compare(
 
         emit(to_json(gpus_document(chosen)), output=output)
     else:
-        emit(laid_out(gpu_comparison_sections(chosen), spelling), output=output)
+        emit(laid_out(gpu_comparison_sections(chosen), spelling, output=output), output=output)
 
 
 @app.command()
@@ -191,7 +193,9 @@ def detect(
     matches = [(device, match_gpu(device, known.values())) for device in devices]
     chosen = Format.JSON if json_flag else Format.TABLE
     sections = installed_sections(matches)
-    emit(to_json(installed_document(matches)) if json_flag else laid_out(sections, chosen), output=output)
+    emit(
+        to_json(installed_document(matches)) if json_flag else laid_out(sections, chosen, output=output), output=output
+    )
     if not devices:
         warn(f"no GPU found ({'; '.join(reasons)})")
         raise typer.Exit(1)

@@ -90,7 +90,7 @@ def prices(
         sections = price_sections(found.hourly, found.purchase)
     else:
         sections = price_comparison_sections(found.hourly, found.purchase, group=compare, today=date.today())
-    emit(laid_out(sections, spelling), output=output)
+    emit(laid_out(sections, spelling, output=output), output=output)
 
 
 @app.command("import")

@@ -89,19 +89,19 @@ def validate(
         write_plot(validation_chart(list(made.judged)), plot)
     for file, columns in made.unread_columns.items():
         warn(f"{file}: columns that no prediction reads: {', '.join(columns)}")
-    answer.emit(_render(made.validation, chosen, by=keys, worst=worst))
+    answer.emit(_render(made.validation, chosen, answer.output, by=keys, worst=worst))
     _warn_of_implausible(made.validation)
     if not made.judged:
         raise UsageError("no row could be predicted; see the skipped rows.")
 
 
-def _render(found: "Validation", chosen: Format, *, by: list[str], worst: int) -> str:
+def _render(found: "Validation", chosen: Format, output: Path | None, *, by: list[str], worst: int) -> str:
     from capplan.report.documents.validation import validation_document
     from capplan.report.text.validation import validation_sections
 
     if chosen is Format.JSON:
         return to_json(validation_document(found))
-    return laid_out(validation_sections(found, by=by, worst=worst), chosen)
+    return laid_out(validation_sections(found, by=by, worst=worst), chosen, output=output)
 
 
 def _warn_of_implausible(found: "Validation") -> None:

@@ -47,8 +47,3 @@ def compulsory_bytes(
     """
     activations = np.maximum(read_bytes - l2_bytes, 0) + np.maximum(written_bytes - l2_bytes, 0)
     return activations + np.where(all_weights_bytes > l2_bytes, weight_bytes, 0.0)
-
-
-def ridge_point(*, peak_flops_per_s: float, bandwidth_bytes_per_s: float) -> float:
-    """Return the arithmetic intensity above which compute binds. [FLOP/byte]"""
-    return peak_flops_per_s / bandwidth_bytes_per_s

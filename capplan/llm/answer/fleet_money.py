@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capplan.core.economics.assumptions import CostAssumptions
 from capplan.core.gpus.prices import LASTING_TERMS, PriceTier, current_offers
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError
@@ -61,11 +60,6 @@ def fleet_money(fit: DeploymentFit, gpu: GpuSpec, prices: Prices, question: Mone
         usd_per_kwh=money.usd_per_kwh,
         pue=money.pue,
     )
-
-
-def assumed_money() -> CostAssumptions:
-    """Return the assumptions about money that hold where nothing else is stated."""
-    return demand_without_load().money
 
 
 def offers_of(gpu: GpuSpec, prices: Prices) -> Offers:

@@ -1,6 +1,5 @@
 """Count the bytes of the KV cache layer by layer: what a token adds, what a sequence keeps, what a pool holds."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor
@@ -256,12 +255,3 @@ def longest_sequence(cache: StageCache, pool_bytes: float, *, block: int, limit:
         else:
             high = middle - 1
     return low
-
-
-def common_windows(caches: Sequence[StageCache]) -> frozenset[int]:
-    """Return the window lengths that occur in any stage.
-
-    Args:
-        caches: The stages' caches.
-    """
-    return frozenset().union(*(cache.windows for cache in caches))

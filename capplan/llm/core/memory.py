@@ -4,7 +4,6 @@ The answer is per GPU. Each pipeline stage is computed on its own; the stage who
 decides.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import floor, inf
 
@@ -13,7 +12,7 @@ from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import EngineConstants, PoolRule
 from capplan.llm.core.kv import PagedPool, StageCache, longest_sequence, stage_cache, uniform_tokens
 from capplan.llm.core.quantisation import Quantisation
-from capplan.llm.core.sharding import Sharding, stage_layers
+from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import EngineLayout, WeightBytes, stage_weights
 
 REFERENCE_SEQUENCES = 1024
@@ -244,13 +243,3 @@ def _expert_workspace(deployment: Deployment) -> float:
         for _, experts in deployment.architecture.expert_layers()
     )
     return factor * 2 * deployment.batched_tokens * max(numbers, default=0.0)
-
-
-def stage_summaries(memory: ServingMemory) -> Iterator[tuple[range, StageMemory]]:
-    """Yield each stage with the layers that it holds.
-
-    Args:
-        memory: The divided memory.
-    """
-    count = len(memory.deployment.architecture.layers)
-    yield from zip(stage_layers(count, memory.deployment.sharding.pipeline), memory.stages, strict=True)

@@ -208,14 +208,6 @@ def offer(row: OptionRow) -> str:
     return ", ".join(word for word in (row.offer.provider, row.offer.instance, region) if word) or "no price known"
 
 
-def short_money(amount: float) -> str:
-    """Write an amount for an axis, such as 120k."""
-    for scale, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(amount) >= scale:
-            return f"{amount / scale:g}{suffix}"
-    return f"{amount:g}"
-
-
 def capitalised(words: str) -> str:
     """Begin a sentence: the first letter large, the others as they are."""
     return words[:1].upper() + words[1:]

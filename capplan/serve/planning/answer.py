@@ -19,7 +19,7 @@ from capplan.printable import printable
 from capplan.report.documents.codec import to_plain
 from capplan.report.text.styled import plain_text
 from capplan.serve.planning.data import Data
-from capplan.serve.planning.jobs import Failure, TraceJob
+from capplan.serve.planning.jobs import TraceJob
 from capplan.serve.planning.models import ServedModel, UploadedModel
 from capplan.serve.planning.naming import CONFIG_PREFIX, TRACE_PREFIX, checked_config, config_name, model_request
 from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
@@ -138,11 +138,6 @@ def answer(task: Task, data: Data) -> Outcome:
             return TracesNeeded(jobs=tuple(case.needed))
         return Refusal(message=str(error), exit_code=error.exit_code)
     return TracesNeeded(jobs=tuple(case.needed)) if case.needed else reply
-
-
-def as_failure(error: CapplanError) -> Failure:
-    """Return an error as data."""
-    return Failure(message=str(error), exit_code=error.exit_code)
 
 
 def workload_of(part: types.WorkloadPart | PlanQuestion) -> Workload:

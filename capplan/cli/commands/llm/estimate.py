@@ -61,7 +61,7 @@ def estimate(
         from capplan.report.text.llm.serving import estimate_chart
 
         write_plot(estimate_chart([found]), plot)
-    answer.emit(_spell(found, chosen, explain=explain))
+    answer.emit(_spell(found, chosen, answer.output, explain=explain))
 
 
 def _question(
@@ -97,10 +97,10 @@ def _question(
     )
 
 
-def _spell(found: "ServingEstimate", spelling: Format, *, explain: bool) -> str:
+def _spell(found: "ServingEstimate", spelling: Format, output: Path | None, *, explain: bool) -> str:
     from capplan.report.documents.llm.serving import llm_estimate_document
     from capplan.report.text.llm.serving import llm_estimate_sections
 
     if spelling is Format.JSON:
         return to_json(llm_estimate_document(found))
-    return laid_out(llm_estimate_sections(found, explain=explain and spelling is Format.TABLE), spelling)
+    return laid_out(llm_estimate_sections(found, explain=explain and spelling is Format.TABLE), spelling, output=output)

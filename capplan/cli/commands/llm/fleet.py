@@ -42,6 +42,6 @@ def fleet(
     if spelling is Format.JSON:
         emit(to_json(fleet_document(found.plans, found.fleets)), output=output)
     else:
-        emit(laid_out(shared_fleet_sections(found.plans, found.fleets), spelling), output=output)
+        emit(laid_out(shared_fleet_sections(found.plans, found.fleets), spelling, output=output), output=output)
     if not found.fleets:
         raise typer.Exit(1)

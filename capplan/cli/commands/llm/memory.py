@@ -57,16 +57,16 @@ def memory(
             calibration=calibration,
         )
     )
-    answer.emit(_render(found, chosen))
+    answer.emit(_render(found, chosen, answer.output))
     if not found.fits:
         raise typer.Exit(1)
 
 
-def _render(found: "MemoryAnswer", chosen: Format) -> str:
+def _render(found: "MemoryAnswer", chosen: Format, output: Path | None) -> str:
     if chosen is Format.JSON:
         from capplan.report.documents.llm.memory import llm_memory_document
 
         return to_json(llm_memory_document(found))
     from capplan.report.text.llm.memory import llm_memory_sections
 
-    return laid_out(llm_memory_sections(found), chosen)
+    return laid_out(llm_memory_sections(found), chosen, output=output)

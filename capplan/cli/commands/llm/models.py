@@ -46,4 +46,4 @@ def models(
     elif spelling is Format.JSON:
         emit(to_json(llm_models_document(kept)), output=output)
     else:
-        emit(laid_out(llm_model_sections(kept), spelling), output=output)
+        emit(laid_out(llm_model_sections(kept), spelling, output=output), output=output)

@@ -102,7 +102,7 @@ def plan(
         )
     if kubernetes is not None:
         _write_manifest(found, kubernetes)
-    answer.emit(_spell(found, spelling, everything=everything, launch=show_launch))
+    answer.emit(_spell(found, spelling, answer.output, everything=everything, launch=show_launch))
     if not found.plan.fits:
         raise typer.Exit(1)
 
@@ -139,10 +139,10 @@ def _write_manifest(found: "PlannedFleet", path: Path) -> None:
         write_atomically(path, printable(manifest).encode())
 
 
-def _spell(found: "PlannedFleet", spelling: Format, *, everything: bool, launch: bool) -> str:
+def _spell(found: "PlannedFleet", spelling: Format, output: Path | None, *, everything: bool, launch: bool) -> str:
     from capplan.report.documents.llm.plan import llm_plan_document
     from capplan.report.text.llm.plan import llm_plan_sections
 
     if spelling is Format.JSON:
         return to_json(llm_plan_document(found))
-    return laid_out(llm_plan_sections(found, everything=everything, launch=launch), spelling)
+    return laid_out(llm_plan_sections(found, everything=everything, launch=launch), spelling, output=output)

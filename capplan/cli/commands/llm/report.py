@@ -64,5 +64,5 @@ def _written(made: "ServingReport", extension: str) -> str | bytes:
     if extension == ".json":
         return to_json(serving_report_document(made))
     if extension == ".csv":
-        return laid_out(serving_data(made), Format.CSV)
+        return laid_out(serving_data(made), Format.CSV, output=None)
     return page_file(serving_page(made), extension)

@@ -126,7 +126,7 @@ def simulate(
         from capplan.report.text.llm.simulation import simulation_chart
 
         write_plot(simulation_chart(found), plot)
-    answer.emit(_spell(found, spelling))
+    answer.emit(_spell(found, spelling, answer.output))
 
 
 def _loads(lengths: LengthOptions, arrivals: ArrivalOptions, trace: "Arrivals | None") -> "tuple[TokenLoad, ...]":
@@ -151,10 +151,10 @@ def _loads(lengths: LengthOptions, arrivals: ArrivalOptions, trace: "Arrivals | 
     return tuple(replace(each, input_len=means[0], output_len=means[1], prefix_fraction=cached) for each in loads)
 
 
-def _spell(found: "Simulation", spelling: Format) -> str:
+def _spell(found: "Simulation", spelling: Format, output: Path | None) -> str:
     from capplan.report.documents.llm.simulation import simulation_document
     from capplan.report.text.llm.simulation import simulation_sections
 
     if spelling is Format.JSON:
         return to_json(simulation_document(found))
-    return laid_out(simulation_sections(found), spelling)
+    return laid_out(simulation_sections(found), spelling, output=output)

@@ -61,6 +61,6 @@ def validate(
     if spelling is Format.JSON:
         emit(to_json(llm_validation_document(found, by=columns)), output=output)
     else:
-        emit(laid_out(llm_validation_sections(found, by=columns), spelling), output=output)
+        emit(laid_out(llm_validation_sections(found, by=columns), spelling, output=output), output=output)
     if not found.answers:
         raise UsageError("no row could be predicted; see the skipped rows.")

@@ -23,7 +23,7 @@ def export(path: Path, *, chosen: Format, output: Path | None, plot: Path | None
         UsageError: it holds no measurement.
     """
     points = stored_measurements(path, feedback=TERMINAL)
-    emit(render_measurements(points, chosen), output=output)
+    emit(render_measurements(points, chosen, output), output=output)
     draw(points, plot)
 
 
@@ -34,7 +34,7 @@ def compare(first: Path, second: Path, *, chosen: Format, output: Path | None) -
         UsageError: a file holds no measurement, or the two share no question.
     """
     pairing = compare_files(first, second, feedback=TERMINAL)
-    emit(_render(pairing, chosen), output=output)
+    emit(_render(pairing, chosen, output), output=output)
     for path, alone in ((first, pairing.only_first), (second, pairing.only_second)):
         if alone:
             warn(f"only in {path}: {', '.join(map(_short, alone))}.")
@@ -44,10 +44,10 @@ def _short(point: Measurement) -> str:
     return f"{point.model.words} at batch {point.workload.batch} in {point.workload.precision}"
 
 
-def _render(pairing: Pairing, chosen: Format) -> str:
+def _render(pairing: Pairing, chosen: Format, output: Path | None) -> str:
     from capplan.report.documents.measurement import comparisons_document
     from capplan.report.text.measurement import pairing_sections
 
     if chosen is Format.JSON:
         return to_json(comparisons_document(pairing))
-    return laid_out(pairing_sections(pairing), chosen)
+    return laid_out(pairing_sections(pairing), chosen, output=output)

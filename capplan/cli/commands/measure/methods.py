@@ -30,7 +30,7 @@ def show_methods(request: "MeasureRequest", words: str, *, chosen: Format, outpu
         emit(to_json(points_to_json(list(points))), output=output)
     else:
         measured = [point for point in points if isinstance(point, Measurement)]
-        emit(laid_out(method_sections(measured), chosen), output=output)
+        emit(laid_out(method_sections(measured), chosen, output=output), output=output)
     conclude([point for point in points if isinstance(point, Failure)])
 
 
@@ -59,4 +59,4 @@ def show_pipeline(words: str, how: MeasureOptions, *, chosen: Format, output: Pa
     if chosen is Format.JSON:
         emit(to_json(pipelines_document(timed)), output=output)
         return
-    emit(laid_out(pipeline_sections(timed), chosen), output=output)
+    emit(laid_out(pipeline_sections(timed), chosen, output=output), output=output)

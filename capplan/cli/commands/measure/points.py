@@ -71,13 +71,13 @@ def _emit(made: "MeasureAnswer", chosen: Format, output: Path | None) -> None:
         return
     measured = [point for point in made.points if isinstance(point, Measurement)]
     if measured or (made.profiles and chosen is not Format.CSV):
-        emit(laid_out(measurement_sections(measured, made.profiles), chosen), output=output)
+        emit(laid_out(measurement_sections(measured, made.profiles), chosen, output=output), output=output)
 
 
-def render_measurements(points: Sequence[Measurement], chosen: Format) -> str:
+def render_measurements(points: Sequence[Measurement], chosen: Format, output: Path | None) -> str:
     """Return measurements as a table, Markdown, CSV or JSON."""
     from capplan.report.text.measurement import measurement_sections
 
     if chosen is Format.JSON:
         return to_json(points_to_json(list(points)))
-    return laid_out(measurement_sections(points), chosen)
+    return laid_out(measurement_sections(points), chosen, output=output)

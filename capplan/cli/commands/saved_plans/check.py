@@ -70,6 +70,6 @@ def check(
     if json_:
         emit(to_json(check_document(outcomes)), output=None)
     else:
-        emit(laid_out(outcome_sections(outcomes), Format.TABLE), output=None)
+        emit(laid_out(outcome_sections(outcomes), Format.TABLE, output=None), output=None)
     if not kept:
         raise typer.Exit(1)

@@ -34,4 +34,4 @@ def diff(
     if spelling is Format.JSON:
         emit(to_json(diff_document(changes)), output=output)
     else:
-        emit(laid_out(change_sections(changes), spelling), output=output)
+        emit(laid_out(change_sections(changes), spelling, output=output), output=output)

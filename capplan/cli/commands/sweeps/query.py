@@ -148,4 +148,4 @@ def _write(answer: "pyarrow.Table", chosen: QueryFormat, output: Path | None) ->
     if chosen is QueryFormat.JSON:
         emit(to_json([dict(zip(answer.column_names, row, strict=True)) for row in rows]), output=output)
         return
-    emit(laid_out(query_sections(answer.column_names, rows), Format(chosen.value)), output=output)
+    emit(laid_out(query_sections(answer.column_names, rows), Format(chosen.value), output=output), output=output)

@@ -17,8 +17,3 @@ _ALL: Handlers = {
 def find_handler(node: Node) -> Handler | None:
     """Return what runs a node; None for an operator that is not read."""
     return _ALL.get(node.full_operator)
-
-
-def known_operators() -> tuple[str, ...]:
-    """Return the operators that are read, with their domain where it is not ONNX's own."""
-    return tuple(sorted(name for name in _ALL if not name.startswith("capplan.")))

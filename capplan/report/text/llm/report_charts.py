@@ -1,9 +1,7 @@
 """The charts of the report on LLM serving as SVG: front, times over load, and memory by GPU."""
 
-from collections.abc import Sequence
-
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
-from capplan.llm.core.fleet.serving_report import ServingReport, Variation
+from capplan.llm.core.fleet.serving_report import ServingReport
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.text.llm.plan import shared_words
@@ -38,22 +36,3 @@ def _curve(fit: DeploymentFit) -> list[tuple[float, float]]:
 def times_svg(report: ServingReport) -> str | None:
     """Draw TTFT and TPOT with their limits over the load of one replica; None where nothing fits."""
     return vector(simulation_chart(report.simulation)) if report.simulation is not None else None
-
-
-def sensitivity_svg(variations: Sequence[Variation], group: str, *, x_title: str, values: Sequence[float]) -> str:
-    """Draw what the recommended fleet costs as one assumption changes.
-
-    Args:
-        variations: All variations.
-        group: The one that is drawn.
-        x_title: Title of the axis.
-        values: The value of each variation of the group, above 0.
-    """
-    costs = [each.fit.usd_per_hour if each.fit else None for each in variations if each.group == group]
-    points = [(x, cost) for x, cost in zip(values, costs, strict=True) if cost is not None]
-    drawn = series_chart(
-        [Series(label="USD per hour", points=points)],
-        title=f"Cost over {group}",
-        axes=Axes(x_title=x_title, y_title="USD per hour"),
-    )
-    return vector(drawn)
