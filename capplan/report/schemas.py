@@ -1,8 +1,7 @@
-"""Generate the JSON Schemas of the documents from their types: `python -m capplan.report.schemas` writes them."""
+"""Make the JSON Schemas of the documents from their types."""
 
 import json
 from inspect import cleandoc
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -114,23 +113,9 @@ def _as_written(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def schema_text(name: str) -> str:
-    """Return the JSON Schema of a document as the file in `capplan/schemas` holds it.
+    """Return the JSON Schema of a document as `capplan schema` prints it.
 
     Args:
         name: One of `DOCUMENTS`.
     """
     return json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n"
-
-
-def write_schemas(folder: Path) -> None:
-    """Write one file per document.
-
-    Args:
-        folder: Where `NAME.schema.json` is written.
-    """
-    for name in DOCUMENTS:
-        (folder / f"{name}.schema.json").write_text(schema_text(name), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_schemas(Path(__file__).parents[1] / "schemas")

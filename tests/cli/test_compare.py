@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 import capplan
 from capplan.app.answers import CompareAnswer
+from capplan.report.schemas import schema_of
 from tests.cli.conftest import NET, Run
 
 INPUT = ("--input", "x=3x64x64")
@@ -19,7 +19,7 @@ INPUT = ("--input", "x=3x64x64")
 
 def rows(text: str) -> list[dict[str, Any]]:
     document = json.loads(text)
-    schema = json.loads((files("capplan") / "schemas" / "compare.schema.json").read_text())
+    schema = schema_of("compare")
     jsonschema.validate(document, schema)
     found: list[dict[str, Any]] = document["rows"]
     return found

@@ -16,6 +16,7 @@ import pytest
 
 from capplan.app.measure.store import MeasurementStore
 from capplan.core.measurement.format import parse_points
+from capplan.report.schemas import schema_of
 from tests.cli.conftest import Run
 from tests.timed_cpu import timed_cpu  # noqa: F401 - a fixture
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 NET = ["examples/net.py:Net", "--input", "x=3x32x32"]
 QUICK = ["--warmup", "2", "--repetitions", "6", "--device", "cpu"]
-SCHEMA = json.loads(Path("capplan/schemas/measure.schema.json").read_text())
+SCHEMA = schema_of("measure")
 
 FLAWED = """
 import os, signal, time

@@ -3,16 +3,16 @@
 import json
 import subprocess
 import sys
-from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree
 
 import jsonschema
 import pytest
 
+from capplan.report.schemas import schema_of
 from tests.cli.conftest import EXAMPLES, Run
 
-SCHEMA = json.loads((files("capplan") / "schemas" / "memory.schema.json").read_text())
+SCHEMA = schema_of("memory")
 NET = f"{EXAMPLES / 'net.py'}:Net"
 
 

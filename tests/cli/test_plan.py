@@ -1,20 +1,20 @@
 """`capplan plan`, `trace` and `analyze` as a user meets them."""
 
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from capplan.report.schemas import schema_of
 from tests.cli.conftest import EXAMPLES, Run
 
 NET = f"{EXAMPLES / 'net.py'}:Net"
 
 
 def schema(name: str) -> Any:
-    return json.loads((files("capplan") / "schemas" / f"{name}.schema.json").read_text())
+    return schema_of(name)
 
 
 def test_a_plan_from_a_trace_file_answers_every_gpu(run: Run, net_trace: Path) -> None:

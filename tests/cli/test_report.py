@@ -2,13 +2,13 @@
 
 import json
 import sys
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from capplan.report.schemas import schema_of
 from tests.cli.conftest import EXAMPLES, Run
 from tests.report.procurement.made_up import plan_document
 from tests.snapshot import assert_is_snapshot
@@ -26,7 +26,7 @@ def plan(tmp_path: Path) -> Path:
 
 
 def schema(name: str) -> Any:
-    return json.loads((files("capplan") / "schemas" / f"{name}.schema.json").read_text())
+    return schema_of(name)
 
 
 def test_all_formats_at_once_from_a_saved_plan(run: Run, plan: Path, tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 import json
 import re
-from importlib.resources import files
 from urllib.parse import urlencode
 
 import jsonschema
 import pytest
 import yaml
 
+from capplan.report.schemas import schema_of
 from capplan.serve.page.results import address_of
 from tests.serve.conftest import EXAMPLES, Served, command, sentence, serving
 
@@ -186,7 +186,7 @@ def test_openapi_describes_questions_and_documents(served, net):
 
 def test_answers_keep_their_schemas(served, net):
     for name, question in (("plan", {"gpus": ["l4"]}), ("memory", {"gpus": ["l4"]}), ("estimate", {"gpus": ["l4"]})):
-        schema = json.loads((files("capplan") / "schemas" / f"{name}.schema.json").read_text())
+        schema = schema_of(name)
         jsonschema.validate(served.post(f"/api/v1/{name}", {"model": net, **question}).json, schema)
 
 

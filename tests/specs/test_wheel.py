@@ -86,8 +86,8 @@ def test_every_module_and_every_spec_file_is_in_it(installed: Path) -> None:
     assert {path.relative_to(folder) for path in folder.rglob("*.*")} == files
 
 
-def test_models_calibrations_and_schemas_are_in_it(installed: Path) -> None:
-    for folder in ("llm_models", "calibrations", "schemas"):
+def test_models_and_calibrations_are_in_it(installed: Path) -> None:
+    for folder in ("llm_models", "calibrations"):
         files = {path.name for path in (CHECKOUT / "capplan" / folder).iterdir()}
         assert files
         assert {path.name for path in (installed / "capplan" / folder).iterdir()} == files

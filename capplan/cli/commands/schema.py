@@ -1,6 +1,5 @@
 """`capplan schema`: the JSON Schemas of the documents that capplan writes."""
 
-from importlib.resources import files
 from typing import Annotated
 
 import typer
@@ -14,11 +13,12 @@ def schema(
     output: OutputOption = None,
 ) -> None:
     """Print the JSON Schema of a document that capplan writes."""
-    folder = files("capplan") / "schemas"
-    names = sorted(entry.name.removesuffix(".schema.json") for entry in folder.iterdir())
+    from capplan.report.schemas import DOCUMENTS, schema_text
+
+    names = sorted(DOCUMENTS)
     if name is None:
         emit("".join(f"{each}\n" for each in names), output=output)
     elif name in names:
-        emit((folder / f"{name}.schema.json").read_text(), output=output)
+        emit(schema_text(name), output=output)
     else:
         raise UnknownNameError("document", name, names, hint=f"Known: {', '.join(names)}.")

@@ -2,11 +2,11 @@
 
 import json
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import msgspec
 
+from capplan.report.schemas import schema_text
 from capplan.serve.http.problems import PROBLEM_TYPE
 from capplan.serve.planning.replies import MEDIA_TYPES
 from capplan.serve.questions import llm, results, types
@@ -94,9 +94,8 @@ _PROBLEM = {
 
 def _document_schema(name: str, components: dict[str, Any]) -> dict[str, Any]:
     """Put the schema of a document among the components, with its own definitions, and return a reference to it."""
-    text = (files("capplan") / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8")
     prefix = "".join(part.capitalize() for part in name.split("-"))
-    document = json.loads(text.replace('"#/$defs/', f'"#/components/schemas/{prefix}.'))
+    document = json.loads(schema_text(name).replace('"#/$defs/', f'"#/components/schemas/{prefix}.'))
     document.pop("$schema", None)
     for part, schema in document.pop("$defs", {}).items():
         components[f"{prefix}.{part}"] = schema

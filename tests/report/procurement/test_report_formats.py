@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 from dataclasses import replace
-from importlib.resources import files
 from shutil import which
 
 import jsonschema
@@ -22,6 +21,7 @@ from capplan.report.procurement.markdown import render_report_markdown
 from capplan.report.procurement.pdf import render_report_pdf
 from capplan.report.procurement.types import Report
 from capplan.report.procurement.xlsx import render_report_xlsx
+from capplan.report.schemas import schema_of
 from tests.report.procurement.made_up import made_report
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def usual_page(report) -> str:
 
 @pytest.mark.parametrize("load", LOADS)
 def test_json_keeps_its_schema(load):
-    schema = json.loads((files("capplan") / "schemas" / "report.schema.json").read_text())
+    schema = schema_of("report")
     document = json.loads(json.dumps(report_to_json(made_report(load)), allow_nan=False))
     jsonschema.validate(document, schema, format_checker=jsonschema.FormatChecker())
 
