@@ -20,7 +20,7 @@ def config(*, answer: AnswerOptions) -> None:
       capplan config --json
     """
     from capplan.cli.settings import all_settable, in_force, load_settings
-    from capplan.report.sections import Section, Table, plain_columns
+    from capplan.report.sections import Lines, Section, Table, plain_columns
     from capplan.verbs.registry import CONFIGURABLE
 
     chosen = answer.format()
@@ -40,7 +40,8 @@ def config(*, answer: AnswerOptions) -> None:
         columns = plain_columns("command", "option", "value", "file")
         answer.emit(laid_out([Section([Table(columns, rows)])], chosen, output=answer.output))
     else:
-        answer.emit(f"no configuration file sets anything; capplan.toml may set {', '.join(all_settable())}.\n")
+        nothing = f"no configuration file sets anything; capplan.toml may set {', '.join(all_settable())}."
+        answer.emit(laid_out([Section([Lines([nothing])])], chosen, output=answer.output))
 
 
 def _shown(value: object) -> str:
