@@ -118,6 +118,20 @@ class Budget:
         if count > self._steps_left:
             self.take_steps(count)
 
+    @property
+    def nodes_left(self) -> int:
+        """Operators that may still run."""
+        return self._nodes_left
+
+    def foresee_nodes(self, count: int) -> None:
+        """Refuse what is certain to run too many operators, before the first of them.
+
+        Raises:
+            BudgetError: fewer are left.
+        """
+        if count > self._nodes_left:
+            self.take_nodes(count)
+
     def _check_seconds(self) -> None:
         if time.process_time() - self._began_s > self._limits.cpu_s:
             raise BudgetError(f"{self.where} takes longer than {self._limits.cpu_s:g} s of processor time.")

@@ -14,6 +14,10 @@ class Scope(torch.nn.Module):
         return call(*args, **kwargs)
 
 
+DEEPEST_SCOPE = 64
+"""Most modules within one another whose names a file may state; deeper ones are left out."""
+
+
 def scope_at(root: torch.nn.Module, path: str) -> torch.nn.Module:
     """Return the module at a path, made where there is none."""
     module = root

@@ -22,6 +22,11 @@ class ShapeInference:
         self._path = path
         self._found: dict[tuple[tuple[str, tuple[int, ...]], ...], Mapping[str, Any]] = {}
 
+    @property
+    def where(self) -> str:
+        """The file, for messages."""
+        return str(self._path)
+
     def outputs(self, node: Node, inputs: Sequence[Any], given: Mapping[str, Tensor]) -> list[ShapeAndDtype]:
         """Return shape and dtype of each output of a node.
 

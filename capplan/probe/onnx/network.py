@@ -8,14 +8,16 @@ import numpy
 import torch
 from torch import Tensor
 
+from capplan.budget import Budget
 from capplan.errors import CapplanError, UsageError
-from capplan.probe.foreign.scopes import Scope, scope_at
+from capplan.probe.foreign.scopes import DEEPEST_SCOPE, Scope, scope_at
 from capplan.probe.onnx.graph import Constant, Graph, Node, OnnxModel, last_uses
 from capplan.probe.onnx.infer import ShapeInference
 from capplan.probe.onnx.operators.call import Call, Value
 from capplan.probe.onnx.operators.table import find_handler
 from capplan.probe.onnx.unknown import run_unknown
 from capplan.probe.onnx.weights import WeightPlan, plan_weights
+from capplan.probe.record.host_memory import counted_host_memory
 from capplan.probe.record.value_store import attach
 
 
@@ -78,16 +80,24 @@ class OnnxNetwork(torch.nn.Module):
             owner = scope_at(self, weight.path)
             values[weight.constant.name] = getattr(owner, weight.name)
         device = _device(inputs, values)
-        run = _Run(self, given, device, self._float_dtype)
-        return tuple(run.graph(self._model.graph, values))
+        budget = Budget(self._inference.where)
+        run = _Run(self, given, device, self._float_dtype, budget)
+        with counted_host_memory(budget, device=device):
+            return tuple(run.graph(self._model.graph, values))
 
 
 class _Run:
     """One forward pass."""
 
     def __init__(
-        self, network: OnnxNetwork, given: Mapping[str, Tensor], device: torch.device, float_dtype: torch.dtype
+        self,
+        network: OnnxNetwork,
+        given: Mapping[str, Tensor],
+        device: torch.device,
+        float_dtype: torch.dtype,
+        budget: Budget,
     ) -> None:
+        self._budget = budget
         self._network = network
         self._given = given
         self._device = device
@@ -97,6 +107,7 @@ class _Run:
         """Run a graph's nodes; a value is dropped after its last use, so that memory is freed as in PyTorch."""
         network = self._network
         frees, paths = network._last_uses[id(graph)], network._paths[id(graph)]
+        self._budget.take_nodes(len(graph.nodes))
         for index, node in enumerate(graph.nodes):
             made = self._node(node, paths[index], values)
             for name, value in zip(node.outputs, made, strict=False):
@@ -121,7 +132,7 @@ class _Run:
         except (RuntimeError, TypeError, ValueError, IndexError, KeyError, AssertionError, OverflowError) as error:
             if isinstance(error, NodeError):
                 raise
-            raise NodeError(f"{node.describe()}: {error}") from error
+            raise NodeError(f"{node.describe()}: {str(error)[:_LONGEST_WORDS]}") from error
 
     def _run(self, node: Node, values: dict[str, Value]) -> Sequence[Value]:
         inputs = [values[name] if name else None for name in node.inputs]
@@ -131,6 +142,7 @@ class _Run:
             inputs=self._together(inputs),
             device=self._device,
             float_dtype=self._float_dtype,
+            budget=self._budget,
             run_graph=lambda graph, given: self._inner(graph, given, values),
         )
         handler = find_handler(node)
@@ -179,6 +191,7 @@ def _host_tensor(constant: Constant) -> Tensor:
     return torch.tensor(values, dtype=dtype, device="cpu").reshape(constant.shape)
 
 
+_LONGEST_WORDS = 300
 _STEP = re.compile(r"[^/]+")
 
 
@@ -196,4 +209,6 @@ def module_path(node_name: str) -> str:
             found.pop()
         found.append(step)
     path = ".".join(found)
-    return path if all(re.fullmatch(r"\w+", part) for part in path.split(".")) else ""
+    return (
+        path if path.count(".") < DEEPEST_SCOPE and all(re.fullmatch(r"\w+", part) for part in path.split(".")) else ""
+    )

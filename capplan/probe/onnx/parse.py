@@ -5,6 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from capplan.budget import LIMITS
 from capplan.errors import UsageError
 from capplan.probe.onnx.graph import Attribute, Constant, Dim, Graph, Node, OnnxModel, Port, names_read
 from capplan.probe.onnx.skeleton import read_skeleton
@@ -13,7 +14,8 @@ OLDEST_OPSET = 7
 """Older opsets give some operators other arguments: broadcasting by axes, batch norm with a spatial flag."""
 
 LARGEST_DIM = 2**40
-MOST_NODES = 1_000_000
+MOST_NODES = LIMITS.nodes
+"""Most operators of a file, those of its functions counted where these are called."""
 
 DTYPES: Mapping[int, str] = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
@@ -177,6 +179,8 @@ class _Reader:
 
     def _node(self, message: Any, *, known: set[str]) -> Node:
         domain = "" if message.domain == "ai.onnx" else message.domain
+        named = (message.name, message.op_type, domain, *message.input, *message.output)
+        self._check_texts(*named, *(each.name for each in message.attribute))
         return Node(
             name=message.name,
             operator=message.op_type,
@@ -185,6 +189,11 @@ class _Reader:
             outputs=tuple(message.output),
             attributes={each.name: self._attribute(each, known) for each in message.attribute},
         )
+
+    def _check_texts(self, *texts: Any) -> None:
+        """Refuse names that are not UTF-8, which the onnx package hands over as bytes."""
+        if (damaged := next((each for each in texts if not isinstance(each, str)), None)) is not None:
+            raise self._broken(f"the name {damaged[:40]!r} is not UTF-8")
 
     def _attribute(self, message: Any, known: set[str]) -> Attribute:
         kind = message.type
@@ -204,7 +213,8 @@ class _Reader:
 
     def constant(self, message: Any) -> Constant:
         """Read a tensor: shape, dtype, and its values where the skeleton has them."""
-        what = f"the tensor {message.name!r}"
+        self._check_texts(message.name)
+        what = f"the tensor {message.name[:100]!r}"
         if (dtype := DTYPES.get(message.data_type)) is None:
             raise self._broken(f"{what} has no numbers (type {message.data_type})")
         shape = tuple(int(dim) for dim in message.dims)
@@ -238,6 +248,7 @@ class _Reader:
         return Constant(name=values.name, shape=tuple(message.dims), dtype=values.dtype)
 
     def _port(self, message: Any) -> Port:
+        self._check_texts(message.name)
         if not message.type.HasField("tensor_type"):
             return Port(name=message.name, dtype=None, shape=None)
         tensor = message.type.tensor_type
@@ -250,6 +261,7 @@ class _Reader:
             if value > LARGEST_DIM or value < -1:
                 raise self._broken(f"an input has a dimension of {value}")
             return value if value > 0 else None  # some exporters write -1 or 0 for a dimension that varies
+        self._check_texts(message.dim_param)
         return message.dim_param or None
 
     def _broken(self, what: str) -> UsageError:

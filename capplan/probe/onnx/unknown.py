@@ -32,8 +32,14 @@ def run_unknown(
 
 def unknown_name(node: Node) -> str:
     """Return the name under which an operator is recorded and a formula is registered, such as `onnx::Fancy`."""
-    namespace = re.sub(r"\W", "_", node.domain) or "onnx"
+    namespace = re.sub(r"[^A-Za-z0-9_]", "_", node.domain) or "onnx"
+    if namespace in _TAKEN or namespace[0].isdigit():
+        namespace = f"onnx_{namespace}"
     return f"{namespace}::{re.sub(r'[^A-Za-z0-9_]', '_', node.operator)}"
+
+
+_TAKEN = ("aten", "prim", "prims", "torchvision")
+"""Namespaces of operators that exist."""
 
 
 @cache

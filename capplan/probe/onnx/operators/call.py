@@ -7,10 +7,14 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from capplan.budget import NUMBER_BYTES, Budget
 from capplan.errors import UsageError
 from capplan.probe.onnx.graph import Constant, Graph, Node
 
-LARGEST_HOST_ELEMENTS = 2**24
+MOST_SIZES = 4096
+"""Most sizes, axes or pieces of one operator."""
+
+LARGEST_HOST_ELEMENTS = 2**22
 """Elements up to which a tensor of shapes and positions is made on the host."""
 
 Value: TypeAlias = Any
@@ -26,7 +30,7 @@ class Call:
     """One operator with its inputs, and what the network lends it.
 
     `device` is where activations live. `float_dtype` is the dtype that a 32-bit float of the file has in this run.
-    `run_graph` runs a graph of the node's attributes with values for its inputs.
+    `budget` is what the file may take. `run_graph` runs a graph of the node's attributes with values for its inputs.
     """
 
     node: Node
@@ -34,6 +38,7 @@ class Call:
     inputs: Sequence[Value]
     device: torch.device
     float_dtype: torch.dtype
+    budget: Budget
     run_graph: Callable[[Graph, Sequence[Value]], list[Value]]
 
     def tensor(self, index: int) -> Tensor:
@@ -84,6 +89,10 @@ class Call:
         found = self.optional(index)
         if found is None:
             return self.wholes(name) if name is not None else None
+        if found.numel() > MOST_SIZES:
+            raise UsageError(
+                f"{self.node.describe()} takes {found.numel():,} sizes or axes; at most {MOST_SIZES:,} are read."
+            )
         return [int(each) for each in self.host_list(found)]
 
     def host_list(self, tensor: Tensor) -> list[Any]:
@@ -97,6 +106,7 @@ class Call:
             if known is None:
                 raise ValueNeededError("needs values that depend on data, and tensors without data have none")
             tensor = known
+        self.budget.take_bytes(NUMBER_BYTES * tensor.numel())
         return list(tensor.reshape(-1).tolist())
 
     def on_device(self, *tensors: Tensor | None) -> list[Any]:

@@ -43,7 +43,10 @@ def _loop(call: Call) -> Any:
     carried = list(call.inputs[2:])
     scanned: list[list[Tensor]] = [[] for _ in range(len(body.outputs) - 1 - len(carried))]
     going = torch.tensor(True, device="cpu")
-    for step in range(_count(call)):
+    rounds, left = _count(call), call.budget.nodes_left
+    for step in range(rounds):
+        if step == 1 and call.optional(1) is None:  # a loop that no condition ends early
+            call.budget.foresee_nodes((rounds - 1) * (left - call.budget.nodes_left))
         made = call.run_graph(body, (torch.tensor(step, device="cpu"), going, *carried))
         carried = made[1 : 1 + len(carried)]
         for kept, value in zip(scanned, made[1 + len(carried) :], strict=True):
@@ -66,7 +69,10 @@ def _scan(call: Call) -> Any:
     if steps > MOST_ITERATIONS:
         raise ValueNeededError(f"scans {steps:,} steps; at most {MOST_ITERATIONS:,} are recorded")
     made: list[list[Tensor]] = [[] for _ in range(len(body.outputs) - len(states))]
+    left = call.budget.nodes_left
     for step in range(steps):
+        if step == 1:
+            call.budget.foresee_nodes((steps - 1) * (left - call.budget.nodes_left))
         slices = [source.select(axis, step) for source, axis in zip(sources, axes, strict=True)]
         outputs = call.run_graph(body, (*states, *slices))
         states = outputs[: len(states)]

@@ -15,10 +15,10 @@ from typing import Any
 from capplan.core.json_fields import as_mapping
 from capplan.core.trace.affine import Affine
 from capplan.errors import UsageError
-from capplan.files import refuse_pipe
+from capplan.files import open_archive
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
 from capplan.probe.inputs.tensors import Device, SpecInputs
-from capplan.probe.target.sources.exported_replay import CONDITIONAL, DTYPES, ExportedModule, WeightMeta
+from capplan.probe.target.sources.exported_replay import CONDITIONAL, DTYPES, ExportedModule, WeightMeta, check_graph
 from capplan.probe.target.types import Target
 from capplan.probe.target.words import full_words, hash_files, versions_of
 from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
@@ -34,13 +34,15 @@ def exported_target(path: Path, request: InputRequest) -> Target:
     """
     if request.arguments or request.inputs or request.size or request.seq_len or request.inputs_from:
         raise UsageError(f"{path}: an exported model's arguments and inputs are fixed; export it with others.")
-    refuse_pipe(path)
     program = _read(path)
     try:
+        check_graph(program["graph_module"]["graph"], where=str(path))
         weights = _weights(program)
         inputs = _inputs(program, path)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise UsageError(f"{path}: its program is not as torch.export writes it ({error!r}).") from error
+        notes = _branch_notes(program)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {error}"[:150]
+        raise UsageError(f"{path}: its program is not as torch.export writes it ({reason}).") from error
     note = (
         "exported with a batch dimension that varies."
         if inputs.only_batch is None
@@ -50,12 +52,12 @@ def exported_target(path: Path, request: InputRequest) -> Target:
         name=path.stem,
         words=full_words(str(path), request),
         library="torch.export",
-        builder=lambda: ExportedModule(program["graph_module"], weights),
+        builder=lambda: ExportedModule(program["graph_module"], weights, where=str(path)),
         inputs=inputs,
         only_batch=inputs.only_batch,
         versions={**versions_of("torch"), "exported with torch": str(program.get("torch_version") or "unknown")},
         source_sha256=hash_files([path]),
-        notes=(note, *inputs.notes, *_branch_notes(program)),
+        notes=(note, *inputs.notes, *notes),
     )
 
 
@@ -96,7 +98,7 @@ def _read(path: Path) -> dict[str, Any]:
         UsageError: it is none that torch.export wrote, or damaged.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             names = archive.namelist()
             models = [name for name in names if re.fullmatch(r"[^/]+/models/[^/]+\.json", name)]
             if len(models) != 1:

@@ -4,13 +4,16 @@ import contextlib
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
+from capplan.budget import Budget
 from capplan.errors import UsageError
 from capplan.probe.foreign.operators import as_from_python, is_allowed
-from capplan.probe.foreign.scopes import scope_at
+from capplan.probe.foreign.scopes import DEEPEST_SCOPE, scope_at
+from capplan.probe.record.host_memory import counted_host_memory
 
 DTYPES: Mapping[int, torch.dtype] = {
     1: torch.uint8, 2: torch.int8, 3: torch.int16, 4: torch.int32, 5: torch.int64, 6: torch.float16, 7: torch.float32,
@@ -48,8 +51,9 @@ class WeightMeta:
 class ExportedModule(torch.nn.Module):
     """A program of torch.export as a module: its inputs by position, its outputs as a tuple."""
 
-    def __init__(self, graph_module: Mapping[str, Any], weights: Mapping[str, WeightMeta]) -> None:
+    def __init__(self, graph_module: Mapping[str, Any], weights: Mapping[str, WeightMeta], *, where: str) -> None:
         super().__init__()
+        self._where = where
         self._graph = graph_module["graph"]
         self._weights = dict(weights)
         self._last_uses = _last_uses(self._graph)
@@ -75,7 +79,48 @@ class ExportedModule(torch.nn.Module):
         for name in self._inputs:
             weight = self._weights.get(name)
             values[name] = next(given) if weight is None else _attribute(self, weight.path)
-        return tuple(_run(self, self._graph, values, device=inputs[0].device, last_uses=self._last_uses))
+        device, budget = inputs[0].device, Budget(self._where)
+        with counted_host_memory(budget, device=device):
+            run = _Run(root=self, device=device, budget=budget)
+            return tuple(_run(run, self._graph, values, last_uses=self._last_uses))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """One pass: the module, where its tensors are, and what the file may take."""
+
+    root: torch.nn.Module
+    device: torch.device
+    budget: Budget
+
+
+def check_graph(graph: Any, *, where: str) -> None:
+    """Refuse a graph of too many operators, those of the graphs within it included, before it is replayed.
+
+    Args:
+        graph: the JSON of a graph.
+        where: the file.
+
+    Raises:
+        BudgetError: there are too many.
+    """
+    Budget(where).take_nodes(_count_nodes(graph, depth=0))
+
+
+_DEEPEST = 32
+"""Most levels of graphs within graphs, and of lists within an argument."""
+
+
+def _count_nodes(graph: Mapping[str, Any], *, depth: int) -> int:
+    if depth > _DEEPEST:
+        raise ValueError(f"its graphs are nested more than {_DEEPEST} deep")
+    inner = (
+        argument["arg"]["as_graph"]["graph"]
+        for node in graph["nodes"]
+        for argument in node["inputs"]
+        if "as_graph" in argument["arg"]
+    )
+    return len(graph["nodes"]) + sum(_count_nodes(each, depth=depth + 1) for each in inner)
 
 
 def _input_name(spec: Mapping[str, Any]) -> str:
@@ -104,26 +149,26 @@ def _module_path(node: Mapping[str, Any]) -> str:
     """Return the path of the module that a node came from, out of "L__self__,,Net;L__self___conv,conv,Conv2d"."""
     stack = node.get("metadata", {}).get("nn_module_stack", "")
     path = stack.rpartition(";")[2].split(",")[1] if stack.count(",") else ""
-    return path if all(part.isidentifier() or part.isdigit() for part in path.split(".")) else ""
+    parts = path.split(".")
+    return path if len(parts) <= DEEPEST_SCOPE and all(part.isidentifier() or part.isdigit() for part in parts) else ""
 
 
 def _run(
-    root: torch.nn.Module,
-    graph: Mapping[str, Any],
-    values: dict[str, Any],
-    *,
-    device: torch.device,
-    last_uses: Sequence[Sequence[str]] = (),
+    run: _Run, graph: Mapping[str, Any], values: dict[str, Any], *, last_uses: Sequence[Sequence[str]] = ()
 ) -> list[Any]:
     """Run a graph's nodes; a value is dropped after its last use, so that memory is freed as in the original."""
+    device = run.device
+    run.budget.take_nodes(len(graph["nodes"]))
     for index, node in enumerate(graph["nodes"]):
         if any(check in node["target"] for check in _CHECKS):
             continue
-        call = _callable(root, node["target"], device=device)
+        call = _callable(run, node["target"])
         args = [_value(item["arg"], values, device) for item in node["inputs"] if item.get("kind") != 2]
         kwargs = {item["name"]: _value(item["arg"], values, device) for item in node["inputs"] if item.get("kind") == 2}
+        if "device" in kwargs and kwargs["device"] is not None:
+            kwargs["device"] = device  # as a text, too: the model's tensors have no memory anywhere
         path = _module_path(node)
-        scope = scope_at(root, path) if path else None
+        scope = scope_at(run.root, path) if path else None
         made = call(*args, **kwargs) if scope is None else scope(call, args, kwargs)
         _keep(node["outputs"], made, values)
         del args, kwargs, made
@@ -132,7 +177,7 @@ def _run(
     return [_value(output, values, device) for output in graph["outputs"]]
 
 
-def _callable(root: torch.nn.Module, target: str, *, device: torch.device) -> Callable[..., Any]:
+def _callable(run: _Run, target: str) -> Callable[..., Any]:
     """Return the operator that a target names, out of PyTorch's own.
 
     Raises:
@@ -146,27 +191,46 @@ def _callable(root: torch.nn.Module, target: str, *, device: torch.device) -> Ca
         if overload is not None:
             return as_from_python(parts[3], overload)
     if parts[0] in ("_operator", "operator") and parts[-1] in _ARITHMETIC:
-        return getattr(operator, parts[-1])  # type: ignore[no-any-return] # one of the names above
+        return partial(_arithmetic, parts[-1])
     if parts[-1] in ("sym_max", "sym_min"):
         return {"sym_max": max, "sym_min": min}[parts[-1]]
     if parts[-1] == "sym_not":
         return operator.not_
     if parts[-1] == "wrap_with_set_grad_enabled":
-        return lambda _enabled, graph, *args: _run_part(root, graph, args, device=device)
+        return lambda _enabled, graph, *args: _run_part(run, graph, args)
     if target == CONDITIONAL:
-        return lambda _holds, *branches: _run_part(root, _longer(*branches[:2]), branches[2], device=device)
+        return lambda _holds, *branches: _run_part(run, _longer(*branches[:2]), branches[2])
     if target in _LOOPS:
-        return _loop(root, getattr(torch.ops.higher_order, _LOOPS[target]), device=device)
+        return _loop(run, getattr(torch.ops.higher_order, _LOOPS[target]))
     raise UsageError(
-        f"the exported program calls {target}, which is none of PyTorch's operators; trace the code instead."
+        f"the exported program calls {target[:100]}, which is none of PyTorch's operators; trace the code instead."
     )
 
 
-def _loop(root: torch.nn.Module, operator: Callable[..., Any], *, device: torch.device) -> Callable[..., Any]:
+_LARGEST_INT = 2**63
+
+
+def _arithmetic(name: str, *values: Any) -> Any:
+    """Compute with sizes, whose integers have 64 bits.
+
+    Raises:
+        UsageError: the result would have more.
+    """
+    if name == "pow" and len(values) == 2 and all(isinstance(each, int) for each in values):
+        base, exponent = values
+        if abs(base) > 1 and exponent > 64:
+            raise UsageError("the exported program computes an integer of more than 64 bits.")
+    made = getattr(operator, name)(*values)
+    if isinstance(made, int) and not -_LARGEST_INT <= made < _LARGEST_INT:
+        raise UsageError("the exported program computes an integer of more than 64 bits.")
+    return made
+
+
+def _loop(run: _Run, operator: Callable[..., Any]) -> Callable[..., Any]:
     """Return a loop's operator, to which an archive's graphs are given as functions."""
 
     def call(*args: Any) -> Any:
-        return operator(*(_function(root, arg, device=device) if _is_graph(arg) else arg for arg in args))
+        return operator(*(_function(run, arg) if _is_graph(arg) else arg for arg in args))
 
     return call
 
@@ -175,15 +239,15 @@ def _is_graph(arg: Any) -> bool:
     return isinstance(arg, Mapping) and "graph" in arg
 
 
-def _function(root: torch.nn.Module, graph: Mapping[str, Any], *, device: torch.device) -> Callable[..., Any]:
+def _function(run: _Run, graph: Mapping[str, Any]) -> Callable[..., Any]:
     """Return a function that runs a graph and returns its only result by itself, as the condition of a loop."""
 
-    def run(*args: Any) -> Any:
-        found = _run_part(root, graph, args, device=device)
+    def call(*args: Any) -> Any:
+        found = _run_part(run, graph, args)
         is_condition = len(found) == 1 and isinstance(found[0], torch.Tensor) and found[0].dtype is torch.bool
         return found[0] if is_condition else found
 
-    return run
+    return call
 
 
 def _longer(first: Mapping[str, Any], second: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -191,9 +255,9 @@ def _longer(first: Mapping[str, Any], second: Mapping[str, Any]) -> Mapping[str,
     return max(first, second, key=lambda each: len(each["graph"]["nodes"]))
 
 
-def _run_part(root: torch.nn.Module, graph: Mapping[str, Any], args: Sequence[Any], *, device: torch.device) -> Any:
+def _run_part(run: _Run, graph: Mapping[str, Any], args: Sequence[Any]) -> Any:
     names = [str(next(iter(item.values()))["name"]) for item in graph["graph"]["inputs"]]
-    return _run(root, graph["graph"], dict(zip(names, args, strict=True)), device=device)
+    return _run(run, graph["graph"], dict(zip(names, args, strict=True)))
 
 
 def _value(arg: Mapping[str, Any], values: Mapping[str, Any], device: torch.device) -> Any:
@@ -215,6 +279,8 @@ def _value(arg: Mapping[str, Any], values: Mapping[str, Any], device: torch.devi
         return device
     if kind == "as_complex":
         return complex(content["real"], content["imag"])
+    if kind == "as_int" and not -_LARGEST_INT <= content < _LARGEST_INT:
+        raise UsageError("the exported program holds an integer of more than 64 bits.")
     if kind in ("as_graph", "as_int", "as_float", "as_bool", "as_string") or kind.endswith("s"):
         return content
     raise UsageError(f"the exported program has an argument of {kind.removeprefix('as_')}, which cannot be replayed.")
