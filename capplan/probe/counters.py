@@ -207,6 +207,7 @@ def _import_noise_filtered() -> Iterator[None]:
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "distutils Version classes are deprecated", DeprecationWarning)
+        warnings.filterwarnings("ignore", "The distutils package is deprecated", DeprecationWarning)
         warnings.filterwarnings("ignore", "pkg_resources is deprecated", UserWarning)
         warnings.filterwarnings("ignore", r"`torch.jit.\w+` is deprecated", DeprecationWarning)
         warnings.filterwarnings("ignore", module=r"torch\.jit")  # TracerWarning, told at the traced lines

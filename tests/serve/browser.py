@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.skips import find_chromium
 
-DEADLINE_S = 60.0
+DEADLINE_S = 300.0
 
 
 class Browser:

@@ -20,6 +20,9 @@ from capplan.cli.main import app
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
+LONGEST_S = 500.0
+"""How long an answer may take before a test is given up as hanging; a busy machine takes minutes. [s]"""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -45,7 +48,7 @@ class Served:
     log: Path
 
     def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONGEST_S)
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         given = {"Content-Type": "application/json"} if content is not None else {}
         connection.request(method, path, content, {**given, **(headers or {})})
