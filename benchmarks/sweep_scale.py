@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 
 from capplan.app.sweep import tables
-from capplan.app.sweep.engines.child import resident_bytes
 from capplan.app.sweep.records import PARTIAL, Unit
 from capplan.app.sweep.store import ROWS_PER_FILE, SweepStore, Wanted
 from capplan.core.sweep.grid import Columns
 from capplan.core.sweep.schema import PLANNED_COLUMNS, Kind
+from capplan.processes.supervisor import resident_bytes
 
 BATCHES = [2**power for power in range(11)]
 WORKLOAD = "fp32-eager-nchw-inference"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_KEPT = 64
 LONGEST_WAIT_S = 120.0
-_TOO_MANY, _NOT_CHANGED = 429, 304
+_COME_AGAIN, _NOT_CHANGED = frozenset({429, 503}), 304
 _ERRORS: Mapping[int, type[CapplanError]] = {3: TraceError, 4: MeasurementError}
 
 
@@ -265,7 +265,7 @@ class Client:
                     if error.code == _NOT_CHANGED and kept is not None:
                         return kept
                     wait_s = float(error.headers.get("Retry-After") or 1.0)
-                    if error.code != _TOO_MANY or time.monotonic() + wait_s > until:
+                    if error.code not in _COME_AGAIN or time.monotonic() + wait_s > until:
                         raise _refusal(error) from None
                 time.sleep(wait_s)
             except (OSError, ValueError) as error:

@@ -13,6 +13,7 @@ _HELP = {
     "capplan_request_seconds": "Time from a request's first byte to its answer's last. [s]",
     "capplan_trace_seconds": "Time that tracing one recording of a model took. [s]",
     "capplan_answers_total": "Answers by where they came from.",
+    "capplan_processes_lost_total": "Processes that died without being asked to, by kind and how.",
     "capplan_refused_total": "Requests refused before they were read, by reason.",
 }
 Labels = tuple[tuple[str, str], ...]

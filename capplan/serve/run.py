@@ -9,7 +9,7 @@ import uvicorn
 
 from capplan.errors import UsageError
 from capplan.serve.http.application import make_application
-from capplan.serve.http.logs import start_logging
+from capplan.serve.logs import start_logging
 from capplan.serve.settings import Settings
 from capplan.serve.tracing.queue import WALL_PER_CPU
 
@@ -73,7 +73,8 @@ def run_service(settings: Settings, *, announce: Callable[[str], None]) -> None:
 
 def _bound(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sets TCP_NODELAY only where the protocol is stated; else a small answer waits for the client's delayed ACK
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host.strip("[]"), settings.port))

@@ -1,9 +1,10 @@
 """The service itself, without HTTP: questions in, replies out, with what was answered before kept for a while."""
 
 import asyncio
+import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -12,22 +13,25 @@ from typing import Any
 import msgspec
 
 from capplan.core.trace.format import is_trace_content
-from capplan.serve.metrics import Metrics
+from capplan.serve.metrics import Metrics, resident_bytes
 from capplan.serve.planning.configs import Configs
 from capplan.serve.planning.data import Folders, prepared
 from capplan.serve.planning.jobs import Failure, TraceJob
-from capplan.serve.planning.replies import Refusal, Reply, Task, TracesNeeded
+from capplan.serve.planning.replies import Refusal, Reply, Task
+from capplan.serve.questions import llm, types
 from capplan.serve.settings import Settings
-from capplan.serve.sharing import Sharing
+from capplan.serve.sharing import BusyError, Sharing, Wanted, is_wanted
 from capplan.serve.tracing.queue import TraceQueue
 from capplan.serve.uploads import Uploads
-from capplan.serve.workers.pool import PlannerPool
+from capplan.serve.workers.pool import Lane, PlannerPool
 from capplan.strict_json import GZIP_MAGIC
 
 MOST_ROUNDS = 24
 """How often a question may turn out to need further traces."""
 _MOST_KEPT_BYTES = 16 * 2**20
 """Size of the replies that are kept to be given again, which a service grows by as it is asked different questions."""
+_MOST_BACKGROUND = 32
+"""Questions of pages that are worked out although their request has been answered without them."""
 
 
 class Answers:
@@ -43,6 +47,11 @@ class Answers:
         if key in self._kept:
             self._kept.move_to_end(key)
         return self._kept.get(key)
+
+    def drop(self, key: str) -> None:
+        """Forget a reply."""
+        if (dropped := self._kept.pop(key, None)) is not None:
+            self._size_bytes -= len(dropped.content)
 
     def keep(self, key: str, reply: Reply) -> None:
         """Keep a reply, and drop others for it."""
@@ -69,25 +78,51 @@ class Service:
         folders = Folders(state=settings.state)
         self.uploads = Uploads(folder=folders.uploads, limit_bytes=settings.limits.kept_upload_bytes)
         self.configs = Configs(folder=folders.configs)
-        self.planners = PlannerPool(settings)
-        self.tracers = TraceQueue(limits=settings.limits, cache=folders.cache(), timed=self.metrics.observe_trace)
+        self.planners = PlannerPool(settings, lost=self._count_loss)
+        self.tracers = TraceQueue(
+            limits=settings.limits,
+            cache=folders.cache(),
+            timed=self.metrics.observe_trace,
+            lost=self._count_loss,
+        )
         self._answers = Answers()
         self._shared: Sharing[str, Reply | Refusal] = Sharing()
-        self._warming: asyncio.Task[None] | None = None
-        self.is_ready = False
+        self._background: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def is_ready(self) -> bool:
+        """Return True if questions can be answered: at least one process that plans lives."""
+        return self.planners.alive > 0
+
+    @property
+    def gauges(self) -> dict[str, float]:
+        """Return the state of the moment by the names of its metrics."""
+        return {
+            "capplan_traces_running": self.tracers.running,
+            "capplan_traces_waiting": self.tracers.waiting,
+            "capplan_hints_waiting": self.tracers.hints_waiting,
+            "capplan_questions_waiting": self.planners.waiting,
+            "capplan_planners_alive": self.planners.alive,
+            "capplan_planner_cpu_seconds": self.planners.cpu_s,
+            "capplan_resident_memory_bytes": resident_bytes()
+            + self.planners.resident_bytes
+            + self.tracers.resident_bytes,
+        }
+
+    def _count_loss(self, kind: str, death: str) -> None:
+        self.metrics.count("capplan_processes_lost_total", kind=kind, death=death)
 
     async def start(self) -> None:
         """Start the processes; the model libraries are loaded in the background."""
         await self.planners.start()
-        self._warming = asyncio.ensure_future(self.tracers.warm_up())
-        self.is_ready = True
+        self._background["libraries"] = asyncio.ensure_future(self.tracers.start())
 
     async def stop(self) -> None:
         """End the processes; whatever still ran was waited for by the server."""
-        self.is_ready = False
-        if self._warming is not None:
-            self._warming.cancel()
-        await asyncio.to_thread(self.planners.stop)
+        for task in self._background.values():
+            task.cancel()
+        await self.tracers.stop()
+        await self.planners.stop()
 
     def keep_own(self, content: bytes) -> dict[str, Any]:
         """Keep a trace or a config that a user hands over, and return the words that name it from now on.
@@ -109,43 +144,86 @@ class Service:
             task: the question and how its answer is written.
 
         Raises:
-            BusyError: it needs a trace, and too many wait already.
+            BusyError: it needs a process or a trace, and too many wait already; or the processes were lost.
         """
         key = _key(task)
         if (kept := self._answers.find(key)) is not None:
             self.metrics.count("capplan_answers_total", source="kept")
             return kept
         self.metrics.count("capplan_answers_total", source="shared" if key in self._shared else "worked out")
-        reply = await self._shared.get(key, self._maker(task))
-        if isinstance(reply, Reply):
-            self._answers.keep(key, reply)
-        return reply
+        return await self._shared.get(key, lambda wanted: self._worked_out(key, task, wanted))
 
-    def _maker(self, task: Task) -> Callable[[], Awaitable[Reply | Refusal]]:
-        return lambda: self._worked_out(task)
+    def answer_later(self, task: Task) -> None:
+        """Go on with a question whose request is answered without it, so that the next request finds its answer.
 
-    async def _worked_out(self, task: Task) -> Reply | Refusal:
+        Args:
+            task: the question.
+        """
+        self._in_background(_key(task), self.answer(task))
+
+    def _in_background(self, key: str, work: Coroutine[Any, Any, object]) -> None:
+        if key in self._background or len(self._background) >= _MOST_BACKGROUND:
+            work.close()
+            return
+
+        async def run() -> None:
+            try:
+                with contextlib.suppress(BusyError):
+                    await work
+            finally:
+                self._background.pop(key, None)
+
+        self._background[key] = asyncio.ensure_future(run())
+
+    async def _worked_out(self, key: str, task: Task, wanted: Wanted) -> Reply | Refusal:
         failures: dict[TraceJob, Failure] = {}
         made: set[TraceJob] = set()
         for _ in range(MOST_ROUNDS):
-            outcome = await self.planners.ask(replace(task, failures=failures))
-            if not isinstance(outcome, TracesNeeded):
+            asked = replace(task, failures=failures)
+            outcome = await self.planners.ask(asked, lane=lane_of(task), wanted=wanted, is_admitted=bool(made))
+            if isinstance(outcome, Reply):
+                self._keep(key, outcome)
+                return outcome
+            if isinstance(outcome, Refusal):
                 return outcome
             if made & set(outcome.jobs):
                 return Refusal(message="a trace could not be kept: the cache cannot be written.", exit_code=70)
+            if not made:
+                self.tracers.admit(outcome.jobs)
             made |= set(outcome.jobs)
-            for job, failure in zip(outcome.jobs, await self._traced(outcome.jobs), strict=True):
-                if failure is not None:
-                    failures[job] = failure
+            obtained = await asyncio.gather(*(self.tracers.obtain(job, wanted=wanted) for job in outcome.jobs))
+            failures |= {job: why for job, why in zip(outcome.jobs, obtained, strict=True) if why is not None}
         return Refusal(message="the question needs too many traces; ask for fewer batches at once.", exit_code=2)
 
-    async def _traced(self, jobs: tuple[TraceJob, ...]) -> list[Failure | None]:
-        tasks = [asyncio.ensure_future(self.tracers.obtain(job)) for job in jobs]
+    def _keep(self, key: str, reply: Reply) -> None:
+        """Keep a reply; one whose remarks lack traces until these are made."""
+        self._answers.keep(key, reply)
+        hints = [job for job in reply.hints if job not in self.tracers.failures]
+        if hints and self.settings.limits.tracers:
+            self._in_background(f"hints of {key}", self._trace_hints(key, hints))
+
+    async def _trace_hints(self, key: str, hints: list[TraceJob]) -> None:
         try:
-            return list(await asyncio.gather(*tasks))
+            await asyncio.gather(
+                *(self.tracers.obtain(job, wanted=is_wanted, is_hint=True) for job in hints), return_exceptions=True
+            )
         finally:
-            for each in tasks:
-                each.cancel()
+            self._answers.drop(key)
+
+
+def lane_of(task: Task) -> Lane:
+    """Return how urgent a question is: lists need no model, reports and searches take seconds.
+
+    Args:
+        task: the question.
+    """
+    question = task.question
+    if isinstance(question, types.GpusQuestion | types.GpuQuestion | types.PricesQuestion):
+        return Lane.SHORT
+    searches = isinstance(question, llm.LlmPageQuestion) and question.find == "deployments"
+    if searches or isinstance(question, types.ReportQuestion | llm.LlmPlanQuestion):
+        return Lane.LONG
+    return Lane.ORDINARY
 
 
 def _key(task: Task) -> str:

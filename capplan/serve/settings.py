@@ -19,9 +19,11 @@ class Limits:
         planners: Processes that answer questions from traces.
         tracers: Models that are traced at once; 0 answers from uploaded and kept traces alone.
         waiting: Models that may wait to be traced; beyond, requests are refused with 429.
+        questions: Questions that may wait for a process; beyond, requests are refused with 429.
         trace_s: Time of the processor after which a trace is stopped. [s]
         trace_bytes: Memory that a trace may add to that of its libraries. [bytes]
-        plan_s: Time after which the answer to one question is stopped. [s]
+        plan_s: Time that a question may wait for a process, and that its answer may take afterwards. [s]
+        plan_bytes: Memory of a process that answers questions. [bytes]
         upload_bytes: Largest body of a request that uploads a trace. [bytes]
         question_bytes: Largest body of any other request. [bytes]
         kept_upload_bytes: Size of all uploaded traces together; the oldest are removed beyond it. [bytes]
@@ -30,9 +32,11 @@ class Limits:
     planners: int = 2
     tracers: int = 4
     waiting: int = 16
+    questions: int = 256
     trace_s: float = 300.0
     trace_bytes: int = 8 * 2**30
     plan_s: float = 60.0
+    plan_bytes: int = 4 * 2**30
     upload_bytes: int = 16 * 2**20
     question_bytes: int = 2**20
     kept_upload_bytes: int = 2**30

@@ -1,21 +1,63 @@
-"""Share work between identical requests: done once, and stopped once nobody waits for it any longer."""
+"""Work that requests wait for: shared between identical ones, lined up by urgency, dropped when nobody wants it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+import heapq
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
+Item = TypeVar("Item")
+Wanted = Callable[[], bool]
+"""Returns False once nobody waits for a piece of work any longer."""
 
 
+class BusyError(Exception):
+    """The service cannot take a question now, or could not finish it; asking again may succeed.
+
+    Attributes:
+        retry_after_s: When it is worth asking again. [s]
+        status: The HTTP status: 429 where too much waits, 503 where processes are missing.
+    """
+
+    def __init__(self, sentence: str, *, retry_after_s: int, status: int = 429) -> None:
+        """Take what is said.
+
+        Args:
+            sentence: what is short, without when to ask again.
+            retry_after_s: seconds from now. [s]
+            status: the HTTP status.
+        """
+        super().__init__(f"{sentence}; ask again in {retry_after_s} s.")
+        self.retry_after_s = retry_after_s
+        self.status = status
+
+
+class UnwantedError(Exception):
+    """Work was dropped before it started, because nobody waited for it any longer."""
+
+
+def is_wanted() -> bool:
+    """Return True: for work that is wanted whoever waits."""
+    return True
+
+
+@dataclass(slots=True, eq=False)
 class _Shared(Generic[Result]):
-    def __init__(self, task: "asyncio.Task[Result]") -> None:
-        self.task = task
-        self.waiting = 0
+    """A running task, and those who wait for it."""
+
+    task: "asyncio.Task[Result] | None" = None
+    wants: dict[object, Wanted] = field(default_factory=dict)
+
+    def is_wanted(self) -> bool:
+        return any(wanted() for wanted in self.wants.values())
 
 
 class Sharing(Generic[Key, Result]):
-    """Tasks by what they work out."""
+    """Tasks by what they work out. None is cancelled: what waits for a process asks whether it is still wanted."""
 
     def __init__(self) -> None:
         """Start with no task."""
@@ -25,39 +67,122 @@ class Sharing(Generic[Key, Result]):
         """Return True if a task of this key runs."""
         return key in self._shared
 
-    def __len__(self) -> int:
-        """Return how many tasks run."""
-        return len(self._shared)
-
-    async def get(self, key: Key, make: Callable[[], Awaitable[Result]]) -> Result:
+    async def get(self, key: Key, make: Callable[[Wanted], Awaitable[Result]], *, wanted: Wanted = is_wanted) -> Result:
         """Return the result of the task of a key, which is started unless it runs already.
 
         Args:
             key: what is worked out.
-            make: starts the work.
+            make: starts the work; it is given what returns whether the work is still wanted.
+            wanted: whether this caller still wants it, besides waiting.
+
+        Raises:
+            UnwantedError: it was dropped, because this caller did not want it any longer.
         """
-        if key not in self._shared:
-            self._shared[key] = self._start(key, make)
-        shared = self._shared[key]
-        shared.waiting += 1
-        try:
-            return await asyncio.shield(shared.task)
-        finally:
-            shared.waiting -= 1
-            if shared.waiting == 0 and not shared.task.done():
-                self._shared.pop(key, None)
-                shared.task.cancel()
+        while True:
+            shared = self._shared.get(key) or self._start(key, make)
+            caller = object()
+            shared.wants[caller] = wanted
+            assert shared.task is not None
+            try:
+                return await asyncio.shield(shared.task)
+            except UnwantedError:
+                if not wanted():
+                    raise
+            finally:
+                del shared.wants[caller]
 
-    def _start(self, key: Key, make: Callable[[], Awaitable[Result]]) -> _Shared[Result]:
+    def _start(self, key: Key, make: Callable[[Wanted], Awaitable[Result]]) -> _Shared[Result]:
+        shared = self._shared[key] = _Shared[Result]()
+
         async def run() -> Result:
-            return await make()
+            return await make(shared.is_wanted)
 
-        shared = _Shared(asyncio.ensure_future(run()))
-        shared.task.add_done_callback(lambda _: self._forget(key, shared))
+        def forget(task: "asyncio.Task[Result]") -> None:
+            if self._shared.get(key) is shared:
+                del self._shared[key]
+            if not task.cancelled():
+                task.exception()  # read here, because nobody may be left to await it
+
+        shared.task = asyncio.ensure_future(run())
+        shared.task.add_done_callback(forget)
         return shared
 
-    def _forget(self, key: Key, shared: _Shared[Result]) -> None:
-        if self._shared.get(key) is shared:
-            del self._shared[key]
-        if not shared.task.cancelled():
-            shared.task.exception()  # read here, because nobody may be left to await it
+
+@dataclass(slots=True, order=True)
+class _Place(Generic[Item]):
+    """A place in a line; the lowest comes first."""
+
+    rank_s: float
+    number: int
+    item: Item = field(compare=False)
+    wanted: Wanted = field(compare=False)
+    dropped: Callable[[], None] = field(compare=False)
+    is_long: bool = field(compare=False)
+
+
+class Line(Generic[Item]):
+    """What waits for a process, the most urgent first; long work may have to wait although a process is idle."""
+
+    def __init__(self, *, most_long: int) -> None:
+        """Start with nobody.
+
+        Args:
+            most_long: how much long work may be taken and not finished at a time.
+        """
+        self._most_long = most_long
+        self._taken_long = 0
+        self._short: list[_Place[Item]] = []
+        self._long: list[_Place[Item]] = []
+        self._numbers = itertools.count()
+        self._changed = asyncio.Condition()
+
+    def __len__(self) -> int:
+        """Return how many wanted items wait."""
+        return sum(1 for place in (*self._short, *self._long) if place.wanted())
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield the wanted items that wait, in no order."""
+        return (place.item for place in (*self._short, *self._long) if place.wanted())
+
+    async def put(
+        self, item: Item, *, delay_s: float, wanted: Wanted, dropped: Callable[[], None], is_long: bool = False
+    ) -> None:
+        """Let an item wait.
+
+        Args:
+            item: what waits.
+            delay_s: how much earlier than this item others must have come to be taken after it, where their delay is
+                none. So urgent work overtakes, and work of long delay is still taken in the end. [s]
+            wanted: an item that is not wanted when its turn comes is dropped.
+            dropped: called then.
+            is_long: count it as long work.
+        """
+        place = _Place(time.monotonic() + delay_s, next(self._numbers), item, wanted, dropped, is_long)
+        async with self._changed:
+            heapq.heappush(self._long if is_long else self._short, place)
+            self._changed.notify_all()
+
+    async def take(self) -> tuple[Item, bool]:
+        """Wait for the most urgent item, and return it and whether it is long; `finish` must follow."""
+        async with self._changed:
+            while True:
+                heaps = [self._short, self._long] if self._taken_long < self._most_long else [self._short]
+                held = [heap for heap in heaps if heap]
+                if not held:
+                    await self._changed.wait()
+                    continue
+                place = heapq.heappop(min(held, key=lambda heap: heap[0]))
+                if place.wanted():
+                    self._taken_long += place.is_long
+                    return place.item, place.is_long
+                place.dropped()
+
+    async def finish(self, *, is_long: bool) -> None:
+        """Note that an item that was taken is finished.
+
+        Args:
+            is_long: whether it was long.
+        """
+        async with self._changed:
+            self._taken_long -= is_long
+            self._changed.notify_all()

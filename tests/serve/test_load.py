@@ -54,33 +54,41 @@ class Asking:
         content = json.dumps(body).encode()
         self.connection.request("POST", "/api/v1/plan", content, {"Content-Type": "application/json"})
 
+    def answer(self) -> tuple[int, bytes]:
+        """Return the status and the body."""
+        answer = self.connection.getresponse()
+        found = answer.status, answer.read()
+        self.connection.close()
+        return found
+
     def give_up(self) -> None:
         self.connection.sock.shutdown(2)
         self.connection.close()
 
 
-def test_the_queue_is_bounded_shared_and_emptied_by_those_who_leave(narrow: Served, net_file):
-    model = narrow.post("/api/v1/traces", net_file.read_bytes()).json["model"]
-    first, same = Asking(narrow, question(1, HUGE)), Asking(narrow, question(1, HUGE))
-    until(lambda: gauge(narrow, "capplan_traces_running") == 1)
-    waiting = Asking(narrow, question(2, HUGE))
-    until(lambda: gauge(narrow, "capplan_traces_waiting") == 1)
+def test_the_queue_is_bounded_shared_and_left_by_those_who_wait_in_vain(tmp_path, net_file):
+    options = ("--traces", "1", "--waiting", "1", "--trace-timeout", "20")
+    with serving(tmp_path, *options) as narrow:
+        model = narrow.post("/api/v1/traces", net_file.read_bytes()).json["model"]
+        first, same = Asking(narrow, question(1, HUGE)), Asking(narrow, question(1, HUGE))
+        until(lambda: gauge(narrow, "capplan_traces_running") == 1)
+        waiting = Asking(narrow, question(2, HUGE))
+        until(lambda: gauge(narrow, "capplan_traces_waiting") == 1)
 
-    refused = narrow.post("/api/v1/plan", question(3, HUGE))
-    assert refused.status == 429
-    assert int(refused.headers["retry-after"]) >= 1
-    assert "ask again in" in refused.detail
-    planned = narrow.post("/api/v1/plan", {"model": model, "batches": [16], "gpus": ["l4"]})
-    assert planned.status == 200, "a question about a traced model is answered beside the queue"
+        refused = narrow.post("/api/v1/plan", question(3, HUGE))
+        assert refused.status == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        assert "ask again in" in refused.detail
+        planned = narrow.post("/api/v1/plan", {"model": model, "batches": [16], "gpus": ["l4"]})
+        assert planned.status == 200, "a question about a traced model is answered beside the queue"
 
-    waiting.give_up()
-    until(lambda: gauge(narrow, "capplan_traces_waiting") == 0)
-    first.give_up()
-    time.sleep(0.5)
-    assert gauge(narrow, "capplan_traces_running") == 1, "another request waits for the same trace"
-    same.give_up()
-    until(lambda: gauge(narrow, "capplan_traces_running") == 0)
-    assert narrow.post("/api/v1/plan", question(4, TINY)).status == 200
+        waiting.give_up()
+        until(lambda: gauge(narrow, "capplan_traces_waiting") == 0)
+        first.give_up()
+        assert same.answer()[0] == 422, "the trace goes on for the other request, to its limit"
+        until(lambda: gauge(narrow, "capplan_traces_running") == 0)
+        assert gauge(narrow, "capplan_trace_seconds_count") == 1, "the model that nobody waited for was not traced"
+        assert narrow.post("/api/v1/plan", question(4, TINY)).status == 200
 
 
 def test_identical_requests_share_one_trace(narrow):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -476,6 +477,7 @@ def _logs(calibration: Calibration, name: str) -> FloatArray:
     return np.log([factors.get(label, 1.0) for label in ALL_CLASSES])
 
 
+@cache
 def _version(text: str) -> tuple[int, int]:
     major, minor = text.split(".")
     return int(major), int(minor)

@@ -121,8 +121,21 @@ _OVER_BATCHES = (
 
 def kernel_table(step: ExecutedStep, *, batches: Sequence[int]) -> KernelTable:
     """Tabulate a step's kernels at some batches; attention appears once per path that a GPU may take."""
+    wanted = (step.recording.exact_batch,) if step.recording.exact_batch else tuple(batches)
+    table: KernelTable | None = step.tables.get(wanted)
+    if table is None:
+        while len(step.tables) >= _MOST_TABLES:
+            step.tables.pop(next(iter(step.tables)))
+        table = step.tables[wanted] = _tabulate(step, wanted)
+    return table
+
+
+_MOST_TABLES = 4
+"""Tables that a step keeps: an answer asks for those of its batches and of its curves."""
+
+
+def _tabulate(step: ExecutedStep, wanted: tuple[int, ...]) -> KernelTable:
     recording, workload = step.recording, step.workload
-    wanted = (recording.exact_batch,) if recording.exact_batch else tuple(batches)
     calls = recording.calls_per_kernel()
     columns: list[list[Row]] = []
     owners: list[int] = []

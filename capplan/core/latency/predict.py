@@ -327,7 +327,7 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
         notes = calibration_notes(calibration, gpu, workload) + step.graph_breaks
         found = gpu_evidence(calibration, gpu, workload)
         device, host = interval_sides(calibration, gpu, workload)
-        quantised = _quantised_spread(times, row)
+        quantised = _quantised_spread(times, row, step_s)
         below = np.hypot(_mixed(device.below, host.below, shares[2, row]), quantised)
         above = np.hypot(_mixed(device.above, host.above, shares[2, row]), quantised)
         expected = step_s[row]
@@ -362,12 +362,12 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
     return answers
 
 
-def _quantised_spread(times: DeviceTimes, row: int) -> FloatArray:
+def _quantised_spread(times: DeviceTimes, row: int, step_s: FloatArray) -> FloatArray:
     """Return what quantised kernels add to a step's interval in square: their spread times their share, [batch]."""
     if not times.table.spread.any():
-        return np.zeros(times.device_s.shape[1])
+        return np.zeros(step_s.shape[1])
     spent_s = times.times.total_s[row] * times.count[row][:, None]
-    return np.asarray(times.table.spread @ spent_s / times.step_s[row])
+    return np.asarray(times.table.spread @ spent_s / step_s[row])
 
 
 def _mixed(device: float, host: float, host_share: FloatArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from capplan.core.compiled.graph_breaks import graph_break_notes
 from capplan.core.compiled.rewrite import executed_recording
@@ -30,6 +31,8 @@ class ExecutedStep:
         graph_breaks: Sentences about places where a compiled graph is interrupted.
         cpu_parts: The parts of the calibration that serve CPUs, by their names.
         traced: What an engine's int8 step was made of, for GPUs that are no faster in int8; None of other steps.
+        tables: The tables of kernels that `kernel_table` made last, by their batches: questions that change GPUs or
+            prices ask for the same ones again.
     """
 
     recording: Recording
@@ -38,6 +41,7 @@ class ExecutedStep:
     graph_breaks: tuple[str, ...] = ()
     cpu_parts: Mapping[str, Calibration] = field(default_factory=dict)
     traced: Recording | None = None
+    tables: dict[tuple[int, ...], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def is_alike_on(self, gpu: GpuSpec) -> bool:
         """Return True for GPUs that run the step as it is: neither a CPU nor without use for an engine's int8."""

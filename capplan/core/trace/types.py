@@ -73,9 +73,12 @@ class Operand:
         """Return the elements that differ in memory: dimensions of stride 0 count once."""
         count = 1
         for index, dim in enumerate(self.shape):
+            size = dim.at(batch)
+            if not size:
+                return 0
             if index not in self.expanded:
-                count *= dim.at(batch)
-        return count if all(dim.at(batch) for dim in self.shape) else 0
+                count *= size
+        return count
 
     def size_bytes(self, batch: int) -> int:
         """Return the bytes that one read of the tensor moves. [bytes]"""

@@ -1,13 +1,7 @@
-"""A child process for every point: a crash, a hang or a device left unusable costs that point alone."""
+"""A process for every point: a crash, a hang or a device left unusable costs that point alone."""
 
-import contextlib
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from capplan.core.measurement.format import parse_points, point_to_line
 from capplan.core.measurement.types import DeviceFacts, Failure, FailureKind, ModelIdentity, Point
@@ -15,14 +9,30 @@ from capplan.errors import CapplanError
 from capplan.probe.measure.point import OnProgress
 from capplan.probe.measure.request import Job, job_from_json, job_to_json
 from capplan.probe.measure.session import Session, make_failure
+from capplan.processes.supervisor import Death, Worker, WorkerDiedError
+from capplan.processes.worker import UnexpectedError
 
-MEASURE, ATTEMPT = "measure", "attempt"
-_STDERR = 2
-"""What a model prints is no answer: a child's output goes to this descriptor."""
+_KINDS: Mapping[Death, FailureKind] = {Death.TIME: FailureKind.TIMEOUT}
+"""What a point states of a death; of any other one a crash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """Time a batch, or run it without timing it."""
+
+    batch: int
+    is_timed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refused:
+    """The sentence of an error that was expected."""
+
+    message: str
 
 
 class IsolatedMeasurer:
-    """Starts a child per point and ends it after `timeout_s`."""
+    """Starts a process per point and ends it after `timeout_s`."""
 
     def __init__(self, job: Job, *, model: ModelIdentity, device: DeviceFacts, timeout_s: float | None) -> None:
         self._job = job
@@ -31,78 +41,47 @@ class IsolatedMeasurer:
         self._timeout_s = timeout_s
 
     def measure(self, batch: int, *, on_progress: OnProgress = lambda _: None) -> Point:
-        """Time a batch in a child; its progress is not seen."""
+        """Time a batch in a process of its own; its progress is not seen."""
         del on_progress
-        return self._asked(MEASURE, batch) or self._failure(batch, FailureKind.CRASH, "ended without an answer")
+        point = self._asked(_Batch(batch=batch, is_timed=True))
+        assert point is not None
+        return point
 
     def attempt(self, batch: int) -> Failure | None:
-        """Run a batch in a child without timing it; None where it ran."""
-        answer = self._asked(ATTEMPT, batch)
+        """Run a batch in a process of its own without timing it; None where it ran."""
+        answer = self._asked(_Batch(batch=batch, is_timed=False))
         return answer if isinstance(answer, Failure) else None
 
-    def _asked(self, action: str, batch: int) -> Point | None:
-        with tempfile.TemporaryFile() as answers:
-            command = [
-                sys.executable,
-                "-m",
-                "capplan.probe.measure.isolated",
-                action,
-                str(batch),
-                str(answers.fileno()),
-            ]
-            child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=_STDERR, pass_fds=[answers.fileno()], start_new_session=True
-            )
-            with _killed_at_the_end(child):
-                try:
-                    child.communicate(job_to_json(self._job).encode(), timeout=self._timeout_s)
-                except subprocess.TimeoutExpired:
-                    what = f"took more than {self._timeout_s:g} s and was ended"
-                    return self._failure(batch, FailureKind.TIMEOUT, what)
-            answers.seek(0)
-            content = answers.read()
-        return self._answer(batch, content, child.returncode)
-
-    def _answer(self, batch: int, content: bytes, status: int) -> Point | None:
-        found = parse_points(content, where=f"the child process of batch {batch}")
-        if found.points and not found.is_cut:
-            return found.points[0]
-        if status == 0:
-            return None
-        if status < 0:
-            return self._failure(batch, FailureKind.CRASH, f"was killed by {signal.Signals(-status).name}")
-        return self._failure(batch, FailureKind.CRASH, f"ended with status {status}; its message stands above")
+    def _asked(self, task: _Batch) -> Point | None:
+        worker = Worker(make_measurer, job_to_json(self._job), keeps_stderr=False)
+        try:
+            answer = worker.call(task, time_s=self._timeout_s)
+        except WorkerDiedError as died:
+            return self._failure(task.batch, _KINDS.get(died.death, FailureKind.CRASH), str(died))
+        finally:
+            worker.close()
+        if isinstance(answer, _Refused | UnexpectedError):
+            return self._failure(task.batch, FailureKind.CRASH, f"failed: {answer.message}")
+        return parse_points(answer, where=f"the process of batch {task.batch}").points[0] if answer else None
 
     def _failure(self, batch: int, kind: FailureKind, what: str) -> Failure:
-        message = f"running {self._model.words} at batch {batch} {what}"
+        message = f"running {self._model.words} at batch {batch}: {what}"
         return make_failure(self._job, self._model, self._device, batch=batch, kind=kind, message=message)
 
 
-@contextmanager
-def _killed_at_the_end(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    try:
-        yield
-    finally:
-        if child.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+def make_measurer(job: str) -> Callable[[_Batch], bytes | _Refused]:
+    """Return what measures points of a job, in the process that does so.
 
+    Args:
+        job: the job, as `job_to_json` writes it.
+    """
 
-def main(action: str, batch: str, answers: str) -> int:
-    """Measure one point of the job on stdin and write it to a file descriptor: what the child runs."""
-    job = job_from_json(sys.stdin.read())
-    try:
-        with Session(job) as session:
-            point = session.measure(int(batch)) if action == MEASURE else session.attempt(int(batch))
-    except CapplanError as error:
-        sys.stderr.write(f"capplan: {error}\n")
-        return error.exit_code
-    with os.fdopen(int(answers), "w") as stream:
-        if point is not None:
-            stream.write(point_to_line(point))
-    return 0
+    def answer(task: _Batch) -> bytes | _Refused:
+        try:
+            with Session(job_from_json(job)) as session:
+                point = session.measure(task.batch) if task.is_timed else session.attempt(task.batch)
+        except CapplanError as error:
+            return _Refused(message=str(error))
+        return b"" if point is None else point_to_line(point).encode()
 
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    return answer

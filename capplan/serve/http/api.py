@@ -19,7 +19,7 @@ from capplan.serve.planning.replies import MEDIA_TYPES, Refusal, Reply, Task
 from capplan.serve.questions import llm, results, types
 from capplan.serve.questions.read import question_from_json, question_from_mapping, question_from_query
 from capplan.serve.service import Service
-from capplan.serve.tracing.queue import BusyError
+from capplan.serve.sharing import BusyError
 from capplan.verbs.registry import VERBS, find_verb
 
 QUESTIONS: dict[str, type[Any]] = {
@@ -100,12 +100,12 @@ async def ask(service: Service, request: Request, task: Task) -> Reply:
     """Answer a task for a client that may disconnect meanwhile.
 
     Raises:
-        ProblemError: the question has no answer, or too many models wait to be traced.
+        ProblemError: the question has no answer, too much waits, or the processes that worked on it were lost.
     """
     try:
         outcome = await unless_gone(request, service.answer(task))
     except BusyError as error:
-        raise ProblemError(429, str(error), headers={"Retry-After": str(error.retry_after_s)}) from error
+        raise ProblemError(error.status, str(error), headers={"Retry-After": str(error.retry_after_s)}) from error
     if isinstance(outcome, Refusal):
         raise refused(outcome.message, outcome.exit_code)
     return outcome

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -15,9 +16,9 @@ from capplan.errors import CapplanError
 from capplan.serve.http.api import api_routes
 from capplan.serve.http.bodies import GoneError
 from capplan.serve.http.guard import Guard
-from capplan.serve.http.logs import LOGGER
 from capplan.serve.http.pages import page_routes
 from capplan.serve.http.problems import ProblemError, problem_response, refused
+from capplan.serve.logs import LOGGER
 from capplan.serve.service import Service
 from capplan.serve.settings import Settings
 from capplan.version import __version__
@@ -51,7 +52,10 @@ def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: 
             Route("/healthz", _health(service), methods=["GET"]),
             Route("/metrics", _metrics(service), methods=["GET"]),
         ],
-        middleware=[Middleware(Guard, settings=settings, metrics=service.metrics)],
+        middleware=[
+            Middleware(Guard, settings=settings, metrics=service.metrics),
+            Middleware(GZipMiddleware, minimum_size=1000, compresslevel=3),
+        ],
         exception_handlers={
             ProblemError: _problem,
             CapplanError: _sentence,
@@ -67,20 +71,16 @@ def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: 
 
 def _health(service: Service) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(_: Request) -> Response:
-        status = "ok" if service.is_ready else "starting"
-        return JSONResponse({"status": status, "version": __version__}, status_code=200 if service.is_ready else 503)
+        status = "ok" if service.is_ready else "no process that answers questions lives; new ones are being started"
+        code = 200 if service.is_ready else 503
+        return JSONResponse({"status": status, "version": __version__}, status_code=code)
 
     return endpoint
 
 
 def _metrics(service: Service) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(_: Request) -> Response:
-        gauges = {
-            "capplan_traces_running": service.tracers.running,
-            "capplan_traces_waiting": service.tracers.waiting,
-            "capplan_questions_waiting": service.planners.waiting,
-            "capplan_planner_cpu_seconds": service.planners.cpu_s,
-        }
+        gauges = service.gauges
         return PlainTextResponse(service.metrics.render(gauges), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return endpoint

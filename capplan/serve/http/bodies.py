@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gzip
 import hashlib
 import zlib
 from collections.abc import Coroutine
@@ -93,8 +92,8 @@ async def _gone(request: Request) -> None:
 
 
 def etag_of(content: bytes) -> str:
-    """Return the strong ETag of a content."""
-    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    """Return the ETag of a content, a weak one: it is sent compressed or not."""
+    return f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
 def content_response(
@@ -111,21 +110,18 @@ def content_response(
         headers: further headers.
     """
     tag = etag_of(reply.content)
-    shared = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept, Accept-Encoding", **(headers or {})}
+    shared = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept", **(headers or {})}
+    if reply.hints:
+        shared["Capplan-Partial"] = "hints"
     if reply.exit_code:
         shared["Capplan-Exit-Code"] = str(reply.exit_code)
     if reply.warning:
         shared["Capplan-Warning"] = reply.warning.encode("ascii", "replace").decode()
     if _holds(request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers=shared)
-    content = reply.content
-    if len(content) > 1000 and "gzip" in request.headers.get("accept-encoding", ""):
-        content = gzip.compress(content, compresslevel=1, mtime=0)
-        shared["Content-Encoding"] = "gzip"
-        shared["ETag"] = f"W/{tag}"
-    return Response(content, status_code=status, media_type=reply.media_type, headers=shared)
+    return Response(reply.content, status_code=status, media_type=reply.media_type, headers=shared)
 
 
 def _holds(condition: str, tag: str) -> bool:
     held = [each.strip().removeprefix("W/") for each in condition.split(",")]
-    return "*" in held or tag in held
+    return "*" in held or tag.removeprefix("W/") in held

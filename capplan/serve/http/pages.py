@@ -26,8 +26,8 @@ from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.serve.questions.read import question_from_query
 from capplan.serve.questions.results import ResultsQuestion
 from capplan.serve.service import Service
+from capplan.serve.sharing import BusyError
 from capplan.serve.suggestions import suggest
-from capplan.serve.tracing.queue import BusyError
 
 FIRST_ANSWER_S = 1.5
 """How long the page waits for its first answer before it is sent without, for the script to fetch."""
@@ -84,11 +84,17 @@ def _page(service: Service) -> Endpoint:
 
 
 async def _first_answer(service: Service, question: Any) -> tuple[str | None, str]:
-    """Return the answer, if it comes soon, and the sentence that says why there is none."""
+    """Return the answer, if it comes soon, and the sentence that says why there is none.
+
+    A question that takes longer is worked out nevertheless, so that a page without its script finds the answer when it
+    is loaded again.
+    """
+    task = Task(question=question, spelling="html")
     try:
         async with asyncio.timeout(FIRST_ANSWER_S):
-            outcome = await service.answer(Task(question=question, spelling="html"))
+            outcome = await service.answer(task)
     except TimeoutError:
+        service.answer_later(task)
         return None, ""
     except BusyError as error:
         return None, str(error)

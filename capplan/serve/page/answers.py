@@ -9,6 +9,7 @@ from capplan.serve.planning.replies import Reply
 
 @work_out.register
 def _page(question: PageQuestion, case: Case) -> Reply:
+    case.may_lack_hints = True
     views = [
         view_model(question, words, case, identity=f"m{index}") for index, words in enumerate(question.models, start=1)
     ]

@@ -128,7 +128,7 @@ def form_address(question: msgspec.Struct, **changed: Any) -> str:
 
 def _changed_pairs(state: msgspec.Struct) -> list[tuple[str, str]]:
     usual = type(state)()
-    values = {field.name: getattr(state, field.name) for field in msgspec.structs.fields(state)}
+    values = {name: getattr(state, name) for name in state.__struct_fields__}
     return [(name, _spelt(value)) for name, value in values.items() if value != getattr(usual, name)]
 
 

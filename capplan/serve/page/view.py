@@ -103,10 +103,12 @@ def view_model(question: PageQuestion, words: str, case: Case, *, identity: str)
         identity: what sets the ids of this model's elements apart.
     """
     asked = question.plan_of(words)
+    before = len(case.needed)
     try:
         plan = answer_plan(asked, case)
         return _view(question, plan, words, case, identity)
     except CapplanError as error:
+        case.missing += list(case.needed)[before:]
         return ModelView(words=words, identity=identity, error=str(error))
 
 

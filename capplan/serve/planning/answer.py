@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 
 
 class Case(Context):
-    """One task, with the data that it is answered from and the traces that it turns out to need."""
+    """One task, with the data that it is answered from and the traces that it turns out to need.
+
+    `needed` are all traces that were looked for in vain, also for remarks that an answer may lack; `missing` are those
+    without which one of several models has no answer. `may_lack_hints` is set for a plan: what other conditions would
+    change is a remark beside it, while other answers, such as advice, are not given without all their traces.
+    """
 
     def __init__(self, task: Task, data: Data) -> None:
         """Take a task.
@@ -47,6 +52,8 @@ class Case(Context):
         self.task = task
         self.data = data
         self.needed: dict[TraceJob, None] = {}
+        self.missing: list[TraceJob] = []
+        self.may_lack_hints = False
 
     def gpus(self, question: GpuFields) -> GpuRequest:
         """Return the request for the GPUs that a question names, in the database of the service."""
@@ -137,7 +144,10 @@ def answer(task: Task, data: Data) -> Outcome:
         if case.needed:
             return TracesNeeded(jobs=tuple(case.needed))
         return Refusal(message=str(error), exit_code=error.exit_code)
-    return TracesNeeded(jobs=tuple(case.needed)) if case.needed else reply
+    if case.missing or not case.may_lack_hints:
+        needed = case.missing or list(case.needed)
+        return TracesNeeded(jobs=tuple(needed)) if needed else reply
+    return replace(reply, hints=tuple(case.needed))
 
 
 def workload_of(part: types.WorkloadPart | PlanQuestion) -> Workload:
@@ -200,6 +210,7 @@ def work_out(question: Any, case: Case) -> Reply:
         return content if isinstance(content, str | bytes) else plain_text(content)
 
     writers = dict.fromkeys(verb.formats, written)
+    case.may_lack_hints = isinstance(question, PlanQuestion)
     return case.spell(writers, exit_code=outcome.exit_code, warning=" ".join(outcome.warnings))
 
 

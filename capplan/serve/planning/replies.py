@@ -35,12 +35,14 @@ class Reply:
     Attributes:
         exit_code: What the command line would exit with: 1 where nothing fits.
         warning: What the command line would print beside the answer.
+        hints: Traces that remarks of the answer lack, which the service makes afterwards.
     """
 
     content: bytes
     media_type: str
     exit_code: int = 0
     warning: str = ""
+    hints: tuple[TraceJob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

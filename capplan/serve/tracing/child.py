@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 import tempfile
-from multiprocessing.connection import Connection
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +29,10 @@ _REFUSED_EVENTS = frozenset(
 """Events of the interpreter that no trace of a library's model needs."""
 
 
-def trace_in_child(connection: Connection, job: TraceJob, *, added_bytes: int, cpu_s: float, folder: str) -> None:
-    """Trace a model and send the trace as the bytes of its file, or a `Failure`.
+def make_tracer(added_bytes: int, cpu_s: float, folder: str) -> Callable[[TraceJob], bytes | Failure]:
+    """Bind this process to its limits, and return what traces one model as the bytes of its file.
 
     Args:
-        connection: where the result goes.
-        job: what to trace.
         added_bytes: memory beyond what the process holds at its start. [bytes]
         cpu_s: time of the processor. [s]
         folder: an empty folder to work in.
@@ -42,18 +40,21 @@ def trace_in_child(connection: Connection, job: TraceJob, *, added_bytes: int, c
     _limit(added_bytes=added_bytes, cpu_s=cpu_s)
     os.chdir(folder)
     tempfile.tempdir = folder
+    return lambda job: _content(job, Path(folder))
+
+
+def _content(job: TraceJob, folder: Path) -> bytes | Failure:
+    """Return the trace of a model, or why there is none."""
     from capplan.core.trace.format import dump_trace
 
     try:
-        result: bytes | Failure = dump_trace(_traced(job, Path(folder)), compress=True)
+        return dump_trace(_traced(job, folder), compress=True)
     except CapplanError as error:
-        result = Failure(message=str(error), exit_code=error.exit_code)
+        return Failure(message=str(error), exit_code=error.exit_code)
     except MemoryError:
-        result = Failure(message=f"{job.request.words}: tracing needs more memory than allowed here.", exit_code=3)
+        return Failure(message=f"{job.request.words}: tracing needs more memory than allowed here.", exit_code=3)
     except RecursionError:
-        result = Failure(message=f"{job.request.words}: its code recurses too deeply to be traced.", exit_code=3)
-    connection.send(result)
-    connection.close()
+        return Failure(message=f"{job.request.words}: its code recurses too deeply to be traced.", exit_code=3)
 
 
 def _limit(*, added_bytes: int, cpu_s: float) -> None:

@@ -1,133 +1,218 @@
 """The queue of models to trace: bounded, shared between identical requests, each in a process that can be ended."""
 
 import asyncio
-import contextlib
-import multiprocessing
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 from capplan.app.kept_traces.cache import TraceCache
 from capplan.core.ops.checks import check_operators
 from capplan.core.trace.format import load_trace
 from capplan.errors import CapplanError, TraceError
+from capplan.processes.supervisor import Death, Template, Worker, WorkerDiedError, resident_bytes
+from capplan.processes.worker import UnexpectedError
+from capplan.serve.logs import log
 from capplan.serve.planning.jobs import Failure, TraceJob
 from capplan.serve.settings import Limits
-from capplan.serve.sharing import Sharing
-from capplan.serve.tracing.child import trace_in_child
+from capplan.serve.sharing import BusyError, Line, Sharing, UnwantedError, Wanted
+from capplan.serve.tracing.child import make_tracer
 
 WALL_PER_CPU = 4
 """How many times as long as its time of the processor a trace may last: on a busy machine it waits for its turns."""
 _KEPT_FAILURES = 1_000
+_TRIES = 2
+"""How often a model is traced whose process is lost."""
+_HINTS_LATER_S = 3600.0
+"""A hint is traced after all models that questions wait for, unless it has waited so long. [s]"""
+_MOST_HINTS = 64
+"""Hints that may wait; further ones are left out until somebody asks again."""
 TRACES_NOTHING = "this service traces no models (--traces 0): upload a trace, which `capplan trace` makes."
 
 
-class BusyError(Exception):
-    """Too many models wait to be traced.
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """A recording that waits to be traced."""
 
-    Attributes:
-        retry_after_s: When it is worth asking again. [s]
-    """
-
-    def __init__(self, retry_after_s: int) -> None:
-        """Take when it is worth asking again.
-
-        Args:
-            retry_after_s: seconds from now. [s]
-        """
-        super().__init__(f"too many models wait to be traced; ask again in {retry_after_s} s.")
-        self.retry_after_s = retry_after_s
+    job: TraceJob
+    made: "asyncio.Future[bytes | Failure]"
+    is_hint: bool
+    is_taken: bool = False
 
 
 class TraceQueue:
     """Traces models in processes of their own and keeps the traces on disk."""
 
-    def __init__(self, *, limits: Limits, cache: TraceCache, timed: Callable[[float], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        *,
+        limits: Limits,
+        cache: TraceCache,
+        timed: Callable[[float], None] = lambda _: None,
+        lost: Callable[[str, str], None] = lambda _kind, _death: None,
+    ) -> None:
         """Prepare the queue; nothing is started yet.
 
         Args:
             limits: how many models are traced at once, how many wait, and what a trace may cost.
             cache: where traces are kept.
             timed: called with the time that each trace took. [s]
+            lost: called with "tracer" and how it died, for each process that died.
         """
         self._limits = limits
         self._cache = cache
         self._timed = timed
-        self._turns = asyncio.Semaphore(limits.tracers)
+        self._lost = lost
         self._shared: Sharing[TraceJob, Failure | None] = Sharing()
+        self._turns: dict[TraceJob, _Turn] = {}
+        self._line: Line[_Turn] = Line(most_long=max(1, limits.tracers - 1))
         self._failures: dict[TraceJob, Failure] = {}
-        self._context = multiprocessing.get_context("forkserver")
+        self._template = Template("capplan.serve.tracing.preload")
+        self._threads = ThreadPoolExecutor(max(1, limits.tracers), thread_name_prefix="tracer")
+        self._workers: set[Worker] = set()
+        self._keepers: list[asyncio.Task[None]] = []
+        self._stopping = Event()
         self._last_s = 10.0
         self.running = 0
 
     @property
     def waiting(self) -> int:
-        """Return how many models wait for their turn."""
-        return len(self._shared) - self.running
+        """Return how many models that questions wait for wait for their turn."""
+        return sum(1 for turn in self._waiting() if not turn.is_hint)
+
+    @property
+    def hints_waiting(self) -> int:
+        """Return how many hints wait for their turn."""
+        return sum(1 for turn in self._waiting() if turn.is_hint)
 
     @property
     def failures(self) -> Mapping[TraceJob, Failure]:
         """Return what could not be traced, and why."""
         return self._failures
 
-    async def warm_up(self) -> None:
+    @property
+    def resident_bytes(self) -> int:
+        """Memory of the processes that trace at this moment. [bytes]"""
+        return sum(resident_bytes(worker.pid) for worker in self._workers)
+
+    async def start(self) -> None:
         """Load the model libraries in the process from which those that trace are forked, if any is to be traced."""
-        if not self._limits.tracers:
+        self._keepers = [asyncio.ensure_future(self._trace_on()) for _ in range(self._limits.tracers)]
+        if self._limits.tracers:
+            first = Worker(make_nothing, template=self._template)
+            await self._in_thread(partial(first.start, stop=self._stopping))
+            first.close()
+
+    async def stop(self) -> None:
+        """End all processes."""
+        for keeper in self._keepers:
+            keeper.cancel()
+        self._stopping.set()
+        await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
+
+    def admit(self, jobs: Sequence[TraceJob]) -> None:
+        """Refuse a question's first traces as a whole where there is no room for all of them.
+
+        Args:
+            jobs: what the question needs; once it is admitted, further ones are traced whatever waits.
+
+        Raises:
+            BusyError: too many models wait already.
+        """
+        new = [job for job in jobs if job not in self._failures and (job not in self._shared or self._is_hint(job))]
+        if not new or not self._limits.tracers:
             return
-        self._context.set_forkserver_preload(["capplan.serve.tracing.preload"])
-        await asyncio.to_thread(self._run_nothing)
+        free = self._limits.tracers - self.running
+        if self.waiting + len(new) > self._limits.waiting + free and (self.waiting or self.running):
+            turns = 1 + (self.waiting + self.running) // max(1, self._limits.tracers)
+            retry_after_s = max(1, min(600, round(self._last_s * turns)))
+            raise BusyError("too many models wait to be traced", retry_after_s=retry_after_s)
 
-    def _run_nothing(self) -> None:
-        process = self._context.Process(target=_do_nothing, daemon=True)
-        process.start()
-        process.join()
-
-    async def obtain(self, job: TraceJob) -> Failure | None:
+    async def obtain(self, job: TraceJob, *, wanted: Wanted, is_hint: bool = False) -> Failure | None:
         """Trace a model, or wait for the trace that another request started.
-
-        A cancelled call stops the trace, unless another request waits for it.
 
         Args:
             job: what to trace.
+            wanted: a trace that nobody waits for when its turn comes is not started; one that has started is finished.
+            is_hint: trace it after everything that questions wait for.
 
         Returns:
             None once the trace is kept, or why it could not be made.
 
         Raises:
-            BusyError: too many models wait already.
+            BusyError: the processes that traced it were lost; or it is a hint, and too many wait.
+            UnwantedError: it was dropped.
         """
         if (failure := self._failures.get(job)) is not None:
             return failure
         if not self._limits.tracers:
             return Failure(message=TRACES_NOTHING, exit_code=TraceError.exit_code)
-        if job not in self._shared and len(self._shared) >= self._limits.tracers + self._limits.waiting:
-            raise BusyError(self._retry_after_s())
-        return await self._shared.get(job, lambda: self._make(job))
+        if is_hint and job not in self._shared and self.hints_waiting >= _MOST_HINTS:
+            raise BusyError("too many hints wait to be traced", retry_after_s=60)
+        if not is_hint and self._is_hint(job):
+            await self._line_up(self._turns[job], wanted, is_hint=False)
+        return await self._shared.get(job, lambda shared: self._make(job, shared, is_hint), wanted=wanted)
 
-    def _retry_after_s(self) -> int:
-        turns = 1 + len(self._shared) // max(1, self._limits.tracers)
-        return max(1, min(600, round(self._last_s * turns)))
+    def _waiting(self) -> set[_Turn]:
+        return {turn for turn in self._line if not turn.is_taken}
 
-    async def _make(self, job: TraceJob) -> Failure | None:
-        async with self._turns:
-            self.running += 1
-            started = time.monotonic()
-            try:
-                made = await self._traced(job)
-            finally:
-                self.running -= 1
-                self._last_s = time.monotonic() - started
-                self._timed(self._last_s)
+    def _is_hint(self, job: TraceJob) -> bool:
+        """Return True if a job waits as a hint."""
+        return job in self._turns and self._turns[job].is_hint and not self._turns[job].is_taken
+
+    async def _line_up(self, turn: _Turn, wanted: Wanted, *, is_hint: bool) -> None:
+        turn.is_hint = is_hint
+
+        def drop() -> None:
+            if not turn.made.done() and not turn.is_taken:
+                turn.made.set_exception(UnwantedError())
+
+        await self._line.put(
+            turn, delay_s=_HINTS_LATER_S if is_hint else 0.0, wanted=wanted, dropped=drop, is_long=is_hint
+        )
+
+    async def _make(self, job: TraceJob, wanted: Wanted, is_hint: bool) -> Failure | None:
+        turn = _Turn(job=job, made=asyncio.get_running_loop().create_future(), is_hint=is_hint)
+        self._turns[job] = turn
+        try:
+            await self._line_up(turn, lambda: turn.is_taken or wanted(), is_hint=is_hint)
+            made = await turn.made
+        finally:
+            del self._turns[job]
         failure = await asyncio.to_thread(self._keep, job, made) if isinstance(made, bytes) else made
         if failure is not None:
             while len(self._failures) >= _KEPT_FAILURES:
                 self._failures.pop(next(iter(self._failures)))
             self._failures[job] = failure
         return failure
+
+    async def _trace_on(self) -> None:
+        """Trace one model after the other."""
+        while True:
+            turn, is_long = await self._line.take()
+            if turn.is_taken or turn.made.done():
+                await self._line.finish(is_long=is_long)
+                continue
+            turn.is_taken = True
+            self.running += 1
+            started = time.monotonic()
+            try:
+                made = await self._traced(turn.job)
+                if not turn.made.done():
+                    turn.made.set_result(made)
+            except (BusyError, OSError) as error:
+                turn.made.set_exception(error)
+            finally:
+                self.running -= 1
+                self._last_s = time.monotonic() - started
+                self._timed(self._last_s)
+                await self._line.finish(is_long=is_long)
 
     def _keep(self, job: TraceJob, content: bytes) -> Failure | None:
         """Check what the other process sent, as any file from elsewhere, and keep it."""
@@ -140,67 +225,57 @@ class TraceQueue:
         return None
 
     async def _traced(self, job: TraceJob) -> bytes | Failure:
-        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="capplan-trace-")
-        tracer = _Tracer()
+        """Trace a model, once again where its process is lost.
+
+        Raises:
+            BusyError: it was lost again by a kill from outside, which says nothing of the model.
+        """
+        for tries in range(1, _TRIES + 1):
+            made: bytes | Failure | WorkerDiedError = await self._in_thread(partial(self._trace_once, job))
+            if not isinstance(made, WorkerDiedError):
+                return made
+            died = made
+            log("a tracer was lost", death=died.death.value, reason=str(died), tries=tries)
+            self._lost("tracer", died.death.value)
+            if died.death is Death.TIME:
+                return self._stopped(
+                    job,
+                    f"tracing took longer than {self._limits.trace_s:g} s of the processor or "
+                    f"{WALL_PER_CPU * self._limits.trace_s:g} s in all, the limit of this service",
+                )
+        if died.death is Death.CRASH:
+            return self._stopped(job, f"tracing was stopped, because {died}")
+        raise BusyError("the processes that traced the model were lost", retry_after_s=5, status=503)
+
+    def _trace_once(self, job: TraceJob) -> bytes | Failure | WorkerDiedError:
+        folder = tempfile.mkdtemp(prefix="capplan-trace-")
+        limits = self._limits
+        worker = Worker(make_tracer, limits.trace_bytes, limits.trace_s, folder, template=self._template)
+        self._workers.add(worker)
         try:
-            async with asyncio.timeout(WALL_PER_CPU * self._limits.trace_s):
-                ours = await asyncio.to_thread(tracer.start, self._context, job, self._limits, folder)
-                return await asyncio.to_thread(_received, ours, job)
-        except TimeoutError:
-            return Failure(
-                message=f"{job.request.words}: tracing took longer than {WALL_PER_CPU * self._limits.trace_s:g} s, the "
-                "limit of this service; trace it with `capplan trace` and upload the trace.",
-                exit_code=3,
-            )
+            made = worker.call(job, time_s=WALL_PER_CPU * limits.trace_s, stop=self._stopping)
+        except WorkerDiedError as died:
+            return died
         finally:
-            tracer.stop()
-            with contextlib.suppress(OSError):
-                shutil.rmtree(Path(folder))
+            self._workers.discard(worker)
+            worker.close()
+            shutil.rmtree(Path(folder), ignore_errors=True)
+        if isinstance(made, UnexpectedError):
+            log("a model could not be traced", error=made.message.partition(":")[0])
+            return self._stopped(job, f"its code failed while it was traced ({made.message[:200]})")
+        assert isinstance(made, bytes | Failure)
+        return made
 
-
-class _Tracer:
-    """One process that traces, which may be ended at any time, also before it has started."""
-
-    def __init__(self) -> None:
-        self._process: BaseProcess | None = None
-        self._is_stopped = False
-
-    def start(
-        self, context: multiprocessing.context.ForkServerContext, job: TraceJob, limits: Limits, folder: str
-    ) -> Connection:
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(
-            target=trace_in_child,
-            args=(theirs, job),
-            kwargs={"added_bytes": limits.trace_bytes, "cpu_s": limits.trace_s, "folder": folder},
-            daemon=True,
+    def _stopped(self, job: TraceJob, why: str) -> Failure:
+        return Failure(
+            message=f"{job.request.words}: {why}; trace it with `capplan trace` and upload the trace.", exit_code=3
         )
-        process.start()
-        theirs.close()
-        self._process = process
-        if self._is_stopped:
-            process.kill()
-        return ours
 
-    def stop(self) -> None:
-        self._is_stopped = True
-        if self._process is not None:
-            self._process.kill()
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        """Run what blocks in a thread of the tracers' own."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-def _received(connection: Connection, job: TraceJob) -> bytes | Failure:
-    """Return what a tracing process sends; a process that ended without a word was stopped by a limit."""
-    with connection:
-        try:
-            received: bytes | Failure = connection.recv()
-        except (EOFError, OSError):
-            return Failure(
-                message=f"{job.request.words}: tracing was stopped, because it took more memory or time than allowed "
-                "here, or crashed; trace it with `capplan trace` and upload the trace.",
-                exit_code=3,
-            )
-    return received
-
-
-def _do_nothing() -> None:
-    """Run in the first forked process, which exists to have the libraries loaded."""
+def make_nothing() -> Callable[[object], object]:
+    """Return what does nothing: for the first forked process, which exists to have the libraries loaded."""
+    return lambda task: task

@@ -1,10 +1,9 @@
-"""The process that answers questions: it reads tasks from a connection and writes outcomes to it, until it ends."""
+"""What the processes run that answer questions."""
 
 import os
-import signal
 import sys
 import traceback
-from multiprocessing.connection import Connection
+from collections.abc import Callable
 from pathlib import Path
 
 from capplan.serve.page import answers as _answers  # noqa: F401 - registers the answer to the page's form
@@ -19,23 +18,15 @@ BUG = 70
 """The exit code of an exception that nothing expected, as of the command line."""
 
 
-def run_planner(connection: Connection, settings: Settings) -> None:
-    """Answer tasks until the other end is closed.
+def make_planner(settings: Settings) -> Callable[[Task], Outcome]:
+    """Load the data, and return what answers a task.
 
     Args:
-        connection: where tasks come from and outcomes go to.
         settings: how the service runs.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends its processes itself
     os.chdir(_own_folder(Folders(state=settings.state)))
     data = Data(settings)
-    connection.send(None)
-    while True:
-        try:
-            task = connection.recv()
-        except EOFError:
-            return
-        connection.send(_outcome(task, data))
+    return lambda task: _outcome(task, data)
 
 
 def _own_folder(folders: Folders) -> str:

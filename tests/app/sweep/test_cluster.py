@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from capplan.app.sweep.engines.cluster import check_nodes, cluster_places, difference
-from capplan.app.sweep.engines.worker import MeasureTask
+from capplan.app.sweep.engines.tasks import MeasureTask
 from capplan.app.sweep.keys import code_digest, library_versions
 from capplan.app.sweep.request import MeasuringRules, SweepRequest
 from capplan.app.sweep.results import read_sweep

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from capplan.app.sweep.engines.isolation import IsolatedTracer, asked_conditions, tracing_child
-from capplan.app.sweep.engines.measuring import Place, matching_places, measure_here, run_in_child
-from capplan.app.sweep.engines.worker import DevicesTask, MeasureTask
+from capplan.app.sweep.engines.isolation import IsolatedTracer, asked_conditions, tracing_worker
+from capplan.app.sweep.engines.measuring import Place, matching_places, measure_here, run_once
+from capplan.app.sweep.engines.tasks import DevicesTask, MeasureTask
 from capplan.app.sweep.keys import code_digest, library_versions
 from capplan.app.sweep.request import Limits, PlanContext
 from capplan.app.sweep.stages import Job, JobAnswer, Traces, failed_answer, plan_model
@@ -263,12 +263,12 @@ def remote_plan(job: Job, context: PlanContext, traces: Traces | None) -> JobAns
 
 def remote_trace(jobs: Sequence[Job], context: PlanContext, limits: Limits) -> "Traces | tuple[Traces, ...]":
     """Trace models on a node, in a child process of the task; one result for each job."""
-    child = tracing_child(limits)
-    tracer = IsolatedTracer(child=child)
+    worker = tracing_worker(limits)
+    tracer = IsolatedTracer(worker=worker, time_s=limits.time_s)
     try:
         found = tuple(tracer.traces(job.model, asked_conditions(job, context.workloads)) for job in jobs)
     finally:
-        child.close()
+        worker.close()
     return found if len(found) > 1 else found[0]
 
 
@@ -341,6 +341,6 @@ def _on_node(ray: Any, place: Place, here: Any, *, has_gpus: bool) -> Place:
 
 def remote_devices() -> dict[str, str]:
     """List the devices of a node, in a process of its own."""
-    devices = run_in_child(DevicesTask(), timeout_s=_PROBE_TIMEOUT_S)
+    devices = run_once(DevicesTask(), timeout_s=_PROBE_TIMEOUT_S)
     assert isinstance(devices, dict)
     return devices

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any
 
-from capplan.app.sweep.engines.child import Child, ChildDiedError
-from capplan.app.sweep.engines.worker import TraceTask, UnexpectedError, WarmTask
+from capplan.app.sweep.engines.tasks import TraceTask, make_planner, make_tracer
 from capplan.app.sweep.request import Limits, PlanContext, SweepModel
 from capplan.app.sweep.stages import Job, JobAnswer, Traces, failed_answer
 from capplan.core.sweep.conditions import AnyConditions, Conditions
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
+from capplan.processes.supervisor import ONE_THREAD, Death, Worker, WorkerDiedError
+from capplan.processes.worker import UnexpectedError
 
 _TRACED_AT_MOST = 100
 """A tracing process is replaced after so many models: libraries keep what they load."""
@@ -25,20 +26,40 @@ class _FailedError(Exception):
         self.failed = failed
 
 
-def tracing_child(limits: Limits) -> Child:
+_KINDS: Mapping[Death, FailureKind] = {Death.TIME: FailureKind.TIMEOUT, Death.MEMORY: FailureKind.MEMORY}
+"""What rows state of a death; of any other one a crash."""
+
+
+def failure_of(died: WorkerDiedError) -> Failed:
+    """Return a worker's death as the rows of a sweep state it."""
+    return Failed(kind=_KINDS.get(died.death, FailureKind.CRASH).value, reason=str(died))
+
+
+def tracing_worker(limits: Limits) -> Worker:
     """Return a process for tracing, whose imports count for no model's time.
 
     Args:
         limits: what one model may take.
     """
-    return Child(limits=limits, first_task=WarmTask())
+    return Worker(make_tracer, memory_bytes=limits.memory_bytes, environment=ONE_THREAD)
+
+
+def planning_worker(limits: Limits, context: PlanContext) -> Worker:
+    """Return a process for planning.
+
+    Args:
+        limits: what one model may take.
+        context: what all models share.
+    """
+    return Worker(make_planner, context, memory_bytes=limits.memory_bytes, environment=ONE_THREAD)
 
 
 @dataclass(slots=True, kw_only=True)
 class IsolatedTracer:
-    """Traces models in a child process."""
+    """Traces models in a process of their own."""
 
-    child: Child
+    worker: Worker
+    time_s: float
     stop: Event | None = None
     _traced: int = 0
 
@@ -61,12 +82,12 @@ class IsolatedTracer:
 
     def _traced_together(self, model: SweepModel, conditions: Sequence[Conditions]) -> Traces:
         if self._traced >= _TRACED_AT_MOST:
-            self.child.close()
+            self.worker.close()
             self._traced = 0
-        answer = _call(self.child, TraceTask(model=model, conditions=tuple(conditions)), self.stop)
+        answer = _call(self.worker, TraceTask(model=model, conditions=tuple(conditions)), self.time_s, self.stop)
         self._traced += 1
         if is_of_users_code(model):
-            self.child.close()  # the user's code may have changed libraries for the models after it
+            self.worker.close()  # the user's code may have changed libraries for the models after it
         assert isinstance(answer, Traces)
         return answer
 
@@ -75,8 +96,9 @@ class IsolatedTracer:
 class IsolatedStages:
     """A share of a machine: one process of each stage, of which one works at a time."""
 
-    planner: Child
-    tracer: Child
+    planner: Worker
+    tracer: Worker
+    limits: Limits
     context: PlanContext
     stop: Event | None = None
     _tracer: IsolatedTracer | None = None
@@ -97,13 +119,13 @@ class IsolatedStages:
         self.tracer.close()
 
     def _planned(self, job: Job) -> JobAnswer:
-        answer = _call(self.planner, job, self.stop)
+        answer = _call(self.planner, job, self.limits.time_s, self.stop)
         assert isinstance(answer, JobAnswer)
         return answer
 
     def _traces(self, job: Job) -> Traces:
         if self._tracer is None:
-            self._tracer = IsolatedTracer(child=self.tracer, stop=self.stop)
+            self._tracer = IsolatedTracer(worker=self.tracer, time_s=self.limits.time_s, stop=self.stop)
         return self._tracer.traces(job.model, asked_conditions(job, self.context.workloads))
 
 
@@ -113,24 +135,19 @@ def asked_conditions(job: Job, workloads: Mapping[str, AnyConditions]) -> list[C
     return [each for each in found if isinstance(each, Conditions)]
 
 
-def _call(child: Child, task: object, stop: Event | None) -> Any:
-    """Return the answer of a child, after as many tries as its deaths are worth.
+def _call(worker: Worker, task: object, time_s: float, stop: Event | None) -> Any:
+    """Return the answer of a process, after as many tries as its deaths are worth.
 
     Raises:
         _FailedError: it gave none.
     """
-    deaths = 0
-    while True:
-        try:
-            answer = child.call(task, stop=stop)
-        except ChildDiedError as died:
-            deaths += 1
-            if deaths > died.may_retry:
-                raise _FailedError(died.failed) from died
-        else:
-            if isinstance(answer, UnexpectedError):
-                raise _FailedError(Failed(kind=FailureKind.BUG.value, reason=answer.message))
-            return answer
+    try:
+        answer = worker.call_again(task, time_s=time_s, stop=stop)
+    except WorkerDiedError as died:
+        raise _FailedError(failure_of(died)) from died
+    if isinstance(answer, UnexpectedError):
+        raise _FailedError(Failed(kind=FailureKind.BUG.value, reason=answer.message))
+    return answer
 
 
 def is_of_users_code(model: SweepModel) -> bool:

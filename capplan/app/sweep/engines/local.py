@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock, Thread
 
-from capplan.app.sweep.engines.child import Child
-from capplan.app.sweep.engines.isolation import IsolatedStages, tracing_child
+from capplan.app.sweep.engines.isolation import IsolatedStages, planning_worker, tracing_worker
 from capplan.app.sweep.request import Limits, PlanContext
 from capplan.app.sweep.stages import Job, JobAnswer
 
@@ -74,7 +73,11 @@ class _Shared:
 def _work(shared: _Shared, context: PlanContext, limits: Limits) -> None:
     """Work on jobs with a process of each stage until none is left."""
     stages = IsolatedStages(
-        planner=Child(limits=limits, context=context), tracer=tracing_child(limits), context=context, stop=shared.stop
+        planner=planning_worker(limits, context),
+        tracer=tracing_worker(limits),
+        limits=limits,
+        context=context,
+        stop=shared.stop,
     )
     try:
         while (job := shared.next_job()) is not None:

@@ -14,22 +14,22 @@ from typing import Any
 
 from capplan.app.measure.store import MeasurementStore, read_measurements
 from capplan.app.sweep import tables
-from capplan.app.sweep.engines.child import Child, ChildDiedError
-from capplan.app.sweep.engines.worker import DevicesTask, MeasureTask, UnexpectedError
+from capplan.app.sweep.engines.tasks import DevicesTask, MeasureTask, make_measurer
 from capplan.app.sweep.records import Contents
-from capplan.app.sweep.request import Limits, MeasuringRules, Sweep
+from capplan.app.sweep.request import MeasuringRules, Sweep
 from capplan.core.measurement.format import parse_points
 from capplan.core.measurement.types import Measurement, Point
 from capplan.core.sweep.conditions import Conditions
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
 from capplan.errors import MeasurementError, UnknownNameError
+from capplan.processes.supervisor import Worker, WorkerDiedError
+from capplan.processes.worker import UnexpectedError
 from capplan.specs import Gpus
 
 MEASUREMENTS = "measurements.jsonl"
 _TRACES = (".json", ".json.gz")
 _MARK = "capplan sweep --measure # "
-_LONGEST_S = 3600.0
 _GRACE_S = 60.0
 """A process that measures gets so much longer than its own child, whose end it reports."""
 
@@ -141,7 +141,7 @@ def local_places(known: Gpus, gpus: Iterable[str]) -> tuple[list[Place], dict[st
         known: the GPU database, which knows the drivers' names.
         gpus: the sweep's GPUs.
     """
-    devices = run_in_child(DevicesTask(), timeout_s=_GRACE_S * 2)
+    devices = run_once(DevicesTask(), timeout_s=_GRACE_S * 2)
     assert isinstance(devices, dict)
     return [_kept_busy(place) for place in matching_places(known, gpus, devices, where="this machine")], devices
 
@@ -151,15 +151,14 @@ def _kept_busy(place: Place) -> Place:
 
     That process starts another one for each point, and holds nothing on the device itself.
     """
-    child = Child(limits=Limits(time_s=_LONGEST_S), is_single_threaded=False)
+    worker = Worker(make_measurer)
 
     def run(task: MeasureTask) -> str:
-        child.limits = Limits(time_s=task.timeout_s + _GRACE_S)
-        answer = _answer_of(child, task)
+        answer = _answer_of(worker, task, task.timeout_s + _GRACE_S)
         assert isinstance(answer, str)
         return answer
 
-    return replace(place, run=run, close=child.close)
+    return replace(place, run=run, close=worker.close)
 
 
 def matching_places(known: Gpus, gpus: Iterable[str], devices: Mapping[str, str], *, where: str) -> list[Place]:
@@ -177,34 +176,34 @@ def matching_places(known: Gpus, gpus: Iterable[str], devices: Mapping[str, str]
 
 def measure_here(task: MeasureTask) -> str:
     """Time a point on a device of this machine, in a process of its own, and return it as a line."""
-    answer = run_in_child(task, timeout_s=task.timeout_s + _GRACE_S)
+    answer = run_once(task, timeout_s=task.timeout_s + _GRACE_S)
     assert isinstance(answer, str)
     return answer
 
 
-def run_in_child(task: object, *, timeout_s: float) -> Any:
-    """Run a task in a process of its own.
+def run_once(task: MeasureTask | DevicesTask, *, timeout_s: float) -> Any:
+    """Return the answer to a task from a process of its own, which is ended after it.
 
     Raises:
         MeasurementError: the process died or failed.
     """
-    child = Child(limits=Limits(time_s=timeout_s), is_single_threaded=False)
+    worker = Worker(make_measurer)
     try:
-        return _answer_of(child, task)
+        return _answer_of(worker, task, timeout_s)
     finally:
-        child.close()
+        worker.close()
 
 
-def _answer_of(child: Child, task: object) -> Any:
+def _answer_of(worker: Worker, task: MeasureTask | DevicesTask, timeout_s: float) -> Any:
     """Return what a process answers to a task.
 
     Raises:
         MeasurementError: the process died or failed.
     """
     try:
-        answer = child.call(task)
-    except ChildDiedError as died:
-        raise MeasurementError(died.failed.reason) from died
+        answer = worker.call(task, time_s=timeout_s)
+    except WorkerDiedError as died:
+        raise MeasurementError(str(died)) from died
     if isinstance(answer, UnexpectedError):
         raise MeasurementError(answer.message)
     return answer

@@ -1,0 +1,369 @@
+"""The parent's side of a worker: start it, give it tasks, end it when it exceeds a limit, and say how it ended.
+
+The standard library's `ProcessPoolExecutor` and loky give up all tasks when one process dies, and every start method of
+`multiprocessing` runs the user's script again. So a worker is a plain child process with a socket: a new interpreter,
+or a fork of a process that has loaded the libraries already. `tests/processes` kills workers in every state.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import Event
+from typing import IO, Any, Final, Protocol
+
+from capplan.processes.worker import Ready, main_of_fork
+from capplan.units import format_bytes
+
+ONE_THREAD: Final[Mapping[str, str]] = dict.fromkeys(
+    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"
+)
+"""Environment of a process whose libraries use one thread."""
+_PROGRAM = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from capplan.processes.worker import main
+main(int(sys.argv[1]))
+"""
+"""Imports from where this process imports. A module run by `-m` would have its types in `__main__`, which no other
+process knows; PYTHONPATH is left alone, because kept traces depend on it."""
+_SHOWN_STDERR = 300
+_POLL_S = 0.05
+_LONGEST_START_S = 600.0
+_END_S = 10.0
+"""How long a process whose connection is closed may take to end. [s]"""
+_LOST_STATUS = 255
+"""The exit status that `multiprocessing` states for a fork whose parent, the template, has died."""
+
+
+class Death(Enum):
+    """How a worker ended without an answer."""
+
+    TIME = "time"
+    MEMORY = "memory"
+    CRASH = "crash"
+    KILLED = "killed"
+    """By SIGKILL from outside, such as the kernel's where memory is short: that says nothing of the task."""
+    STOPPED = "stopped"
+
+
+MOST_TRIES: Final[Mapping[Death, int]] = {
+    Death.TIME: 1,
+    Death.MEMORY: 1,
+    Death.CRASH: 2,
+    Death.KILLED: 11,
+    Death.STOPPED: 1,
+}
+"""How often a task is tried in all before a death of this kind is its answer."""
+
+
+class WorkerDiedError(Exception):
+    """A worker ended without an answer.
+
+    Attributes:
+        death: How it ended.
+    """
+
+    def __init__(self, death: Death, reason: str) -> None:
+        """Take how it ended.
+
+        Args:
+            death: how it ended.
+            reason: the same in words, to follow a subject: "its process was killed by SIGSEGV".
+        """
+        super().__init__(reason)
+        self.death = death
+
+
+class _Process(Protocol):
+    """The part of `subprocess.Popen` that a worker uses."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative for a signal; None while the process runs."""
+
+    def wait(self) -> int:
+        """Wait for the end, and return the exit status."""
+
+
+class Template:
+    """A process that imports modules once, and from which workers are forked."""
+
+    def __init__(self, *modules: str) -> None:
+        """Take the modules to import; the process starts with the first fork.
+
+        Args:
+            modules: names of modules.
+        """
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(list(modules))
+
+    def fork(self, theirs: Connection) -> "_Process":
+        """Start a worker that answers over a connection."""
+        process = self._context.Process(target=main_of_fork, args=(theirs,), daemon=True)
+        process.start()
+        return _Forked(process)
+
+
+class _Forked:
+    """A forked process in the form of `subprocess.Popen`."""
+
+    def __init__(self, process: BaseProcess) -> None:
+        self._process = process
+        assert process.pid is not None
+        self.pid = process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self) -> int:
+        self._process.join()
+        status = self._process.exitcode
+        assert status is not None
+        return -signal.SIGKILL if status == _LOST_STATUS else status
+
+
+class Worker:
+    """A process that answers tasks. It is started with its first task, and again after it died.
+
+    One thread at a time may call `start`, `call` and `close`; any thread may call `kill`.
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., Callable[[Any], Any]],
+        *arguments: Any,
+        template: Template | None = None,
+        memory_bytes: int | None = None,
+        environment: Mapping[str, str] = {},
+        keeps_stderr: bool = True,
+    ) -> None:
+        """Take what the process runs; nothing is started yet.
+
+        Args:
+            make: a function of a module, called in the process at its start; it returns what answers a task. Its time
+                counts for no task.
+            arguments: what `make` is called with.
+            template: fork the process from this one; None for a new interpreter.
+            memory_bytes: resident memory beyond which the process is ended. [bytes]
+            environment: variables of a new interpreter, in addition to those of this process.
+            keeps_stderr: keep what a new interpreter writes to stderr, of which the last line is part of the reason of
+                its death, and drop its stdout; otherwise both go to this process's stderr.
+        """
+        self._made_by = (make, arguments)
+        self._template = template
+        self._memory_bytes = memory_bytes
+        self._environment = environment
+        self._keeps_stderr = keeps_stderr
+        self._process: _Process | None = None
+        self._connection: Connection | None = None
+        self._stderr: IO[bytes] | None = None
+        self._ended: tuple[Death, str] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Return True if the process was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        """Return the process's id; None before it is started."""
+        return self._process.pid if self._process else None
+
+    def fileno(self) -> int:
+        """Return the descriptor of the connection: readable when an answer has come, or the process has died."""
+        assert self._connection is not None
+        return self._connection.fileno()
+
+    def start(self, *, stop: Event | None = None) -> None:
+        """Start the process, and wait until it has loaded what its tasks need.
+
+        Raises:
+            WorkerDiedError: it ended before.
+        """
+        self.close()
+        self._ended = None
+        ours, theirs = socket.socketpair()
+        self._connection = Connection(ours.detach())
+        try:
+            with theirs:
+                self._process = self._fork(theirs) if self._template is not None else self._spawn(theirs)
+        except (OSError, EOFError) as error:  # the system is short of processes, or the template has just died
+            self.close()
+            raise WorkerDiedError(Death.KILLED, f"its process could not be started ({error})") from error
+        answer = self._answer_to(self._made_by, time_s=_LONGEST_START_S, stop=stop)
+        assert isinstance(answer, Ready)
+
+    def call(self, task: object, *, time_s: float | None = None, stop: Event | None = None) -> Any:
+        """Send the process a task and wait for its answer; start the process if it does not run.
+
+        Args:
+            task: what the made function takes.
+            time_s: time after which the process is ended; None for none. [s]
+            stop: ends the process and the wait when it is set.
+
+        Returns:
+            The answer; an `UnexpectedError` where the function raised.
+
+        Raises:
+            WorkerDiedError: the process ended without an answer, of itself or because it exceeded a limit.
+        """
+        if not self.is_alive:
+            self.start(stop=stop)
+        return self.ask(task, time_s=time_s, stop=stop)
+
+    def ask(self, task: object, *, time_s: float | None = None, stop: Event | None = None) -> Any:
+        """Do the same as `call` with a process that was started; one that has died meanwhile is not replaced."""
+        return self._answer_to(task, time_s=time_s, stop=stop)
+
+    def call_again(self, task: object, *, time_s: float | None = None, stop: Event | None = None) -> Any:
+        """Return the answer to a task after as many tries as the deaths of the process are worth.
+
+        Args:
+            task: what the made function takes.
+            time_s: time after which the process is ended; None for none. [s]
+            stop: ends the process and the wait when it is set.
+
+        Raises:
+            WorkerDiedError: the process died too often.
+        """
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return self.call(task, time_s=time_s, stop=stop)
+            except WorkerDiedError as died:
+                if tries >= MOST_TRIES[died.death]:
+                    raise
+
+    def kill(self, death: Death = Death.STOPPED, reason: str = "was ended") -> None:
+        """End the process; a call that waits for its answer then fails.
+
+        Args:
+            death: what the failure states.
+            reason: the same in words.
+        """
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        self._ended = self._ended or (death, reason)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:  # a fork that has not made its own group yet
+                os.kill(process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End the process and wait for it."""
+        if self._process is not None:
+            self.kill()
+            self._process.wait()
+            self._process = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._stderr is not None:
+            self._stderr.close()
+            self._stderr = None
+
+    def _fork(self, theirs: socket.socket) -> _Process:
+        assert self._template is not None
+        connection = Connection(os.dup(theirs.fileno()))
+        with connection:
+            return self._template.fork(connection)
+
+    def _spawn(self, theirs: socket.socket) -> _Process:
+        self._stderr = tempfile.TemporaryFile() if self._keeps_stderr else None  # noqa: SIM115 - closed with the worker
+        paths = [path or str(Path.cwd()) for path in sys.path]
+        return subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), json.dumps(paths)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if self._keeps_stderr else 2,
+            stderr=self._stderr,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            env={**os.environ, **self._environment},
+        )
+
+    def _answer_to(self, task: object, *, time_s: float | None, stop: Event | None) -> Any:
+        connection = self._connection
+        assert connection is not None
+        deadline_s = None if time_s is None else time.monotonic() + time_s
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is noticed below
+                connection.send(task)
+            while not connection.poll(_POLL_S):
+                if stop is not None and stop.is_set():
+                    self.kill()
+                elif deadline_s is not None and time.monotonic() > deadline_s:
+                    self.kill(Death.TIME, f"took more than {time_s:g} s and was ended")
+                elif self._memory_bytes is not None and (held := resident_bytes(self.pid)) > self._memory_bytes:
+                    what = f"held {format_bytes(held)} of memory, more than {format_bytes(self._memory_bytes)}"
+                    self.kill(Death.MEMORY, f"{what}, and was ended")
+            return connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._death() from error
+
+    def _death(self) -> WorkerDiedError:
+        """Return how the process ended, once it has."""
+        assert self._process is not None
+        status = self._status_of_the_end()
+        if self._ended is not None:
+            death, reason = self._ended
+        elif status == -signal.SIGKILL:
+            death, reason = Death.KILLED, "its process was killed by SIGKILL"
+        elif status == -signal.SIGXCPU:
+            death, reason = Death.TIME, "its process used up its time of the processor"
+        else:
+            how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+            death, reason = Death.CRASH, f"its process {how}{self._last_words()}"
+        self.close()
+        return WorkerDiedError(death, reason)
+
+    def _status_of_the_end(self) -> int:
+        """Return the exit status; a process that closed its connection and lives on is ended."""
+        assert self._process is not None
+        deadline_s = time.monotonic() + _END_S
+        while self._process.poll() is None and time.monotonic() < deadline_s:
+            time.sleep(0.005)
+        self.kill(Death.CRASH, "its process closed its connection without an answer")
+        return self._process.wait()
+
+    def _last_words(self) -> str:
+        """Return the last line that the process wrote to stderr."""
+        if self._stderr is None:
+            return ""
+        self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, self._stderr.tell() - 10_000))
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return f": {lines[-1].strip()[:_SHOWN_STDERR]}" if lines else ""
+
+
+def resident_bytes(pid: int | None) -> int:
+    """Return the memory that a process holds; 0 if the system does not report it. [bytes]"""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def processor_s(pid: int | None) -> float:
+    """Return the time of the processor that a process has used; 0 if the system does not report it. [s]"""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,82 @@
+"""The side of the process that works: it receives tasks over a socket, one at a time, and answers each.
+
+`supervisor` starts it. It ends when its parent closes the socket or dies.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+_DIE_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of Linux's prctl."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnexpectedError:
+    """An exception that nothing expected, as text: its last line and its traceback."""
+
+    message: str
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The process has loaded what its tasks need."""
+
+
+def main(descriptor: int) -> None:
+    """Answer tasks from a socket, in a fresh interpreter.
+
+    Args:
+        descriptor: the number of the open socket.
+    """
+    _die_with_parent(os.getppid())
+    _work(Connection(descriptor))
+
+
+def main_of_fork(connection: Connection) -> None:
+    """Answer tasks from a connection, in a process that was forked from one with its libraries loaded.
+
+    Args:
+        connection: the open connection.
+    """
+    os.setsid()
+    _die_with_parent(os.getppid())
+    _work(connection)
+
+
+def _work(connection: Connection) -> None:
+    """Make what answers, then answer tasks until the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        make, arguments = connection.recv()
+        answer = make(*arguments)
+        connection.send(Ready())
+        while True:
+            task = connection.recv()
+            try:
+                connection.send(answer(task))
+            except (BrokenPipeError, ConnectionResetError):
+                raise
+            except Exception as error:
+                connection.send(_unexpected(error))
+
+
+def _unexpected(error: Exception) -> Any:
+    return UnexpectedError(message=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+
+
+def _die_with_parent(parent: int) -> None:
+    """End this process when its parent is killed, also in the midst of a task; where the system can do so."""
+    if sys.platform != "linux":
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)

@@ -1,0 +1,196 @@
+"""The pool of planners by itself, with planners that kill themselves, hang or work slowly as they are told."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from capplan.serve.planning.replies import Outcome, Refusal, Reply, Task
+from capplan.serve.questions.types import GpuQuestion
+from capplan.serve.settings import Limits, Settings
+from capplan.serve.sharing import BusyError, UnwantedError, is_wanted
+from capplan.serve.workers import pool as pool_module
+from capplan.serve.workers.pool import Lane, PlannerPool
+
+
+def make_test_planner(settings: Settings) -> Callable[[Task], Outcome]:
+    """Return what sleeps, kills itself or answers with its process's id, by the words in the place of a GPU's name."""
+    if (settings.state / "broken").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def answer(task: Task) -> Outcome:
+        what, _, amount = task.question.gpu.partition(" ")  # type: ignore[attr-defined]
+        if what == "sleep":
+            time.sleep(float(amount))
+        if what == "die" or (what == "die-once" and not (settings.state / amount).exists()):
+            (settings.state / (amount or "died")).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Reply(content=str(os.getpid()).encode(), media_type="text/plain")
+
+    return answer
+
+
+def run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[PlannerPool], Awaitable[object]],
+    losses: list[tuple[str, str]] | None = None,
+    **limits: float,
+) -> list[tuple[str, str]]:
+    """Run work with a pool of two planners, and return the losses that were counted."""
+    monkeypatch.setattr(pool_module, "make_planner", make_test_planner)
+    monkeypatch.setattr(pool_module, "FIRST_PAUSE_S", 0.01)
+    settings = Settings(state=tmp_path, limits=Limits(**{"planners": 2, "plan_s": 20.0, **limits}))  # type: ignore[arg-type]
+    losses = [] if losses is None else losses
+
+    async def within() -> None:
+        pool = PlannerPool(settings, lost=lambda kind, death: losses.append((kind, death)))
+        await pool.start()
+        try:
+            await work(pool)
+        finally:
+            await pool.stop()
+
+    asyncio.run(within())
+    return losses
+
+
+async def ask(pool: PlannerPool, words: str, lane: Lane = Lane.ORDINARY) -> int:
+    outcome = await pool.ask(Task(question=GpuQuestion(gpu=words)), lane=lane, wanted=is_wanted)
+    assert isinstance(outcome, Reply), outcome
+    return int(outcome.content)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end_s
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.nightly)])
+def test_a_question_whose_process_is_killed_is_asked_again_once(tmp_path, monkeypatch, rounds):
+    async def work(pool: PlannerPool) -> None:
+        for number in range(rounds):
+            await ask(pool, f"die-once flag{number}")
+            with pytest.raises(BusyError) as lost:
+                await ask(pool, "die")
+            assert (lost.value.status, lost.value.retry_after_s >= 1) == (503, True)
+            await ask(pool, "hello")
+
+    losses = run(tmp_path, monkeypatch, work)
+    assert losses == [("planner", "killed")] * 3 * rounds
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.nightly)])
+def test_idle_processes_that_are_killed_are_replaced_also_when_the_new_ones_are_killed_at_their_start(
+    tmp_path, monkeypatch, rounds
+):
+    losses: list[tuple[str, str]] = []
+
+    async def work(pool: PlannerPool) -> None:
+        for _ in range(rounds):
+            (tmp_path / "broken").touch()
+            for pid in [worker.pid for worker in pool._workers]:
+                os.kill(pid, signal.SIGKILL)
+            await until(lambda: pool.alive == 0)
+            question = asyncio.ensure_future(ask(pool, "hello"))
+            enough = len(losses) + 3
+            await until(lambda enough=enough: len(losses) >= enough)  # replacements die as they start
+            assert not question.done()
+            (tmp_path / "broken").unlink()
+            await question
+            await until(lambda: pool.alive == 2)
+
+    run(tmp_path, monkeypatch, work, losses)
+
+
+def test_a_service_whose_processes_cannot_start_says_so(tmp_path, monkeypatch):
+    (tmp_path / "broken").touch()
+    with pytest.raises(Exception, match="SIGKILL"):
+        run(tmp_path, monkeypatch, lambda _: asyncio.sleep(0))
+
+
+def test_a_question_that_takes_too_long_is_refused_and_its_process_replaced(tmp_path, monkeypatch):
+    async def work(pool: PlannerPool) -> None:
+        slow = Task(question=GpuQuestion(gpu="sleep 60"))
+        asked = [asyncio.ensure_future(pool.ask(slow, lane=Lane.ORDINARY, wanted=is_wanted)) for _ in range(2)]
+        refusals = await asyncio.gather(*asked)
+        assert all(isinstance(refusal, Refusal) and "longer than 3 s" in refusal.message for refusal in refusals)
+        await until(lambda: pool.alive == 2)
+        await ask(pool, "hello")
+
+    assert {death for _, death in run(tmp_path, monkeypatch, work, plan_s=3.0)} == {"time"}
+
+
+def test_a_question_that_no_process_takes_in_time_may_come_again(tmp_path, monkeypatch):
+    async def work(pool: PlannerPool) -> None:
+        (tmp_path / "broken").touch()
+        for worker in tuple(pool._workers):
+            os.kill(worker.pid, signal.SIGKILL)
+        with pytest.raises(BusyError, match="no process became free within 1 s") as late:
+            await ask(pool, "hello")
+        assert late.value.status == 503
+
+    run(tmp_path, monkeypatch, work, plan_s=1.0)
+
+
+def test_a_question_that_is_given_up_is_finished_if_it_runs_and_dropped_if_it_waits(tmp_path, monkeypatch):
+    async def work(pool: PlannerPool) -> None:
+        pids = {worker.pid for worker in pool._workers}
+        is_there = True
+        running = [asyncio.ensure_future(ask(pool, "sleep 0.5")) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        waiting = asyncio.ensure_future(
+            pool.ask(Task(question=GpuQuestion(gpu="die")), lane=Lane.SHORT, wanted=lambda: is_there)
+        )
+        await asyncio.sleep(0.1)
+        assert pool.waiting == 1
+        is_there = False
+        assert pool.waiting == 0
+        for task in running:
+            task.cancel()
+        with pytest.raises(UnwantedError):
+            await waiting
+        assert await ask(pool, "hello") in pids
+
+    assert run(tmp_path, monkeypatch, work) == []
+
+
+def test_what_waits_is_bounded_and_short_questions_overtake(tmp_path, monkeypatch):
+    async def work(pool: PlannerPool) -> None:
+        order: list[str] = []
+
+        async def note(words: str, lane: Lane) -> None:
+            await ask(pool, words, lane)
+            order.append(lane.name)
+
+        busy = [asyncio.ensure_future(ask(pool, "sleep 1")) for _ in range(2)]
+        await asyncio.sleep(0.2)
+        lanes = [Lane.LONG, Lane.ORDINARY, Lane.SHORT]
+        waiting = [asyncio.ensure_future(note("sleep 0.2", lane)) for lane in lanes]
+        await until(lambda: pool.waiting == 3)
+        with pytest.raises(BusyError) as refused:
+            await ask(pool, "hello")
+        assert refused.value.status == 429
+        await asyncio.gather(*busy, *waiting)
+        assert order[-1] == "LONG"
+        assert set(order[:2]) == {"SHORT", "ORDINARY"}
+
+    run(tmp_path, monkeypatch, work, questions=3)
+
+
+def test_long_questions_leave_one_process_to_short_ones(tmp_path, monkeypatch):
+    async def work(pool: PlannerPool) -> None:
+        long = [asyncio.ensure_future(ask(pool, "sleep 1", Lane.LONG)) for _ in range(3)]
+        await asyncio.sleep(0.2)
+        begun_s = time.monotonic()
+        await ask(pool, "hello")
+        assert time.monotonic() - begun_s < 0.7, "the answer waited for a long one of 1 s"
+        await asyncio.gather(*long)
+
+    run(tmp_path, monkeypatch, work)
