@@ -5,12 +5,14 @@
 
 import contextlib
 import ctypes
+import multiprocessing
 import os
 import signal
 import sys
 import traceback
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
+from threading import Thread
 from typing import Any
 
 _DIE_WITH_PARENT = 1
@@ -48,6 +50,7 @@ def main_of_fork(connection: Connection) -> None:
     """
     os.setsid()
     _die_with_parent(os.getppid())
+    _die_with_starter()
     _work(connection)
 
 
@@ -70,6 +73,19 @@ def _work(connection: Connection) -> None:
 
 def _unexpected(error: Exception) -> Any:
     return UnexpectedError(message=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+
+
+def _die_with_starter() -> None:
+    """End this process when the one that asked for it is killed: its template lives as long as any fork of it does."""
+    starter = multiprocessing.parent_process()
+    assert starter is not None
+    sentinel = starter.sentinel
+
+    def watch() -> None:
+        wait([sentinel])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Thread(target=watch, name="starter", daemon=True).start()
 
 
 def _die_with_parent(parent: int) -> None:
