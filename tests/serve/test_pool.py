@@ -132,6 +132,7 @@ def test_a_question_that_no_process_takes_in_time_may_come_again(tmp_path, monke
         (tmp_path / "broken").touch()
         for worker in tuple(pool._workers):
             os.kill(worker.pid, signal.SIGKILL)
+        await until(lambda: pool.alive == 0)
         with pytest.raises(BusyError, match="no process became free within 1 s") as late:
             await ask(pool, "hello")
         assert late.value.status == 503
