@@ -126,6 +126,7 @@ def _kinds(held: HeldOut) -> dict[str, FloatArray]:
 
 
 _WEAK = """\
+- The widths that ship are learnt from more cards than the three of these tables (`benchmarks/interval_widths.py`).
 - What is in the rows of compiled graphs and training steps stands on a page of its own (accuracy-compile.md).
 - Rules that were chosen while GPUs were left out, so that "GPU new" is a little too kind: that kernels lose by their
   bytes per clock and multiprocessor, and how much; that pointwise kernels add their instructions to their traffic; how

@@ -131,7 +131,8 @@ def calibration_of(judged: Judged, base: Calibration, rows: Rows, *, made: date,
     between = spread_of(judged.gpu.gpu, judged.names["gpu"])
     sheets = max(between, spread_of(judged.gpu.sheet, judged.names["gpu"]))
     cells = widths_of(judged, base, rows)
-    statistics = {f"gpu: {name}": judged.gpu.gpu[np.array(judged.names["gpu"]) == name] for name in found.gpus}
+    names = np.array(judged.names["gpu"])
+    statistics = {f"chip of {name} left out": judged.chip.gpu[names == name] for name in found.gpus}
     for name, held in (("gpu", judged.gpu), ("chip", judged.chip), ("architecture", judged.architecture)):
         statistics[f"{name} left out"] = held.gpu
     errors = {name: error_statistics(each) for name, each in statistics.items()}

@@ -298,7 +298,7 @@ def interval_sides(calibration: Calibration | None, gpu: GpuSpec, workload: Work
     widest = max(calibration.widths.values(), key=_size)
     unmeasured = replace(widest, rows=0)
     device = calibration.widths.get(f"device {width_cell(workload)}")
-    few = None if _is_rich(calibration, gpu) else calibration.widths.get(FEW_ROWS)
+    few = calibration.widths.get(FEW_ROWS) if _widens_few_rows(calibration, gpu, workload) else None
     device = max((cell for cell in (device, few) if cell), key=_size, default=unmeasured)
     host = calibration.widths.get(LAUNCHES, unmeasured)
     of_host = _sides(calibration, host, gpu, workload)
@@ -308,6 +308,12 @@ def interval_sides(calibration: Calibration | None, gpu: GpuSpec, workload: Work
             above=float(np.hypot(of_host.above, host.between_others)),
         )
     return _sides(calibration, device, gpu, workload), of_host
+
+
+def _widens_few_rows(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> bool:
+    """Return True for a GPU of few rows, but in single precision, whose own cell was learnt from such GPUs."""
+    cell = width_cell(workload)
+    return not _is_rich(calibration, gpu) and not (cell == "single" and f"device {cell}" in calibration.widths)
 
 
 def _is_foreign_host(calibration: Calibration, gpu: GpuSpec) -> bool:

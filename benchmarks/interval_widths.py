@@ -1,0 +1,193 @@
+"""Learn how far cards lie that nobody timed, and single precision, from every whole step at hand.
+
+    python benchmarks/interval_widths.py ../shared/data/measured/latency-other.csv.gz
+
+writes the widths of steps that the device decides into default.yaml and compile.yaml; `accuracy.py` writes what the
+three GPUs of its rows tell of cards, and this comes after it. Two things are learnt:
+
+* The spread of cards. A bias is the median log error of one card that a fit had not seen: cards whose chips were left
+  out of training steps (their calibration keeps these errors), and cards without any step in the eager fit whose steps
+  other projects published (accuracy_other.py, accuracy_fp32.py; steps that the device decides). The half-width is
+  exceeded by a tenth of them. Where families and a card were both left out, a cell's errors may be larger than those of
+  families and of cards together: what is more counts as the card's.
+* Single precision: the sides within a card of published steps in fp32 and TF32, the card's bias taken off where no step
+  of it was fitted.
+
+Steps whose timer held the copy of images are left out: what copies take is not the card's.
+"""
+
+import argparse
+import csv
+import gzip
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from accuracy_fp32 import cases
+from accuracy_other import COLUMNS, mapped
+
+from capplan.app.calibration.validate import ValidateRequest, validate
+from capplan.core.calibrate.accuracy import error_statistics
+from capplan.core.calibrate.fit import group_biases, sides
+from capplan.core.calibrate.validation import JudgedStep
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import Calibration, IntervalWidth
+from capplan.core.latency.lookup import REFERENCE_ARCHITECTURES, architecture_key, precision_key
+from capplan.core.latency.types import Binding
+from capplan.core.numbers import BoolArray, FloatArray
+from capplan.specs import load_gpus
+from capplan.specs.calibration import dump_calibration, load_calibration
+from capplan.specs.folders import calibration_file
+
+SINGLE = "device single"
+_HOSTS_SHARE = 0.3
+_FEWEST_STEPS = 2
+_COMMAND = "python benchmarks/interval_widths.py latency-other.csv.gz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """Log errors of steps that other projects published: the GPU, and whether the step is in single precision."""
+
+    gpus: tuple[str, ...]
+    errors: FloatArray
+    is_single: BoolArray
+
+
+def published(path: Path, traces: Path | None) -> Published:
+    """Predict published steps, and keep those that the device decides."""
+    with gzip.open(path, "rt", newline="") as stream:
+        rows = [found for row in csv.DictReader(stream) if not isinstance(found := mapped(row), str)]
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder) / "mapped.csv"
+        with kept.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
+        judged = [row for row in validate(ValidateRequest(measured=(kept,), traces=traces)).judged if _by_device(row)]
+    transformers = list(cases(path))
+    return Published(
+        gpus=(*(row.step.gpu for row in judged), *(case.gpu for case in transformers)),
+        errors=np.array([*(row.log_error for row in judged), *(case.log_error for case in transformers)]),
+        is_single=np.array(
+            [*(precision_key(row.step.workload) == "single" for row in judged), *([True] * len(transformers))]
+        ),
+    )
+
+
+def _by_device(row: JudgedStep) -> bool:
+    return not row.step.includes_copy and dict(row.estimate.share_by_binding)[Binding.LAUNCHES] < _HOSTS_SHARE
+
+
+def card_biases(found: Published, eager: Calibration, training: Calibration) -> dict[str, float]:
+    """Return the median log errors of cards that a fit had not seen, by kind of steps and card."""
+    assert training.origin is not None
+    held = training.origin.held_out_errors.items()
+    biases = {
+        f"training, chip left out: {name.split()[2]}": float(np.log(each["bias"]))
+        for name, each in held if name.startswith("chip of ")
+    }  # fmt: skip
+    for single in (False, True):
+        chosen = (found.is_single == single) & np.array([not _is_fitted(eager, gpu) for gpu in found.gpus])
+        names = [gpu for gpu, is_in in zip(found.gpus, chosen, strict=True) if is_in]
+        kind = "single" if single else "half"
+        biases |= {
+            f"{kind}: {gpu}": bias
+            for gpu, bias in group_biases(found.errors[chosen], names).items() if names.count(gpu) >= _FEWEST_STEPS
+        }  # fmt: skip
+    return biases
+
+
+def _is_fitted(eager: Calibration, gpu: str) -> bool:
+    factors = eager.gpus.get(gpu)
+    return factors is not None and factors.rows > 0
+
+
+def spread(biases: list[float]) -> float:
+    """Return the half-width that a tenth of cards exceeds, with one card more than there are."""
+    return float(np.quantile(np.abs(biases), min(1.0, 0.9 * (1 + 1 / len(biases)))))
+
+
+def single_errors(found: Published, eager: Calibration) -> FloatArray:
+    """Return the errors of steps in single precision, less the bias of cards without a fitted step."""
+    names = [gpu for gpu, is_in in zip(found.gpus, found.is_single, strict=True) if is_in]
+    errors = found.errors[found.is_single]
+    biases = group_biases(errors, names)
+    own = [0.0 if _is_fitted(eager, gpu) else biases[gpu] for gpu in names]
+    return np.asarray(errors - np.array(own))
+
+
+def widened(part: Calibration, biases: dict[str, float], single: FloatArray, gpus: dict[str, GpuSpec]) -> Calibration:
+    """Return a calibration whose widths of steps that the device decides follow the spread of all cards."""
+    others = [
+        bias for name, bias in biases.items()
+        if architecture_key(gpus[name.rpartition(" ")[2]]) not in REFERENCE_ARCHITECTURES
+    ]  # fmt: skip
+    between = spread(list(biases.values()))
+    below, above, count = sides(single)
+    cells = {**part.widths, SINGLE: replace(part.widths["device nchw"], below=below, above=above, rows=count)}
+    assert part.origin is not None
+    kept = {name: each for name, each in part.origin.held_out_errors.items() if not name.startswith("card ")}
+    statistics = {f"card {name}": np.array([bias]) for name, bias in biases.items()}
+    statistics["card within, single"] = single
+    errors = {name: error_statistics(each) for name, each in statistics.items()}
+    return replace(
+        part,
+        widths={
+            name: _spread_out(cell, max(between, _of_both(part, name)), max(between, spread(others)))
+            if name.startswith("device")
+            else cell
+            for name, cell in cells.items()
+        },
+        origin=replace(
+            part.origin,
+            command=f"{part.origin.command.partition(';')[0]}; widths: {_COMMAND}",
+            held_out_errors={
+                **kept,
+                **{
+                    name: {"median": each.median, "p90": each.p90, "bias": each.bias, "rows": float(each.count)}
+                    for name, each in sorted(errors.items())
+                },
+            },
+        ),
+    )
+
+
+def _of_both(part: Calibration, cell: str) -> float:
+    """Return what families and a card left out together are off beyond families alone, in square; 0 where not tried."""
+    assert part.origin is not None
+    both, family = (part.origin.held_out_errors.get(f"{kind}: {cell}") for kind in ("both", "family"))
+    if both is None or family is None:
+        return 0.0
+    return float(np.sqrt(max(0.0, np.log1p(both["p90"]) ** 2 - np.log1p(family["p90"]) ** 2)))
+
+
+def _spread_out(cell: IntervalWidth, between: float, others: float) -> IntervalWidth:
+    return replace(
+        cell, between_gpus=between, between_sheets=max(between, cell.between_sheets), between_others=others,
+        between_other_sheets=others,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Learn the widths and write them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("measured", type=Path)
+    parser.add_argument("--traces", type=Path)
+    words = parser.parse_args()
+    calibration = load_calibration()
+    found = published(words.measured, words.traces)
+    gpus = load_gpus()
+    biases = card_biases(found, calibration, calibration.parts["training"])
+    single = single_errors(found, calibration)
+    print(len(biases), {name: round(bias, 3) for name, bias in biases.items()})
+    known = {name.rpartition(" ")[2]: gpus.find(name.rpartition(" ")[2]) for name in biases}
+    for file, part in (("default.yaml", calibration), ("compile.yaml", calibration.parts["compile"])):
+        made = widened(replace(part, parts={}, engines={}), biases, single, known)
+        calibration_file(file).write_text(dump_calibration(made))
+        print(file, made.widths)
+
+
+if __name__ == "__main__":
+    main()
