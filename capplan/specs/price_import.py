@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -10,9 +10,11 @@ from typing import TypeVar
 
 import yaml
 
-from capplan.core.gpus.prices import CURRENCY, NO_TERMS, DateKind, PriceTier, QuoteTerms, Term
+from capplan.core.gpus.prices import CURRENCY, NO_TERMS, DateKind, PriceKind, PriceTier, QuoteTerms, Term
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError, nearest_names
+from capplan.specs.price_exports import read_export
+from capplan.specs.providers import load_providers
 from capplan.tables import read_cells
 
 COLUMNS = ("gpu", "term", "provider", "price", "date")
@@ -61,6 +63,8 @@ class Quote:
     includes_server: bool
     note: str | None
     terms: QuoteTerms = NO_TERMS
+    kind: PriceKind = PriceKind.QUOTE
+    zones: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,23 +85,26 @@ class Imported:
 
 
 def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> Imported:
-    """Read a table of quotes and write it as price files.
+    """Read a table of quotes, or an export of prices, and write it as price files.
 
     Args:
-        path: A .csv or .xlsx file whose first row names the columns: `COLUMNS`, and any of `OPTIONAL_COLUMNS`.
-            `price` is in USD, per hour for rents, of the whole instance or server; `gpus` says how many GPUs it holds.
+        path: An export that `read_export` knows, or a .csv or .xlsx file whose first row names the columns: `COLUMNS`,
+            and any of `OPTIONAL_COLUMNS`. `price` is in USD, per hour for rents, of the whole instance or server;
+            `gpus` says how many GPUs it holds.
         gpus: The database, by id.
         read_on: The day of the import, which the sources carry as the day of reading.
 
     Raises:
         UsageError: The file is neither CSV nor XLSX, or lacks a column.
     """
-    rows = _rows(path)
+    export = read_export(path, load_providers(), read_on=read_on)
+    rows = _rows(path) if export is None else enumerate(export.rows, start=1)
     quotes: list[Quote] = []
     left_out: list[LeftOut] = []
     for number, row in rows:
         try:
-            quotes.append(_quote(row, gpus, default_source=path.name))
+            made = _quote(row, gpus, default_source=path.name)
+            quotes.append(made if export is None else replace(made, kind=export.kind))
         except _RowError as error:
             left_out.append(LeftOut(row=number, reason=str(error)))
     return Imported(files=price_files(quotes, read_on=read_on), quotes=tuple(quotes), left_out=tuple(left_out))
@@ -166,6 +173,7 @@ def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_sourc
         includes_server=row["term"].lower() == "purchase server" or row.get("includes_server", "").lower() == "true",
         note=row.get("note") or None,
         terms=_quote_terms(row),
+        zones=tuple(map(float, row.get("zones", "").split())),
     )
 
 
@@ -334,7 +342,11 @@ def _purchase_file(quotes: Sequence[Quote], read_on: date) -> str:
 
 
 def _shared(quote: Quote, keys: Mapping[str, str]) -> dict[str, object]:
-    note = {"note": quote.note} if quote.note else {}
+    note: dict[str, object] = {"note": quote.note} if quote.note else {}
+    if quote.kind is not PriceKind.QUOTE:
+        note["kind"] = quote.kind.value
+    if quote.zones:
+        note["zones"] = list(quote.zones)
     terms = {name: value for name, value in asdict(quote.terms).items() if value is not None}
     return {"source": keys[quote.source], "tier": quote.tier.value, **terms, **note}
 
@@ -371,6 +383,8 @@ def _flow(values: Mapping[str, object]) -> str:
 def _scalar(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_scalar, value))}]"
     if isinstance(value, int | float | date):
         return f"{value:g}" if isinstance(value, float) and value < 1e5 else str(value)
     text = str(yaml.safe_dump(str(value), default_style='"', width=10**6, allow_unicode=True)).strip()

@@ -95,7 +95,9 @@ def prices(
 
 @app.command("import")
 def import_(
-    table: Annotated[Path, typer.Argument(metavar="FILE", help="A .csv or .xlsx table of quotes.", show_default=False)],
+    table: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A .csv or .xlsx table of quotes, or an export.", show_default=False)
+    ],
     folder: Annotated[
         Path, typer.Option("-o", "--output", metavar="SPECS", help="Spec folder whose prices/ takes the files.")
     ],
@@ -105,6 +107,9 @@ def import_(
 
     Columns: gpu, term (on-demand, spot, reserved-1y, reserved-3y, buy, ...), provider, price (USD, of the whole
     instance or server, per hour for rents) and date; optional: gpus, region, instance, date_is, tier, source, note.
+
+    Exports are read too: `aws pricing get-products` and `describe-spot-price-history`, Azure's retail prices, RunPod's
+    gpuTypes and Shadeform's instance types as .json, SkyPilot's catalogue as .csv.
 
       capplan prices import quotes.csv -o my-specs && capplan report resnet50 --specs my-specs
     """

@@ -1,0 +1,239 @@
+"""Read exports of prices: of AWS, Azure, RunPod and Shadeform as JSON, of SkyPilot's catalogue as CSV."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from capplan.core.gpus.prices import PriceKind, Term
+from capplan.errors import UsageError
+from capplan.specs.providers import Providers
+from capplan.tables import read_cells
+
+Row = dict[str, str]
+_HOURS = {"1 Year": 8760, "3 Years": 26280}
+_YEARS = {"1yr": Term.RESERVED_1Y, "3yr": Term.RESERVED_3Y}
+_SKYPILOT = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
+_MOST_BYTES = 200_000_000
+_PLAIN_NAMES = {
+    "A10": "a10", "A10G": "a10g", "A30": "a30", "A40": "a40", "T4": "t4", "L4": "l4", "L40": "l40", "L40S": "l40s",
+    "B200": "b200-sxm-180gb", "B300": "b300-sxm-288gb", "GH200": "gh200-96gb", "MI300X": "mi300x", "A6000": "rtx-a6000",
+    "RTXA6000": "rtx-a6000", "A5000": "rtx-a5000", "A4000": "rtx-a4000", "RTX6000ADA": "rtx-6000-ada",
+    "RTX4000ADA": "rtx-4000-ada", "RTX3090": "rtx-3090", "RTX4090": "rtx-4090", "RTX5090": "rtx-5090",
+}  # fmt: skip
+"""GPUs whose short name says which card it is. H100, H200, A100 and V100 need their form factor and memory besides."""
+_WITH_FORM = {
+    ("H100", "SXM5"): "h100-sxm5-80gb", ("H100", "SXM"): "h100-sxm5-80gb", ("H100", "PCIE"): "h100-pcie-80gb",
+    ("H100", "NVL"): "h100-nvl-94gb", ("H200", "SXM5"): "h200-sxm-141gb", ("H200", "SXM"): "h200-sxm-141gb",
+    ("A100_80G", "SXM4"): "a100-sxm4-80gb", ("A100_80G", "PCIE"): "a100-pcie-80gb",
+    ("A100", "SXM4"): "a100-sxm4-40gb", ("A100", "PCIE"): "a100-pcie-40gb", ("V100", "SXM2"): "v100-sxm2-16gb",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """The rows of an export in the columns of a table of quotes, and from whom its prices are known.
+
+    A row whose `gpu` names nothing is left out by whoever reads it, with that as the reason.
+    """
+
+    rows: tuple[Row, ...]
+    kind: PriceKind
+
+
+def read_export(path: Path, providers: Providers, *, read_on: date) -> Export | None:
+    """Read an export of prices; None where a file is none, such as a table of quotes.
+
+    The day of a price that the export does not date is that of the import, at the latest.
+
+    Args:
+        path: A .json file of AWS (`pricing get-products`, `describe-spot-price-history`), Azure (retail prices),
+            RunPod (`gpuTypes`) or Shadeform (`instance_types`), or a .csv file of SkyPilot's catalogue, in a folder or
+            of a name that names the provider.
+        providers: What is known of providers' machines.
+        read_on: The day of the import.
+
+    Raises:
+        UsageError: The file cannot be read, or is JSON of another form.
+    """
+    if path.suffix == ".csv":
+        return _skypilot(path, providers, read_on)
+    if path.suffix != ".json":
+        return None
+    document = _json(path)
+    for key, read in _READERS.items():
+        if isinstance(document, dict) and key in document:
+            try:
+                rows = tuple(read(document, providers, f"{read_on}"))
+            except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+                raise UsageError(f"{path}: has {key}, but not in the form of its export ({error}).") from error
+            return Export(rows=rows, kind=PriceKind.READ)
+    raise UsageError(f"{path}: is no export that is known: JSON with one of {', '.join(_READERS)} at its top.")
+
+
+def _json(path: Path) -> Any:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UsageError(f"{path}: is larger than {_MOST_BYTES:,} bytes; export the GPU machines alone.")
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: is not JSON ({error}).") from error
+
+
+def _skypilot(path: Path, providers: Providers, read_on: date) -> Export | None:
+    table = read_cells(path)
+    head = next(table, [])
+    if not all(name in head for name in _SKYPILOT):
+        return None
+    named = [providers.canonical(word) for word in (path.parent.name, path.stem.split("-")[0].split("_")[0])]
+    provider = next((name for name in named if name in providers.providers), path.parent.name)
+    rows: list[Row] = []
+    for cells in table:
+        each = dict(zip(head, cells, strict=False))
+        if not each.get("AcceleratorName"):
+            continue
+        shared = {
+            "provider": provider, "gpu": _gpu(providers, provider, each["InstanceType"], each["AcceleratorName"]),
+            "gpus": f"{float(each['AcceleratorCount'] or 0):g}", "instance": each["InstanceType"],
+            "region": each["Region"], "date": f"{read_on}", "date_is": "not-after",
+        }  # fmt: skip
+        for column, term in (("Price", Term.ON_DEMAND), ("SpotPrice", Term.SPOT)):
+            if each.get(column):
+                rows.append({**shared, "term": term.value, "price": each[column]})
+    return Export(rows=tuple(rows), kind=PriceKind.COPY)
+
+
+def _gpu(providers: Providers, provider: str, instance: str, name: str, form: str = "") -> str:
+    """Return the id of a GPU that an export names: by its machine, else by a name that leaves no doubt; else the name.
+
+    Of cards that come in several forms, the form must be stated in the name or beside it.
+    """
+    machine = providers.machine(provider, instance)
+    if machine is not None:
+        return machine.gpu
+    word = re.sub(r"[ _-]", "", name).upper()
+    if (plain := _PLAIN_NAMES.get(word)) is not None:
+        return plain
+    stated = f"{name}-{form}-{instance}".upper()
+    model = "A100_80G" if "A100" in word and "80G" in stated.replace("_", "") else word[:4]
+    forms = (known for known in ("SXM5", "SXM4", "SXM2", "SXM", "NVL", "PCIE") if known in stated)
+    return _WITH_FORM.get((model, next(forms, "")), name)
+
+
+def _azure(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
+    """Read https://prices.azure.com/api/retail/prices: reservations are priced for their whole term."""
+    for item in document["Items"]:
+        sku, name = item.get("armSkuName") or "", item.get("skuName", "")
+        machine = providers.machine("azure", sku)
+        if machine is None or "Windows" in item.get("productName", "") or "Low Priority" in name:
+            continue
+        price, term = float(item["retailPrice"]), Term.SPOT if "Spot" in name else Term.ON_DEMAND
+        if item.get("type") == "Reservation":
+            years = item["reservationTerm"]
+            if years not in _HOURS:
+                continue
+            price, term = price / _HOURS[years], Term.RESERVED_1Y if years == "1 Year" else Term.RESERVED_3Y
+        elif item.get("type") != "Consumption" or item.get("unitOfMeasure") != "1 Hour":
+            continue
+        yield {
+            "provider": "azure", "gpu": machine.gpu, "gpus": str(machine.gpus), "instance": machine.name,
+            "region": item["armRegionName"], "term": term.value, "price": f"{price:.6g}", "date": day,
+            "date_is": "not-after", "currency": item.get("currencyCode", ""),
+        }  # fmt: skip
+
+
+def _aws_products(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
+    """Read what `aws pricing get-products --service-code AmazonEC2` prints: Linux, shared tenancy, no upfront."""
+    for text in document["PriceList"]:
+        each = json.loads(text) if isinstance(text, str) else text
+        facts = each["product"]["attributes"]
+        machine = providers.machine("aws", facts.get("instanceType", ""))
+        plain = facts.get("operatingSystem") == "Linux" and facts.get("tenancy") in ("Shared", "NA", None)
+        if machine is None or not plain or facts.get("preInstalledSw", "NA") != "NA":
+            continue
+        if facts.get("capacitystatus", "Used") != "Used":
+            continue
+        for kind, terms in each["terms"].items():
+            for offer in terms.values():
+                told = offer.get("termAttributes", {})
+                term = Term.ON_DEMAND if kind == "OnDemand" else _YEARS.get(told.get("LeaseContractLength", ""))
+                if term is None or told.get("PurchaseOption", "No Upfront") != "No Upfront":
+                    continue
+                if told.get("OfferingClass", "standard") != "standard":
+                    continue
+                for dimension in offer["priceDimensions"].values():
+                    price = dimension["pricePerUnit"].get("USD", "")
+                    if dimension.get("unit") == "Hrs" and price and float(price) > 0:
+                        yield {
+                            "provider": "aws", "gpu": machine.gpu, "gpus": str(machine.gpus), "instance": machine.name,
+                            "region": facts.get("regionCode") or facts["location"], "term": term.value, "price": price,
+                            "date": day, "date_is": "not-after",
+                        }  # fmt: skip
+
+
+def _aws_spot(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
+    """Read what `aws ec2 describe-spot-price-history` prints: the newest price of the cheapest zone, with all zones."""
+    newest: dict[tuple[str, str], tuple[str, float]] = {}
+    for each in document["SpotPriceHistory"]:
+        if each.get("ProductDescription", "Linux/UNIX") != "Linux/UNIX":
+            continue
+        key = (each["InstanceType"], each["AvailabilityZone"])
+        if key not in newest or each["Timestamp"] > newest[key][0]:
+            newest[key] = (each["Timestamp"], float(each["SpotPrice"]))
+    regions: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for (instance, zone), found in newest.items():
+        regions.setdefault((instance, zone.rstrip("abcdefgh")), []).append(found)
+    for (instance, region), zones in regions.items():
+        machine = providers.machine("aws", instance)
+        if machine is None:
+            continue
+        prices = [price for _, price in zones]
+        yield {
+            "provider": "aws", "gpu": machine.gpu, "gpus": str(machine.gpus), "instance": machine.name,
+            "region": region, "term": Term.SPOT.value, "price": f"{min(prices):g}",
+            "date": max(when for when, _ in zones)[:10] or day,
+            "zones": f"{min(prices):g} {max(prices):g}",
+        }  # fmt: skip
+
+
+def _runpod(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
+    """Read RunPod's GraphQL answer to `gpuTypes { id securePrice communityPrice secureSpotPrice }`."""
+    del providers
+    for each in document["data"]["gpuTypes"]:
+        columns = (("securePrice", Term.ON_DEMAND), ("secureSpotPrice", Term.SPOT), ("communityPrice", Term.COMMUNITY))
+        for column, term in columns:
+            if each.get(column):
+                yield {
+                    "provider": "runpod", "gpu": each["id"], "gpus": "1", "instance": each["id"], "region": "global",
+                    "term": term.value, "price": f"{each[column]:g}", "date": day, "date_is": "not-after",
+                }  # fmt: skip
+
+
+def _shadeform(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
+    """Read Shadeform's `/v1/instances/types`: prices in US cents an hour, a row for each region."""
+    for each in document["instance_types"]:
+        held, provider = each["configuration"], providers.canonical(each["cloud"])
+        instance = each.get("cloud_instance_type") or each["shade_instance_type"]
+        name, form = held["gpu_type"], held.get("interconnect", "")
+        for place in each.get("availability") or ({"region": "any"},):
+            yield {
+                "provider": provider, "gpu": _gpu(providers, provider, instance, name, form),
+                "gpus": str(held["num_gpus"]), "instance": instance, "region": place["region"],
+                "term": Term.ON_DEMAND.value, "price": f"{each['hourly_price'] / 100:g}", "date": day,
+                "date_is": "not-after", "note": "resold through Shadeform",
+            }  # fmt: skip
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any], Providers, str], Iterator[Row]]] = {
+    "PriceList": _aws_products,
+    "SpotPriceHistory": _aws_spot,
+    "Items": _azure,
+    "data": _runpod,
+    "instance_types": _shadeform,
+}
+"""Readers by a key at the top of their document."""
